@@ -1,0 +1,148 @@
+"""What an agent is and what it is given: the definition an operator writes, the input a caller sends.
+
+Below: messages. Every protocol parses its own request into one `AgentInput`; nothing after that knows which protocol
+it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from gateway.messages import ContentBlock, JsonObject, JsonValue, Message, TextBlock, ToolSpec, new_id
+
+Approval: TypeAlias = Literal["never", "always"]
+HistoryMode: TypeAlias = Literal["replace", "append"]
+
+
+class Secret(str):
+    """Text that prints as `***`: keys and tokens live in these, so that no log or repr shows them."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "'***'"
+
+    def __str__(self) -> str:
+        return "***"
+
+    def reveal(self) -> str:
+        """The text itself, for the one place that sends it."""
+        return str.__str__(self)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSettings:
+    """Which model stands behind an agent. `endpoint` is a base URL, None for the provider's own."""
+
+    model_provider: str
+    model_id: str = ""
+    endpoint: str | None = None
+    credential: Mapping[str, Secret] = field(default_factory=dict)
+    region: str | None = None
+    model_parameters: JsonObject = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSettings:
+    """One entry of an agent's `tools`: the tool type's name and what it is configured with."""
+
+    type: str
+    name: str | None = None
+    description: str | None = None
+    parameters: JsonObject = field(default_factory=dict)
+    approval: Approval = "never"
+
+
+@dataclass(frozen=True, slots=True)
+class Budgets:
+    """What one run may use. None: no limit."""
+
+    max_iteration: int = 10
+    max_tool_calls: int = 50
+    max_parallel_tools: int = 8
+    max_run_seconds: float | None = 600.0
+    max_total_tokens: int | None = None
+    tool_timeout_seconds: float = 30.0
+    approval_timeout_seconds: float = 900.0
+    max_repeated_calls: int = 3
+    model_attempts: int = 3
+
+
+@dataclass(frozen=True, slots=True)
+class AgentDefinition:
+    """An agent as its operator wrote it."""
+
+    id: str
+    name: str
+    type: str
+    model: ModelSettings
+    description: str = ""
+    system_prompt: str = ""
+    tools: tuple[ToolSettings, ...] = ()
+    on_disconnect: Literal["cancel", "continue"] = "cancel"
+    on_concurrent_run: Literal["reject", "enqueue", "cancel_previous"] = "reject"
+    history: HistoryMode = "replace"
+    budgets: Budgets = Budgets()
+    parameters: JsonObject = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ContextEntry:
+    """Something the application wants the model to know."""
+
+    description: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A person's answer to an interrupt. `payload` is None where there is none (always so for `cancelled`)."""
+
+    interrupt_id: str
+    status: Literal["resolved", "cancelled"]
+    payload: JsonValue = None
+
+
+class Absent:
+    """The type of `ABSENT`: a state that was not sent, which is not the same as null."""
+
+    def __repr__(self) -> str:
+        return "ABSENT"
+
+
+ABSENT = Absent()
+
+
+@dataclass(frozen=True, slots=True)
+class AgentInput:
+    """One run's input.
+
+    `messages` is the whole history (`history="replace"`), or only what is new (`"append"`); None leaves it to the agent.
+    Messages that came without an id have one by now; `minted_ids` names those, because a repeated request cannot repeat
+    them.
+    """
+
+    thread_id: str
+    run_id: str
+    messages: tuple[Message, ...]
+    tools: tuple[ToolSpec, ...] = ()
+    context: tuple[ContextEntry, ...] = ()
+    state: JsonValue | Absent = ABSENT
+    forwarded: JsonValue = None
+    answers: tuple[Answer, ...] = ()
+    parent_run_id: str | None = None
+    history: HistoryMode | None = None
+    minted_ids: frozenset[str] = frozenset()
+
+
+def text_input(text: str, *, thread_id: str, run_id: str) -> AgentInput:
+    """The plain-text form of an input: one new user message."""
+    return blocks_input((TextBlock(text),), thread_id=thread_id, run_id=run_id)
+
+
+def blocks_input(blocks: tuple[ContentBlock, ...], *, thread_id: str, run_id: str) -> AgentInput:
+    """The content-block form of an input: one new user message of text and media."""
+    message = Message(new_id("msg"), "user", blocks)
+    return AgentInput(thread_id, run_id, (message,), history="append", minted_ids=frozenset({message.id}))

@@ -1,0 +1,215 @@
+"""The exceptions of the gateway, each with the status and the code that a caller sees.
+
+Nothing is below this module but the standard library; everything above raises these.
+
+    GatewayError
+    ├── InvalidRequestError          the caller must change the request
+    │   ├── UnauthenticatedError         401
+    │   ├── ForbiddenError               403
+    │   ├── NotFoundError                404
+    │   ├── ConflictError                409
+    │   ├── TooLargeError                413
+    │   ├── UnsupportedMediaTypeError    415
+    │   └── TooManyRequestsError         429
+    ├── ModelError                   the model's provider must change (or be waited for)
+    ├── ToolError                    a tool failed; its text goes to the model, never to the wire as an error
+    ├── LimitError                   a budget of the run is used up
+    ├── StoreError                   what should be kept could not be
+    │   └── StoreFullError               no room: passes when there is room
+    ├── UnavailableError             the gateway itself cannot serve just now
+    └── ConfigurationError           the operator must change the configuration
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import ClassVar
+
+
+class GatewayError(Exception):
+    """Any error that the gateway raises on purpose.
+
+    `message` is written for the caller: what was wrong, then what would be right. It holds no secret, no traceback and
+    no foreign class name. `code` is stable: programs match on it.
+    """
+
+    status: ClassVar[int] = 500
+    default_code: ClassVar[str] = "internal_error"
+
+    def __init__(self, message: str, *, code: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code or self.default_code
+
+
+@dataclass(frozen=True, slots=True)
+class FieldProblem:
+    """One field that is wrong: where it is (an RFC 6901 pointer into the body) and what is wrong with it."""
+
+    pointer: str
+    detail: str
+
+
+class InvalidRequestError(GatewayError):
+    """The request cannot be served as it stands. `problems` lists its wrong fields, empty where no field is to blame."""
+
+    status: ClassVar[int] = 422
+    default_code: ClassVar[str] = "invalid_request"
+
+    def __init__(
+        self, message: str, *, code: str | None = None, problems: Sequence[FieldProblem] = (), status: int | None = None
+    ) -> None:
+        super().__init__(message, code=code)
+        self.problems = tuple(problems)
+        if status is not None:
+            self.status = status  # type: ignore[misc]  # 400 and 422 differ in nothing but the number
+
+
+class UnauthenticatedError(InvalidRequestError):
+    """No key, or one that is not known."""
+
+    status = 401
+    default_code = "unauthenticated"
+
+
+class ForbiddenError(InvalidRequestError):
+    """The caller is known, or need not be, but may not do this."""
+
+    status = 403
+    default_code = "forbidden"
+
+
+class NotFoundError(InvalidRequestError):
+    """No such thing, or none that belongs to the caller: the two look the same."""
+
+    status = 404
+    default_code = "not_found"
+
+
+class ConflictError(InvalidRequestError):
+    """The request contradicts what is there already."""
+
+    status = 409
+    default_code = "conflict"
+
+
+class TooLargeError(InvalidRequestError):
+    """The body is larger than the configured limit."""
+
+    status = 413
+    default_code = "body_too_large"
+
+
+class UnsupportedMediaTypeError(InvalidRequestError):
+    """The body is not JSON by its Content-Type."""
+
+    status = 415
+    default_code = "unsupported_media_type"
+
+
+class TooManyRequestsError(InvalidRequestError):
+    """A limit on requests is reached; `retry_after_seconds` says when to try again."""
+
+    status = 429
+    default_code = "too_many_requests"
+
+    def __init__(self, message: str, *, code: str | None = None, retry_after_seconds: int = 1) -> None:
+        super().__init__(message, code=code)
+        self.retry_after_seconds = retry_after_seconds
+
+
+class ModelErrorKind(StrEnum):
+    """What went wrong at the provider; it decides the code on the wire and whether another try makes sense."""
+
+    THROTTLED = "throttled"
+    OVERLOADED = "overloaded"
+    TIMEOUT = "timeout"
+    NETWORK = "network"
+    CONTEXT_OVERFLOW = "context_overflow"
+    INVALID = "invalid"
+    AUTHENTICATION = "authentication"
+    NOT_FOUND = "not_found"
+    QUOTA = "quota"
+    CONTENT_FILTER = "content_filter"
+    SERVER = "server"
+    TRUNCATED = "truncated"
+    PROTOCOL = "protocol"
+
+
+RETRYABLE_KINDS = frozenset(
+    {
+        ModelErrorKind.THROTTLED,
+        ModelErrorKind.OVERLOADED,
+        ModelErrorKind.TIMEOUT,
+        ModelErrorKind.NETWORK,
+        ModelErrorKind.SERVER,
+        ModelErrorKind.TRUNCATED,
+        ModelErrorKind.PROTOCOL,
+    }
+)
+
+
+class ModelError(GatewayError):
+    """The provider failed. Code on the wire: `model_<kind>`.
+
+    `retry_after_seconds` is what the provider asked for, if it did; `provider_message` is the provider's own words for
+    the log, never for the wire; `retryable` overrides what the kind says.
+    """
+
+    status = 502
+
+    def __init__(
+        self,
+        kind: ModelErrorKind,
+        message: str,
+        *,
+        retry_after_seconds: float | None = None,
+        provider_message: str = "",
+        retryable: bool | None = None,
+    ) -> None:
+        super().__init__(message, code=f"model_{kind.value}")
+        self.kind = kind
+        self.retry_after_seconds = retry_after_seconds
+        self.provider_message = provider_message
+        self.retryable = kind in RETRYABLE_KINDS if retryable is None else retryable
+
+
+class ToolError(GatewayError):
+    """A tool could not do what was asked; `message` is told to the model."""
+
+    default_code = "tool_error"
+
+
+class LimitError(GatewayError):
+    """A budget of the run is used up. Code: `limit_<name>`, e.g. `limit_max_run_seconds`."""
+
+    def __init__(self, name: str, message: str) -> None:
+        super().__init__(message, code=f"limit_{name}")
+
+
+class StoreError(GatewayError):
+    """The store failed."""
+
+    status = 503
+    default_code = "store_unavailable"
+
+
+class StoreFullError(StoreError):
+    """The store has no room. It passes when there is room again."""
+
+    default_code = "store_full"
+
+
+class UnavailableError(GatewayError):
+    """The gateway is starting, draining or over its limits."""
+
+    status = 503
+    default_code = "unavailable"
+
+
+class ConfigurationError(GatewayError):
+    """The operator's configuration is wrong."""
+
+    default_code = "configuration"

@@ -1,0 +1,339 @@
+"""The canonical events: the one vocabulary between model providers, the loop and every protocol.
+
+Below: messages. Above: everything else. Providers yield events through `model.ResponseBuilder`, the loop passes them on
+and adds its own, `event_order` guards their order, `transcript` folds them into messages, protocols render them.
+
+A run is: RunStarted, anything in the middle, then one terminal event (RunFinished or RunFailed). Texts, reasoning and
+tool calls come as Started / Delta / Ended triplets that may interleave. In a run's log every event has a number, from 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias
+
+from gateway.messages import ContentBlock, JsonObject, JsonValue, Message, Opaque, Role, ToolCall
+
+
+class StopReason(StrEnum):
+    """Why a model's response ended."""
+
+    END_TURN = "end_turn"
+    TOOL_CALLS = "tool_calls"
+    MAX_TOKENS = "max_tokens"
+    STOP_SEQUENCE = "stop_sequence"
+    CONTENT_FILTER = "content_filter"
+    REFUSAL = "refusal"
+    CONTEXT_OVERFLOW = "context_overflow"
+    PAUSE = "pause"
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of one provider and model. None: the provider did not say, which is not the same as 0.
+
+    `input_tokens` and `output_tokens` are totals: cached and reasoning tokens are parts of them.
+    """
+
+    provider: str
+    model: str
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    cached_input_tokens: int | None = None
+    cache_write_input_tokens: int | None = None
+
+    @property
+    def total_tokens(self) -> int | None:
+        if self.input_tokens is None and self.output_tokens is None:
+            return None
+        return (self.input_tokens or 0) + (self.output_tokens or 0)
+
+
+# --- a run's frame -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class RunStarted:
+    thread_id: str
+    run_id: str
+    parent_run_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StepStarted:
+    """A named stretch of the run. Names that are open at one time differ."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class StepEnded:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCallStarted:
+    """The loop asks a model. What follows until ModelCallEnded belongs to `turn_id`."""
+
+    turn_id: str
+    provider: str
+    model: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCallEnded:
+    """The model's response is over. `raw_reason` is the provider's own word, where it has one."""
+
+    reason: StopReason
+    raw_reason: str | None = None
+
+
+# --- what the model says -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TextStarted:
+    message_id: str
+    role: Role = "assistant"
+    index: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    """`text` is never empty and never holds half a surrogate pair."""
+
+    message_id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class TextEnded:
+    message_id: str
+    opaque: Opaque | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReasoningStarted:
+    message_id: str
+    index: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class ReasoningDelta:
+    message_id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReasoningEnded:
+    message_id: str
+    opaque: Opaque | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallStarted:
+    """`message_id` is the assistant message that the call is part of: the same for all calls of one model response.
+
+    That message may have no text of its own and then never had a TextStarted.
+    """
+
+    call_id: str
+    name: str
+    message_id: str
+    index: int = -1
+    provider_call_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallDelta:
+    """The next piece of the arguments' JSON text; never empty."""
+
+    call_id: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallEnded:
+    call_id: str
+    opaque: Opaque | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UsageReported:
+    """What one model call cost. At most one per call counts: the last."""
+
+    usage: Usage
+
+
+# --- what the loop adds ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ToolReturned:
+    """A backend tool's result, as the message `message_id` of the thread. At most one per call."""
+
+    message_id: str
+    call_id: str
+    content: tuple[ContentBlock, ...]
+    is_error: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StateReplaced:
+    """The thread's shared state, whole."""
+
+    state: JsonValue
+
+
+@dataclass(frozen=True, slots=True)
+class StateChanged:
+    """An RFC 6902 patch that applies to the state as the viewer has it. `state` is the state after it."""
+
+    patch: tuple[JsonObject, ...]
+    state: JsonValue
+
+
+@dataclass(frozen=True, slots=True)
+class MessagesReplaced:
+    """The thread's messages, whole."""
+
+    messages: tuple[Message, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ActivityReplaced:
+    """Something to show beside the messages: `content` is the activity's own shape."""
+
+    message_id: str
+    activity_type: str
+    content: JsonObject
+    replace: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ActivityChanged:
+    message_id: str
+    activity_type: str
+    patch: tuple[JsonObject, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Custom:
+    """An application's own event."""
+
+    name: str
+    value: JsonValue
+
+
+@dataclass(frozen=True, slots=True)
+class Raw:
+    """Something of a provider's that no canonical event says, passed on as it came (server-side tools, citations)."""
+
+    event: JsonValue
+    source: str | None = None
+
+
+# --- how a run ends ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Interrupt:
+    """A question to a person that ended the run. Answered by a later request on the thread, by `id`.
+
+    `expires_at` is Unix time in seconds; from then on it counts as denied.
+    """
+
+    id: str
+    reason: str
+    message: str
+    call_id: str | None = None
+    response_schema: JsonObject | None = None
+    expires_at: float | None = None
+    metadata: JsonObject | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OpenInterrupt:
+    """An interrupt this server opened on a thread and that nobody has answered, with the call that waits for it."""
+
+    interrupt: Interrupt
+    call: ToolCall
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """The run did what it could. `pending_calls`: frontend calls that wait for the browser, in call order."""
+
+    pending_calls: tuple[ToolCall, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Interrupted:
+    """The run waits for a person. `pending_calls` as in Completed."""
+
+    interrupts: tuple[Interrupt, ...]
+    pending_calls: tuple[ToolCall, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Incomplete:
+    """The run ended early without an error: the response was cut off or filtered."""
+
+    reason: StopReason
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """Somebody stopped the run. `reason`: `cancelled`, `server_shutdown`, ..."""
+
+    reason: str = "cancelled"
+
+
+Outcome: TypeAlias = Completed | Interrupted | Incomplete | Cancelled
+
+
+@dataclass(frozen=True, slots=True)
+class RunFinished:
+    outcome: Outcome
+    usage: tuple[Usage, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RunFailed:
+    """`code` is stable; `message` is safe to show."""
+
+    code: str
+    message: str
+    usage: tuple[Usage, ...] = ()
+
+
+Event: TypeAlias = (
+    RunStarted
+    | StepStarted
+    | StepEnded
+    | ModelCallStarted
+    | ModelCallEnded
+    | TextStarted
+    | TextDelta
+    | TextEnded
+    | ReasoningStarted
+    | ReasoningDelta
+    | ReasoningEnded
+    | ToolCallStarted
+    | ToolCallDelta
+    | ToolCallEnded
+    | UsageReported
+    | ToolReturned
+    | StateReplaced
+    | StateChanged
+    | MessagesReplaced
+    | ActivityReplaced
+    | ActivityChanged
+    | Custom
+    | Raw
+    | RunFinished
+    | RunFailed
+)
+Events: TypeAlias = list[Event]

@@ -1,0 +1,74 @@
+"""What a loop is: how an agent type turns an input into events; and the `AgentType` part.
+
+Below: the words, model, tool. Above: the runner, which drives it and owns everything that outlives it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from gateway.agent import AgentDefinition, AgentInput
+from gateway.clock import Clock
+from gateway.events import Events, OpenInterrupt
+from gateway.messages import JsonObject, Message, ToolCall
+from gateway.model import Model
+from gateway.tool import SharedState, Tool
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a person decided about a call. Made only by the runner, only from interrupts that were open on the thread.
+
+    `arguments` replaces the model's arguments where the person edited them; already valid. `reason` goes to the model.
+    """
+
+    call: ToolCall
+    approved: bool
+    arguments: JsonObject | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LoopContext:
+    """Everything one run of a loop works with.
+
+    `messages` is the thread's history, this run's input in it. `tools` are the backend tools by name, `approvals` the
+    names that need a person first. `input.tools` are the frontend tools that remain after name collisions. `decisions`
+    are to be carried out before anything else; `still_open` interrupts that the request left uncovered end the run again
+    after that.
+    """
+
+    agent: AgentDefinition
+    input: AgentInput
+    owner: str
+    model: Model
+    tools: Mapping[str, Tool]
+    approvals: frozenset[str]
+    messages: tuple[Message, ...]
+    state: SharedState
+    clock: Clock
+    decisions: tuple[Decision, ...] = ()
+    still_open: tuple[OpenInterrupt, ...] = ()
+
+
+class Loop(Protocol):
+    """How one type of agent works. One object serves all runs: it keeps nothing between them."""
+
+    def run(self, context: LoopContext) -> AsyncGenerator[Events]:
+        """Batches of events, none empty, without RunStarted (the runner's); the last event is RunFinished.
+
+        Cancelling the run is cancelling the generator's task. Open texts and calls need not be closed: the sealer does.
+
+        Raises:
+            GatewayError: the run failed; the runner makes it RunFailed.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class AgentType:
+    """A part: the loop behind the agents of one `type`."""
+
+    name: str
+    open: Callable[[], Loop]

@@ -1,0 +1,1 @@
+"""The agent types: how an input becomes events, one file each."""

@@ -1,0 +1,97 @@
+"""What a model is: one method, `stream`; what it is asked; and the `ModelProvider` part.
+
+Below: messages, events, agent, http_client. A provider is one file in `models/` that turns a `ModelRequest` into its own
+wire's request and the wire's bytes into canonical events through `response.ResponseBuilder`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from gateway.agent import ModelSettings
+from gateway.clock import Clock
+from gateway.events import Events
+from gateway.http_client import HttpClients
+from gateway.messages import JsonObject, Message, ToolSpec
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRequest:
+    """One question to a model.
+
+    `messages` is a model view (history.model_view): system and developer messages where they stand, user and assistant
+    turns, every assistant turn with calls followed at once by one tool message per call, in call order; nothing
+    orphaned, nothing unanswered, no incomplete call. `system` is the agent's own prompt with the context in it, or
+    empty. `parameters` are the agent's `model_parameters`, passed on as they are.
+    """
+
+    turn_id: str
+    messages: tuple[Message, ...]
+    system: str = ""
+    tools: tuple[ToolSpec, ...] = ()
+    tool_choice: Literal["auto", "none"] = "auto"
+    parameters: JsonObject = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCapabilities:
+    """What a model takes and gives, as far as its provider's file knows."""
+
+    streaming: bool = True
+    reasoning: bool = False
+    parallel_calls: bool = True
+    image_input: bool = False
+    audio_input: bool = False
+    video_input: bool = False
+    document_input: bool = False
+
+
+class Model(Protocol):
+    """One model at one provider. Holds no conversation: everything it is asked is in the request."""
+
+    @property
+    def provider(self) -> str:
+        """As in `model_provider`: `bedrock/converse`."""
+
+    @property
+    def model_id(self) -> str: ...
+
+    @property
+    def capabilities(self) -> ModelCapabilities: ...
+
+    def stream(self, request: ModelRequest) -> AsyncGenerator[Events]:
+        """One response as batches of canonical events, one batch per network read, none of them empty.
+
+        The last event is ModelCallEnded; UsageReported comes before it. Closing the generator closes the socket.
+
+        Raises:
+            ModelError: the provider failed, before or in the middle of the response; a stream that ends without its
+                terminal frame is TRUNCATED, never a stop.
+        """
+
+    async def close(self) -> None:
+        """Let go of what is the model's own; shared clients are not."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelEnvironment:
+    """What models may use of the process."""
+
+    clock: Clock
+    http: HttpClients
+
+
+@dataclass(frozen=True, slots=True)
+class ModelProvider:
+    """A part: how the models of one `model_provider` are opened.
+
+    `open` does no I/O; it raises ConfigurationError for settings that can never work. `credentials` (the names it
+    knows) and `needs_model_id` let `config check` say so early.
+    """
+
+    name: str
+    open: Callable[[ModelSettings, ModelEnvironment], Model]
+    credentials: frozenset[str] = frozenset()
+    needs_model_id: bool = True

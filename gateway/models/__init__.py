@@ -1,0 +1,1 @@
+"""The model providers, one file each."""

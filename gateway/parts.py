@@ -1,0 +1,78 @@
+"""Collect the parts of a room and of the entry points of the same name.
+
+A part is a typed constant at the end of a module (`PROVIDER = ModelProvider("demo", open_demo)`). Above: the
+composition root. Below: the contracts. Nothing here names a single part: a new file is all that a new part needs.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from importlib.metadata import entry_points
+from types import ModuleType
+from typing import Protocol, TypeVar
+
+from gateway.errors import ConfigurationError
+
+
+class Part(Protocol):
+    """What every kind of part has."""
+
+    @property
+    def name(self) -> str: ...
+
+
+PartT = TypeVar("PartT", bound=Part)
+
+
+def collect(room: str, kind: type[PartT]) -> Mapping[str, PartT]:
+    """The parts of type `kind` in `gateway.<room>` and in the entry point group of that name, by their names.
+
+    Raises:
+        ConfigurationError: two parts of one name.
+    """
+    found: dict[str, PartT] = {}
+    origins: dict[str, str] = {}
+    for origin, part in _parts(room, kind):
+        if part.name in found and found[part.name] is not part:
+            raise ConfigurationError(
+                f"two parts are called {part.name!r}: one in {origins[part.name]}, one in {origin}; rename one of them"
+            )
+        found[part.name] = part
+        origins[part.name] = origin
+    return found
+
+
+def find(parts: Mapping[str, PartT], name: str, what: str) -> PartT:
+    """The part called `name`.
+
+    Raises:
+        ConfigurationError: there is none; the message lists those there are.
+    """
+    try:
+        return parts[name]
+    except KeyError:
+        close = get_close_matches(name, parts, n=1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        raise ConfigurationError(f"no {what} is called {name!r}; there are: {', '.join(sorted(parts))}{hint}") from None
+
+
+def _parts(room: str, kind: type[PartT]) -> Iterator[tuple[str, PartT]]:
+    package = importlib.import_module(f"gateway.{room}")
+    for module_info in sorted(pkgutil.iter_modules(package.__path__), key=lambda info: info.name):
+        name = f"{package.__name__}.{module_info.name}"
+        yield from _constants(importlib.import_module(name), kind)
+    for entry_point in entry_points(group=f"gateway.{room}"):
+        loaded = entry_point.load()
+        if isinstance(loaded, kind):
+            yield entry_point.value, loaded
+        elif isinstance(loaded, ModuleType):
+            yield from _constants(loaded, kind)
+
+
+def _constants(module: ModuleType, kind: type[PartT]) -> Iterator[tuple[str, PartT]]:
+    for value in vars(module).values():
+        if isinstance(value, kind):
+            yield module.__name__, value

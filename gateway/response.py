@@ -1,0 +1,204 @@
+"""Builds the canonical events of one model response from what a provider's codec reads.
+
+Above: the models. Below: model (the request), events. It mints the ids, opens a block at its first content, never emits
+an empty delta or half a surrogate pair, keeps every call id unique in the thread, and closes what is open at the end,
+so that no provider has to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+
+from gateway.events import (
+    Event,
+    Events,
+    ModelCallEnded,
+    Raw,
+    ReasoningDelta,
+    ReasoningEnded,
+    ReasoningStarted,
+    StopReason,
+    TextDelta,
+    TextEnded,
+    TextStarted,
+    ToolCallDelta,
+    ToolCallEnded,
+    ToolCallStarted,
+    Usage,
+    UsageReported,
+)
+from gateway.messages import JsonValue, Opaque, ToolCall, new_id
+from gateway.model import ModelRequest
+
+
+@dataclass(slots=True)
+class _Block:
+    kind: str  # text, reasoning, tool
+    id: str
+    held: str = ""  # a high surrogate that waits for its other half
+    opaque_kind: str = ""
+    opaque_parts: list[str] = field(default_factory=list)
+
+
+class ResponseBuilder:
+    """One per response. Feed it under the provider's own keys (block index, item id, ...), then `take()` the events.
+
+    Blocks of different keys may interleave. A key whose block was closed opens a new block when it is fed again.
+    """
+
+    def __init__(self, request: ModelRequest, provider: str, model_id: str) -> None:
+        self._provider = provider
+        self._model_id = model_id
+        self._events: Events = []
+        self._blocks: dict[Hashable, _Block] = {}
+        self._known_call_ids = {
+            block.call_id for message in request.messages for block in message.content if isinstance(block, ToolCall)
+        }
+        self._next_index = 0
+        self._parent_id: str | None = None
+        self.has_calls = False
+
+    def take(self) -> Events:
+        """The events since the last take; possibly empty."""
+        events, self._events = self._events, []
+        return events
+
+    @property
+    def anything_visible(self) -> bool:
+        """Whether any block was opened."""
+        return self._next_index > 0
+
+    def text(self, key: Hashable, delta: str) -> None:
+        """More text in the block `key`. An empty delta opens nothing."""
+        if not delta:
+            return
+        block = self._blocks.get(key) or self._open_text(key)
+        if not delta.isascii() or block.held:
+            delta = _join_surrogates(block, delta)
+            if not delta:
+                return
+        self._events.append(TextDelta(block.id, delta))
+
+    def reasoning(self, key: Hashable, delta: str) -> None:
+        """More reasoning in the block `key`."""
+        if not delta:
+            return
+        block = self._blocks.get(key) or self._open_reasoning(key)
+        if not delta.isascii() or block.held:
+            delta = _join_surrogates(block, delta)
+            if not delta:
+                return
+        self._events.append(ReasoningDelta(block.id, delta))
+
+    def tool_started(self, key: Hashable, provider_call_id: str | None, name: str) -> None:
+        """A call begins. Without a provider's id one is minted; an id the thread has already gets a suffix."""
+        call_id = provider_call_id or new_id("call")
+        if call_id in self._known_call_ids:
+            call_id = new_id(call_id[:24])
+        self._known_call_ids.add(call_id)
+        if self._parent_id is None:
+            self._parent_id = new_id("msg")
+        self._blocks[key] = _Block("tool", call_id)
+        self.has_calls = True
+        original = provider_call_id if provider_call_id != call_id else None
+        self._events.append(ToolCallStarted(call_id, _well_formed(name), self._parent_id, self._take_index(), original))
+
+    def tool_arguments(self, key: Hashable, fragment: str) -> None:
+        """More of the arguments' JSON text of the call `key`, which must be open."""
+        if not fragment:
+            return
+        block = self._blocks[key]
+        if not fragment.isascii() or block.held:
+            fragment = _join_surrogates(block, fragment)
+            if not fragment:
+                return
+        self._events.append(ToolCallDelta(block.id, fragment))
+
+    def opaque(self, key: Hashable, kind: str, value: str) -> None:
+        """An opaque part of the block `key`, which opens as reasoning if it was not; pieces are joined."""
+        block = self._blocks.get(key) or self._open_reasoning(key)
+        block.opaque_kind = kind
+        block.opaque_parts.append(value)
+
+    def is_open(self, key: Hashable) -> bool:
+        return key in self._blocks
+
+    def close(self, key: Hashable) -> None:
+        """The block `key` is over. Harmless where none is open."""
+        block = self._blocks.pop(key, None)
+        if block is not None:
+            self._events.extend(self._ending(block))
+
+    def usage(self, usage: Usage) -> None:
+        self._events.append(UsageReported(usage))
+
+    def raw(self, event: JsonValue) -> None:
+        """Something of the provider's that no canonical event says."""
+        self._events.append(Raw(event, self._provider))
+
+    def finish(self, reason: StopReason, raw_reason: str | None = None) -> None:
+        """The response is over. A plain end with calls in it is TOOL_CALLS, whatever the provider called it."""
+        for key in list(self._blocks):
+            self.close(key)
+        if self.has_calls and reason in (StopReason.END_TURN, StopReason.STOP_SEQUENCE):
+            reason = StopReason.TOOL_CALLS
+        elif not self.has_calls and reason is StopReason.TOOL_CALLS:
+            reason = StopReason.END_TURN
+        self._events.append(ModelCallEnded(reason, raw_reason))
+
+    def _open_text(self, key: Hashable) -> _Block:
+        # The first text is the message that calls belong to; a text after a call is a message of its own.
+        message_id = new_id("msg")
+        if self._parent_id is None:
+            self._parent_id = message_id
+        block = self._blocks[key] = _Block("text", message_id)
+        self._events.append(TextStarted(message_id, "assistant", self._take_index()))
+        return block
+
+    def _open_reasoning(self, key: Hashable) -> _Block:
+        block = self._blocks[key] = _Block("reasoning", new_id("rsn"))
+        self._events.append(ReasoningStarted(block.id, self._take_index()))
+        return block
+
+    def _take_index(self) -> int:
+        index = self._next_index
+        self._next_index += 1
+        return index
+
+    def _ending(self, block: _Block) -> Events:
+        opaque = None
+        if block.opaque_kind:
+            opaque = Opaque(self._provider, self._model_id, block.opaque_kind, "".join(block.opaque_parts))
+        rest = "\N{REPLACEMENT CHARACTER}" if block.held else ""
+        ending: list[Event] = []
+        if block.kind == "text":
+            if rest:
+                ending.append(TextDelta(block.id, rest))
+            ending.append(TextEnded(block.id, opaque))
+        elif block.kind == "reasoning":
+            if rest:
+                ending.append(ReasoningDelta(block.id, rest))
+            ending.append(ReasoningEnded(block.id, opaque))
+        else:
+            if rest:
+                ending.append(ToolCallDelta(block.id, rest))
+            ending.append(ToolCallEnded(block.id, opaque))
+        return ending
+
+
+def _join_surrogates(block: _Block, delta: str) -> str:
+    """`delta` with a held half put before it, a trailing high half held back, lone halves replaced."""
+    delta, block.held = block.held + delta, ""
+    try:
+        delta.encode()
+    except UnicodeEncodeError:
+        if "\ud800" <= delta[-1] <= "\udbff":
+            block.held, delta = delta[-1], delta[:-1]
+        return _well_formed(delta)
+    return delta
+
+
+def _well_formed(text: str) -> str:
+    """`text` with surrogate pairs joined into their character and lone halves replaced by U+FFFD."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

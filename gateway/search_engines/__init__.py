@@ -1,0 +1,1 @@
+"""What the search tools search in, one file each."""

@@ -1,0 +1,189 @@
+"""What is kept: threads, runs and the log of every run's events; and the `StoreType` part.
+
+Below: the words. A store knows no protocol and no model. Threads and runs are keyed by
+(owner, id): another owner's id is simply not there. All times are Unix seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Generic, Protocol, TypeVar
+
+from gateway.agent import ABSENT, Absent
+from gateway.clock import Clock
+from gateway.events import Event, OpenInterrupt, Usage
+from gateway.messages import JsonValue, Message
+
+Item = TypeVar("Item")
+
+
+class RunStatus(StrEnum):
+    QUEUED = "queued"
+    RUNNING = "running"
+    COMPLETED = "completed"
+    INTERRUPTED = "interrupted"
+    CANCELLED = "cancelled"
+    FAILED = "failed"
+
+    @property
+    def ended(self) -> bool:
+        return self not in (RunStatus.QUEUED, RunStatus.RUNNING)
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """A run. `input_digest` tells a repeated request from another one; see runner. `error_*` only where it failed."""
+
+    owner: str
+    run_id: str
+    thread_id: str
+    agent_id: str
+    status: RunStatus
+    created_at: float
+    started_at: float | None = None
+    finished_at: float | None = None
+    error_code: str | None = None
+    error_message: str | None = None
+    usage: tuple[Usage, ...] = ()
+    input_digest: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadSummary:
+    owner: str
+    thread_id: str
+    title: str | None
+    agent_id: str
+    created_at: float
+    updated_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Thread:
+    """A thread whole. `state` is ABSENT where no run ever had one. `last_run_id` is the run that was begun last."""
+
+    owner: str
+    thread_id: str
+    agent_id: str
+    created_at: float
+    updated_at: float
+    title: str | None = None
+    messages: tuple[Message, ...] = ()
+    state: JsonValue | Absent = ABSENT
+    interrupts: tuple[OpenInterrupt, ...] = ()
+    last_run_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[Item]):
+    """A stretch of a list. `next_cursor` is opaque text for the next stretch, None at the end."""
+
+    items: tuple[Item, ...]
+    next_cursor: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class NumberedEvent:
+    """An event with its number in its run's log, from 1."""
+
+    sequence: int
+    event: Event
+
+
+class Store(Protocol):
+    """Where everything lives that outlives a process.
+
+    Writes happen in the order of the calls. Methods raise StoreError when the store cannot be used and StoreFullError
+    when there is no room; both pass.
+    """
+
+    async def open(self) -> None:
+        """Make ready: create or migrate.
+
+        Raises:
+            ConfigurationError: another process has it, or it is newer than this gateway.
+        """
+
+    async def close(self) -> None:
+        """Write what is queued, then let go."""
+
+    async def check(self) -> None:
+        """Raises StoreError when a write would fail just now: what readiness asks."""
+
+    # threads
+
+    async def load_thread(self, owner: str, thread_id: str) -> Thread | None: ...
+
+    async def list_threads(self, owner: str, *, limit: int, cursor: str | None) -> Page[ThreadSummary]:
+        """Latest first.
+
+        Raises:
+            InvalidRequestError: a cursor that this store did not give.
+        """
+
+    async def list_messages(self, owner: str, thread_id: str, *, limit: int, cursor: str | None) -> Page[Message]:
+        """In order, from the first. Empty for an unknown thread. Raises as list_threads."""
+
+    async def rename_thread(self, owner: str, thread_id: str, title: str | None) -> bool:
+        """False: no such thread."""
+
+    async def delete_thread(self, owner: str, thread_id: str) -> bool:
+        """The thread with its messages, runs and logs. False: no such thread."""
+
+    # runs
+
+    async def begin_run(self, run: RunRecord, thread: Thread, *, keep: int) -> None:
+        """In one transaction: the run's row (insert, or the queued row made `running`) and the thread as it now is.
+
+        `keep`: how many of the thread's leading messages are stored already as they are; the rest replaces what is
+        stored behind them.
+        """
+
+    async def queue_run(self, run: RunRecord) -> None:
+        """Keep a run that waits for its thread. The thread need not exist yet."""
+
+    def append_events(
+        self, owner: str, run_id: str, first: int, records: Sequence[bytes], *, urgent: bool
+    ) -> asyncio.Future[None]:
+        """Queue the events numbered from `first` (records.encode_event) and give what is done once they are kept.
+
+        Returns at once. Several calls, also of different runs, share one commit and one future: an urgent one is
+        written as soon as the writer is free, others within 10 ms. Failure is StoreError in the future.
+        """
+
+    async def end_run(self, run: RunRecord, thread: Thread, *, keep: int, first: int, records: Sequence[bytes]) -> None:
+        """In one transaction, behind everything appended: the last events, the run's row, the thread as it now is."""
+
+    async def load_run(self, owner: str, run_id: str) -> RunRecord | None: ...
+
+    async def read_events(self, owner: str, run_id: str, *, after: int, limit: int) -> list[NumberedEvent]:
+        """Events whose number is greater than `after`, in order, at most about `limit` (a few more may come)."""
+
+    async def last_sequence(self, owner: str, run_id: str) -> int:
+        """The number of the last event kept, 0 for none."""
+
+    async def unfinished_runs(self) -> list[RunRecord]:
+        """Runs that are queued or running by the store: at start, those that the last process left behind."""
+
+    async def remove_logs(self, *, finished_before: float) -> int:
+        """Forget the logs of runs that ended before then (the runs' rows and the threads stay); how many."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreEnvironment:
+    """What stores may use of the process. Relative paths in a store's URL are relative to `directory`."""
+
+    clock: Clock
+    directory: Path
+
+
+@dataclass(frozen=True, slots=True)
+class StoreType:
+    """A part: `open(url, environment)` for the store URLs whose scheme is `name`; it does no I/O."""
+
+    name: str
+    open: Callable[[str, StoreEnvironment], Store]

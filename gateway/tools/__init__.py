@@ -1,0 +1,1 @@
+"""The backend tools, one file each."""
