@@ -1,0 +1,213 @@
+"""The fold: what a run's events add to its thread, as messages.
+
+Below: the words. Above: the loop (to go on from what the model said), the runner (to keep it), viewers that join late
+(to be told what there is so far). A non-streaming answer is this fold too, so the two can never drift.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from gateway.events import (
+    Event,
+    ModelCallEnded,
+    ModelCallStarted,
+    ReasoningDelta,
+    ReasoningEnded,
+    ReasoningStarted,
+    StepEnded,
+    StepStarted,
+    TextDelta,
+    TextEnded,
+    TextStarted,
+    ToolCallDelta,
+    ToolCallEnded,
+    ToolCallStarted,
+    ToolReturned,
+)
+from gateway.messages import ContentBlock, Message, Opaque, ReasoningBlock, Role, TextBlock, ToolCall, ToolResult
+
+
+class OpenText(NamedTuple):
+    """A text that is still coming, with all of it so far."""
+
+    message_id: str
+    role: Role
+    text: str
+
+
+class OpenReasoning(NamedTuple):
+    """Reasoning that is still coming, with all of it so far."""
+
+    message_id: str
+    text: str
+
+
+class OpenCall(NamedTuple):
+    """A call that is not in the closed messages, with its arguments so far.
+
+    `ended` where only the text of its message is still coming: its end was and will not come again.
+    """
+
+    call_id: str
+    name: str
+    message_id: str
+    arguments: str
+    ended: bool
+
+
+class OpenItems(NamedTuple):
+    """What is open at one moment of a run, in the order in which it was opened."""
+
+    steps: tuple[str, ...] = ()
+    texts: tuple[OpenText, ...] = ()
+    reasoning: tuple[OpenReasoning, ...] = ()
+    calls: tuple[OpenCall, ...] = ()
+
+
+@dataclass(slots=True)
+class _Call:
+    started: ToolCallStarted
+    parts: list[str] = field(default_factory=list)
+    ended: bool = False
+    opaque: Opaque | None = None
+
+    def build(self) -> ToolCall:
+        start = self.started
+        arguments = "".join(self.parts)
+        return ToolCall(start.call_id, start.name, arguments, start.index, self.opaque, start.provider_call_id)
+
+
+@dataclass(slots=True)
+class _Entry:
+    """A message as it grows. `parts` is None for an assistant message that so far has calls only."""
+
+    id: str
+    role: Role
+    turn_id: str | None
+    index: int = -1
+    parts: list[str] | None = None
+    ended: bool = True
+    opaque: Opaque | None = None
+    calls: list[_Call] = field(default_factory=list)
+    result: ToolResult | None = None
+
+    def build(self, incomplete: bool, calls: Sequence[_Call]) -> Message:
+        content: list[ContentBlock] = []
+        if self.role == "reasoning":
+            content.append(ReasoningBlock("".join(self.parts or ()), self.index, self.opaque))
+        elif self.parts is not None:
+            content.append(TextBlock("".join(self.parts), self.index, self.opaque))
+        content.extend(call.build() for call in calls)
+        if self.result is not None:
+            content.append(self.result)
+        return Message(self.id, self.role, tuple(content), turn_id=self.turn_id, incomplete=incomplete)
+
+
+class Transcript:
+    """Follows the events of one run, which are in order (event_order), and knows the messages they add."""
+
+    def __init__(self, call_turns: Mapping[str, str] | None = None) -> None:
+        """`call_turns`: the turns of earlier runs' calls, by call id, whose results may come in this run."""
+        self._entries: dict[str, _Entry] = {}
+        self._calls: dict[str, _Call] = {}
+        self._call_turns: dict[str, str | None] = dict(call_turns or {})
+        self._steps: dict[str, None] = {}
+        self._turn_id: str | None = None
+        self._open_turn: str | None = None
+
+    def follow(self, events: Sequence[Event]) -> None:
+        """Take the next events in."""
+        entries = self._entries
+        for event in events:
+            kind = type(event)
+            if kind is TextDelta or kind is ReasoningDelta:
+                parts = entries[event.message_id].parts  # type: ignore[union-attr]  # one of the two, by the line above
+                assert parts is not None
+                parts.append(event.text)  # type: ignore[union-attr]
+            elif kind is ToolCallDelta:
+                self._calls[event.call_id].parts.append(event.arguments)  # type: ignore[union-attr]
+            else:
+                self._follow_rare(event)
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """What the events add so far, in order. Those of an answer that has not ended are `incomplete`."""
+        return tuple(
+            entry.build(
+                entry.turn_id is not None and entry.turn_id == self._open_turn and entry.role != "tool", entry.calls
+            )
+            for entry in self._entries.values()
+        )
+
+    def closed_messages(self) -> tuple[Message, ...]:
+        """The messages that will not change any more; of an assistant message whose text is over, the ended calls."""
+        closed: list[Message] = []
+        for entry in self._entries.values():
+            calls = [call for call in entry.calls if call.ended]
+            if entry.ended and (entry.parts is not None or calls or entry.result is not None):
+                closed.append(entry.build(False, calls))
+        return tuple(closed)
+
+    def open_items(self) -> OpenItems:
+        """What `closed_messages` leaves out."""
+        texts: list[OpenText] = []
+        reasoning: list[OpenReasoning] = []
+        calls: list[OpenCall] = []
+        for entry in self._entries.values():
+            if not entry.ended:
+                text = "".join(entry.parts or ())
+                if entry.role == "reasoning":
+                    reasoning.append(OpenReasoning(entry.id, text))
+                else:
+                    texts.append(OpenText(entry.id, entry.role, text))
+            for call in entry.calls:
+                if not (call.ended and entry.ended):
+                    start = call.started
+                    calls.append(OpenCall(start.call_id, start.name, entry.id, "".join(call.parts), call.ended))
+        return OpenItems(tuple(self._steps), tuple(texts), tuple(reasoning), tuple(calls))
+
+    def _follow_rare(self, event: Event) -> None:
+        match event:
+            case ModelCallStarted():
+                self._turn_id = self._open_turn = event.turn_id
+            case ModelCallEnded():
+                self._open_turn = None
+            case TextStarted():
+                entry = self._entry(event.message_id, event.role)
+                entry.parts, entry.ended, entry.index = [], False, event.index
+            case ReasoningStarted():
+                entry = self._entry(event.message_id, "reasoning")
+                entry.parts, entry.ended, entry.index = [], False, event.index
+            case TextEnded() | ReasoningEnded():
+                entry = self._entries[event.message_id]
+                entry.ended, entry.opaque = True, event.opaque
+            case ToolCallStarted():
+                call = self._calls[event.call_id] = _Call(event)
+                self._call_turns[event.call_id] = self._turn_id
+                self._entry(event.message_id, "assistant").calls.append(call)
+            case ToolCallEnded():
+                call = self._calls[event.call_id]
+                call.ended, call.opaque = True, event.opaque
+            case ToolReturned():
+                self._add_result(event)
+            case StepStarted():
+                self._steps[event.name] = None
+            case StepEnded():
+                self._steps.pop(event.name, None)
+            case _:  # the other events add no messages
+                pass
+
+    def _entry(self, message_id: str, role: Role) -> _Entry:
+        entry = self._entries.get(message_id)
+        if entry is None:
+            entry = self._entries[message_id] = _Entry(message_id, role, self._turn_id)
+        return entry
+
+    def _add_result(self, event: ToolReturned) -> None:
+        # A result belongs to the answer that made the call, also where that was in an earlier run (an approval).
+        turn_id = self._call_turns.get(event.call_id) or self._turn_id or f"result_{event.call_id}"
+        result = ToolResult(event.call_id, event.content, event.is_error)
+        self._entries[event.message_id] = _Entry(event.message_id, "tool", turn_id, result=result)
