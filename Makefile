@@ -2,10 +2,10 @@
 #   make run ARGS="--port 9000"     make test PYTEST_ARGS="-k ag_ui -x"     make benchmark BENCHMARK_ARGS="..."
 #   make run PYTHON=python3.12      takes that Python for a new .venv instead of looking for one
 
-PYTHON =
-ARGS =
-PYTEST_ARGS =
-BENCHMARK_ARGS =
+PYTHON ?=
+ARGS ?=
+PYTEST_ARGS ?=
+BENCHMARK_ARGS ?=
 
 BIN = .venv/bin
 CLIENTS = tests/clients/node_modules/.stamp
@@ -65,11 +65,11 @@ clean:
 	$(PIP_INSTALL) -e '.[dev]'
 	@touch .venv/run-stamp $@
 
-# The system's Node where it is new enough, else the one in .venv.
+# The system's Node where it is new enough, else the one in .venv; it trusts the certificates that the system trusts.
 $(CLIENTS): tests/clients/package.json tests/clients/package-lock.json | .venv/dev-stamp
 	@if ! { node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' && npm --version; } >/dev/null 2>&1; then \
 		PATH="$$PWD/$(BIN):$$PATH"; export PATH; \
 	fi; \
 	echo "npm ci in tests/clients, Node $$(node --version)"; \
-	cd tests/clients && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
+	cd tests/clients && NODE_USE_SYSTEM_CA=1 npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
 	@touch $@
