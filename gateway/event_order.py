@@ -13,8 +13,8 @@ The rules (what AG-UI's verifier asks, and a little more: nothing is reopened, n
     ToolReturned             the call has no result yet
     StepStarted/StepEnded    the name is not open / open
 
-What breaks a rule never leaves: content without a start gets one, a reused id gets a fresh one, the rest is dropped with
-a warning. A stream that follows the rules passes as the very list it came in.
+What breaks a rule never leaves: content without a start gets one, a reused id gets a fresh one, the rest is dropped
+with a warning. A stream that follows the rules passes as the very list it came in.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ class Sealer:
     def __init__(self) -> None:
         self._started = False
         self.sealed = False
-        self._texts: set[str] = set()
-        self._reasoning: set[str] = set()
-        self._calls: set[str] = set()
+        self._texts: dict[str, None] = {}
+        self._reasoning: dict[str, None] = {}
+        self._calls: dict[str, None] = {}
         self._steps: dict[str, None] = {}
         self._kinds: dict[str, str] = {}  # every id of this run: text, reasoning, parent (of calls), call, result
         self._answered: set[str] = set()
@@ -122,7 +122,7 @@ class Sealer:
                 if name in self._texts:
                     return self._drop(event, "the text is open")
                 name = self._fresh(event.message_id, "text", "msg")
-                self._texts.add(name)
+                self._texts[name] = None
                 return [_named(event, name)]
             case TextDelta():
                 if not event.text:
@@ -130,12 +130,12 @@ class Sealer:
                 if name in self._texts:
                     return [_named(event, name)]
                 name = self._fresh(event.message_id, "text", "msg")
-                self._texts.add(name)
+                self._texts[name] = None
                 return [TextStarted(name), TextDelta(name, event.text)]
             case TextEnded():
                 if name not in self._texts:
                     return self._drop(event, "the text is not open")
-                self._texts.discard(name)
+                self._texts.pop(name, None)
                 return [_named(event, name)]
 
     def _follow_reasoning(self, event: ReasoningStarted | ReasoningDelta | ReasoningEnded) -> Events:
@@ -145,7 +145,7 @@ class Sealer:
                 if name in self._reasoning:
                     return self._drop(event, "the reasoning is open")
                 name = self._fresh(event.message_id, "reasoning", "rsn")
-                self._reasoning.add(name)
+                self._reasoning[name] = None
                 return [_named(event, name)]
             case ReasoningDelta():
                 if not event.text:
@@ -153,12 +153,12 @@ class Sealer:
                 if name in self._reasoning:
                     return [_named(event, name)]
                 name = self._fresh(event.message_id, "reasoning", "rsn")
-                self._reasoning.add(name)
+                self._reasoning[name] = None
                 return [ReasoningStarted(name), ReasoningDelta(name, event.text)]
             case ReasoningEnded():
                 if name not in self._reasoning:
                     return self._drop(event, "the reasoning is not open")
-                self._reasoning.discard(name)
+                self._reasoning.pop(name, None)
                 return [_named(event, name)]
 
     def _follow_call(self, event: ToolCallStarted | ToolCallDelta | ToolCallEnded) -> Events:
@@ -167,7 +167,7 @@ class Sealer:
                 if event.call_id in self._kinds:
                     return self._drop(event, "the call was made")
                 self._kinds[event.call_id] = "call"
-                self._calls.add(event.call_id)
+                self._calls[event.call_id] = None
                 name = self._parent(event.message_id)
                 return [event if name == event.message_id else replace(event, message_id=name)]
             case ToolCallDelta():
@@ -177,7 +177,7 @@ class Sealer:
             case ToolCallEnded():
                 if event.call_id not in self._calls:
                     return self._drop(event, "the call is not open")
-                self._calls.discard(event.call_id)
+                self._calls.pop(event.call_id, None)
                 return [event]
 
     def _follow_result(self, event: ToolReturned) -> Events:
@@ -186,7 +186,7 @@ class Sealer:
         self._answered.add(event.call_id)
         before: Events = []
         if event.call_id in self._calls:  # a result ends its call
-            self._calls.discard(event.call_id)
+            self._calls.pop(event.call_id, None)
             before.append(ToolCallEnded(event.call_id))
         name = self._fresh(event.message_id, "result", "msg")
         return [*before, event if name == event.message_id else replace(event, message_id=name)]

@@ -1,0 +1,393 @@
+"""A run under way: its numbered events, its viewers, and what a viewer that joins late is told first.
+
+Below: the words, event_order, transcript, records, store. Above: the runner, which owns the task that feeds a run. An
+event is numbered and handed to the store when it is accepted, and reaches viewers once the store has it: nobody ever
+sees an event that a crash could take back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, cast
+
+from gateway.agent import ABSENT, Absent
+from gateway.clock import Clock, Timer
+from gateway.errors import GatewayError, StoreError
+from gateway.event_order import Sealer
+from gateway.events import (
+    Event,
+    Events,
+    ReasoningStarted,
+    StateChanged,
+    StateReplaced,
+    TextStarted,
+    ToolCallStarted,
+    Usage,
+    UsageReported,
+)
+from gateway.messages import JsonValue, Message
+from gateway.records import encode_event
+from gateway.store import RunRecord, Store
+from gateway.transcript import OpenItems, Transcript
+
+# The first of these in a run is what a person waits for: it is kept at once, not together with what comes next.
+_FIRST_SIGNS = (TextStarted, ReasoningStarted, ToolCallStarted)
+_PAGE = 2_000
+
+
+class Batch(NamedTuple):
+    """Events with consecutive numbers from `first`. No events: the stream is over."""
+
+    first: int
+    events: Sequence[Event]
+
+
+END = Batch(0, ())
+
+
+@dataclass(frozen=True, slots=True)
+class Prelude:
+    """What a viewer without a cursor is told before the tail, so that it has the whole thread.
+
+    `state` is ABSENT where there is none; `messages` are those that will not change any more.
+    """
+
+    thread_id: str
+    run_id: str
+    state: JsonValue | Absent
+    messages: tuple[Message, ...]
+    open_items: OpenItems
+
+
+class Viewer:
+    """One reader of a run's events: what the log has after its cursor, then what comes.
+
+    `prelude` is to be shown first, where there is one. `dropped` says that the reader was too slow: its stream ends
+    without a terminal event, and it goes on from the log.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        after: int = 0,
+        on_close: Callable[[Viewer], None] | None = None,
+        prelude: Prelude | None = None,
+        max_events: int = 10_000,
+    ) -> None:
+        self.prelude = prelude
+        self.dropped = False
+        self._clock = clock
+        self._after = after  # events up to this number are not for this viewer, or come from the log
+        self._on_close = on_close
+        self._max_events = max_events
+        self._first = 0
+        self._events: list[Event] = []
+        self._over = False
+        self._closed = False
+        self._waiter: asyncio.Future[None] | None = None
+        self._log: AsyncGenerator[Batch] | None = None
+
+    async def next(self, timeout_seconds: float) -> Batch | None:
+        """What came since the last call; waits for it, but not longer than that: then None. `END` at the end."""
+        if self._log is not None:
+            async for batch in self._log:
+                return batch
+            self._log = None
+        if not self._events and not self._over:
+            await self._wait(timeout_seconds)
+        if self._events:
+            batch = Batch(self._first, self._events)
+            self._events = []
+            return batch
+        return END if self._over else None
+
+    def read_first(self, log: AsyncGenerator[Batch]) -> None:
+        """Show these before anything that is fed: for whoever made the viewer."""
+        self._log = log
+
+    def feed(self, first: int, events: Sequence[Event]) -> None:
+        """More events, for whoever made the viewer."""
+        if self._over:
+            return
+        if first <= self._after:
+            events = events[self._after + 1 - first :]
+            first = self._after + 1
+            if not events:
+                return
+        if not self._events:
+            self._first = first
+        self._events.extend(events)
+        if len(self._events) > self._max_events:
+            self.dropped = True
+            self._events = []
+            self._over = True
+        self._wake()
+
+    def finish(self) -> None:
+        """No more will come."""
+        self._over = True
+        self._wake()
+
+    def close(self) -> None:
+        """The reader is gone. Harmless when repeated."""
+        if self._closed:
+            return
+        self._closed = True
+        self.finish()
+        if self._on_close is not None:
+            self._on_close(self)
+
+    async def _wait(self, timeout_seconds: float) -> None:
+        waiter = self._waiter = asyncio.get_running_loop().create_future()
+        timer = self._clock.call_later(timeout_seconds, self._wake)
+        try:
+            await waiter
+        finally:
+            timer.cancel()
+            self._waiter = None
+
+    def _wake(self) -> None:
+        waiter = self._waiter
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
+
+
+class LiveRun:
+    """A run from its begin to its end. Only the runner writes to it."""
+
+    def __init__(
+        self,
+        record: RunRecord,
+        store: Store,
+        clock: Clock,
+        *,
+        grace_seconds: float,
+        on_abandoned: Callable[[LiveRun], None],
+        max_viewer_events: int = 10_000,
+    ) -> None:
+        """`on_abandoned` is called once nobody has watched for `grace_seconds`."""
+        self.record = record
+        self.task: asyncio.Task[None] | None = None
+        self.cancel_reason: str | None = None
+        self.failure: GatewayError | None = None  # why the store could not keep the run
+        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.transcript = Transcript()
+        self.messages: tuple[Message, ...] = ()  # the thread as the run found it
+        self.state: JsonValue | Absent = ABSENT
+        self.usages: list[Usage] = []
+        self.sequence = 0  # the number of the last event accepted
+        self.kept = 0  # the number of the last event that the store has and viewers got
+        self._sealer = Sealer()
+        self._store = store
+        self._clock = clock
+        self._grace_seconds = grace_seconds
+        self._on_abandoned = on_abandoned
+        self._max_viewer_events = max_viewer_events
+        self._viewers: set[Viewer] = set()
+        self._unkept: deque[tuple[asyncio.Future[None] | None, int, Events]] = deque()
+        self._last_future: asyncio.Future[None] | None = None
+        self._grace: Timer | None = None
+        self._signs_seen = False
+        self._kept_waiters: list[asyncio.Future[None]] = []
+        self._gone_waiters: list[asyncio.Future[None]] = []
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.record.owner, self.record.run_id
+
+    @property
+    def thread_key(self) -> tuple[str, str]:
+        return self.record.owner, self.record.thread_id
+
+    @property
+    def has_viewers(self) -> bool:
+        return bool(self._viewers)
+
+    @property
+    def sealed(self) -> bool:
+        """The terminal event was accepted: nothing more will be."""
+        return self._sealer.sealed
+
+    # --- events in
+
+    def follow(self, batch: Events) -> Events:
+        """Put the batch in order and take it into the transcript; what of it may leave, not yet numbered."""
+        events = self._sealer.follow(batch)
+        self.transcript.follow(events)
+        for event in events:
+            kind = type(event)
+            if kind is UsageReported:
+                self.usages.append(cast(UsageReported, event).usage)
+            elif kind is StateReplaced or kind is StateChanged:
+                self.state = cast(StateReplaced, event).state
+        return events
+
+    def accept(self, batch: Events) -> None:
+        """Take the next events in and hand them to the store."""
+        events = self.follow(batch)
+        if events:
+            self.append(events)
+
+    def append(self, events: Events) -> None:
+        """Number events that `follow` gave and hand them to the store; viewers get them when it has them."""
+        first = self.sequence + 1
+        self.sequence += len(events)
+        urgent = not self._signs_seen and any(isinstance(event, _FIRST_SIGNS) for event in events)
+        self._signs_seen = self._signs_seen or urgent
+        owner, run_id = self.key
+        future = self._store.append_events(owner, run_id, first, [encode_event(e) for e in events], urgent=urgent)
+        self._unkept.append((future, first, events))
+        if future is not self._last_future:
+            self._last_future = future
+            future.add_done_callback(self._on_kept)
+
+    def number(self, events: Events) -> tuple[int, list[bytes]]:
+        """Number events that go to the store by another way (begin, end): the first number, the records."""
+        first = self.sequence + 1
+        self.sequence += len(events)
+        self._unkept.append((None, first, events))
+        return first, [encode_event(event) for event in events]
+
+    def publish_numbered(self) -> None:
+        """What `number` gave out is in the store, and everything before it."""
+        while self._unkept:
+            _, first, events = self._unkept.popleft()
+            self._publish(first, events)
+
+    @property
+    def backlog(self) -> int:
+        """How many events the store has not confirmed."""
+        return self.sequence - self.kept
+
+    async def wait_kept(self) -> None:
+        """Until the store has what was appended last.
+
+        Raises:
+            StoreError: it could not keep it.
+        """
+        if self._last_future is not None:
+            await asyncio.shield(self._last_future)
+
+    def _on_kept(self, future: asyncio.Future[None]) -> None:
+        if future.cancelled():
+            return
+        if (error := future.exception()) is not None:
+            self._fail(error)
+            return
+        first = 0
+        kept: Events = []
+        while self._unkept and self._unkept[0][0] is future:
+            _, start, events = self._unkept.popleft()
+            if kept:
+                kept = kept + events
+            else:
+                first, kept = start, events
+        if kept:
+            self._publish(first, kept)
+
+    def _fail(self, error: BaseException) -> None:
+        """What was said can no longer be kept: the run ends, and says so while it can."""
+        if self.failure is None:
+            self.failure = error if isinstance(error, GatewayError) else StoreError("the store failed")
+            if self.task is not None:
+                self.task.cancel()
+
+    def _publish(self, first: int, events: Events) -> None:
+        self.kept = first + len(events) - 1
+        for viewer in list(self._viewers):
+            viewer.feed(first, events)
+        if self._kept_waiters:
+            waiters, self._kept_waiters = self._kept_waiters, []
+            for waiter in waiters:
+                if not waiter.done():
+                    waiter.set_result(None)
+
+    # --- viewers
+
+    def watch(self) -> Viewer:
+        """A viewer of all that was not published yet."""
+        return self._add_viewer(after=self.kept, prelude=None)
+
+    async def join(self) -> Viewer:
+        """A viewer that is told first what there is so far, as a prelude, and then what comes."""
+        accepted = self.sequence
+        messages = (*self.messages, *self.transcript.closed_messages())
+        record = self.record
+        prelude = Prelude(record.thread_id, record.run_id, self.state, messages, self.transcript.open_items())
+        viewer = self._add_viewer(after=accepted, prelude=prelude)
+        await self._until_kept(accepted)
+        return viewer
+
+    async def follow_from(self, after: int) -> Viewer:
+        """A viewer of the events after that number: from the log, then as they come."""
+        accepted = self.sequence
+        viewer = self._add_viewer(after=accepted, prelude=None)
+        await self._until_kept(accepted)
+        owner, run_id = self.key
+        viewer.read_first(read_log(self._store, owner, run_id, after=after, until=accepted))
+        return viewer
+
+    def finish(self) -> None:
+        """The run is over and everything is published: viewers read what they have, then end."""
+        for viewer in list(self._viewers):
+            viewer.finish()
+        if self._grace is not None:
+            self._grace.cancel()
+        if not self.ended.done():
+            self.ended.set_result(None)
+
+    async def viewers_gone(self) -> None:
+        """Until nobody watches."""
+        while self._viewers:
+            waiter = asyncio.get_running_loop().create_future()
+            self._gone_waiters.append(waiter)
+            await waiter
+
+    def _add_viewer(self, *, after: int, prelude: Prelude | None) -> Viewer:
+        viewer = Viewer(
+            self._clock, after=after, on_close=self._viewer_left, prelude=prelude, max_events=self._max_viewer_events
+        )
+        self._viewers.add(viewer)
+        if self._grace is not None:
+            self._grace.cancel()
+            self._grace = None
+        if self.ended.done():
+            viewer.finish()
+        return viewer
+
+    async def _until_kept(self, sequence: int) -> None:
+        while self.kept < sequence and not self.ended.done():
+            waiter = asyncio.get_running_loop().create_future()
+            self._kept_waiters.append(waiter)
+            await waiter
+
+    def _viewer_left(self, viewer: Viewer) -> None:
+        self._viewers.discard(viewer)
+        if self._viewers:
+            return
+        for waiter in self._gone_waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+        self._gone_waiters = []
+        if not self.ended.done() and self._grace is None:
+            self._grace = self._clock.call_later(self._grace_seconds, self._grace_over)
+
+    def _grace_over(self) -> None:
+        self._grace = None
+        if not self._viewers and not self.ended.done():
+            self._on_abandoned(self)
+
+
+async def read_log(store: Store, owner: str, run_id: str, *, after: int, until: int | None) -> AsyncGenerator[Batch]:
+    """The log's events after one number and up to another (None: to its end), a page at a time."""
+    while until is None or after < until:
+        page = await store.read_events(owner, run_id, after=after, limit=_PAGE)
+        rows = [row for row in page if row.sequence > after and (until is None or row.sequence <= until)]
+        if not rows:
+            return
+        yield Batch(rows[0].sequence, [row.event for row in rows])
+        after = rows[-1].sequence
