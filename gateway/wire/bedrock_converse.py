@@ -1,0 +1,340 @@
+"""The JSON of Bedrock Converse, and the rules that a conversation must keep to be accepted.
+
+Source: https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ConverseStream.html and, for the turn rules,
+the service's own refusals. Pure: a conversation in, a conversation out. Above: `models/bedrock_converse.py`, which
+makes these shapes of canonical messages.
+
+The rules, as `arrange` establishes them for any conversation:
+1. The first message is a user's, the roles alternate, the last message is a user's.
+2. Each `toolUse` is answered in the next message, all of one turn in one message, in call order, before anything else.
+3. A result without its call in the message before, or a second one for a call, is not there.
+4. No text is blank, no content is empty, no answer ends with reasoning.
+5. A family that takes no text or media beside results gets them in a message of their own.
+6. Documents stand with a text, their names are made of what is allowed and differ within the conversation.
+7. No message holds more pictures or documents than are allowed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal, TypeAlias, TypedDict
+
+from gateway.wire.bedrock_families import Family
+from gateway.wire.bedrock_media import MAX_PER_MESSAGE
+
+
+class S3Location(TypedDict):
+    """`uri` begins with `s3://`."""
+
+    uri: str
+
+
+class MediaBody(TypedDict, total=False):
+    """One of the two. `bytes` is standard base64."""
+
+    bytes: str
+    s3Location: S3Location
+
+
+class Media(TypedDict):
+    """A picture, film or sound."""
+
+    format: str
+    source: MediaBody
+
+
+class Document(TypedDict):
+    """`name`: 1-200 letters, digits, single spaces, hyphens, parentheses, square brackets."""
+
+    format: str
+    name: str
+    source: MediaBody
+
+
+class CachePoint(TypedDict, total=False):
+    """`type` is always there; `ttl` is `5m` or `1h`."""
+
+    type: Literal["default"]
+    ttl: str
+
+
+class ToolUse(TypedDict):
+    """`toolUseId`: 1-64 of `a-zA-Z0-9_.:-`; `name`: 1-64 of `a-zA-Z0-9_-`; `input`: a JSON object."""
+
+    toolUseId: str
+    name: str
+    input: object
+
+
+class ReasoningText(TypedDict, total=False):
+    text: str
+    signature: str
+
+
+class Reasoning(TypedDict, total=False):
+    """One of the two. `redactedContent` is base64 of what only the model can read."""
+
+    reasoningText: ReasoningText
+    redactedContent: str
+
+
+class ResultPart(TypedDict, total=False):
+    """Exactly one of them."""
+
+    text: str
+    image: Media
+    document: Document
+    video: Media
+
+
+class _ToolResultContent(TypedDict):
+    toolUseId: str
+    content: list[ResultPart]
+
+
+class ToolResult(_ToolResultContent, total=False):
+    """`status` is `success` or `error`, and only for families that know it."""
+
+    status: str
+
+
+class Block(TypedDict, total=False):
+    """Exactly one of them."""
+
+    text: str
+    image: Media
+    document: Document
+    video: Media
+    audio: Media
+    toolUse: ToolUse
+    toolResult: ToolResult
+    reasoningContent: Reasoning
+    cachePoint: CachePoint
+
+
+class Turn(TypedDict):
+    """One message of a conversation. Converse's third role, `system`, is not used: few models know it."""
+
+    role: Literal["user", "assistant"]
+    content: list[Block]
+
+
+MediaKey: TypeAlias = Literal["image", "document", "video", "audio"]
+
+NO_TEXT = "(no text)"
+NO_OUTPUT = "(no output)"
+NO_RESULT = "This call was not answered: it was given up before there was a result."
+OPENING = "(the conversation begins)"
+GO_ON = "(continue)"
+ACKNOWLEDGED = "OK."
+DOCUMENT_ATTACHED = "(see the attached document)"
+
+MAX_DOCUMENT_NAME = 200
+_TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_CALL_ID = re.compile(r"[a-zA-Z0-9_.:-]{1,64}")
+_NOT_IN_DOCUMENT_NAME = re.compile(r"[^a-zA-Z0-9()\[\]-]+")
+
+
+def arrange(turns: Iterable[Turn], family: Family) -> list[Turn]:
+    """The conversation under the rules above. Lists and blocks of `turns` are not changed, but may be shared."""
+    arranged = _merged(_calls_answered(_merged(_cleaned(turns))))
+    arranged = _framed(_apart(arranged, family))
+    names: set[str] = set()
+    for turn in arranged:
+        turn["content"] = _with_documents_named(_within_limits(turn["content"]), names)
+    return arranged
+
+
+def tool_name(name: str) -> str:
+    """A name that Converse takes: `name` itself, or what is left of it with a hash that keeps two names apart."""
+    if _TOOL_NAME.fullmatch(name):
+        return name
+    return f"{re.sub(r'[^a-zA-Z0-9_-]', '_', name)[:55] or 'tool'}_{_digest(name, 8)}"
+
+
+def call_id(identifier: str) -> str:
+    """An id that Converse takes: always the same one for the same id."""
+    return identifier if _CALL_ID.fullmatch(identifier) else f"call_{_digest(identifier, 32)}"
+
+
+def document_name(name: str | None) -> str:
+    """What may be left of a file's name, never empty; not yet unique."""
+    stem = re.sub(r"\.[a-zA-Z0-9]{1,5}$", "", name or "")
+    return _NOT_IN_DOCUMENT_NAME.sub(" ", stem)[: MAX_DOCUMENT_NAME - 10].strip() or "document"
+
+
+def media_note(kind: str, why: str) -> str:
+    """What stands in the place of something that could not be sent along."""
+    return f"({_article(kind)} {kind} was left out: {why})"
+
+
+def _article(kind: str) -> str:
+    return "an" if kind[:1] in "aeiou" else "a"
+
+
+def _digest(text: str, length: int) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:length]
+
+
+# --- 4: nothing blank --------------------------------------------------------------------------------------------
+
+
+def _cleaned(turns: Iterable[Turn]) -> Iterator[Turn]:
+    for turn in turns:
+        yield {"role": turn["role"], "content": [block for block in turn["content"] if not _is_blank(block)]}
+
+
+def _is_blank(block: Block | ResultPart) -> bool:
+    return "text" in block and not block["text"].strip()
+
+
+# --- 1: alternation ----------------------------------------------------------------------------------------------
+
+
+def _merged(turns: Iterable[Turn]) -> list[Turn]:
+    """Neighbours of one role as one message; answers that hold nothing, or only reasoning, are gone."""
+    merged: list[Turn] = []
+    for turn in turns:
+        if turn["role"] == "assistant" and all("reasoningContent" in block for block in turn["content"]):
+            continue
+        if merged and merged[-1]["role"] == turn["role"]:
+            merged[-1]["content"] += turn["content"]
+        else:
+            merged.append({"role": turn["role"], "content": list(turn["content"])})
+    return merged
+
+
+def _framed(turns: list[Turn]) -> list[Turn]:
+    if not turns or turns[0]["role"] == "assistant":
+        turns.insert(0, {"role": "user", "content": [{"text": OPENING}]})
+    if turns[-1]["role"] == "assistant":
+        turns.append({"role": "user", "content": [{"text": GO_ON}]})
+    for turn in turns:
+        while turn["content"] and "reasoningContent" in turn["content"][-1]:
+            turn["content"].pop()
+        if not turn["content"]:
+            turn["content"] = [{"text": NO_TEXT}]
+    return turns
+
+
+# --- 2 and 3: calls and results ----------------------------------------------------------------------------------
+
+
+def _calls_answered(turns: Sequence[Turn]) -> Iterator[Turn]:
+    results: dict[str, ToolResult] = {}
+    for turn in turns:
+        for block in turn["content"]:
+            if "toolResult" in block and turn["role"] == "user":
+                results.setdefault(block["toolResult"]["toolUseId"], block["toolResult"])
+    called: set[str] = set()
+    for turn in turns:
+        content = _with_new_calls_only(turn, called)
+        if content or not turn["content"]:
+            yield {"role": turn["role"], "content": content}
+        if answers := [_answer(block["toolUse"], results) for block in content if "toolUse" in block]:
+            yield {"role": "user", "content": answers}
+
+
+def _with_new_calls_only(turn: Turn, called: set[str]) -> list[Block]:
+    """The content without calls that were made before (or by a user) and without results: those are put in anew."""
+    content: list[Block] = []
+    for block in turn["content"]:
+        if "toolResult" in block:
+            continue
+        if "toolUse" in block:
+            if turn["role"] == "user" or block["toolUse"]["toolUseId"] in called:
+                continue
+            called.add(block["toolUse"]["toolUseId"])
+        content.append(block)
+    return content
+
+
+def _answer(call: ToolUse, results: dict[str, ToolResult]) -> Block:
+    result = results.get(call["toolUseId"])
+    if result is None:
+        return {"toolResult": {"toolUseId": call["toolUseId"], "content": [{"text": NO_RESULT}]}}
+    answer: ToolResult = {**result, "content": [part for part in result["content"] if not _is_blank(part)]}
+    if not answer["content"]:
+        answer["content"] = [{"text": NO_OUTPUT}]
+    return {"toolResult": answer}
+
+
+# --- 5: what may stand beside results ----------------------------------------------------------------------------
+
+
+def _apart(turns: Iterable[Turn], family: Family) -> list[Turn]:
+    apart: list[Turn] = []
+    for turn in turns:
+        results = [block for block in turn["content"] if "toolResult" in block]
+        others = [block for block in turn["content"] if "toolResult" not in block]
+        if not results or all(family.beside_results & block.keys() for block in others):
+            apart.append(turn)
+            continue
+        apart.append({"role": "user", "content": results})
+        apart.append({"role": "assistant", "content": [{"text": ACKNOWLEDGED}]})
+        apart.append({"role": "user", "content": others})
+    return apart
+
+
+# --- 6 and 7: documents and numbers ------------------------------------------------------------------------------
+
+
+def _within_limits(content: list[Block]) -> list[Block]:
+    counts = dict.fromkeys(MAX_PER_MESSAGE, 0)
+    kept: list[Block] = []
+    for block in content:
+        if "toolResult" in block:
+            parts: list[ResultPart] = []
+            for part in block["toolResult"]["content"]:
+                note = _over_limit(part, counts)
+                parts.append({"text": note} if note else part)
+            kept.append({"toolResult": {**block["toolResult"], "content": parts}})
+        else:
+            note = _over_limit(block, counts)
+            kept.append({"text": note} if note else block)
+    return kept
+
+
+def _over_limit(block: Block | ResultPart, counts: dict[str, int]) -> str | None:
+    """A note in place of `block` where there are too many of its kind already."""
+    for kind, limit in MAX_PER_MESSAGE.items():
+        if kind in block:
+            counts[kind] += 1
+            if counts[kind] > limit:
+                return media_note(kind, f"at most {limit} may stand in one message")
+    return None
+
+
+def _with_documents_named(content: list[Block], names: set[str]) -> list[Block]:
+    named: list[Block] = []
+    for block in content:
+        if "document" in block:
+            named.append({"document": _named(block["document"], names)})
+        elif "toolResult" in block:
+            named.append({"toolResult": _result_with_documents_named(block["toolResult"], names)})
+        else:
+            named.append(block)
+    if any("document" in block for block in named) and not any("text" in block for block in named):
+        named.append({"text": DOCUMENT_ATTACHED})
+    return named
+
+
+def _result_with_documents_named(result: ToolResult, names: set[str]) -> ToolResult:
+    parts: list[ResultPart] = [
+        {"document": _named(part["document"], names)} if "document" in part else part for part in result["content"]
+    ]
+    if any("document" in part for part in parts) and not any("text" in part for part in parts):
+        parts.append({"text": DOCUMENT_ATTACHED})
+    return {**result, "content": parts}
+
+
+def _named(document: Document, names: set[str]) -> Document:
+    wanted = name = document_name(document["name"])
+    number = 1
+    while name in names:
+        number += 1
+        name = f"{wanted} ({number})"
+    names.add(name)
+    return {**document, "name": name}

@@ -1,0 +1,121 @@
+"""What the model families behind Bedrock Converse accept, as data: no code asks for a family's name.
+
+Sources: https://docs.aws.amazon.com/bedrock/latest/userguide/conversation-inference-supported-models-features.html,
+https://docs.aws.amazon.com/bedrock/latest/userguide/prompt-caching.html, and the refusals of the service as users
+report them. A family that is not known gets the strictest of everything, which every family accepts.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+Kind: TypeAlias = Literal["text", "image", "document", "video", "audio"]
+CachePlace: TypeAlias = Literal["tools", "system", "messages"]
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """What one family takes. `pattern` fits the start of the model id without its region prefix.
+
+    `beside_results`: what may stand in one message with tool results. `inside_results`: the media that a tool result
+    may hold. `result_status`: a result may say `error`. `signed_reasoning`: reasoning goes back, but only with its
+    signature; elsewhere it is never sent. `thinking_tags`: the model writes its reasoning into its text between these.
+    `one_sampler`: temperature and top_p exclude each other. `input_media` and `reasons` are for the capabilities only.
+    """
+
+    name: str
+    pattern: str
+    beside_results: frozenset[Kind] = frozenset()
+    inside_results: frozenset[Kind] = frozenset()
+    result_status: bool = False
+    signed_reasoning: bool = False
+    reasons: bool = False
+    thinking_tags: tuple[str, str] | None = None
+    system_prompt: bool = True
+    one_sampler: bool = False
+    cache_places: frozenset[CachePlace] = frozenset()
+    input_media: frozenset[Kind] = frozenset({"document"})
+
+
+_ALL_CACHES: frozenset[CachePlace] = frozenset({"tools", "system", "messages"})
+_CLAUDE_BESIDE: frozenset[Kind] = frozenset({"text", "image"})
+_CLAUDE_INSIDE: frozenset[Kind] = frozenset({"image", "document"})
+_PICTURES: frozenset[Kind] = frozenset({"image", "document"})
+
+UNKNOWN = Family("unknown", "")
+
+# The first that fits counts: the special before the general.
+FAMILIES: tuple[Family, ...] = (
+    Family(
+        "claude without thinking",
+        r"anthropic\.claude-(3-(haiku|sonnet|opus|5)|v2|instant)",
+        beside_results=_CLAUDE_BESIDE,
+        inside_results=_CLAUDE_INSIDE,
+        result_status=True,
+        signed_reasoning=True,
+        cache_places=_ALL_CACHES,
+        input_media=_PICTURES,
+    ),
+    Family(
+        "claude",
+        r"anthropic\.claude-(3-7|(sonnet|opus)-4-2025)",
+        beside_results=_CLAUDE_BESIDE,
+        inside_results=_CLAUDE_INSIDE,
+        result_status=True,
+        signed_reasoning=True,
+        reasons=True,
+        cache_places=_ALL_CACHES,
+        input_media=_PICTURES,
+    ),
+    Family(
+        "claude since 4.1",
+        r"anthropic\.",
+        beside_results=_CLAUDE_BESIDE,
+        inside_results=_CLAUDE_INSIDE,
+        result_status=True,
+        signed_reasoning=True,
+        reasons=True,
+        one_sampler=True,
+        cache_places=_ALL_CACHES,
+        input_media=_PICTURES,
+    ),
+    Family(
+        "nova",
+        r"amazon\.nova",
+        beside_results=frozenset({"text", "image", "document", "video"}),
+        inside_results=frozenset({"image", "document", "video"}),
+        result_status=True,
+        reasons=True,
+        thinking_tags=("<thinking>", "</thinking>"),
+        cache_places=frozenset({"system", "messages"}),
+        input_media=frozenset({"image", "document", "video"}),
+    ),
+    Family("titan", r"amazon\.titan", system_prompt=False),
+    Family("early mistral", r"mistral\.(mistral-7b|mixtral-8x7b)", system_prompt=False),
+    Family("mistral", r"mistral\."),
+    Family("early command", r"cohere\.command-(text|light)", system_prompt=False),
+    Family("llama with eyes", r"meta\.llama(3-2-(11|90)b|4)", input_media=_PICTURES),
+    Family("llama", r"meta\."),
+    Family("reasoning in the open", r"(deepseek|openai|qwen|minimax|moonshot|moonshotai|zai)\.", reasons=True),
+)
+
+_REGION_PREFIX = re.compile(r"^(us|eu|apac|us-gov|jp|au|ca|global)\.")
+
+
+def bare_model_id(model_id: str) -> str:
+    """The model id without what only says where it runs: the ARN around it and the region group before it."""
+    if model_id.startswith("arn:"):
+        model_id = model_id.rsplit("/", 1)[-1]
+    return _REGION_PREFIX.sub("", model_id)
+
+
+def family_of(model_id: str) -> Family:
+    """The family of a model id or ARN; `UNKNOWN` where the id does not say (application inference profiles)."""
+    for segment in reversed(model_id.split("/")):  # a custom model's ARN names its base in the middle
+        bare = bare_model_id(segment)
+        for family in FAMILIES:
+            if re.match(family.pattern, bare):
+                return family
+    return UNKNOWN

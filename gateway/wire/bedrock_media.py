@@ -1,0 +1,140 @@
+"""The media that Bedrock Converse takes: formats, limits, and how to tell what some bytes are.
+
+Source: https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Message.html and the `ImageBlock`,
+`DocumentBlock`, `VideoBlock` and `AudioBlock` pages beside it.
+"""
+
+from __future__ import annotations
+
+import binascii
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Literal, TypeAlias
+
+MediaKind: TypeAlias = Literal["image", "document", "video", "audio"]
+
+MAX_BYTES: Mapping[MediaKind, int] = MappingProxyType(
+    # Audio has no documented limit: the one for films keeps a body from growing without end.
+    {"image": 3_932_160, "document": 4_718_592, "video": 26_214_400, "audio": 26_214_400}
+)
+MAX_PER_MESSAGE: Mapping[str, int] = MappingProxyType({"image": 20, "document": 5})
+
+_OPEN_XML = "application/vnd.openxmlformats-officedocument"
+FORMATS: Mapping[MediaKind, Mapping[str, str]] = MappingProxyType(
+    {
+        "image": {
+            "image/png": "png",
+            "image/jpeg": "jpeg",
+            "image/jpg": "jpeg",
+            "image/pjpeg": "jpeg",
+            "image/gif": "gif",
+            "image/webp": "webp",
+        },
+        "document": {
+            "application/pdf": "pdf",
+            "text/csv": "csv",
+            "application/csv": "csv",
+            "application/msword": "doc",
+            f"{_OPEN_XML}.wordprocessingml.document": "docx",
+            "application/vnd.ms-excel": "xls",
+            f"{_OPEN_XML}.spreadsheetml.sheet": "xlsx",
+            "text/html": "html",
+            "application/xhtml+xml": "html",
+            "text/plain": "txt",
+            "text/markdown": "md",
+            "text/x-markdown": "md",
+            "application/json": "txt",
+            "application/xml": "txt",
+            "application/yaml": "txt",
+            "application/x-yaml": "txt",
+        },
+        "video": {
+            "video/x-matroska": "mkv",
+            "video/matroska": "mkv",
+            "video/quicktime": "mov",
+            "video/mp4": "mp4",
+            "video/webm": "webm",
+            "video/x-flv": "flv",
+            "video/mpeg": "mpeg",
+            "video/mpg": "mpg",
+            "video/x-ms-wmv": "wmv",
+            "video/3gpp": "three_gp",
+        },
+        "audio": {
+            "audio/mpeg": "mp3",
+            "audio/mp3": "mp3",
+            "audio/opus": "opus",
+            "audio/wav": "wav",
+            "audio/x-wav": "wav",
+            "audio/wave": "wav",
+            "audio/vnd.wave": "wav",
+            "audio/aac": "aac",
+            "audio/x-aac": "x-aac",
+            "audio/flac": "flac",
+            "audio/x-flac": "flac",
+            "audio/mp4": "mp4",
+            "audio/m4a": "m4a",
+            "audio/x-m4a": "m4a",
+            "audio/ogg": "ogg",
+            "audio/x-matroska": "mka",
+            "audio/mpga": "mpga",
+            "audio/pcm": "pcm",
+            "audio/l16": "pcm",
+            "audio/webm": "webm",
+        },
+    }
+)
+_EXTENSIONS = MappingProxyType(
+    {"jpg": "jpeg", "htm": "html", "markdown": "md", "text": "txt", "log": "txt", "3gp": "three_gp"}
+)
+
+
+def media_format(kind: MediaKind, media_type: str | None, head: bytes = b"", name: str | None = None) -> str | None:
+    """Converse's word for the format, or None where it takes no such thing.
+
+    What the first bytes say counts more than `media_type` (the models refuse a picture whose type is not what was
+    said), and both more than the ending of `name` (a file name or a URL's path).
+    """
+    known = FORMATS[kind]
+    if (sniffed := _sniff(kind, head)) is not None:
+        return sniffed
+    bare_type = (media_type or "").partition(";")[0].strip().lower()
+    if bare_type in known:
+        return known[bare_type]
+    ending = (name or "").rpartition(".")[2].lower()
+    ending = _EXTENSIONS.get(ending, ending)
+    if ending in known.values():
+        return ending
+    return "txt" if kind == "document" and bare_type.startswith("text/") else None
+
+
+def decoded_size(data: str) -> int | None:
+    """How many bytes the standard base64 text `data` stands for; None where it is not base64."""
+    try:
+        return len(binascii.a2b_base64(data, strict_mode=True))
+    except (binascii.Error, ValueError):
+        return None
+
+
+def head_of(data: str) -> bytes:
+    """The first bytes of what the base64 text `data` stands for."""
+    try:
+        return binascii.a2b_base64(data[:32])
+    except (binascii.Error, ValueError):
+        return b""
+
+
+def _sniff(kind: MediaKind, head: bytes) -> str | None:
+    if kind == "document":
+        return "pdf" if head.startswith(b"%PDF-") else None
+    if kind != "image":
+        return None
+    if head.startswith(b"\x89PNG\r\n\x1a\n"):
+        return "png"
+    if head.startswith(b"\xff\xd8\xff"):
+        return "jpeg"
+    if head.startswith((b"GIF87a", b"GIF89a")):
+        return "gif"
+    if head.startswith(b"RIFF") and head[8:12] == b"WEBP":
+        return "webp"
+    return None
