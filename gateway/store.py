@@ -136,8 +136,9 @@ class Store(Protocol):
 
     # runs
 
-    async def begin_run(self, run: RunRecord, thread: Thread, *, keep: int) -> None:
-        """In one transaction: the run's row (insert, or the queued row made `running`) and the thread as it now is.
+    async def begin_run(self, run: RunRecord, thread: Thread, *, keep: int, records: Sequence[bytes] = ()) -> None:
+        """In one transaction: the run's row (insert, or the queued row made `running`), the thread as it now is, and
+        the run's first events, numbered from 1.
 
         `keep`: how many of the thread's leading messages are stored already as they are; the rest replaces what is
         stored behind them.
