@@ -19,7 +19,6 @@ from gateway.messages import (
     ContentBlock,
     DocumentBlock,
     ImageBlock,
-    JsonValue,
     MediaBlock,
     TextBlock,
     VideoBlock,
@@ -119,12 +118,12 @@ def media_block(data: bytes, media_type: str, name: str | None = None) -> MediaB
 
 
 def _plain(value: Any) -> object:
-    """What stands for a value that pydantic does not know: numbers and arrays of other libraries, things with a text."""
+    """What stands for a value that pydantic does not know: other libraries' numbers and arrays, things with a text."""
     for conversion in ("tolist", "item"):
         convert = getattr(value, conversion, None)
         if callable(convert):
             return convert()
-    kind = type(value)
+    kind: Any = type(value)
     if kind.__str__ is object.__str__ and kind.__repr__ is object.__repr__:
         raise ToolError("the tool gave a value that has no JSON form; text, numbers, lists and dictionaries have one")
     return str(value)
@@ -133,7 +132,10 @@ def _plain(value: Any) -> object:
 def _json_text_slowly(value: object) -> str:
     """The way for values that hold lone surrogates; also where it is found out that there is no way."""
     try:
-        plain = pydantic_core.to_jsonable_python(value, inf_nan_mode="null", bytes_mode="base64", fallback=_plain)
+        # once before, because a key with a surrogate is refused here, and once after, for what was inside of objects
+        plain = pydantic_core.to_jsonable_python(
+            _encodable_value(value), inf_nan_mode="null", bytes_mode="base64", fallback=_plain
+        )
         return json.dumps(_encodable_value(plain), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     except ToolError:
         raise
@@ -141,13 +143,13 @@ def _json_text_slowly(value: object) -> str:
         raise ToolError("the tool gave a value that has no JSON form, or one that contains itself") from error
 
 
-def _encodable_value(value: JsonValue) -> JsonValue:
+def _encodable_value(value: Any) -> Any:
     if isinstance(value, str):
         return encodable(value)
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return [_encodable_value(item) for item in value]
     if isinstance(value, dict):
-        return {encodable(key): _encodable_value(item) for key, item in value.items()}
+        return {encodable(key) if isinstance(key, str) else key: _encodable_value(item) for key, item in value.items()}
     return value
 
 

@@ -18,7 +18,7 @@ from gateway.errors import ConfigurationError
 class ToolParameters(BaseModel):
     """Base of the parameters of one type of tool: unknown keys are errors, values are never changed.
 
-    Text that may be a secret is declared as `InstanceOf[str]`: a plain `str` field would turn a Secret into readable text.
+    Text that may be a secret is declared as `InstanceOf[str]`: a plain `str` field would make a Secret readable text.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True, hide_input_in_errors=True)
@@ -36,7 +36,9 @@ def read_parameters(settings: ToolSettings, kind: type[ParametersT]) -> Paramete
     try:
         return kind.model_validate(settings.parameters)
     except ValidationError as error:
-        problems = "; ".join(_problem(details, kind) for details in error.errors(include_url=False, include_input=False))
+        problems = "; ".join(
+            _problem(details, kind) for details in error.errors(include_url=False, include_input=False)
+        )
         raise ConfigurationError(f"the tool {tool_label(settings)}: {problems}") from None
 
 
