@@ -1,0 +1,157 @@
+"""AWS credentials, the region, and Signature Version 4 over exactly the bytes that are sent.
+
+Above: the models (and whatever else calls an AWS service over HTTP). Below: http_client. botocore knows where
+credentials come from and how to sign; its own HTTP stack is not used. Source of the signature:
+https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import botocore.session
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
+from botocore.exceptions import BotoCoreError
+
+from gateway.agent import Secret
+from gateway.errors import ConfigurationError, ModelError, ModelErrorKind
+from gateway.http_client import HttpCall
+
+CREDENTIAL_NAMES = frozenset({"access_key", "secret_key", "session_token"})
+
+# Hashing costs 3 ms a megabyte: from here on it leaves the event loop.
+_THREAD_FROM_BYTES = 200_000
+
+
+class AwsSigner:
+    """Signs the calls of one caller to one service. Opening does no I/O; what it needs to read it reads at first use.
+
+    `credential` may hold `access_key`, `secret_key` and `session_token`; without them botocore's own chain is asked
+    (environment, profiles, SSO, container and instance roles), and its short-lived credentials are renewed in time.
+    `bearer_token` is sent instead of a signature where it is given.
+
+    Raises:
+        ConfigurationError: one of access_key and secret_key is there without the other.
+    """
+
+    def __init__(
+        self,
+        service: str,
+        credential: Mapping[str, Secret],
+        *,
+        region: str | None = None,
+        bearer_token: Secret | None = None,
+    ) -> None:
+        self._service = service
+        self._region = region
+        self._bearer_token = bearer_token
+        self._credentials: Any = _given_credentials(credential)
+        self._session: Any = None
+        self._opening = asyncio.Lock()
+
+    async def region(self) -> str:
+        """The region: what was given, else what the environment and the profile say.
+
+        Raises:
+            ModelError: there is none.
+        """
+        if self._region is None:
+            async with self._opening:
+                self._region = await asyncio.to_thread(self._find_region)
+        return self._region
+
+    async def sign(self, call: HttpCall) -> HttpCall:
+        """`call` with the headers that authenticate it. Nothing of it may change afterwards.
+
+        Raises:
+            ModelError: no credentials, or none that can be renewed.
+        """
+        if self._bearer_token is not None:
+            return replace(call, headers={**call.headers, "authorization": f"Bearer {self._bearer_token.reveal()}"})
+        credentials = await self._frozen_credentials()
+        region = await self.region()
+        if len(call.content) >= _THREAD_FROM_BYTES:
+            return await asyncio.to_thread(_signed, call, credentials, self._service, region)
+        return _signed(call, credentials, self._service, region)
+
+    async def _frozen_credentials(self) -> Any:
+        if self._credentials is None:
+            async with self._opening:
+                if self._credentials is None:
+                    self._credentials = await asyncio.to_thread(self._find_credentials)
+        refresh_needed = getattr(self._credentials, "refresh_needed", None)
+        if refresh_needed is None or not refresh_needed():
+            return self._credentials.get_frozen_credentials()
+        return await asyncio.to_thread(self._renewed_credentials)
+
+    def _find_region(self) -> str:
+        region = self._configured("region") or os.environ.get("AWS_REGION")
+        if not region:
+            raise ModelError(
+                ModelErrorKind.INVALID,
+                "no AWS region is configured: set the model's region, or AWS_DEFAULT_REGION, or one in the AWS profile",
+            )
+        return str(region)
+
+    def _configured(self, name: str) -> Any:
+        try:
+            return self._open_session().get_config_variable(name)
+        except BotoCoreError as error:
+            raise _unusable(error) from error
+
+    def _find_credentials(self) -> Any:
+        try:
+            credentials = self._open_session().get_credentials()
+        except BotoCoreError as error:
+            raise _unusable(error) from error
+        if credentials is None:
+            raise ModelError(
+                ModelErrorKind.AUTHENTICATION,
+                "no AWS credentials were found: set access_key and secret_key in the model's credential, "
+                "or provide them the way AWS's own tools find them (environment, profile, role)",
+            )
+        return credentials
+
+    def _renewed_credentials(self) -> Any:
+        try:
+            return self._credentials.get_frozen_credentials()
+        except BotoCoreError as error:
+            raise _unusable(error) from error
+
+    def _open_session(self) -> Any:
+        if self._session is None:
+            self._session = botocore.session.Session()
+        return self._session
+
+
+def _given_credentials(credential: Mapping[str, Secret]) -> Any:
+    access_key, secret_key, token = (
+        value.reveal() if (value := credential.get(name)) else None
+        for name in ("access_key", "secret_key", "session_token")
+    )
+    if access_key and secret_key:
+        return Credentials(access_key, secret_key, token)
+    if access_key or secret_key:
+        there, missing = ("access_key", "secret_key") if access_key else ("secret_key", "access_key")
+        raise ConfigurationError(f"the credential holds {there!r} without {missing!r}: give both, or neither")
+    return None
+
+
+def _signed(call: HttpCall, credentials: Any, service: str, region: str) -> HttpCall:
+    request = AWSRequest(method=call.method, url=call.url, headers=dict(call.headers), data=call.content)
+    SigV4Auth(credentials, service, region).add_auth(request)
+    return replace(call, headers=dict(request.headers.items()))
+
+
+def _unusable(error: BotoCoreError) -> ModelError:
+    return ModelError(
+        ModelErrorKind.AUTHENTICATION,
+        "the AWS credentials or profile of this server cannot be used",
+        provider_message=str(error),
+    )
