@@ -20,18 +20,20 @@ from gateway.event_order import Sealer
 from gateway.events import (
     Event,
     Events,
+    ModelCallEnded,
+    ModelCallStarted,
     ReasoningStarted,
     StateChanged,
     StateReplaced,
     TextStarted,
     ToolCallStarted,
-    Usage,
     UsageReported,
 )
 from gateway.messages import JsonValue, Message
 from gateway.records import encode_event
-from gateway.store import RunRecord, Store
+from gateway.store import RunRecord, Store, Thread
 from gateway.transcript import OpenItems, Transcript
+from gateway.usage import UsageLedger
 
 # The first of these in a run is what a person waits for: it is kept at once, not together with what comes next.
 _FIRST_SIGNS = (TextStarted, ReasoningStarted, ToolCallStarted)
@@ -39,7 +41,7 @@ _PAGE = 2_000
 
 
 class Batch(NamedTuple):
-    """Events with consecutive numbers from `first`. No events: the stream is over."""
+    """Events with consecutive numbers from `first`; from 0: without numbers. No events: the stream is over."""
 
     first: int
     events: Sequence[Event]
@@ -86,6 +88,7 @@ class Viewer:
         self._max_events = max_events
         self._first = 0
         self._events: list[Event] = []
+        self._farewell: list[Event] = []
         self._over = False
         self._closed = False
         self._waiter: asyncio.Future[None] | None = None
@@ -94,8 +97,8 @@ class Viewer:
     async def next(self, timeout_seconds: float) -> Batch | None:
         """What came since the last call; waits for it, but not longer than that: then None. `END` at the end."""
         if self._log is not None:
-            async for batch in self._log:
-                return batch
+            if (logged := await anext(self._log, None)) is not None:
+                return logged
             self._log = None
         if not self._events and not self._over:
             await self._wait(timeout_seconds)
@@ -103,6 +106,9 @@ class Viewer:
             batch = Batch(self._first, self._events)
             self._events = []
             return batch
+        if self._over and self._farewell:
+            farewell, self._farewell = self._farewell, []
+            return Batch(0, farewell)
         return END if self._over else None
 
     def read_first(self, log: AsyncGenerator[Batch]) -> None:
@@ -126,6 +132,10 @@ class Viewer:
             self._events = []
             self._over = True
         self._wake()
+
+    def feed_unnumbered(self, events: Sequence[Event]) -> None:
+        """The last events, which the log does not have; what was fed before and not read yet goes first."""
+        self._farewell = list(events)
 
     def finish(self) -> None:
         """No more will come."""
@@ -178,7 +188,10 @@ class LiveRun:
         self.transcript = Transcript()
         self.messages: tuple[Message, ...] = ()  # the thread as the run found it
         self.state: JsonValue | Absent = ABSENT
-        self.usages: list[Usage] = []
+        self.usage = UsageLedger()
+        self.thread: Thread | None = None  # as the run found it and took its input in; None while it waits
+        self.turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()  # done when its thread is free
+        self.finishing = False
         self.sequence = 0  # the number of the last event accepted
         self.kept = 0  # the number of the last event that the store has and viewers got
         self._sealer = Sealer()
@@ -220,8 +233,8 @@ class LiveRun:
         self.transcript.follow(events)
         for event in events:
             kind = type(event)
-            if kind is UsageReported:
-                self.usages.append(cast(UsageReported, event).usage)
+            if kind is UsageReported or kind is ModelCallStarted or kind is ModelCallEnded:
+                self.usage.follow([event])
             elif kind is StateReplaced or kind is StateChanged:
                 self.state = cast(StateReplaced, event).state
         return events
@@ -257,6 +270,13 @@ class LiveRun:
         while self._unkept:
             _, first, events = self._unkept.popleft()
             self._publish(first, events)
+
+    def give_up(self, events: Events) -> None:
+        """The store cannot keep the run's end: show these all the same, without numbers, and let the viewers go."""
+        self._unkept.clear()
+        for viewer in list(self._viewers):
+            viewer.feed_unnumbered(events)
+            viewer.finish()
 
     @property
     def backlog(self) -> int:

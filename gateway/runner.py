@@ -1,5 +1,570 @@
-"""Opens parts, drives the loop, keeps the thread; being written."""
+"""Runs agents: takes inputs in, drives the loop, keeps the thread, lets viewers in, stops.
+
+Below: live_run, open_agent, approvals, history, store. Above: every protocol. All that can fail before the first byte
+fails in `start`, as an exception with a status; what fails after it becomes the run's one terminal event, here.
+
+A run belongs to this object, not to the socket that asked for it. One thread has one run at a time, whichever agents
+work on it: the head of the thread's line runs, the others wait for their turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Coroutine, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+
+from gateway.agent import Absent, AgentInput
+from gateway.approvals import decide
+from gateway.bookkeeping import (
+    Terminal,
+    call_turns,
+    end_left_behind,
+    ended_record,
+    ended_thread,
+    input_digest,
+    still_asked,
+    title_of,
+    without_claims,
+)
+from gateway.clock import Clock
+from gateway.errors import (
+    ConflictError,
+    GatewayError,
+    InvalidRequestError,
+    NotFoundError,
+    StoreError,
+    TooManyRequestsError,
+    UnavailableError,
+)
+from gateway.events import Cancelled, Completed, RunFailed, RunFinished, RunStarted
+from gateway.history import append_history, merge_history, unchanged_prefix
+from gateway.live_run import LiveRun, Prelude, Viewer, read_log
+from gateway.loop import LoopContext
+from gateway.messages import JsonObject, Message
+from gateway.open_agent import OpenAgent, frontend_tools
+from gateway.store import Page, RunRecord, RunStatus, Store, Thread, ThreadSummary
+from gateway.tool import SharedState, Tool
+from gateway.tool_calls import argument_problem
+from gateway.transcript import OpenItems, Transcript
+
+logger = logging.getLogger(__name__)
+
+# A browser's Stop closes its socket and its next message may overtake the news of that: a network's matter, not a
+# policy's, so this is the machine's time.
+_DISCONNECT_NEWS_SECONDS = 0.2
+# How long a cancelled run may take to come to its end by itself.
+_CANCEL_SECONDS = 0.8
+_STORE_RETRY_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class RunnerOptions:
+    """The operator's decisions that concern runs."""
+
+    disconnect_grace_seconds: float = 15.0
+    max_waiting_per_thread: int = 8
+    max_viewer_events: int = 10_000
+    max_unkept_events: int = 2_000
 
 
 class Runner:
-    """Placeholder until the runner lands."""
+    """Everything that runs in this process. `open` before use, `shut_down` at the end."""
+
+    def __init__(
+        self, agents: Mapping[str, OpenAgent], store: Store, clock: Clock, options: RunnerOptions = RunnerOptions()
+    ) -> None:
+        self.agents = agents
+        self.store = store
+        self.clock = clock
+        self._options = options
+        self._runs: dict[tuple[str, str], LiveRun] = {}
+        self._lines: dict[tuple[str, str], deque[LiveRun]] = {}
+        self._draining = False
+        self._endings: set[asyncio.Task[None]] = set()
+
+    # --- a run's begin
+
+    async def start(self, owner: str, agent_id: str, given: AgentInput) -> Viewer:
+        """Begin a run and watch it; a request that was made before is watched again.
+
+        Raises:
+            NotFoundError: no such agent.
+            ConflictError: the thread is busy, or the run id belongs to another request.
+            TooManyRequestsError: too many runs wait for the thread.
+            InvalidRequestError: an answer that does not fit its interrupt.
+            StoreError, UnavailableError: not now.
+        """
+        agent = self.agent(agent_id)
+        if self._draining:
+            raise UnavailableError("the gateway is shutting down; try again in a moment", code="shutting_down")
+        if (viewer := await self._start_again(owner, agent, given)) is not None:
+            return viewer
+        live = self._new_run(owner, agent, given)
+        viewer = live.watch()
+        try:
+            waiting = await self._enter_line(live, agent)
+            if waiting:
+                await self.store.queue_run(live.record)
+                self._spawn(live, self._wait_and_run(live, agent, given))
+            else:
+                context = await self._begin(live, agent, given)
+                self._spawn(live, self._drive(live, agent, context))
+        except BaseException:
+            self._leave(live)
+            raise
+        return viewer
+
+    def agent(self, agent_id: str) -> OpenAgent:
+        """The agent of that id. Raises NotFoundError."""
+        try:
+            return self.agents[agent_id]
+        except KeyError:
+            raise NotFoundError(
+                f"there is no agent {agent_id!r}; GET /agents lists them", code="agent_not_found"
+            ) from None
+
+    def _new_run(self, owner: str, agent: OpenAgent, given: AgentInput) -> LiveRun:
+        if (owner, given.run_id) in self._runs:  # two requests of one run id at the same moment
+            raise _run_exists(given.run_id)
+        record = RunRecord(
+            owner, given.run_id, given.thread_id, agent.definition.id, RunStatus.QUEUED, self.clock.now(),
+            input_digest=input_digest(given),
+        )  # fmt: skip
+        live = self._runs[owner, given.run_id] = LiveRun(
+            record,
+            self.store,
+            self.clock,
+            grace_seconds=self._options.disconnect_grace_seconds,
+            on_abandoned=self._abandoned,
+            max_viewer_events=self._options.max_viewer_events,
+        )
+        return live
+
+    async def _enter_line(self, live: LiveRun, agent: OpenAgent) -> bool:
+        """Stand in the thread's line. True: the run has to wait for its turn; False: it is its turn."""
+        line = self._lines.setdefault(live.thread_key, deque())
+        if not line:
+            line.append(live)
+            return False
+        policy = agent.definition.on_concurrent_run
+        if policy == "enqueue":
+            if len(line) > self._options.max_waiting_per_thread:
+                raise TooManyRequestsError(
+                    f"too many runs wait for thread {live.record.thread_id!r}; wait for one to end"
+                )
+            line.append(live)
+            return True
+        if policy == "reject":
+            current = line[0]
+            left = await self._was_left(current)
+            if current.ended.done():
+                return await self._enter_line(live, agent)
+            if not left:
+                raise ConflictError(
+                    f"thread {live.record.thread_id!r} is busy with run {current.record.run_id!r};"
+                    " wait for its end or cancel it",
+                    code="thread_busy",
+                )
+        line.append(live)
+        for earlier in [run for run in line if run is not live]:
+            self._cancel(earlier, "superseded")
+        await live.turn
+        return False
+
+    async def _was_left(self, current: LiveRun) -> bool:
+        """Whether nobody watches a run that ends when nobody watches it."""
+        if self.agent(current.record.agent_id).definition.on_disconnect != "cancel":
+            return False
+        if current.has_viewers and not current.ended.done():
+            try:
+                await asyncio.wait_for(current.viewers_gone(), _DISCONNECT_NEWS_SECONDS)
+            except TimeoutError:
+                return False
+        return True
+
+    async def _begin(self, live: LiveRun, agent: OpenAgent, given: AgentInput) -> LoopContext:
+        """Read the thread, take the input in, keep both with RunStarted: from here on the run exists."""
+        owner = live.record.owner
+        now = self.clock.now()
+        stored = await self.store.load_thread(owner, given.thread_id)
+        thread = stored or Thread(owner, given.thread_id, agent.definition.id, now, now)
+        tools, approvals = await agent.tools()
+        sent = without_claims(given.messages, thread, tools)
+        # No message at all is no history to replace one with: the answers alone carry the thread on.
+        append = not sent or (given.history or agent.definition.history) == "append"
+        messages = append_history(thread.messages, sent) if append else merge_history(thread.messages, sent)
+        verdict = decide(
+            still_asked(thread.interrupts, messages),
+            given.answers,
+            now=now,
+            check=lambda name, args: _edit_problem(tools, name, args),
+        )
+        state = thread.state if isinstance(given.state, Absent) else given.state
+        keep = unchanged_prefix(thread.messages, messages)
+        live.thread = replace(
+            thread,
+            agent_id=agent.definition.id,
+            updated_at=now,
+            title=thread.title or title_of(messages),
+            messages=messages,
+            state=state,
+            interrupts=verdict.still_open,
+            last_run_id=given.run_id,
+        )
+        live.messages, live.state = messages, state
+        live.transcript = Transcript(call_turns(messages))
+        live.record = replace(live.record, status=RunStatus.RUNNING, started_at=now)
+        started = live.follow([RunStarted(given.thread_id, given.run_id, given.parent_run_id)])
+        _, records = live.number(started)
+        await self.store.begin_run(live.record, live.thread, keep=keep, records=records)
+        live.publish_numbered()
+        return LoopContext(
+            agent=agent.definition,
+            input=replace(given, tools=frontend_tools(given.tools, tools)),
+            owner=owner,
+            model=agent.model,
+            tools=tools,
+            approvals=approvals,
+            messages=messages,
+            state=SharedState({} if isinstance(state, Absent) else state),
+            clock=self.clock,
+            decisions=verdict.decisions,
+            still_open=verdict.still_open,
+        )
+
+    # --- a run under way
+
+    def _spawn(self, live: LiveRun, work: Coroutine[None, None, None]) -> None:
+        live.task = asyncio.create_task(work, name=f"run {live.record.run_id}")
+        if live.cancel_reason is not None:  # it was stopped while it began
+            live.task.cancel()
+        # A task that is cancelled before its first step never runs a line: the run still has to end.
+        live.task.add_done_callback(lambda _: None if live.ended.done() or live.finishing else self._force_end(live))
+
+    async def _wait_and_run(self, live: LiveRun, agent: OpenAgent, given: AgentInput) -> None:
+        cancelled = False
+        try:
+            await live.turn
+        except asyncio.CancelledError:
+            cancelled = True
+        try:
+            context = await self._begin(live, agent, replace(given, answers=()) if cancelled else given)
+        except GatewayError as error:
+            self._end_unkept(live, RunFailed(error.code, error.message))
+            return
+        if cancelled:
+            await self._finish(live, _stopped(live))
+        else:
+            await self._drive(live, agent, context)
+
+    async def _drive(self, live: LiveRun, agent: OpenAgent, context: LoopContext) -> None:
+        terminal: Terminal
+        try:
+            terminal = await self._follow_loop(live, agent, context)
+        except asyncio.CancelledError:
+            terminal = _stopped(live)
+        except GatewayError as error:
+            logger.warning("a run failed", extra={"run_id": live.record.run_id, "code": error.code})
+            terminal = RunFailed(error.code, error.message)
+        except Exception:
+            logger.exception("a run failed unexpectedly", extra={"run_id": live.record.run_id})
+            terminal = RunFailed("internal_error", "the gateway failed; its log has the details")
+        await self._finish(live, terminal)
+
+    async def _follow_loop(self, live: LiveRun, agent: OpenAgent, context: LoopContext) -> Terminal:
+        async with aclosing(agent.loop.run(context)) as batches:
+            async for batch in batches:
+                last = batch[-1]
+                if isinstance(last, RunFinished | RunFailed):
+                    live.accept(batch[:-1])
+                    return last
+                live.accept(batch)
+                if live.backlog > self._options.max_unkept_events:
+                    await live.wait_kept()
+        raise GatewayError("the agent stopped without an end")
+
+    async def _finish(self, live: LiveRun, terminal: Terminal) -> None:
+        """Keep the run's end, then show it: the only place where runs end."""
+        if live.finishing:
+            return
+        live.finishing = True
+        if live.failure is not None:
+            self._end_unkept(live, RunFailed(live.failure.code, live.failure.message))
+            return
+        if not terminal.usage:
+            terminal = replace(terminal, usage=live.usage.total)
+        events = live.follow([terminal])
+        now = self.clock.now()
+        assert live.thread is not None, "a run that ends has begun"
+        keep = len(live.thread.messages)
+        live.record = ended_record(live.record, terminal, now)
+        thread = ended_thread(live.thread, live.transcript.messages, terminal, now, live.state)
+        first, records = live.number(events)
+        try:
+            await _unhurt(self.store.end_run(live.record, thread, keep=keep, first=first, records=records))
+        except StoreError as error:
+            self._end_unkept(live, RunFailed(error.code, error.message))
+            return
+        live.publish_numbered()
+        self._leave(live)
+
+    def _end_unkept(self, live: LiveRun, terminal: RunFailed) -> None:
+        """The store cannot keep the run's end: viewers are told, and the end is kept once there is room."""
+        live.finishing = True
+        logger.error("a run ended before it could be kept", extra={"run_id": live.record.run_id, "code": terminal.code})
+        live.record = replace(live.record, status=RunStatus.FAILED, error_code=terminal.code)
+        live.give_up([terminal])
+        live.task = asyncio.create_task(self._keep_later(live, terminal))
+
+    async def _keep_later(self, live: LiveRun, terminal: RunFailed) -> None:
+        # The thread stays locked until then: what it holds is not what its viewers saw.
+        while True:
+            try:
+                await end_left_behind(self.store, self.clock, live.record, code=terminal.code, message=terminal.message)
+            except StoreError:
+                await self.clock.sleep(_STORE_RETRY_SECONDS)
+            else:
+                break
+        self._leave(live)
+
+    def _leave(self, live: LiveRun) -> None:
+        """The run is over, or never began: forget it and let the next of its thread run."""
+        self._runs.pop(live.key, None)
+        live.finish()
+        line = self._lines.get(live.thread_key)
+        if line is None or live not in line:
+            return
+        line.remove(live)
+        if not line:
+            del self._lines[live.thread_key]
+        elif not line[0].turn.done():
+            line[0].turn.set_result(None)
+
+    # --- stopping
+
+    async def cancel(self, owner: str, run_id: str) -> RunRecord:
+        """Stop a run; its record as it is now: one that has not ended will within a second.
+
+        Raises:
+            NotFoundError: no such run.
+        """
+        live = self._runs.get((owner, run_id))
+        if live is None:
+            return await self.run(owner, run_id)
+        self._cancel(live, "cancelled")
+        return live.record
+
+    def _cancel(self, live: LiveRun, reason: str) -> None:
+        if live.cancel_reason is None and not live.finishing:
+            live.cancel_reason = reason
+            if live.task is not None:
+                live.task.cancel()
+            asyncio.get_running_loop().call_later(_CANCEL_SECONDS, self._force_end, live)
+
+    def _force_end(self, live: LiveRun) -> None:
+        """End a run whose task does not, or never ran."""
+        if live.finishing or live.thread is None:
+            return
+        logger.warning("a run's work did not stop in time", extra={"run_id": live.record.run_id})
+        ending = asyncio.create_task(self._finish(live, _stopped(live)))
+        self._endings.add(ending)
+        ending.add_done_callback(self._endings.discard)
+
+    def _abandoned(self, live: LiveRun) -> None:
+        if self.agent(live.record.agent_id).definition.on_disconnect == "cancel":
+            self._cancel(live, "abandoned")
+
+    async def shut_down(self, drain_seconds: float) -> None:
+        """Take no more runs, let those under way end, and stop what has not ended by then."""
+        self._draining = True
+        live_runs = list(self._runs.values())
+        for live in live_runs:
+            if live.record.status is RunStatus.QUEUED:
+                self._cancel(live, "server_shutdown")
+        if live_runs:
+            await asyncio.wait([live.ended for live in live_runs], timeout=drain_seconds)
+            for live in live_runs:
+                self._cancel(live, "server_shutdown")
+            await asyncio.wait([live.ended for live in live_runs], timeout=2 * _CANCEL_SECONDS)
+
+    @property
+    def draining(self) -> bool:
+        return self._draining
+
+    async def recover(self) -> None:
+        """End the runs that an earlier process left behind. Call once, before serving."""
+        for record in await self.store.unfinished_runs():
+            logger.warning("ending a run that the last process left behind", extra={"run_id": record.run_id})
+            await end_left_behind(
+                self.store,
+                self.clock,
+                record,
+                code="server_restarted",
+                message="the server was restarted while this run was under way",
+            )
+
+    # --- reading
+
+    async def run(self, owner: str, run_id: str) -> RunRecord:
+        """A run's record. Raises NotFoundError."""
+        live = self._runs.get((owner, run_id))
+        record = live.record if live is not None else await self.store.load_run(owner, run_id)
+        if record is None:
+            raise NotFoundError(f"there is no run {run_id!r}", code="run_not_found")
+        return record
+
+    async def attach(self, owner: str, run_id: str, *, after: int) -> Viewer | None:
+        """Watch a run's events after that number; None where the run is over and there are none.
+
+        Raises:
+            NotFoundError: no such run.
+            InvalidRequestError: the run's log has not come that far.
+        """
+        live = self._runs.get((owner, run_id))
+        record = await self.run(owner, run_id)
+        last = live.sequence if live is not None else await self.store.last_sequence(owner, run_id)
+        if after > last:
+            raise InvalidRequestError(
+                f"run {run_id!r} has no event {after}; its last is {last}", code="invalid_cursor", status=400
+            )
+        if live is not None and not live.ended.done():
+            return await live.follow_from(after)
+        if after == last:
+            return None
+        return self._replay(record, after=after)
+
+    async def connect(self, owner: str, agent_id: str, given: AgentInput) -> Viewer:
+        """Watch a thread: its history, then its live run's tail, or how its last run ended.
+
+        Raises:
+            NotFoundError: no such agent.
+        """
+        self.agent(agent_id)
+        line = self._lines.get((owner, given.thread_id))
+        if line and line[0].thread is not None and not line[0].finishing:
+            return await line[0].join()
+        thread = await self.store.load_thread(owner, given.thread_id)
+        viewer = Viewer(self.clock)
+        if thread is None or thread.last_run_id is None:
+            viewer.feed_unnumbered([RunStarted(given.thread_id, given.run_id), RunFinished(Completed())])
+        else:
+            last_run = thread.last_run_id
+            viewer.prelude = Prelude(thread.thread_id, last_run, thread.state, thread.messages, OpenItems())
+            viewer.feed_unnumbered([await self._last_event(owner, last_run)])
+        viewer.finish()
+        return viewer
+
+    async def threads(self, owner: str, *, limit: int, cursor: str | None) -> Page[ThreadSummary]:
+        return await self.store.list_threads(owner, limit=limit, cursor=cursor)
+
+    async def messages(self, owner: str, thread_id: str, *, limit: int, cursor: str | None) -> Page[Message]:
+        """Raises NotFoundError for an unknown thread."""
+        page = await self.store.list_messages(owner, thread_id, limit=limit, cursor=cursor)
+        if not page.items and await self.store.load_thread(owner, thread_id) is None:
+            raise _no_thread(thread_id)
+        return page
+
+    async def rename_thread(self, owner: str, thread_id: str, title: str | None) -> None:
+        """Raises NotFoundError for an unknown thread."""
+        for live in self._lines.get((owner, thread_id), ()):
+            if live.thread is not None:
+                live.thread = replace(live.thread, title=title)
+        if not await self.store.rename_thread(owner, thread_id, title):
+            raise _no_thread(thread_id)
+
+    async def delete_thread(self, owner: str, thread_id: str) -> None:
+        """Forget a thread and its runs; a run on it is cancelled first. Raises NotFoundError for an unknown thread."""
+        while line := self._lines.get((owner, thread_id)):
+            for live in list(line):
+                self._cancel(live, "cancelled")
+            await line[0].ended
+        if not await self.store.delete_thread(owner, thread_id):
+            raise _no_thread(thread_id)
+
+    # --- a request that was made before
+
+    async def _start_again(self, owner: str, agent: OpenAgent, given: AgentInput) -> Viewer | None:
+        """A viewer of the run that this request began earlier; None where there is no such run.
+
+        Raises:
+            ConflictError: the run id belongs to another request.
+        """
+        live = self._runs.get((owner, given.run_id))
+        record = live.record if live is not None else await self.store.load_run(owner, given.run_id)
+        if record is None:
+            return None
+        produced = frozenset(m.id for m in await self._produced(record, live))
+        same = record.agent_id == agent.definition.id and record.thread_id == given.thread_id
+        if not same or input_digest(given, produced) != record.input_digest:
+            raise _run_exists(given.run_id)
+        live = self._runs.get((owner, given.run_id))
+        if live is not None and not live.ended.done():
+            return live.watch() if live.thread is None else await live.join()
+        if not any(message.id in produced for message in given.messages):
+            return self._replay(record, after=0)
+        # The client holds a part of the answer: it has to go first, or the log would be added to it.
+        sent = tuple(message for message in given.messages if message.id not in produced)
+        viewer = self._replay(record, after=1)
+        viewer.prelude = Prelude(record.thread_id, record.run_id, given.state, sent, OpenItems())
+        return viewer
+
+    async def _produced(self, record: RunRecord, live: LiveRun | None) -> tuple[Message, ...]:
+        if live is not None:
+            return live.transcript.messages
+        transcript = Transcript()
+        async for batch in read_log(self.store, record.owner, record.run_id, after=0, until=None):
+            transcript.follow(batch.events)
+        return transcript.messages
+
+    def _replay(self, record: RunRecord, *, after: int) -> Viewer:
+        viewer = Viewer(self.clock)
+        viewer.read_first(read_log(self.store, record.owner, record.run_id, after=after, until=None))
+        viewer.finish()
+        return viewer
+
+    async def _last_event(self, owner: str, run_id: str) -> Terminal:
+        last = await self.store.last_sequence(owner, run_id)
+        for row in await self.store.read_events(owner, run_id, after=last - 1, limit=1):
+            if isinstance(row.event, RunFinished | RunFailed):
+                return row.event
+        return RunFinished(Completed())  # the log is gone: only what was said stays
+
+
+def _stopped(live: LiveRun) -> Terminal:
+    """How a run ends whose task was cancelled."""
+    if live.cancel_reason == "server_shutdown":
+        return RunFailed("server_shutdown", "the server is shutting down")
+    return RunFinished(Cancelled(live.cancel_reason or "cancelled"))
+
+
+def _run_exists(run_id: str) -> ConflictError:
+    return ConflictError(
+        f"run {run_id!r} exists and was begun with another agent, thread or messages; use a new runId",
+        code="run_exists",
+    )
+
+
+def _no_thread(thread_id: str) -> NotFoundError:
+    return NotFoundError(f"there is no thread {thread_id!r}", code="thread_not_found")
+
+
+def _edit_problem(tools: Mapping[str, Tool], name: str, arguments: JsonObject) -> str | None:
+    tool = tools.get(name)
+    return None if tool is None else argument_problem(tool.spec, arguments)
+
+
+async def _unhurt(work: Coroutine[None, None, None]) -> None:
+    """Await work to its end, also when this task is cancelled meanwhile: a run's end must not be left half kept."""
+    task = asyncio.ensure_future(work)
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if task.cancelled():
+                raise
+        except Exception:  # taken from the task below
+            break
+    task.result()

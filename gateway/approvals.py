@@ -1,0 +1,104 @@
+"""What a request's answers say about a thread's open interrupts.
+
+Below: the words, loop (Decision). Above: the runner. Pure. Only an interrupt that this server opened on the thread can
+become a decision; an answer that does not fit is refused before anything runs.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from gateway.agent import Answer
+from gateway.errors import FieldProblem, InvalidRequestError
+from gateway.events import OpenInterrupt
+from gateway.loop import Decision
+from gateway.messages import JsonObject, JsonValue
+
+logger = logging.getLogger(__name__)
+
+EXPIRED = "the question expired before anybody answered it"
+
+ArgumentsCheck = Callable[[str, JsonObject], str | None]
+"""(tool name, arguments) -> what is wrong with them, None when nothing is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What is decided, in the order of the interrupts, and what nobody has answered."""
+
+    decisions: tuple[Decision, ...]
+    still_open: tuple[OpenInterrupt, ...]
+
+
+def decide(
+    interrupts: Sequence[OpenInterrupt], answers: Sequence[Answer], *, now: float, check: ArgumentsCheck
+) -> Verdict:
+    """Match the answers with the open interrupts. Expired ones count as denied, answered or not.
+
+    Raises:
+        InvalidRequestError: an answer whose payload is not `{approved: boolean, editedArgs?: object, reason?: string}`.
+    """
+    given: dict[str, tuple[int, Answer]] = {}
+    known = {item.interrupt.id for item in interrupts}
+    for position, answer in enumerate(answers):
+        if answer.interrupt_id not in known or answer.interrupt_id in given:
+            logger.warning(
+                "ignored an answer to an interrupt that is not open", extra={"interrupt_id": answer.interrupt_id}
+            )
+        else:
+            given[answer.interrupt_id] = (position, answer)
+    problems: list[FieldProblem] = []
+    decisions: list[Decision] = []
+    still_open: list[OpenInterrupt] = []
+    for item in interrupts:
+        expires_at = item.interrupt.expires_at
+        if expires_at is not None and expires_at <= now:
+            decisions.append(Decision(item.call, approved=False, reason=EXPIRED))
+        elif item.interrupt.id not in given:
+            still_open.append(item)
+        else:
+            position, answer = given[item.interrupt.id]
+            decisions.append(_decision(item, answer, f"/resume/{position}/payload", problems, check))
+    if problems:
+        raise InvalidRequestError(
+            "an answer in `resume` does not fit its interrupt", code="invalid_answer", problems=problems
+        )
+    return Verdict(tuple(decisions), tuple(still_open))
+
+
+def _decision(
+    item: OpenInterrupt, answer: Answer, pointer: str, problems: list[FieldProblem], check: ArgumentsCheck
+) -> Decision:
+    denied = Decision(item.call, approved=False)
+    if answer.status == "cancelled":
+        return denied
+    payload = answer.payload
+    if not isinstance(payload, dict) or not isinstance(payload.get("approved"), bool):
+        problems.append(
+            FieldProblem(pointer, "expected {approved: boolean, editedArgs?: object, reason?: string} to be resolved")
+        )
+        return denied
+    reason = payload.get("reason")
+    if reason is not None and not isinstance(reason, str):
+        problems.append(FieldProblem(f"{pointer}/reason", "expected a string"))
+    edited = _edited(item, payload.get("editedArgs"), f"{pointer}/editedArgs", problems, check)
+    said = reason if isinstance(reason, str) else None
+    if payload["approved"] is not True:
+        return Decision(item.call, approved=False, reason=said)
+    return Decision(item.call, approved=True, arguments=edited, reason=said)
+
+
+def _edited(
+    item: OpenInterrupt, value: JsonValue, pointer: str, problems: list[FieldProblem], check: ArgumentsCheck
+) -> JsonObject | None:
+    if value is None:
+        return None
+    if not isinstance(value, dict):
+        problems.append(FieldProblem(pointer, "expected an object with the tool's arguments"))
+        return None
+    if (wrong := check(item.call.name, value)) is not None:
+        problems.append(FieldProblem(pointer, wrong))
+        return None
+    return value

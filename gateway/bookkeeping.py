@@ -1,0 +1,186 @@
+"""What a run's begin and end make of the records that are kept; and how a run that its process left behind is ended.
+
+Below: the words, store, transcript, event_order. Above: the runner. Pure but for `end_left_behind`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import orjson
+
+from gateway.agent import Absent, AgentInput
+from gateway.clock import Clock
+from gateway.event_order import Sealer
+from gateway.events import (
+    Cancelled,
+    Event,
+    Interrupted,
+    OpenInterrupt,
+    RunFailed,
+    RunFinished,
+    RunStarted,
+    StateChanged,
+    StateReplaced,
+)
+from gateway.messages import JsonValue, Message, ToolCall
+from gateway.records import encode_event
+from gateway.store import RunRecord, RunStatus, Store, Thread
+from gateway.tool import Tool
+from gateway.transcript import Transcript
+from gateway.usage import UsageLedger
+
+logger = logging.getLogger(__name__)
+
+Terminal = RunFinished | RunFailed
+
+_TITLE_CHARACTERS = 80
+_PAGE = 5_000
+
+
+def input_digest(given: AgentInput, produced: frozenset[str] = frozenset()) -> str:
+    """What makes a repeated request the same: its messages and answers, but for the messages that the run produced.
+
+    Ids that the gateway minted do not count: a repeated request cannot repeat them.
+    """
+    rows = [
+        (None if message.id in given.minted_ids else message.id, message.role, message.content)
+        for message in given.messages
+        if message.id not in produced
+    ]
+    answers = [(answer.interrupt_id, answer.status, answer.payload) for answer in given.answers]
+    try:
+        encoded = orjson.dumps((rows, answers))  # dataclasses as they are: ten times faster than records
+    except TypeError:
+        encoded = repr((rows, answers)).encode(errors="surrogatepass")
+    return hashlib.blake2b(encoded, digest_size=16).hexdigest()
+
+
+def title_of(messages: Sequence[Message]) -> str | None:
+    """A thread's first title: the beginning of its first user message with words."""
+    for message in messages:
+        if message.role == "user" and (words := " ".join(message.text.split())):
+            return words if len(words) <= _TITLE_CHARACTERS else words[: _TITLE_CHARACTERS - 1] + "…"
+    return None
+
+
+def call_turns(messages: Sequence[Message]) -> dict[str, str]:
+    """The turns of the calls that this server's models made, by call id."""
+    return {
+        call.call_id: message.turn_id
+        for message in messages
+        if message.turn_id is not None
+        for call in message.tool_calls
+    }
+
+
+def without_claims(sent: Sequence[Message], thread: Thread, tools: Mapping[str, Tool]) -> tuple[Message, ...]:
+    """`sent` but for results that a client may not give: those of backend calls that this server's models made."""
+    ours = {
+        call.call_id
+        for message in thread.messages
+        if message.turn_id is not None
+        for call in message.tool_calls
+        if call.name in tools
+    }
+    ours |= {item.call.call_id for item in thread.interrupts}
+    if not ours:
+        return tuple(sent)
+    produced = {message.id for message in thread.messages if message.turn_id is not None}
+    kept: list[Message] = []
+    for message in sent:
+        result = message.tool_result
+        if result is not None and result.call_id in ours and message.id not in produced:
+            logger.warning("dropped a client's result for a backend call", extra={"call_id": result.call_id})
+        else:
+            kept.append(message)
+    return tuple(kept)
+
+
+def still_asked(interrupts: Sequence[OpenInterrupt], messages: Sequence[Message]) -> tuple[OpenInterrupt, ...]:
+    """The interrupts whose call is still in the history: an edit that removes the answer withdraws its questions."""
+    if not interrupts:
+        return ()
+    calls = {call.call_id for message in messages for call in message.tool_calls}
+    return tuple(item for item in interrupts if item.call.call_id in calls)
+
+
+def ended_record(record: RunRecord, terminal: Terminal, now: float) -> RunRecord:
+    """The run's row after its terminal event."""
+    record = replace(record, finished_at=now, started_at=record.started_at or now, usage=terminal.usage)
+    if isinstance(terminal, RunFailed):
+        return replace(record, status=RunStatus.FAILED, error_code=terminal.code, error_message=terminal.message)
+    match terminal.outcome:
+        case Interrupted():
+            return replace(record, status=RunStatus.INTERRUPTED)
+        case Cancelled():
+            return replace(record, status=RunStatus.CANCELLED)
+        case _:
+            return replace(record, status=RunStatus.COMPLETED)
+
+
+def ended_thread(
+    thread: Thread, produced: Sequence[Message], terminal: Terminal, now: float, state: JsonValue | Absent
+) -> Thread:
+    """The thread after its run: with what was produced, and with the interrupts that the run left open."""
+    messages = (*thread.messages, *produced)
+    interrupts = thread.interrupts  # what the request left uncovered stays open where the run did not get to ask again
+    if isinstance(terminal, RunFinished) and not isinstance(terminal.outcome, Cancelled):
+        interrupts = _opened(terminal, messages, thread.interrupts)
+    return replace(thread, messages=messages, interrupts=interrupts, state=state, updated_at=now)
+
+
+def _opened(
+    terminal: RunFinished, messages: Sequence[Message], before: Sequence[OpenInterrupt]
+) -> tuple[OpenInterrupt, ...]:
+    if not isinstance(terminal.outcome, Interrupted):
+        return ()
+    known = {item.interrupt.id: item for item in before}
+    calls: dict[str, ToolCall] = {call.call_id: call for message in messages for call in message.tool_calls}
+    opened: list[OpenInterrupt] = []
+    for interrupt in terminal.outcome.interrupts:
+        if interrupt.id in known:
+            opened.append(known[interrupt.id])
+        elif interrupt.call_id in calls:
+            opened.append(OpenInterrupt(interrupt, calls[interrupt.call_id]))
+    return tuple(opened)
+
+
+async def end_left_behind(store: Store, clock: Clock, record: RunRecord, *, code: str, message: str) -> None:
+    """End a run whose task is gone, from what the log has of it: closed properly, its words kept, nothing run again.
+
+    Raises:
+        StoreError: not now.
+    """
+    sealer = Sealer()
+    now = clock.now()
+    thread = await store.load_thread(record.owner, record.thread_id)
+    if thread is None:
+        thread = Thread(record.owner, record.thread_id, record.agent_id, now, now)
+    transcript = Transcript(call_turns(thread.messages))
+    ledger = UsageLedger()
+    state = thread.state
+    last = 0
+    while page := await store.read_events(record.owner, record.run_id, after=last, limit=_PAGE):
+        events = sealer.follow([row.event for row in page])
+        transcript.follow(events)
+        ledger.follow(events)
+        for event in events:
+            if isinstance(event, StateReplaced | StateChanged):
+                state = event.state
+        last = page[-1].sequence
+    first_events: list[Event] = [] if last else [RunStarted(record.thread_id, record.run_id)]
+    terminal = RunFailed(code, message, ledger.total)
+    closing = sealer.follow([*first_events, terminal])
+    transcript.follow(closing)
+    keep = len(thread.messages)
+    await store.end_run(
+        ended_record(record, terminal, now),
+        ended_thread(thread, transcript.messages, terminal, now, state),
+        keep=keep,
+        first=last + 1,
+        records=[encode_event(event) for event in closing],
+    )

@@ -1,0 +1,64 @@
+"""An agent whose parts are open: its loop, its model, its tools.
+
+Below: the contracts. Above: the runner and the composition root, which opens and closes it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from gateway.agent import AgentDefinition, ToolSettings
+from gateway.loop import Loop
+from gateway.messages import ToolSpec
+from gateway.model import Model
+from gateway.tool import Tool, Toolbox
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenAgent:
+    """Serves all runs of one agent. `toolboxes` stand in the order of the definition's `tools`."""
+
+    definition: AgentDefinition
+    loop: Loop
+    model: Model
+    toolboxes: Sequence[tuple[ToolSettings, Toolbox]]
+
+    async def tools(self) -> tuple[Mapping[str, Tool], frozenset[str]]:
+        """The backend tools there are just now, by name, and the names of those that need a person's approval."""
+        found: dict[str, Tool] = {}
+        approvals: set[str] = set()
+        for settings, toolbox in self.toolboxes:
+            for tool in await toolbox.tools():
+                name = tool.spec.name
+                if name in found:
+                    logger.warning("two tools of one name: the first is used", extra={"tool": name})
+                    continue
+                found[name] = tool
+                if settings.approval == "always":
+                    approvals.add(name)
+        return found, frozenset(approvals)
+
+    def problems(self) -> list[str]:
+        """Why tools are missing at present."""
+        return [problem for _, toolbox in self.toolboxes if (problem := toolbox.problem()) is not None]
+
+    async def close(self) -> None:
+        """Let go of everything the agent holds."""
+        for _, toolbox in self.toolboxes:
+            await toolbox.close()
+        await self.model.close()
+
+
+def frontend_tools(declared: Sequence[ToolSpec], backend: Mapping[str, Tool]) -> tuple[ToolSpec, ...]:
+    """The declared tools that the browser runs. One that has a backend tool's name, or stands twice, is dropped."""
+    kept: dict[str, ToolSpec] = {}
+    for spec in declared:
+        if spec.name in backend or spec.name in kept:
+            logger.warning("dropped a frontend tool whose name is taken", extra={"tool": spec.name})
+        else:
+            kept[spec.name] = spec
+    return tuple(kept.values())
