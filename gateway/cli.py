@@ -1,0 +1,212 @@
+"""The command line: `agui-gateway serve | config check | config schema | config example | agents`.
+
+Below: settings; the application, which only `serve` needs and only it imports. Results go to standard output, messages
+to standard error.
+
+Exit codes: 0 all is well; 1 the configuration has a problem, or serving failed; 2 the command line is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shlex
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeAlias, cast
+from urllib.parse import quote
+
+from gateway import __version__
+from gateway.agent import AgentDefinition
+from gateway.configuration import json_schema
+from gateway.errors import ConfigurationError
+from gateway.logs import configure_logging
+from gateway.settings import Flags, Settings, check_settings, example_configuration, load_settings
+
+_Command: TypeAlias = Callable[[argparse.Namespace], int]
+
+_KEY_VARIABLE = "AGUI_GATEWAY_KEY"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; the exit code."""
+    try:
+        arguments = _parser().parse_args(argv)
+    except SystemExit as exit_:  # argparse has said what is wrong, or has printed the help or the version
+        return exit_.code if isinstance(exit_.code, int) else 2
+    command = cast(_Command, arguments.command)
+    try:
+        return command(arguments)
+    except ConfigurationError as error:
+        print(error.message, file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        # the reader (`| head`) has seen enough; nothing more may be written at exit either
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="agui-gateway",
+        description="Runs agents and speaks AG-UI over HTTP.",
+        epilog="Exit codes: 0 all is well; 1 a problem in the configuration, or serving failed; 2 wrong usage.",
+    )
+    parser.add_argument("--version", action="version", version=f"agui-gateway {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+
+    serve = commands.add_parser("serve", help="serve the agents over HTTP")
+    _add_config(serve)
+    serve.add_argument("--host", metavar="H", help="the address to listen on")
+    serve.add_argument("--port", metavar="N", type=_port, help="the port to listen on; 0 takes a free one")
+    serve.add_argument("--store", metavar="URL", help="where threads and runs are kept, e.g. sqlite:///gateway.db")
+    serve.set_defaults(command=_serve)
+
+    config = commands.add_parser("config", help="check a configuration file, or say what may be in one")
+    actions = config.add_subparsers(title="actions", metavar="ACTION", required=True)
+    check = actions.add_parser("check", help="say what is wrong with a file, by line and field")
+    check.add_argument("file", metavar="FILE", type=Path)
+    check.set_defaults(command=_config_check)
+    schema = actions.add_parser("schema", help="print the file's JSON Schema")
+    schema.set_defaults(command=_config_schema)
+    example = actions.add_parser("example", help="print a commented file to start from")
+    example.set_defaults(command=_config_example)
+
+    agents = commands.add_parser("agents", help="list the configured agents")
+    _add_config(agents)
+    agents.add_argument("--json", action="store_true", help="as JSON")
+    agents.set_defaults(command=_agents)
+    return parser
+
+
+def _add_config(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--config",
+        metavar="FILE",
+        type=Path,
+        help="the configuration file (default: $AGUI_GATEWAY_CONFIG, else ./gateway.yaml, else a demonstration)",
+    )
+
+
+def _port(text: str) -> int:
+    port = int(text) if text.isascii() and text.isdigit() and len(text) < 6 else -1
+    if not 0 <= port <= 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is no port; give a number from 0 to 65535")
+    return port
+
+
+def _serve(arguments: argparse.Namespace) -> int:
+    settings = load_settings(Flags(arguments.config, arguments.host, arguments.port, arguments.store))
+    configure_logging(settings.server.log_level, settings.server.log_format, settings.secrets)
+    from gateway.application import serve  # here, because nothing else needs a web framework
+
+    return serve(settings)
+
+
+def _config_check(arguments: argparse.Namespace) -> int:
+    settings = check_settings(Flags(config=arguments.file))
+    count = len(settings.agents)
+    print(
+        f"{arguments.file}: good; {count} agent{'' if count == 1 else 's'}: {', '.join(a.id for a in settings.agents)}"
+    )
+    return 0
+
+
+def _config_schema(_: argparse.Namespace) -> int:
+    print(json.dumps(json_schema(), indent=2))
+    return 0
+
+
+def _config_example(_: argparse.Namespace) -> int:
+    print(example_configuration(), end="")
+    return 0
+
+
+def _agents(arguments: argparse.Namespace) -> int:
+    settings = load_settings(Flags(config=arguments.config))
+    if arguments.json:
+        print(json.dumps([_agent_row(agent) for agent in settings.agents], indent=2))
+    else:
+        width = max(len(agent.id) for agent in settings.agents)
+        for agent in settings.agents:
+            print(f"{agent.id:<{width}}  {agent.name}: {_model(agent)}, {_tools(agent)}")
+    return 0
+
+
+def _agent_row(agent: AgentDefinition) -> dict[str, object]:
+    return {
+        "id": agent.id,
+        "name": agent.name,
+        "description": agent.description,
+        "type": agent.type,
+        "modelProvider": agent.model.model_provider,
+        "modelId": agent.model.model_id,
+        "tools": [tool.name or tool.type for tool in agent.tools],
+        "path": run_path(agent),
+    }
+
+
+def _model(agent: AgentDefinition) -> str:
+    if agent.model.model_provider == "demo":
+        return "demo model, not an LLM: rules that need no network and no key"
+    return " ".join(part for part in (agent.model.model_provider, agent.model.model_id) if part)
+
+
+def _tools(agent: AgentDefinition) -> str:
+    return f"tools: {', '.join(tool.name or tool.type for tool in agent.tools)}" if agent.tools else "no tools"
+
+
+# --- what `serve` says once it listens ------------------------------------------------------------------------------
+
+
+def run_path(agent: AgentDefinition) -> str:
+    """Where the agent is run, from the gateway's root."""
+    return f"/agents/{quote(agent.id)}/run"
+
+
+def address(settings: Settings, port: int) -> str:
+    """The URL, without a slash at its end, that a person on this machine opens: `http://127.0.0.1:8000`.
+
+    `port` is the one that is listened on, which settings do not say where they say 0.
+    """
+    if settings.server.public_url is not None:
+        return settings.server.public_url.rstrip("/")
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(settings.server.host, settings.server.host)
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def startup_banner(settings: Settings, base_url: str) -> str:
+    """What to print once the gateway listens: where everything is, and a line to paste into a shell.
+
+    It never holds a key: where keys are configured, the line takes one from a variable.
+    """
+    source = "the demonstration" if settings.source is None else str(settings.source)
+    lines = [f"agui-gateway {__version__} serves {source} at {base_url}", ""]
+    lines += [f"  page    {base_url}/", f"  docs    {base_url}/docs"]
+    for agent in settings.agents:
+        lines += [f"  agent   {base_url}{run_path(agent)}", f"          {agent.name}: {_model(agent)}"]
+    lines += ["", "Try it, from another terminal:"]
+    if settings.server.api_keys:
+        names = ", ".join(key.name for key in settings.server.api_keys)
+        lines.append(f"  export {_KEY_VARIABLE}=...    # the key of one of: {names}")
+    return "\n".join([*lines, f"  {curl_line(settings, base_url)}", ""])
+
+
+def curl_line(settings: Settings, base_url: str) -> str:
+    """A command for a POSIX shell that runs the first agent. Each time it is pasted it begins a new thread."""
+    body = {
+        "threadId": "thread-@",
+        "runId": "run-@",
+        "messages": [{"id": "message-1", "role": "user", "content": "What can you do?"}],
+    }
+    # the quotes end around what the shell is to fill in: digits, which need none
+    data = shlex.quote(json.dumps(body, separators=(",", ":"))).replace("@", "'$(date +%s)'")
+    words = ["curl -N", shlex.quote(base_url + run_path(settings.agents[0]))]
+    if settings.server.api_keys:
+        words.append(f'-H "Authorization: Bearer ${_KEY_VARIABLE}"')
+    words += ["-H 'Content-Type: application/json'", "-H 'Accept: text/event-stream'", f"-d {data}"]
+    return " ".join(words)

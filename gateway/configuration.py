@@ -1,0 +1,337 @@
+"""The shape of the configuration file: its sections, their limits, its JSON Schema, and what is wrong in plain words.
+
+Below: agent, configuration_file. Above: settings, which reads the sections and checks what no single field can say.
+pydantic validates here and nowhere deeper; nobody outside sees its sentences.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core import ErrorDetails, PydanticCustomError, core_schema
+
+from gateway.agent import Budgets
+from gateway.configuration_file import ConfigurationText, FieldPath, did_you_mean
+from gateway.messages import JsonObject
+
+LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
+LogFormat: TypeAlias = Literal["auto", "json", "text"]
+
+MINIMUM_KEY_LENGTH = 16
+_BUDGETS = Budgets()
+
+
+def _no_boolean(value: object) -> object:
+    # pydantic counts true as 1; in a file that is a slip
+    if isinstance(value, bool):
+        raise PydanticCustomError("boolean", "is true or false; a number is needed")
+    return value
+
+
+# null means something here; elsewhere it is a section whose lines are all commented out, and means the default
+_NULLABLE = frozenset({"search", "max_run_seconds", "max_total_tokens"})
+
+Whole: TypeAlias = Annotated[int, BeforeValidator(_no_boolean)]
+Seconds: TypeAlias = Annotated[float, BeforeValidator(_no_boolean), Field(allow_inf_nan=False)]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, protected_namespaces=())
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_empty(cls, values: object) -> object:
+        if not isinstance(values, dict):
+            return values
+        return {key: value for key, value in values.items() if value is not None or key in _NULLABLE}
+
+
+class ApiKeySection(_Section):
+    """A key that a client sends as `Authorization: Bearer <key>`."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$")
+    """Who it is: threads and runs belong to this name. Two keys never share one."""
+    key: str = Field(min_length=MINIMUM_KEY_LENGTH, max_length=512, pattern=r"^[\x21-\x7e]+$")
+    """The key itself, best as '${env:NAME}' or '${file:/path}'."""
+
+
+class ServerSection(_Section):
+    """How the gateway listens and how it treats its clients."""
+
+    host: str = Field("127.0.0.1", min_length=1, max_length=255)
+    """The address to listen on. Any other than a loopback one needs api_keys, or allow_unauthenticated."""
+    port: Whole = Field(8000, ge=0, le=65535)
+    """The port to listen on; 0 takes a free one."""
+    public_url: str | None = Field(None, max_length=2048)
+    """The address under which clients reach the gateway, where a proxy stands before it: 'https://agents.example'."""
+    cors_origins: tuple[str, ...] = ()
+    """The origins, exactly as browsers send them, whose pages may use the gateway: 'https://app.example'."""
+    allowed_hosts: tuple[str, ...] = ()
+    """Host names (without port) under which the gateway answers, besides loopback names and addresses."""
+    api_keys: tuple[ApiKeySection, ...] = ()
+    """With any key here, everything but health and the page needs one."""
+    allow_unauthenticated: bool = False
+    """Listen beyond loopback without api_keys: whoever reaches the port can use every agent."""
+    disconnect_grace_seconds: Seconds = Field(15.0, ge=0, le=86_400)
+    """How long a run under 'on_disconnect: cancel' waits for a viewer to come back."""
+    heartbeat_seconds: Seconds = Field(15.0, ge=0.1, le=3600)
+    """The silence after which a stream gets a comment, so that proxies keep it open."""
+    drain_seconds: Seconds = Field(20.0, ge=0, le=86_400)
+    """How long runs may go on after SIGTERM before they are cancelled."""
+    max_body_bytes: Whole = Field(10_000_000, ge=1000, le=1_000_000_000)
+    """The largest request body."""
+    max_waiting_runs: Whole = Field(8, ge=1, le=1000)
+    """How many runs may wait for one thread under 'on_concurrent_run: enqueue'."""
+    max_viewer_events: Whole = Field(10_000, ge=100, le=10_000_000)
+    """How many events a viewer may fall behind before it is dropped; it resumes from the log."""
+    retention_days: Seconds = Field(30.0, gt=0, le=36_500)
+    """How long the logs of finished runs are kept."""
+    log_level: LogLevel = "info"
+    """The least level that is logged."""
+    log_format: LogFormat = "auto"
+    """'json': a JSON object per line; 'text': for people; 'auto': text on a terminal, json elsewhere."""
+
+
+class ModelSection(_Section):
+    """The model behind an agent."""
+
+    model_provider: str
+    """How to speak to it: 'openai/v1/chat/completions', 'bedrock/converse', 'demo', ..."""
+    model_id: str = ""
+    """The provider's name for the model."""
+    endpoint: str | None = None
+    """The base URL, where it is not the provider's own: 'http://127.0.0.1:11434/v1'."""
+    credential: dict[str, str] | None = None
+    """Keys and tokens by the provider's names for them, best as '${env:NAME}' or '${file:/path}'."""
+    region: str | None = None
+    """The cloud region, where the provider has regions."""
+    model_parameters: dict[str, Any] | None = None
+    """Passed on with every request as they are: temperature, max_tokens, ..."""
+
+
+class ToolSection(_Section):
+    """A tool that the gateway runs for the agent."""
+
+    type: str
+    """The kind of tool: 'PythonTool', 'SearchIndexTool', ..."""
+    name: str | None = None
+    """What the model calls it; the tool's own name where absent."""
+    description: str | None = None
+    """What the model is told about it; the tool's own words where absent."""
+    parameters: dict[str, Any] | None = None
+    """What this kind of tool is configured with."""
+    approval: Literal["never", "always"] = "never"
+    """'always': a person approves each call before it runs."""
+
+
+class ParametersSection(_Section):
+    """What one run of the agent may use."""
+
+    max_iteration: Whole = Field(_BUDGETS.max_iteration, ge=1, le=10_000)
+    """Model calls."""
+    max_tool_calls: Whole = Field(_BUDGETS.max_tool_calls, ge=1, le=100_000)
+    """Backend tool calls."""
+    max_parallel_tools: Whole = Field(_BUDGETS.max_parallel_tools, ge=1, le=1000)
+    """Backend tools that run at one time."""
+    max_run_seconds: Seconds | None = Field(_BUDGETS.max_run_seconds, gt=0)
+    """Seconds for the whole run; null: no limit."""
+    max_total_tokens: Whole | None = Field(_BUDGETS.max_total_tokens, ge=1)
+    """Input and output tokens of all model calls; null: no limit."""
+    tool_timeout_seconds: Seconds = Field(_BUDGETS.tool_timeout_seconds, gt=0)
+    """Seconds for one tool call."""
+    approval_timeout_seconds: Seconds = Field(_BUDGETS.approval_timeout_seconds, gt=0)
+    """Seconds a person has to approve; then it counts as denied."""
+    max_repeated_calls: Whole = Field(_BUDGETS.max_repeated_calls, ge=1, le=1000)
+    """How often the same call with the same arguments may run."""
+    model_attempts: Whole = Field(_BUDGETS.model_attempts, ge=1, le=20)
+    """Tries for one model call, the first one counted."""
+
+
+class AgentSection(_Section):
+    """An agent: a model, its tools and its rules."""
+
+    id: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._~-]{0,127}$")
+    """Its place in URLs: POST /agents/<id>/run."""
+    name: str | None = Field(None, min_length=1, max_length=256)
+    """What people call it; the id where absent."""
+    description: str = ""
+    """What it is for."""
+    type: str = "conversational"
+    """How it works; 'conversational' is the loop of model calls and tool calls."""
+    system_prompt: str = ""
+    """What the model is told before everything else."""
+    model: ModelSection
+    tools: tuple[ToolSection, ...] = ()
+    on_disconnect: Literal["cancel", "continue"] = "cancel"
+    """What becomes of a run that nobody watches any more, after server.disconnect_grace_seconds."""
+    on_concurrent_run: Literal["reject", "enqueue", "cancel_previous"] = "reject"
+    """What becomes of a second run on a thread that has one."""
+    history: Literal["replace", "append"] = "replace"
+    """'replace': a request's messages are the whole history; 'append': only what is new."""
+    parameters: ParametersSection = ParametersSection()
+
+
+class ConfigurationSection(_Section):
+    """The configuration file of agui-gateway. Every text may hold '${env:NAME}' and '${file:/path}'."""
+
+    server: ServerSection = ServerSection()
+    store: str = Field("sqlite:///gateway.db", min_length=1)
+    """Where threads and runs are kept. A relative path is relative to this file."""
+    search: str | None = Field("embedded:sample")
+    """What the search tools search in; null: nothing."""
+    agents: tuple[AgentSection, ...] | None = Field(None, min_length=1)
+    """The agents; the demonstration's where absent."""
+
+
+def read_sections(text: ConfigurationText) -> ConfigurationSection | None:
+    """The file's sections; what does not fit is in `text.problems`.
+
+    What does not fit is left out or replaced, so that the caller can check the rest and name every problem at once.
+    None: too much is wrong for that.
+    """
+    values = copy.deepcopy(text.values)
+    for _ in range(_MAX_PASSES):
+        try:
+            return ConfigurationSection.model_validate(values)
+        except ValidationError as error:
+            for details in error.errors(include_url=False):
+                if details["type"] == "too_short" and details["input"]:
+                    continue  # pydantic counts only the entries that fit; what is wrong with the others is said there
+                text.report(details["loc"], _message(text, details["loc"], details))
+                _replace(values, details["loc"], details["type"])
+    return None
+
+
+# Each pass may bring up what the one before it could not reach: a missing model, then its missing provider.
+_MAX_PASSES = 8
+_PLACEHOLDER = "x" * MINIMUM_KEY_LENGTH  # passes for an id, a name and a key
+
+
+def _replace(values: Any, path: FieldPath, kind: str) -> None:
+    *parents, last = path
+    for part in parents:
+        values = values[part]
+    if kind == "missing" or isinstance(last, int):
+        values[last] = (
+            {} if last in _SUBSECTIONS or parents[-1:] in (["agents"], ["tools"], ["api_keys"]) else _PLACEHOLDER
+        )
+    else:
+        values.pop(last, None)
+
+
+def json_schema() -> JsonObject:
+    """The file's JSON Schema, for editors."""
+    schema = ConfigurationSection.model_json_schema(schema_generator=_SchemaGenerator)
+    return {"$schema": GenerateJsonSchema.schema_dialect, **schema, "title": "agui-gateway configuration"}
+
+
+class _SchemaGenerator(GenerateJsonSchema):
+    """Lets a reference stand where a number or a boolean does, as the file may have it."""
+
+    def int_schema(self, schema: core_schema.IntSchema) -> JsonSchemaValue:
+        return _or_reference(super().int_schema(schema))
+
+    def float_schema(self, schema: core_schema.FloatSchema) -> JsonSchemaValue:
+        return _or_reference(super().float_schema(schema))
+
+    def bool_schema(self, schema: core_schema.BoolSchema) -> JsonSchemaValue:
+        return _or_reference(super().bool_schema(schema))
+
+
+def _or_reference(schema: JsonSchemaValue) -> JsonSchemaValue:
+    return {"anyOf": [schema, {"type": "string", "pattern": r"\$\{(env|file):"}]}
+
+
+# --- problems in the operator's words -------------------------------------------------------------------------------
+
+
+_KINDS: dict[type, str] = {
+    bool: "true or false",
+    int: "a number",
+    float: "a number",
+    str: "this text",
+    list: "a list",
+    dict: "a mapping",
+}
+_NEEDED = {
+    "string_type": "must be text (in quotes where it looks like something else)",
+    "int_type": "must be a whole number",
+    "int_parsing": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "int_parsing_size": "must be a whole number of less than 4,300 digits",
+    "float_type": "must be a number",
+    "float_parsing": "must be a number",
+    "finite_number": "must be a finite number",
+    "boolean": "must be a number",
+    "bool_type": "must be true or false",
+    "bool_parsing": "must be true or false",
+    "tuple_type": "must be a list, each entry beginning with '- '",
+    "dict_type": "must be a mapping of keys to values",
+    "model_type": "must be a mapping of keys to values",
+    "model_attributes_type": "must be a mapping of keys to values",
+}
+_PATTERNS = {
+    "id": "use letters, digits and '.', '_', '~', '-', beginning with a letter or digit, at most 128",
+    "name": "use letters, digits and '.', '_', '@', '-', beginning with a letter or digit, at most 64",
+    "key": "use visible ASCII characters without spaces",
+}
+_LIMITS = {
+    "greater_than_equal": "is too small; {ge} is the least",
+    "greater_than": "is too small; it must be more than {gt}",
+    "less_than_equal": "is too large; {le} is the most",
+    "string_too_short": "is too short; {min_length} characters are the least",
+    "string_too_long": "is too long; {max_length} characters are the most",
+}
+
+
+def _message(text: ConfigurationText, path: FieldPath, details: ErrorDetails) -> str:
+    kind, context, value = details["type"], details.get("ctx", {}), details["input"]
+    shown = _shown(text, path, value)
+    match kind:
+        case "missing":
+            return "is missing; add it"
+        case "extra_forbidden":
+            known = _known_keys(path[:-1])
+            near = did_you_mean(str(path[-1]), known) or f"; there are: {', '.join(known)}"
+            return f"is no known key{near}"
+        case "literal_error":
+            words = str(context["expected"]).replace(" or ", ", ").replace("'", "").split(", ")
+            near = did_you_mean(value, words) if isinstance(value, str) else ""
+            return f"{shown} is not one of {', '.join(words)}{near}"
+        case "too_short":
+            return "is empty; at least one entry is needed"
+        case "string_pattern_mismatch":
+            return f"{shown} cannot be used; {_PATTERNS[str(path[-1])]}"
+        case _ if kind in _LIMITS:
+            return f"{shown} {_LIMITS[kind].format(**context)}"
+    return f"{_NEEDED.get(kind, 'must be something else')}, not {shown}"
+
+
+def _known_keys(path: FieldPath) -> list[str]:
+    """The keys of the section at `path`."""
+    section: type[BaseModel] = ConfigurationSection
+    for part in path:
+        if isinstance(part, str):
+            section = _SUBSECTIONS[part]
+    return list(section.model_fields)
+
+
+_SUBSECTIONS: dict[str, type[BaseModel]] = {
+    "server": ServerSection,
+    "api_keys": ApiKeySection,
+    "agents": AgentSection,
+    "model": ModelSection,
+    "tools": ToolSection,
+    "parameters": ParametersSection,
+}
+
+
+def _shown(text: ConfigurationText, path: FieldPath, value: object) -> str:
+    """The value for a message: itself where it is short and cannot be secret, else only its kind."""
+    secret = path in text.expanded or "credential" in path or "api_keys" in path
+    if isinstance(value, (str, int, float)) and not isinstance(value, bool) and not secret and len(str(value)) <= 60:
+        return repr(value)
+    return _KINDS.get(type(value), "this")

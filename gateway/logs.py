@@ -1,0 +1,218 @@
+"""Logs: structured, levelled, redacted. Modules log through the standard library; this renders what they log.
+
+Below: agent (secrets). A line is a JSON object where a machine reads it, text on a terminal. What `extra={...}` gives
+(`run_id`, `request_id`, ...) are the line's fields. uvicorn's and other libraries' loggers take the same way.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, TextIO
+
+import orjson
+import structlog
+from structlog.typing import EventDict, Processor, WrappedLogger
+
+from gateway.agent import Secret
+
+MASK = "***"
+
+# Fields and headers whose values are secret whatever they look like.
+_SECRET_NAMES = frozenset(
+    {
+        "authorization",
+        "proxy-authorization",
+        "x-api-key",
+        "api-key",
+        "api_key",
+        "apikey",
+        "cookie",
+        "set-cookie",
+        "password",
+        "secret",
+        "secret_key",
+        "access_key",
+        "session_token",
+        "token",
+        "x-amz-security-token",
+        "x-goog-api-key",
+        "credential",
+        "credentials",
+    }
+)
+
+# Secrets that nobody registered, by their looks. What is before a group stays, so that one sees what was there.
+_LOOKS_SECRET = re.compile(
+    r"""(?xi)
+    \b(?:bearer|basic)\s+(?P<scheme>[A-Za-z0-9._~+/=-]{6,})
+    | \b(?:(?:proxy-)?authorization|x-api-key|(?:set-)?cookie)["']?\s*[:=]\s*["']?(?P<header>[^\r\n"']{2,})
+    | [?&](?:api[_-]?key|key|token|access_token|sig|signature|x-amz-signature|x-amz-security-token)=(?P<query>[^&\s"']+)
+    | ://[^/\s:@"']*:(?P<password>[^/\s@"']+)@
+    | (?P<known>
+        \b(?:sk|pk|rk)[-_][A-Za-z0-9_-]{8,}
+      | \b(?:AKIA|ASIA)[A-Z0-9]{16}\b
+      | \bAIza[A-Za-z0-9_-]{30,}
+      | \bgh[pousr]_[A-Za-z0-9]{20,}
+      | \bxox[abprs]-[A-Za-z0-9-]{10,}
+      | \beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?
+      )
+    """
+)
+
+# Control characters move a terminal's cursor and forge lines; bidirectional overrides reorder what one reads.
+_CONTROLS = {
+    code: f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
+    for code in (
+        *range(32),
+        *range(127, 160),
+        0x061C,
+        *range(0x200E, 0x2010),
+        *range(0x2028, 0x202F),
+        *range(0x2066, 0x206A),
+    )
+}
+_CONTROLS |= {ord("\n"): "\\n", ord("\r"): "\\r", ord("\t"): "\\t"}
+_CONTROLS_IN_JSON = {code: text for code, text in _CONTROLS.items() if code >= 127}
+
+# They say at INFO what is ours to say, or put whole requests into the log.
+_CHATTY = ("httpx", "httpcore", "aiohttp", "botocore", "boto3", "urllib3", "mcp", "asyncio", "multipart")
+_SERVER_LOGGERS = ("uvicorn", "uvicorn.error", "uvicorn.access", "uvicorn.asgi")
+
+
+class Redaction:
+    """Takes secrets out of a log line: the registered ones wherever they stand, others by name and by looks."""
+
+    def __init__(self, secrets: Iterable[Secret] = ()) -> None:
+        known = {secret.reveal() for secret in secrets} - {""}
+        # the longest first: one secret may begin with another
+        alternatives = "|".join(re.escape(secret) for secret in sorted(known, key=len, reverse=True))
+        self._known = re.compile(alternatives) if alternatives else None
+
+    def __call__(self, logger: WrappedLogger, method: str, event_dict: EventDict) -> EventDict:
+        """As a structlog processor."""
+        return {key: self._field(key, value) for key, value in event_dict.items()}
+
+    def text(self, text: str) -> str:
+        """`text` without secrets."""
+        if self._known is not None:
+            text = self._known.sub(MASK, text)
+        return _LOOKS_SECRET.sub(_masked, text)
+
+    def _field(self, name: object, value: object) -> object:
+        if value is not None and _name(name) in _SECRET_NAMES:
+            return MASK
+        return self._value(value)
+
+    def _value(self, value: object) -> object:
+        match value:
+            case None | bool() | int() | float():
+                return value
+            case Secret():
+                return MASK
+            case str():
+                return self.text(value)
+            case bytes():
+                return self.text(value.decode("utf-8", "replace"))
+            case Mapping():
+                return {self._value(key): self._field(key, inner) for key, inner in value.items()}
+            case (str() | bytes()) as name, (str() | bytes()) as inner if _name(name) in _SECRET_NAMES:
+                return [self._value(name), MASK if inner else inner]  # a header as ASGI and httpx have it
+            case list() | tuple() | set() | frozenset():
+                return [self._value(inner) for inner in value]
+            case _:
+                return self.text(str(value))
+
+
+def _name(name: object) -> str:
+    return name.decode("latin-1").lower() if isinstance(name, bytes) else str(name).lower()
+
+
+def _masked(found: re.Match[str]) -> str:
+    group = found.lastgroup
+    assert group is not None, "every alternative has a group"
+    start, end = found.start(group) - found.start(), found.end(group) - found.start()
+    return f"{found[0][:start]}{MASK}{found[0][end:]}"
+
+
+def configure_logging(
+    level: Literal["debug", "info", "warning", "error"] = "info",
+    form: Literal["auto", "json", "text"] = "auto",
+    secrets: Iterable[Secret] = (),
+    stream: TextIO | None = None,
+) -> None:
+    """Send everything that is logged to `stream` (standard error), one line each. A second call replaces the first."""
+    stream = stream or sys.stderr
+    as_text = form == "text" or (form == "auto" and stream.isatty())
+    handler = _Handler(stream)
+    handler.setFormatter(_formatter(as_text, stream.isatty(), Redaction(secrets)))
+    root = logging.getLogger()
+    for earlier in [known for known in root.handlers if isinstance(known, _Handler)]:
+        root.removeHandler(earlier)
+    root.addHandler(handler)
+    root.setLevel(level.upper())
+    for name in _SERVER_LOGGERS:
+        server = logging.getLogger(name)
+        server.handlers.clear()
+        server.propagate = True
+    for name in _CHATTY:
+        logging.getLogger(name).setLevel(logging.NOTSET if level == "debug" else logging.WARNING)
+    logging.captureWarnings(True)
+
+
+class _Handler(logging.StreamHandler[TextIO]):
+    """Ours, to know it again."""
+
+
+def _formatter(as_text: bool, colors: bool, redaction: Redaction) -> logging.Formatter:
+    first: list[Processor] = [
+        structlog.stdlib.add_logger_name,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.ExtraAdder(),
+        structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
+    ]
+    last: list[Processor] = [
+        structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+        structlog.processors.format_exc_info,
+        redaction,
+    ]
+    if as_text:
+        # the traceback is text by now: the renderer has nothing to do with exceptions
+        last += [_escaper(_CONTROLS), structlog.dev.ConsoleRenderer(colors=colors, timestamp_key="time")]
+    else:
+        last += [
+            structlog.processors.EventRenamer("message"),
+            _escaper(_CONTROLS_IN_JSON),
+            structlog.processors.JSONRenderer(serializer=_dump),
+        ]
+    return structlog.stdlib.ProcessorFormatter(foreign_pre_chain=first, processors=last)
+
+
+def _escaper(controls: Mapping[int, str]) -> Processor:
+    def escape(value: Any) -> Any:
+        match value:
+            case str():
+                return value if value.isascii() and value.isprintable() else value.translate(controls)
+            case dict():
+                return {escape(key): escape(inner) for key, inner in value.items()}
+            case list():
+                return [escape(inner) for inner in value]
+            case _:
+                return value
+
+    def process(logger: WrappedLogger, method: str, event_dict: EventDict) -> EventDict:
+        # a traceback keeps its lines on a terminal
+        traceback = event_dict.pop("exception", None)
+        escaped: EventDict = escape(dict(event_dict))
+        if isinstance(traceback, str):
+            keeps_lines = {code: text for code, text in controls.items() if code != ord("\n")}
+            escaped["exception"] = traceback.translate(keeps_lines)
+        return escaped
+
+    return process
+
+
+def _dump(value: Any, **_: Any) -> str:
+    return orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS).decode()

@@ -1,0 +1,95 @@
+"""What the gateway counts, for Prometheus.
+
+Nothing of ours is below. One object per application, no globals: two applications in one process do not share counts.
+Labels are names from the configuration and fixed words, never the ids of threads, runs or people. The counters' cost
+(about a microsecond) is meant for a batch of events, not for each.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.gc_collector import GCCollector
+from prometheus_client.platform_collector import PlatformCollector
+from prometheus_client.process_collector import ProcessCollector
+
+_PREFIX = "agui_gateway"
+_TOKEN_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+_RUN_SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800)
+_COMMIT_SECONDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1)
+
+ResumeResult = Literal["attached", "replayed", "ended", "unknown"]
+DropReason = Literal["slow", "disconnected", "drained"]
+
+
+class Metrics:
+    """The registry and everything in it."""
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        ProcessCollector(registry=self._registry)
+        PlatformCollector(registry=self._registry)
+        GCCollector(registry=self._registry)
+        self.runs_active = self._gauge("runs_active", "Runs under way.")
+        self.runs_waiting = self._gauge("runs_waiting", "Runs that wait for their thread.")
+        self.viewers_active = self._gauge("viewers_active", "Open event streams.")
+        self.events_total = self._counter("events_total", "Canonical events of all runs.")
+        self._runs = self._counter("runs_total", "Ended runs.", "agent", "outcome", "code")
+        self._run_seconds = self._histogram("run_seconds", "From a run's start to its end.", _RUN_SECONDS, "agent")
+        self._first_token = self._histogram(
+            "first_token_seconds", "From a run's start to its first delta.", _TOKEN_SECONDS, "agent"
+        )
+        self._drops = self._counter("viewer_drops_total", "Event streams that ended before their run.", "reason")
+        self._resumes = self._counter("resume_total", "Requests for a run that had begun.", "result")
+        self._retries = self._counter("provider_retries_total", "Repeated model calls.", "provider", "code")
+        self._tool_errors = self._counter("tool_errors_total", "Backend tool calls that failed.", "tool")
+        self._tokens = self._counter("tokens_total", "Tokens as providers report them.", "provider", "model", "kind")
+        self.store_commit_seconds = self._histogram("store_commit_seconds", "One commit.", _COMMIT_SECONDS)
+        self._store_errors = self._counter("store_errors_total", "Failed writes.", "code")
+
+    def run_ended(self, agent: str, outcome: str, code: str = "", seconds: float | None = None) -> None:
+        """A run is over. `outcome` is its status (`completed`, ...); `code` that of its error, if it failed."""
+        self._runs.labels(agent, outcome, code).inc()
+        if seconds is not None:
+            self._run_seconds.labels(agent).observe(seconds)
+
+    def first_token(self, agent: str, seconds: float) -> None:
+        self._first_token.labels(agent).observe(seconds)
+
+    def viewer_dropped(self, reason: DropReason) -> None:
+        self._drops.labels(reason).inc()
+
+    def resumed(self, result: ResumeResult) -> None:
+        self._resumes.labels(result).inc()
+
+    def provider_retried(self, provider: str, code: str) -> None:
+        self._retries.labels(provider, code).inc()
+
+    def tool_failed(self, tool: str) -> None:
+        """`tool` is a backend tool's name: those are bounded by the configuration, what a model invents is not."""
+        self._tool_errors.labels(tool).inc()
+
+    def tokens_used(self, provider: str, model: str, input_tokens: int | None, output_tokens: int | None) -> None:
+        if input_tokens:
+            self._tokens.labels(provider, model, "input").inc(input_tokens)
+        if output_tokens:
+            self._tokens.labels(provider, model, "output").inc(output_tokens)
+
+    def store_failed(self, code: str) -> None:
+        self._store_errors.labels(code).inc()
+
+    def render(self, accept: str = "") -> tuple[bytes, str]:
+        """All metrics, and their Content-Type: OpenMetrics where `accept` asks for it, else Prometheus' text."""
+        encode, content_type = choose_encoder(accept)
+        return encode(self._registry), content_type
+
+    def _gauge(self, name: str, meaning: str) -> Gauge:
+        return Gauge(f"{_PREFIX}_{name}", meaning, registry=self._registry)
+
+    def _counter(self, name: str, meaning: str, *labels: str) -> Counter:
+        return Counter(f"{_PREFIX}_{name}", meaning, labels, registry=self._registry)
+
+    def _histogram(self, name: str, meaning: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
+        return Histogram(f"{_PREFIX}_{name}", meaning, labels, buckets=buckets, registry=self._registry)

@@ -1,0 +1,88 @@
+"""Errors before the first byte, as RFC 9457 problem details.
+
+Below: errors. Above: authentication, the protocols and the application. https://www.rfc-editor.org/rfc/rfc9457
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import cast
+
+import orjson
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ExceptionHandler, Scope
+
+from gateway.errors import GatewayError, InvalidRequestError, StoreError, TooManyRequestsError, UnavailableError
+from gateway.messages import JsonValue
+
+_TRY_AGAIN_SECONDS = 5  # a full disk or a restart is over sooner than a person reads the message
+
+_ROUTER_CODES = {404: "not_found", 405: "method_not_allowed"}
+
+
+def problem(error: GatewayError, scope: Scope) -> Response:
+    """The answer that tells the caller of `error`.
+
+    It is `application/problem+json`, and `application/json` where the request accepts an event stream: HttpAgent reads
+    the body of an error only then.
+    """
+    headers: dict[str, str] = {}
+    if isinstance(error, TooManyRequestsError):
+        headers["retry-after"] = str(max(1, error.retry_after_seconds))
+    elif isinstance(error, (StoreError, UnavailableError)):
+        headers["retry-after"] = str(_TRY_AGAIN_SECONDS)
+    if error.status == 401:
+        headers["www-authenticate"] = 'Bearer realm="agui-gateway"'
+    problems = error.problems if isinstance(error, InvalidRequestError) else ()
+    errors: list[JsonValue] = [{"pointer": each.pointer, "detail": each.detail} for each in problems]
+    return _response(error.status, error.code, error.message, errors, headers, scope)
+
+
+def internal_problem(scope: Scope) -> Response:
+    """The answer where something failed that should not: it says nothing but where to look."""
+    request_id = scope.get("state", {}).get("request_id", "")
+    detail = "something went wrong in the gateway"
+    if request_id:
+        detail += f"; its log has the details under the request id {request_id}"
+    return _response(500, "internal_error", detail, [], {}, scope)
+
+
+def exception_handlers() -> Mapping[type[Exception], ExceptionHandler]:
+    """For Starlette: what endpoints raise on purpose, and the router's own 404 and 405."""
+    return {GatewayError: cast(ExceptionHandler, _on_gateway_error), HTTPException: cast(ExceptionHandler, _on_http)}
+
+
+def _on_gateway_error(request: Request, error: GatewayError) -> Response:
+    return problem(error, request.scope)
+
+
+def _on_http(request: Request, error: HTTPException) -> Response:
+    status = error.status_code
+    if status == 404:
+        detail = f"there is nothing at {request.url.path!r}; GET /docs lists what there is"
+    elif status == 405:
+        detail = f"{request.method} is not served at {request.url.path!r}"
+    else:
+        detail = str(error.detail)
+    code = _ROUTER_CODES.get(status, "invalid_request" if status < 500 else "internal_error")
+    return _response(status, code, detail, [], dict(error.headers or {}), request.scope)
+
+
+def _response(
+    status: int, code: str, detail: str, errors: list[JsonValue], headers: dict[str, str], scope: Scope
+) -> Response:
+    body: dict[str, JsonValue] = {
+        "type": "about:blank",  # the title is the status's own; `code` is what tells problems apart
+        "title": HTTPStatus(status).phrase,
+        "status": status,
+        "detail": detail,
+        "code": code,
+        "errors": errors,
+    }
+    accepts_stream = any(name == b"accept" and b"text/event-stream" in value for name, value in scope["headers"])
+    media_type = "application/json" if accepts_stream else "application/problem+json"
+    content = orjson.dumps(body, default=str)
+    return Response(content, status, {"cache-control": "no-store", **headers}, media_type)

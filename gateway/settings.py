@@ -1,0 +1,506 @@
+"""The operator's decisions, read once and frozen: configuration file, environment and flags become `Settings`.
+
+Flags win over the environment, the environment over the file, the file over the defaults. Below: configuration (the
+file's shape), parts (which names exist). Above: the composition root.
+
+The environment sets single fields of `server`, and `store` and `search`: `AGUI_GATEWAY__SERVER__PORT=9000`,
+`AGUI_GATEWAY__STORE=sqlite:////data/gateway.db`; lists of words are separated by commas. `AGUI_GATEWAY_CONFIG` names
+the file where no flag does; without either it is `gateway.yaml` in the current directory if there is one, else the
+demonstration in `example.yaml` of this package, with its data in the current directory.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from gateway.agent import AgentDefinition, Budgets, ModelSettings, Secret, ToolSettings
+from gateway.clock import SystemClock
+from gateway.configuration import (
+    AgentSection,
+    ApiKeySection,
+    ConfigurationSection,
+    LogFormat,
+    LogLevel,
+    ModelSection,
+    ServerSection,
+    read_sections,
+)
+from gateway.configuration_file import (
+    ConfigurationText,
+    FieldPath,
+    InvalidConfigurationError,
+    Problem,
+    did_you_mean,
+    parse_configuration,
+    read_configuration,
+    spell_path,
+)
+from gateway.errors import ConfigurationError
+from gateway.http_client import HttpClients
+from gateway.loop import AgentType
+from gateway.messages import JsonValue
+from gateway.model import ModelEnvironment, ModelProvider
+from gateway.parts import collect
+from gateway.search import SearchEngineType
+from gateway.store import StoreEnvironment, StoreType
+from gateway.tool import ToolEnvironment, ToolType
+
+DEFAULT_FILE = "gateway.yaml"
+_ENVIRONMENT_PREFIX = "AGUI_GATEWAY__"
+
+
+@dataclass(frozen=True, slots=True)
+class ApiKey:
+    """A bearer key. `name` is the owner of what is done with it."""
+
+    name: str
+    key: Secret
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSettings:
+    """The section `server`; configuration.ServerSection says what each field means."""
+
+    host: str
+    port: int
+    public_url: str | None
+    cors_origins: tuple[str, ...]
+    allowed_hosts: tuple[str, ...]
+    api_keys: tuple[ApiKey, ...]
+    allow_unauthenticated: bool
+    disconnect_grace_seconds: float
+    heartbeat_seconds: float
+    drain_seconds: float
+    max_body_bytes: int
+    max_waiting_runs: int
+    max_viewer_events: int
+    retention_days: float
+    log_level: LogLevel
+    log_format: LogFormat
+
+    @property
+    def host_names(self) -> tuple[str, ...]:
+        """Every name that the operator has given the gateway: what authentication.DoorRules calls allowed hosts."""
+        public = urlsplit(self.public_url or "").hostname
+        return (*self.allowed_hosts, self.host, *([public] if public else ()))
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything the operator decided.
+
+    `store` and `search` are URLs; relative paths in `store` are relative to `store_directory`, everything else to
+    `directory` (the file's own). `source` is None where there is no file. `secrets` are all texts that no log may show.
+    """
+
+    server: ServerSettings
+    store: str
+    store_directory: Path
+    search: str | None
+    agents: tuple[AgentDefinition, ...]
+    directory: Path
+    source: Path | None
+    secrets: tuple[Secret, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KnownParts:
+    """The parts there are, by the names that a file may use."""
+
+    models: Mapping[str, ModelProvider]
+    tools: Mapping[str, ToolType]
+    agent_types: Mapping[str, AgentType]
+    stores: Mapping[str, StoreType]
+    search_engines: Mapping[str, SearchEngineType]
+
+
+def known_parts() -> KnownParts:
+    """All parts of the package and of the entry points."""
+    return KnownParts(
+        collect("models", ModelProvider),
+        collect("tools", ToolType),
+        collect("loops", AgentType),
+        collect("stores", StoreType),
+        collect("search_engines", SearchEngineType),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Flags:
+    """What the command line says; None where it says nothing. `store` is relative to the current directory."""
+
+    config: Path | None = None
+    host: str | None = None
+    port: int | None = None
+    store: str | None = None
+
+
+def load_settings(
+    flags: Flags = Flags(), *, environ: Mapping[str, str] = os.environ, parts: KnownParts | None = None
+) -> Settings:
+    """The settings that flags, environment, file and defaults make.
+
+    Raises:
+        InvalidConfigurationError: with every problem there is, each with its place.
+    """
+    settings, _ = _load(flags, environ, parts or known_parts())
+    return settings
+
+
+def check_settings(
+    flags: Flags, *, environ: Mapping[str, str] = os.environ, parts: KnownParts | None = None
+) -> Settings:
+    """As load_settings, and every model and tool opens: this imports the modules that the file names.
+
+    Raises:
+        InvalidConfigurationError: with every problem there is, each with its place.
+    """
+    parts = parts or known_parts()
+    settings, text = _load(flags, environ, parts)
+    _try_parts(settings, text, parts)
+    _raise_problems(text)
+    return settings
+
+
+def example_configuration() -> str:
+    """The commented file that the demonstration runs from, to start one's own from."""
+    return files("gateway").joinpath("example.yaml").read_text(encoding="utf-8")
+
+
+def _load(flags: Flags, environ: Mapping[str, str], parts: KnownParts) -> tuple[Settings, ConfigurationText]:
+    source = _source(flags, environ)
+    text = _demonstration() if source is None else read_configuration(source, environ)
+    if "agents" not in text.values:
+        text.values["agents"] = _demonstration().values["agents"]
+    _apply_environment(text, environ)
+    _apply_flags(text, flags)
+    section = read_sections(text)
+    if section is None:
+        raise InvalidConfigurationError(_in_order(text.problems))
+    _Checks(text, section, parts).all()
+    _raise_problems(text)
+    return _settings(text, section, source), text
+
+
+def _source(flags: Flags, environ: Mapping[str, str]) -> Path | None:
+    if flags.config is not None:
+        return flags.config
+    if named := environ.get("AGUI_GATEWAY_CONFIG"):
+        return Path(named)
+    return Path(DEFAULT_FILE) if Path(DEFAULT_FILE).exists() else None
+
+
+def _demonstration() -> ConfigurationText:
+    return parse_configuration(example_configuration(), "example.yaml")
+
+
+def _raise_problems(text: ConfigurationText) -> None:
+    if text.problems:
+        raise InvalidConfigurationError(_in_order(text.problems))
+
+
+def _in_order(problems: list[Problem]) -> list[Problem]:
+    """By line and column, each problem once."""
+    unique = list(dict.fromkeys(problems))
+    return sorted(unique, key=lambda problem: [int(part) for part in problem.place.split(":") if part.isdigit()])
+
+
+# --- what stands above the file -------------------------------------------------------------------------------------
+
+
+def _apply_environment(text: ConfigurationText, environ: Mapping[str, str]) -> None:
+    for name, value in environ.items():
+        if not name.startswith(_ENVIRONMENT_PREFIX):
+            continue
+        path = tuple(name.removeprefix(_ENVIRONMENT_PREFIX).lower().split("__"))
+        place = f"environment variable {name}"
+        if path not in _ENVIRONMENT_PATHS:
+            near = did_you_mean(name, [_variable(known) for known in _ENVIRONMENT_PATHS])
+            text.problems.append(Problem(place, (), f"sets no known field{near or '; unset it'}"))
+        elif path[-1] in _WORD_LISTS:
+            text.override(path, [word.strip() for word in value.split(",") if word.strip()], place)
+        else:
+            text.override(path, value, place)
+
+
+def _variable(path: tuple[str, ...]) -> str:
+    return _ENVIRONMENT_PREFIX + "__".join(path).upper()
+
+
+_WORD_LISTS = frozenset({"cors_origins", "allowed_hosts"})
+_ENVIRONMENT_PATHS: tuple[tuple[str, ...], ...] = (
+    *(("server", name) for name in ServerSection.model_fields if name != "api_keys"),
+    ("store",),
+    ("search",),
+)
+
+
+def _apply_flags(text: ConfigurationText, flags: Flags) -> None:
+    if flags.host is not None:
+        text.override(("server", "host"), flags.host, "--host")
+    if flags.port is not None:
+        text.override(("server", "port"), flags.port, "--port")
+    if flags.store is not None:
+        text.override(("store",), flags.store, "--store")
+
+
+# --- what no single field can say -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Checks:
+    """Notes in `text` what does not fit together."""
+
+    text: ConfigurationText
+    section: ConfigurationSection
+    parts: KnownParts
+
+    def all(self) -> None:
+        self._server(self.section.server)
+        self._part(("store",), _scheme(self.section.store), self.parts.stores, "store")
+        if self.section.search is not None:
+            self._part(("search",), _scheme(self.section.search), self.parts.search_engines, "search engine")
+        agents = self.section.agents or ()
+        self._unique("agents", "id", [agent.id for agent in agents])
+        for index, agent in enumerate(agents):
+            self._agent(agent, ("agents", index))
+
+    def _server(self, server: ServerSection) -> None:
+        for index, origin in enumerate(server.cors_origins):
+            if problem := _origin_problem(origin):
+                self.text.report(("server", "cors_origins", index), problem)
+        for index, host in enumerate(server.allowed_hosts):
+            if not _HOST_NAME.fullmatch(host):
+                problem = f"{host!r} is no host name; write it without scheme, port and '*': 'agents.example'"
+                self.text.report(("server", "allowed_hosts", index), problem)
+        if server.public_url is not None and (problem := _url_problem(server.public_url)):
+            self.text.report(("server", "public_url"), problem)
+        self._keys(server.api_keys)
+        if not (is_loopback(server.host) or server.api_keys or server.allow_unauthenticated):
+            self.text.report(("server", "host"), _OPEN_TO_ALL.format(host=server.host))
+
+    def _keys(self, keys: tuple[ApiKeySection, ...]) -> None:
+        self._unique(("server", "api_keys"), "name", [key.name for key in keys])
+        first: dict[str, int] = {}
+        for index, entry in enumerate(keys):
+            earlier = first.setdefault(entry.key, index)
+            if earlier != index:
+                problem = f"is the same as that of server.api_keys[{earlier}]; every name needs its own"
+                self.text.report(("server", "api_keys", index, "key"), problem)
+
+    def _agent(self, agent: AgentSection, path: FieldPath) -> None:
+        self._part((*path, "type"), agent.type, self.parts.agent_types, "agent type")
+        self._model(agent.model, (*path, "model"))
+        for index, tool in enumerate(agent.tools):
+            self._part((*path, "tools", index, "type"), tool.type, self.parts.tools, "tool type")
+        self._unique((*path, "tools"), "name", [tool.name for tool in agent.tools])
+
+    def _model(self, model: ModelSection, path: FieldPath) -> None:
+        if model.endpoint is not None and (problem := _url_problem(model.endpoint)):
+            self.text.report((*path, "endpoint"), problem)
+        if not self._part((*path, "model_provider"), model.model_provider, self.parts.models, "model provider"):
+            return
+        provider = self.parts.models[model.model_provider]
+        if provider.needs_model_id and not model.model_id:
+            self.text.report((*path, "model_id"), f"is missing; {provider.name!r} needs the name of a model")
+        known = sorted(provider.credentials)
+        for name, value in (model.credential or {}).items():
+            if name not in provider.credentials:
+                near = did_you_mean(name, known) or (f"; it knows: {', '.join(known)}" if known else "; it needs none")
+                self.text.report((*path, "credential", name), f"{provider.name!r} knows no such credential{near}")
+            elif not value.strip() or not value.isprintable():
+                self.text.report((*path, "credential", name), "must be printable text, and not empty")
+
+    def _part(self, path: FieldPath, name: str, known: Mapping[str, object], what: str) -> bool:
+        if name in known:
+            return True
+        there_are = f"there are: {', '.join(sorted(known)) or 'none'}"
+        self.text.report(path, f"no {what} is called {name!r}{did_you_mean(name, list(known))}; {there_are}")
+        return False
+
+    def _unique(self, path: FieldPath | str, key: str, names: list[str | None] | list[str]) -> None:
+        path = (path,) if isinstance(path, str) else path
+        first: dict[str, int] = {}
+        for index, name in enumerate(names):
+            earlier = index if name is None else first.setdefault(name, index)
+            if earlier != index:
+                other = spell_path((*path, earlier))
+                self.text.report((*path, index, key), f"{name!r} is taken by {other}; choose another")
+
+
+_OPEN_TO_ALL = (
+    "other machines can reach {host!r}, and no api_keys are configured; add server.api_keys, listen on 127.0.0.1, or "
+    "set server.allow_unauthenticated: true to let whoever reaches the port use every agent"
+)
+_HOST_NAME = re.compile(r"[a-zA-Z0-9_]([a-zA-Z0-9_-]*[a-zA-Z0-9_])?(\.[a-zA-Z0-9_]([a-zA-Z0-9_-]*[a-zA-Z0-9_])?)*\.?")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches a server that listens on `host`."""
+    if host.lower().rstrip(".") == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def _scheme(url: str) -> str:
+    return url.partition(":")[0]
+
+
+def _origin_problem(origin: str) -> str | None:
+    """What keeps `origin` from being equal to what a browser sends (https://fetch.spec.whatwg.org/#origin-header)."""
+    if "*" in origin or origin == "null":
+        return f"{origin!r} would let every website in; name each origin: 'https://app.example'"
+    exact = _exact_origin(origin)
+    if exact is None:
+        return f"{origin!r} is no origin; write scheme, host and port where it is not the usual: 'https://app.example'"
+    return None if origin == exact else f"{origin!r} is not what a browser sends; write {exact!r}"
+
+
+def _exact_origin(origin: str) -> str | None:
+    try:
+        parts = urlsplit(origin)
+        host, port = parts.hostname, parts.port
+        if not parts.scheme or not host:
+            return None
+        host = host if host.isascii() else host.encode("idna").decode()
+    except ValueError:  # UnicodeError is one
+        return None
+    exact = f"{parts.scheme}://[{host}]" if ":" in host else f"{parts.scheme}://{host}"
+    usual = {"http": 80, "https": 443}.get(parts.scheme)
+    return exact if port is None or port == usual else f"{exact}:{port}"
+
+
+def _url_problem(url: str) -> str | None:
+    if _is_http_url(url):
+        return None
+    return "must be a URL such as 'https://host.example/v1' or 'http://127.0.0.1:11434/v1'"
+
+
+def _is_http_url(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return (
+            (parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0)
+            and (url.isprintable() and " " not in url)
+            and not parts.fragment
+        )
+    except ValueError:
+        return False
+
+
+# --- from sections to settings --------------------------------------------------------------------------------------
+
+
+def _settings(text: ConfigurationText, section: ConfigurationSection, source: Path | None) -> Settings:
+    here = Path.cwd()
+    directory = source.parent.absolute() if source is not None else here
+    store_in_file = source is None or text.place(("store",)).startswith(f"{source}:")
+    return Settings(
+        server=_server_settings(section.server),
+        store=section.store,
+        store_directory=directory if store_in_file else here,
+        search=section.search,
+        agents=tuple(_agent_definition(agent) for agent in section.agents or ()),
+        directory=directory,
+        source=source,
+        secrets=tuple(map(Secret, sorted(set(_secrets(text, section))))),
+    )
+
+
+def _server_settings(section: ServerSection) -> ServerSettings:
+    values = {name: getattr(section, name) for name in ServerSection.model_fields if name != "api_keys"}
+    keys = tuple(ApiKey(entry.name, Secret(entry.key)) for entry in section.api_keys)
+    return ServerSettings(**values, api_keys=keys)
+
+
+def _agent_definition(section: AgentSection) -> AgentDefinition:
+    return AgentDefinition(
+        id=section.id,
+        name=section.name or section.id,
+        type=section.type,
+        description=section.description,
+        system_prompt=section.system_prompt,
+        model=_model_settings(section.model),
+        tools=tuple(
+            ToolSettings(tool.type, tool.name, tool.description, tool.parameters or {}, tool.approval)
+            for tool in section.tools
+        ),
+        on_disconnect=section.on_disconnect,
+        on_concurrent_run=section.on_concurrent_run,
+        history=section.history,
+        budgets=Budgets(**section.parameters.model_dump()),
+    )
+
+
+def _model_settings(section: ModelSection) -> ModelSettings:
+    return ModelSettings(
+        model_provider=section.model_provider,
+        model_id=section.model_id,
+        endpoint=section.endpoint,
+        credential={name: Secret(value) for name, value in (section.credential or {}).items()},
+        region=section.region,
+        model_parameters=section.model_parameters or {},
+    )
+
+
+def _secrets(text: ConfigurationText, section: ConfigurationSection) -> Iterator[str]:
+    """Keys, credentials, passwords in URLs, and what references brought into the parameters of tools and models."""
+    for key in section.server.api_keys:
+        yield key.key
+    for url in (section.store, section.search, *(agent.model.endpoint for agent in section.agents or ())):
+        if url and (password := urlsplit(url).password):
+            yield from {password, unquote(password)}
+    for agent in section.agents or ():
+        yield from (agent.model.credential or {}).values()
+    for path in text.expanded:
+        if "parameters" in path[3:] or "model_parameters" in path:
+            value = _at(text.values, path)
+            if isinstance(value, str) and len(value) >= 8:  # shorter ones would blot out ordinary words
+                yield value
+
+
+def _at(value: JsonValue, path: FieldPath) -> JsonValue:
+    for part in path:
+        if isinstance(value, dict):
+            value = value.get(str(part))
+        elif isinstance(value, list) and isinstance(part, int):
+            value = value[part]
+    return value
+
+
+def _try_parts(settings: Settings, text: ConfigurationText, parts: KnownParts) -> None:
+    clock = SystemClock()
+    http = HttpClients(clock)
+    search = None
+    with _reporting(text, ("search",)):
+        if settings.search is not None:
+            search = parts.search_engines[_scheme(settings.search)].open(settings.search)
+    with _reporting(text, ("store",)):
+        parts.stores[_scheme(settings.store)].open(settings.store, StoreEnvironment(clock, settings.store_directory))
+    models = ModelEnvironment(clock, http)
+    tools = ToolEnvironment(clock, http, settings.directory, search)
+    for index, agent in enumerate(settings.agents):
+        with _reporting(text, ("agents", index, "model")):
+            parts.models[agent.model.model_provider].open(agent.model, models)
+        for number, tool in enumerate(agent.tools):
+            with _reporting(text, ("agents", index, "tools", number)):
+                parts.tools[tool.type].open(tool, tools)
+
+
+@contextmanager
+def _reporting(text: ConfigurationText, path: FieldPath) -> Iterator[None]:
+    try:
+        yield
+    except ConfigurationError as error:
+        text.report(path, error.message)
