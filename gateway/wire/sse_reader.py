@@ -1,0 +1,107 @@
+"""Reads an upstream's server-sent events as its bytes come in: pure, incremental, indifferent to where reads are cut.
+
+Source: https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation (living standard).
+Given up of it: `id`, `retry` and the event's name, which no model provider needs (what matters stands in the data).
+"""
+
+from __future__ import annotations
+
+LONGEST_RECORD = 16 * 2**20
+
+_BOM = b"\xef\xbb\xbf"
+
+
+class RecordTooLongError(ValueError):
+    """A record is longer than any that makes sense."""
+
+
+class SseReader:
+    """One per response. Feed it what each read brings; it gives the data of the records that are complete by then."""
+
+    def __init__(self, longest_record: int = LONGEST_RECORD) -> None:
+        self._longest_record = longest_record
+        self._begun = False
+        self._after_cr = False
+        self._pieces: list[bytes] = []  # what came since the last complete record
+        self._size = 0
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """The data of each record that `data` completes, in order; records without data are left out.
+
+        Raises:
+            RecordTooLongError: more than `longest_record` bytes came without a record's end.
+        """
+        if self._after_cr or b"\r" in data:
+            data = self._with_line_feeds(data)
+        if not self._begun:
+            data = self._without_bom(data)
+        if (
+            b"\n" not in data
+        ):  # nothing ends here: keep it, unsearched, so that a long record costs no more than its size
+            self._keep(data)
+            return []
+        if self._pieces:
+            self._pieces.append(data)
+            data = b"".join(self._pieces)
+            self._pieces.clear()
+            self._size = 0
+        *records, rest = data.split(b"\n\n")
+        self._keep(rest)
+        found = []
+        for record in records:
+            if record.startswith(b"data: ") and b"\n" not in record:
+                if len(record) > 6:
+                    found.append(record[6:])
+            elif content := _data_of(record):
+                found.append(content)
+        return found
+
+    def eof(self) -> list[bytes]:
+        """What stands at the end without the blank line that should follow: at most one record's data.
+
+        The standard drops it; servers that forget the blank line are commoner than cut records, which whoever reads
+        the data notices anyway.
+        """
+        rest = b"".join(self._pieces)
+        self._pieces.clear()
+        self._size = 0
+        content = _data_of(rest)
+        return [content] if content else []
+
+    def _keep(self, data: bytes) -> None:
+        if data:
+            self._pieces.append(data)
+            self._size += len(data)
+            if self._size > self._longest_record:
+                raise RecordTooLongError(f"a record has more than {self._longest_record} bytes")
+
+    def _with_line_feeds(self, data: bytes) -> bytes:
+        """CR and CRLF as LF. A CR at the end of a read is a line's end at once; a LF that follows it is part of it."""
+        if not data:
+            return data
+        if self._after_cr and data.startswith(b"\n"):
+            data = data[1:]
+            self._after_cr = False
+            return self._with_line_feeds(data) if b"\r" in data else data
+        self._after_cr = data.endswith(b"\r")
+        return data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+
+    def _without_bom(self, data: bytes) -> bytes:
+        data = b"".join((*self._pieces, data))
+        self._pieces.clear()
+        self._size = 0
+        if len(data) < len(_BOM) and _BOM.startswith(data):
+            self._keep(data)
+            return b""
+        self._begun = True
+        return data.removeprefix(_BOM)
+
+
+def _data_of(record: bytes) -> bytes:
+    lines = []
+    for line in record.split(b"\n"):
+        if line.startswith(b"data:"):
+            lines.append(line[6:] if line.startswith(b"data: ") else line[5:])
+        elif line == b"data":
+            lines.append(b"")
+    return b"\n".join(lines)
