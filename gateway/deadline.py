@@ -1,0 +1,64 @@
+"""A moment in the clock's time after which nobody waits any longer: what `asyncio.timeout` is to the machine's time.
+
+Below: clock. Above: whatever waits for something that may hang (a model, a tool).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from types import TracebackType
+
+from gateway.clock import Clock
+
+
+class DeadlineError(TimeoutError):
+    """The moment came before what was waited for."""
+
+
+class Deadline:
+    """Bounds every wait in its `with` block, which may be entered again and again, also by a generator.
+
+        deadline = Deadline(clock, 30.0)
+        with deadline:
+            batch = await anext(stream)
+
+    Only a wait inside the block is interrupted: a generator leaves the block before it yields, or the deadline would
+    interrupt whatever its consumer waits for. `close` forgets the moment.
+    """
+
+    def __init__(self, clock: Clock, seconds: float | None) -> None:
+        """`seconds` from now; None: never."""
+        self.expired = False
+        self._task: asyncio.Task[object] | None = None
+        self._cancelling = 0
+        self._interrupted = False
+        self._timer = None if seconds is None else clock.call_later(max(0.0, seconds), self._expire)
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def __enter__(self) -> Deadline:
+        """Raises DeadlineError where the moment has come already."""
+        if self.expired:
+            raise DeadlineError
+        task = self._task = asyncio.current_task()
+        self._cancelling = task.cancelling() if task is not None else 0
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        task, self._task = self._task, None
+        if not self._interrupted or task is None:
+            return
+        self._interrupted = False
+        # Somebody else may have cancelled the task as well: that cancellation goes on as it is.
+        if task.uncancel() <= self._cancelling and error is not None:
+            raise DeadlineError from error
+
+    def _expire(self) -> None:
+        self.expired = True
+        if self._task is not None:
+            self._interrupted = True
+            self._task.cancel()

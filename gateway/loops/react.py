@@ -1,0 +1,428 @@
+"""The hybrid ReAct loop: the model reasons and calls tools until it answers, or until a tool is not ours to run.
+
+Below: model, tool, history, transcript. Above: the runner. Backend tools run here; a frontend tool is a spec without a
+tool behind it, and a call of one ends the run with the call pending; a call that needs a person ends it with a
+question. Nothing waits across requests: the next request finds in the thread's messages where things stand.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+
+from gateway.deadline import Deadline, DeadlineError
+from gateway.errors import LimitError, ModelError, ModelErrorKind, ToolError
+from gateway.events import (
+    Completed,
+    Event,
+    Events,
+    Incomplete,
+    Interrupt,
+    Interrupted,
+    ModelCallEnded,
+    ModelCallStarted,
+    Outcome,
+    RunFinished,
+    StopReason,
+    ToolReturned,
+)
+from gateway.history import model_view, open_calls
+from gateway.loop import AgentType, Decision, LoopContext
+from gateway.messages import JsonObject, Message, ToolCall, ToolResult, new_id
+from gateway.model import ModelRequest
+from gateway.prompt import system_text
+from gateway.records import dump_json
+from gateway.state_changes import StateChanges
+from gateway.tool import Tool, ToolContext
+from gateway.tool_calls import ArgumentChecks, approval_schema, canonical_call
+from gateway.tool_executions import ToolExecutions, error_result
+from gateway.transcript import Transcript
+from gateway.usage import UsageLedger
+
+logger = logging.getLogger(__name__)
+
+# Reasons after which a response is not what the model meant to say: none of its calls is run.
+_CUT_OFF = frozenset(
+    {StopReason.MAX_TOKENS, StopReason.CONTENT_FILTER, StopReason.REFUSAL, StopReason.CONTEXT_OVERFLOW}
+)
+
+_SUMMARIZE = (
+    "A limit of this run is reached ({limit}): no tool can be called any more. Answer the user now from what is known "
+    "so far, and say what could not be done."
+)
+_ANSWER = "Your last response was empty. Answer the user now."
+
+
+class ReactLoop:
+    """Serves all runs of all conversational agents."""
+
+    async def run(self, context: LoopContext) -> AsyncGenerator[Events]:
+        """As loop.Loop says. The model's batches pass through as they are.
+
+        Raises:
+            ModelError: the model failed.
+            LimitError: a budget is used up and there was no answer even without tools.
+        """
+        run = _Run(context)
+        try:
+            async with aclosing(run.carry_out(context.decisions)) as batches:
+                async for batch in batches:
+                    yield batch
+            outcome = run.outcome_before_model()
+            while outcome is None:
+                # Not a generator of its own: this is the hot path, and every layer costs each batch a switch.
+                async with aclosing(run.ask_model()) as responses:
+                    while True:
+                        with run.deadline:
+                            response = await anext(responses, None)
+                        if response is None:
+                            break
+                        yield run.follow_model(response)
+                async with aclosing(run.answer_calls()) as batches:
+                    async for batch in batches:
+                        yield batch
+                outcome = run.outcome_after_turn()
+            yield run.finish(outcome)
+        except DeadlineError as error:
+            raise run.limit_error("max_run_seconds") from error
+        except ModelError as error:
+            if run.limit is None:
+                raise
+            raise run.limit_error(run.limit) from error
+        finally:
+            run.deadline.close()
+
+
+@dataclass(slots=True)
+class _Repeat:
+    """How often in a row a call was made with the same outcome; `refused_in` is the turn it was first refused in."""
+
+    result: ToolResult | None = None
+    count: int = 0
+    refused_in: int | None = None
+
+
+class _Run:
+    """Where one run stands."""
+
+    def __init__(self, context: LoopContext) -> None:
+        self._context = context
+        self._budgets = context.agent.budgets
+        self.deadline = Deadline(context.clock, self._budgets.max_run_seconds)
+        self.limit: str | None = None  # the budget that is used up: the next model call is the last, without tools
+        self._frontend = {spec.name: spec for spec in context.input.tools}
+        self._specs = (*(tool.spec for tool in context.tools.values()), *context.input.tools)
+        turns = {c.call_id: m.turn_id for m in context.messages if m.turn_id is not None for c in m.tool_calls}
+        self._transcript = Transcript(turns)
+        self._ledger = UsageLedger()
+        self._state_changes = StateChanges(context.state)
+        self._checks = ArgumentChecks()
+        self._repeats: dict[bytes, _Repeat] = {}
+        self._keys: dict[str, bytes] = {}
+        self._model_calls = 0
+        self._tool_calls = 0
+        self._prompted_again = False
+        # the turn under way
+        self._turn_id = ""
+        self._summarizing = False
+        self._opening: Event | None = None
+        self._reason: StopReason | None = None
+        self._calls: Sequence[ToolCall] = ()
+        self._pending: list[ToolCall] = []
+        self._interrupts: list[Interrupt] = []
+
+    # --- before the model -----------------------------------------------------------------------------------------
+
+    async def carry_out(self, decisions: Sequence[Decision]) -> AsyncGenerator[Events]:
+        """Run what a person approved, tell the model what was denied; in call order."""
+        if not decisions:
+            return
+        places = {call.call_id: place for place, call in enumerate(_all_calls(self._context.messages))}
+        async with self._executions() as executions:
+            for decision in sorted(decisions, key=lambda decision: places.get(decision.call.call_id, 0)):
+                self._carry_out(decision, executions)
+            async with aclosing(self._results(executions)) as batches:
+                async for batch in batches:
+                    yield batch
+
+    def _carry_out(self, decision: Decision, executions: ToolExecutions) -> None:
+        call = decision.call
+        if not decision.approved:
+            reason = f": {decision.reason}" if decision.reason else ""
+            executions.add_result(error_result(call, f"The user denied this call{reason}. It was not run."))
+            return
+        tool = self._context.tools.get(call.name)
+        if tool is None:
+            executions.add_result(error_result(call, f"There is no tool {call.name!r} any more. It was not run."))
+            return
+        try:
+            if decision.arguments is None:
+                arguments, note = self._checks.parse(tool.spec, call.arguments), ""
+            else:
+                arguments = decision.arguments
+                changed = dump_json(arguments).decode()
+                note = f"The user changed the arguments to {changed} before approving the call. It gave:\n"
+        except ToolError as error:
+            executions.add_result(error_result(call, error.message))
+            return
+        self._execute(executions, call, tool, arguments, note)
+
+    def outcome_before_model(self) -> Outcome | None:
+        """How the run ends without asking the model: with questions or frontend calls that are still open."""
+        still_open = self._context.still_open
+        asked = {item.call.call_id for item in still_open}
+        messages = self._messages()
+        # A failed answer's calls were never handed to the browser.
+        broken = {call.call_id for message in messages if message.incomplete for call in message.tool_calls}
+        pending = tuple(
+            call
+            for call in open_calls(messages)
+            if call.name not in self._context.tools and call.call_id not in asked and call.call_id not in broken
+        )
+        if still_open:
+            return Interrupted(tuple(item.interrupt for item in still_open), pending)
+        return Completed(pending) if pending else None
+
+    # --- the model ------------------------------------------------------------------------------------------------
+
+    def ask_model(self) -> AsyncGenerator[Events]:
+        """Begin the next turn; without tools where a budget is used up.
+
+        Raises:
+            LimitError: no tokens are left for it.
+        """
+        self._check_budgets()
+        self._turn_id = new_id("turn")
+        self._summarizing = self.limit is not None
+        self._reason = None
+        self._calls = ()
+        self._pending = []
+        model = self._context.model
+        self._opening = ModelCallStarted(self._turn_id, model.provider, model.model_id)
+        self._model_calls += 1
+        instruction = ""
+        if self.limit is not None:
+            instruction = _SUMMARIZE.format(limit=self.limit)
+        elif self._prompted_again:
+            instruction = _ANSWER
+        request = ModelRequest(
+            self._turn_id,
+            model_view(self._messages()),
+            system_text(self._context, instruction),
+            # Some providers refuse a history with calls in it where no tools are declared: they stay declared.
+            tools=self._specs,
+            tool_choice="auto" if self.limit is None else "none",
+            parameters=self._context.agent.model.model_parameters,
+        )
+        return _stream(self._context, request)
+
+    def follow_model(self, batch: Events) -> Events:
+        """Take a batch of the model's in; gives what to pass on: the same list, but for a turn's first."""
+        if self._opening is not None:
+            batch = [self._opening, *batch]
+            self._opening = None
+        self._follow(batch)
+        self._ledger.follow(batch)
+        last = batch[-1]
+        if type(last) is ModelCallEnded:
+            self._reason = last.reason
+        return batch
+
+    def _follow(self, batch: Events) -> None:
+        try:
+            self._transcript.follow(batch)
+        except (KeyError, AssertionError) as error:
+            raise ModelError(ModelErrorKind.PROTOCOL, "the model's response came out of order") from error
+
+    def _check_budgets(self) -> None:
+        tokens = self._budgets.max_total_tokens
+        if tokens is not None and self._ledger.total_tokens >= tokens:
+            raise self.limit_error("max_total_tokens")
+        if self.limit is None and self._model_calls >= self._budgets.max_iteration:
+            self._reach_limit("max_iteration")
+
+    def _reach_limit(self, name: str) -> None:
+        logger.warning("a run's budget is used up", extra={"run_id": self._context.input.run_id, "limit": name})
+        self.limit = self.limit or name
+
+    def limit_error(self, name: str) -> LimitError:
+        value = getattr(self._budgets, name)
+        return LimitError(name, f"the run reached its limit {name} ({value:g}) before it came to an answer")
+
+    # --- the calls of a turn --------------------------------------------------------------------------------------
+
+    async def answer_calls(self) -> AsyncGenerator[Events]:
+        """Run the turn's backend calls and give their results; remember what is left to the browser or a person."""
+        if self._reason is None:
+            raise ModelError(ModelErrorKind.TRUNCATED, "the model's response ended too early")
+        self._calls = self._turn_calls()
+        if not self._calls:
+            return
+        async with self._executions() as executions:
+            for call in self._calls:
+                self._dispatch(call, executions)
+            async with aclosing(self._results(executions)) as batches:
+                async for batch in batches:
+                    yield batch
+
+    def _turn_calls(self) -> list[ToolCall]:
+        turn = [message for message in self._transcript.messages if message.turn_id == self._turn_id]
+        calls = {call.call_id: call for message in turn for call in message.tool_calls}
+        return sorted(calls.values(), key=lambda call: call.index)
+
+    def _dispatch(self, call: ToolCall, executions: ToolExecutions) -> None:
+        """Decide what becomes of a call: it is run, refused with an error, left to the browser, or to a person."""
+        tool = self._context.tools.get(call.name)
+        spec = tool.spec if tool is not None else self._frontend.get(call.name)
+        try:
+            # A refused call of the browser's is answered too: clients run every closed call that has no result.
+            self._refuse_unwanted(call)
+            if spec is None:
+                raise ToolError(self._unknown_tool(call.name))
+            arguments = self._checks.parse(spec, call.arguments)
+            if tool is None:
+                self._pending.append(call)
+                return
+            self._refuse_repeated(call, canonical_call(spec.name, arguments))
+            self._count_call()
+        except ToolError as error:
+            executions.add_result(error_result(call, error.message))
+            return
+        if call.name in self._context.approvals:
+            self._interrupts.append(self._interrupt(call, tool))
+        else:
+            self._execute(executions, call, tool, arguments)
+
+    def _refuse_unwanted(self, call: ToolCall) -> None:
+        if self._reason in _CUT_OFF:
+            raise ToolError(f"This call was not run: the response it stands in was cut off ({self._reason}).")
+        if self._summarizing:
+            raise ToolError(f"This call was not run: the run reached its limit {self.limit}.")
+
+    def _count_call(self) -> None:
+        if self._tool_calls >= self._budgets.max_tool_calls:
+            self._reach_limit("max_tool_calls")
+            raise ToolError(f"This call was not run: a run may call tools {self._budgets.max_tool_calls} times.")
+        self._tool_calls += 1
+
+    def _refuse_repeated(self, call: ToolCall, key: bytes) -> None:
+        """Stop a call that keeps giving the same: an error at first, the end of the run when it comes again."""
+        self._keys[call.call_id] = key
+        repeat = self._repeats.setdefault(key, _Repeat())
+        repeat.count += 1
+        if repeat.count <= self._budgets.max_repeated_calls:
+            return
+        if repeat.refused_in is None:
+            repeat.refused_in = self._model_calls
+        elif repeat.refused_in != self._model_calls:
+            self._reach_limit("max_repeated_calls")
+        raise ToolError(
+            "This call was not run: it was made with the same arguments before and gave the same result. Use that "
+            "result, call with other arguments, or answer."
+        )
+
+    def _note_result(self, result: ToolResult) -> None:
+        repeat = self._repeats.get(self._keys.get(result.call_id, b""))
+        if repeat is None or repeat.refused_in is not None:
+            return
+        if repeat.result is not None and repeat.result.content != result.content:
+            repeat.count = 1  # something else came of it: that is progress
+        repeat.result = result
+
+    def _unknown_tool(self, name: str) -> str:
+        known = ", ".join(repr(spec.name) for spec in self._specs) or "none"
+        return f"There is no tool {name!r}. The tools are: {known}."
+
+    def _interrupt(self, call: ToolCall, tool: Tool) -> Interrupt:
+        return Interrupt(
+            f"int-{call.call_id}",
+            "tool_call",
+            f"The tool {call.name!r} needs your approval before it runs.",
+            call.call_id,
+            approval_schema(tool.spec),
+            self._context.clock.now() + self._budgets.approval_timeout_seconds,
+        )
+
+    def _executions(self) -> ToolExecutions:
+        budgets = self._budgets
+        return ToolExecutions(self._context.clock, budgets.max_parallel_tools, budgets.tool_timeout_seconds)
+
+    def _execute(
+        self, executions: ToolExecutions, call: ToolCall, tool: Tool, arguments: JsonObject, note: str = ""
+    ) -> None:
+        context = self._context
+        asked = context.input
+        where = ToolContext(call.call_id, context.owner, asked.thread_id, asked.run_id, context.agent.id, context.state)
+        executions.add(call, tool, arguments, where, note=note)
+
+    async def _results(self, executions: ToolExecutions) -> AsyncGenerator[Events]:
+        """Each result as soon as those of the calls before it are there, behind what it did to the state."""
+        try:
+            while True:
+                with self.deadline:
+                    results = await executions.take()
+                if not results:
+                    return
+                yield self._returned(results)
+        except DeadlineError:
+            if results := executions.give_up("This call was stopped: the time of the run was up."):
+                yield self._returned(results)
+            raise
+
+    def _returned(self, results: Iterable[ToolResult]) -> Events:
+        events = self._state_changes.take()
+        for result in results:
+            self._note_result(result)
+            events.append(ToolReturned(new_id("msg"), result.call_id, result.content, result.is_error))
+        self._follow(events)
+        return events
+
+    # --- the end --------------------------------------------------------------------------------------------------
+
+    def outcome_after_turn(self) -> Outcome | None:
+        """How the run ends after this turn; None where the model is to be asked again.
+
+        Raises:
+            LimitError: the last answer that the budgets allowed is none.
+        """
+        assert self._reason is not None
+        if self._reason in _CUT_OFF:
+            return Incomplete(self._reason)
+        pending = tuple(self._pending)
+        if self._interrupts:
+            return Interrupted(tuple(self._interrupts), pending)
+        if pending:
+            return Completed(pending)
+        if self._summarizing:
+            if self._calls or not self._said_something():
+                raise self.limit_error(self.limit or "max_iteration")
+            return Completed()
+        if self._calls or self._reason is StopReason.PAUSE:
+            return None
+        if not self._said_something() and not self._prompted_again:
+            self._prompted_again = True
+            return None
+        return Completed()
+
+    def finish(self, outcome: Outcome) -> Events:
+        """The run's last batch."""
+        return [*self._state_changes.take(), RunFinished(outcome, self._ledger.total)]
+
+    def _said_something(self) -> bool:
+        return any(message.text.strip() for message in self._transcript.messages if message.turn_id == self._turn_id)
+
+    def _messages(self) -> tuple[Message, ...]:
+        return (*self._context.messages, *self._transcript.messages)
+
+
+def _stream(context: LoopContext, request: ModelRequest) -> AsyncGenerator[Events]:
+    return context.model.stream(request)
+
+
+def _all_calls(messages: Iterable[Message]) -> list[ToolCall]:
+    return [call for message in messages for call in message.tool_calls]
+
+
+AGENT_TYPE = AgentType("conversational", ReactLoop)

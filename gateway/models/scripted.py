@@ -1,0 +1,288 @@
+"""A model that plays a script: for tests, benchmarks and trying a front end against exactly known answers.
+
+Below: model, response. The script stands in the agent's `model_parameters`:
+
+    model_provider: scripted
+    model_parameters:
+      responses:                        # the first is the answer to a user message, the second to its tool results, ...
+        - [{reasoning: "Sums need the tool."}, {tool: add, arguments: {a: 2, b: 3}}]
+        - [{text: "It is 5.", chunk_characters: 2}, {usage: {input_tokens: 12, output_tokens: 4}}]
+      rules:                            # tried first, in order
+        - when: {last_user_contains: refund}      # also: after_tool, system_contains, turn, tool_choice
+          response: [{text: "No refunds."}, {stop: refusal}]
+      switch_every_delta: true          # each delta is a batch of its own, behind a switch to the other tasks
+
+A step is one of `text`, `reasoning` (with `signature`), `tool` (with `arguments`: an object or raw text; `id`),
+`usage`, `stop` (with `raw`), `delay_seconds`, `hang`, `error` (a ModelErrorKind; with `message`, `retry_after_seconds`, `times`:
+only the first so many requests), `crash` (an error that nobody expects) and `raw_event`. `chunk_characters`, `repeat`
+and `delta_seconds` say how text and arguments are streamed, on a step or for the whole script. `{{user}}` and
+`{{result}}` in a text stand for the last user message and the last tool result.
+
+Which response is played is read from the request alone: there is no state between requests but the count of `times`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
+
+import orjson
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from gateway.agent import ModelSettings
+from gateway.clock import Clock
+from gateway.errors import ConfigurationError, ModelError, ModelErrorKind
+from gateway.events import Events, StopReason, Usage
+from gateway.messages import JsonObject, Message, TextBlock
+from gateway.model import ModelCapabilities, ModelEnvironment, ModelProvider, ModelRequest
+from gateway.response import ResponseBuilder
+
+NAME = "scripted"
+
+_KINDS = ("text", "reasoning", "tool", "usage", "stop", "delay_seconds", "hang", "error", "crash", "raw_event")
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class UsageStep(_Part):
+    """As events.Usage; None where the provider would not say."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    cached_input_tokens: int | None = None
+    cache_write_input_tokens: int | None = None
+
+
+class Step(_Part):
+    """One thing the model does. Exactly one of the kinds is given."""
+
+    text: str | None = None
+    reasoning: str | None = None
+    signature: str | None = None
+    tool: str | None = None
+    arguments: dict[str, Any] | str = Field(default_factory=dict)
+    id: str | None = None
+    usage: UsageStep | None = None
+    stop: StopReason | None = None
+    raw: str | None = None
+    delay_seconds: float | None = Field(default=None, ge=0)
+    hang: bool | None = None
+    error: ModelErrorKind | None = None
+    message: str = "the script says so"
+    retry_after_seconds: float | None = None
+    times: int | None = Field(default=None, ge=1)
+    crash: str | None = None
+    raw_event: Any = None
+    chunk_characters: int | None = Field(default=None, ge=1)
+    repeat: int = Field(default=1, ge=1)
+    delta_seconds: float | None = Field(default=None, ge=0)
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Step:
+        kinds = [kind for kind in _KINDS if kind in self.model_fields_set]
+        if len(kinds) != 1:
+            raise ValueError(
+                f"a step has exactly one of {', '.join(_KINDS)}; this one has {', '.join(kinds) or 'none'}"
+            )
+        return self
+
+
+class When(_Part):
+    """When a rule's response is played: all that is given has to hold. `turn` is 0 for the answer to a user message."""
+
+    last_user_contains: str | None = None
+    after_tool: str | None = None
+    system_contains: str | None = None
+    turn: int | None = None
+    tool_choice: Literal["auto", "none"] | None = None
+
+
+class Rule(_Part):
+    when: When
+    response: tuple[Step, ...]
+
+
+class Script(_Part):
+    """What the model plays, as it stands in `model_parameters`."""
+
+    responses: tuple[tuple[Step, ...], ...] = ()
+    rules: tuple[Rule, ...] = ()
+    chunk_characters: int | None = Field(default=None, ge=1)
+    delta_seconds: float = Field(default=0, ge=0)
+    switch_every_delta: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Scene:
+    """What a script may ask about a request."""
+
+    turn: int
+    user: str
+    result: str
+    tools_answered: frozenset[str]
+
+
+class ScriptedModel:
+    """Plays one script."""
+
+    provider = NAME
+    capabilities = ModelCapabilities(
+        reasoning=True, image_input=True, audio_input=True, video_input=True, document_input=True
+    )
+
+    def __init__(self, script: Script, clock: Clock, *, model_id: str = NAME) -> None:
+        self.model_id = model_id
+        self._script = script
+        self._clock = clock
+        self._failures: Counter[int] = Counter()  # how often each step with `times` has failed, by the step's identity
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Events]:
+        """As model.Model says.
+
+        Raises:
+            ModelError: the script says so, or has no response for this request.
+        """
+        scene = _scene(request.messages)
+        builder = ResponseBuilder(request, self.provider, self.model_id)
+        stop: Step | None = None
+        for position, step in enumerate(self._response(request, scene)):
+            if step.stop is not None:
+                stop = step
+            elif step.usage is not None:
+                builder.usage(Usage(self.provider, self.model_id, **step.usage.model_dump()))
+            elif step.text is not None or step.reasoning is not None or step.tool is not None:
+                for feed in _feeds(step, position, builder, scene, self._script):
+                    if self._script.switch_every_delta:
+                        await asyncio.sleep(0)
+                    if pause := self._pause(step):
+                        await self._clock.sleep(pause)
+                    feed()
+                    if pause or self._script.switch_every_delta:
+                        yield builder.take()
+                builder.close(position)
+            elif "raw_event" in step.model_fields_set:
+                builder.raw(step.raw_event)
+            else:
+                if events := builder.take():  # what was said before the pause or the failure is seen before it
+                    yield events
+                await self._happen(step)
+        builder.finish(stop.stop or StopReason.END_TURN if stop else StopReason.END_TURN, stop.raw if stop else None)
+        yield builder.take()
+
+    async def close(self) -> None:
+        return None
+
+    def _response(self, request: ModelRequest, scene: _Scene) -> Sequence[Step]:
+        for rule in self._script.rules:
+            if _applies(rule.when, request, scene):
+                return rule.response
+        if scene.turn < len(self._script.responses):
+            return self._script.responses[scene.turn]
+        raise ModelError(
+            ModelErrorKind.INVALID,
+            f"the script has {len(self._script.responses)} responses and no rule for response {scene.turn + 1}",
+        )
+
+    def _pause(self, step: Step) -> float:
+        return self._script.delta_seconds if step.delta_seconds is None else step.delta_seconds
+
+    async def _happen(self, step: Step) -> None:
+        if step.delay_seconds is not None:
+            await self._clock.sleep(step.delay_seconds)
+        elif step.hang:
+            await asyncio.get_running_loop().create_future()
+        elif step.error is not None:
+            self._fail(step, step.error)
+        elif step.crash is not None:
+            raise RuntimeError(step.crash)
+
+    def _fail(self, step: Step, kind: ModelErrorKind) -> None:
+        if step.times is not None:
+            self._failures[id(step)] += 1
+            if self._failures[id(step)] > step.times:
+                return
+        raise ModelError(kind, step.message, retry_after_seconds=step.retry_after_seconds)
+
+
+def _feeds(step: Step, key: int, builder: ResponseBuilder, scene: _Scene, script: Script) -> list[Callable[[], None]]:
+    """The deltas of a step, each as a call that feeds it; the first opens the block, the last brings the signature."""
+    size = step.chunk_characters or script.chunk_characters
+    if step.tool is not None:
+        arguments = step.arguments if isinstance(step.arguments, str) else orjson.dumps(step.arguments).decode()
+        builder.tool_started(key, step.id, step.tool)
+        return [partial(builder.tool_arguments, key, chunk) for chunk in _chunks(arguments, size, step.repeat)]
+    if step.text is not None:
+        text = step.text.replace("{{user}}", scene.user).replace("{{result}}", scene.result)
+        return [partial(builder.text, key, chunk) for chunk in _chunks(text, size, step.repeat)]
+    chunks = _chunks(step.reasoning or "", size, step.repeat)
+    feeds: list[Callable[[], None]] = [partial(builder.reasoning, key, chunk) for chunk in chunks]
+    if step.signature is not None:
+        feeds.append(partial(builder.opaque, key, "signature", step.signature))
+    return feeds
+
+
+def _chunks(text: str, size: int | None, repeat: int) -> list[str]:
+    chunks = [text[start : start + size] for start in range(0, len(text), size)] if size else [text] if text else []
+    return chunks * repeat
+
+
+def _scene(messages: Sequence[Message]) -> _Scene:
+    """Where the conversation stands: how many answers there are since the user's last message, and which tools ran."""
+    names: dict[str, str] = {}
+    answered: set[str] = set()
+    turn, user, result = 0, "", ""
+    for message in messages:
+        if message.role == "user":
+            turn, user, result, answered = 0, message.text, "", set()
+        elif message.role == "assistant":
+            turn += 1
+            names |= {call.call_id: call.name for call in message.tool_calls}
+        elif (given := message.tool_result) is not None:
+            result = "".join(block.text for block in given.content if isinstance(block, TextBlock))
+            answered.add(names.get(given.call_id, ""))
+    return _Scene(turn, user, result, frozenset(answered))
+
+
+def _applies(when: When, request: ModelRequest, scene: _Scene) -> bool:
+    return (
+        (when.last_user_contains is None or when.last_user_contains.lower() in scene.user.lower())
+        and (when.after_tool is None or when.after_tool in scene.tools_answered)
+        and (when.system_contains is None or when.system_contains in request.system)
+        and (when.turn is None or when.turn == scene.turn)
+        and (when.tool_choice is None or when.tool_choice == request.tool_choice)
+    )
+
+
+def parse_script(parameters: JsonObject) -> Script:
+    """The script in an agent's `model_parameters`.
+
+    Raises:
+        ConfigurationError: it is none; the message says where.
+    """
+    try:
+        return Script.model_validate(parameters)
+    except ValidationError as error:
+        raise _refusal(error) from None
+
+
+def open_scripted(settings: ModelSettings, environment: ModelEnvironment) -> ScriptedModel:
+    """As model.ModelProvider says."""
+    return ScriptedModel(parse_script(settings.model_parameters), environment.clock, model_id=settings.model_id or NAME)
+
+
+def _refusal(error: ValidationError) -> ConfigurationError:
+    problems: list[str] = []
+    for problem in error.errors(include_url=False, include_input=False):
+        where = ".".join(str(part) for part in problem["loc"]) or "the script"
+        problems.append(f"{where}: {problem['msg'].removeprefix('Value error, ')}")
+    return ConfigurationError(f"model_parameters of the scripted model: {'; '.join(problems)}")
+
+
+PROVIDER = ModelProvider(NAME, open_scripted, needs_model_id=False)

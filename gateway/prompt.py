@@ -1,0 +1,49 @@
+"""What a model is told beside the messages: the agent's own prompt, the application's context, the shared state.
+
+Below: loop. Above: the loops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gateway.agent import ContextEntry
+from gateway.loop import LoopContext
+from gateway.messages import JsonValue
+from gateway.records import dump_json
+
+# A larger state would crowd out the conversation; tools still see it whole.
+_LARGEST_STATE_CHARACTERS = 50_000
+
+
+def system_text(context: LoopContext, instruction: str = "") -> str:
+    """The system prompt of one model call; empty where there is nothing to say. `instruction` goes last."""
+    parts = [
+        context.agent.system_prompt.strip(),
+        _context_text(context.input.context),
+        _state_text(context.state.value),
+        instruction,
+    ]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _context_text(entries: Sequence[ContextEntry]) -> str:
+    if not entries:
+        return ""
+    lines = ["The application gives this context:"]
+    for entry in entries:
+        description, value = entry.description.strip(), entry.value.strip()
+        if "\n" in value:  # a value of many lines stands apart, so that it is plain where it ends
+            lines.append(f'<context description="{description}">\n{value}\n</context>')
+        else:
+            lines.append(f"- {description}: {value}" if description else f"- {value}")
+    return "\n".join(lines)
+
+
+def _state_text(state: JsonValue) -> str:
+    if state is None or state == {} or state == [] or state == "":
+        return ""
+    text = dump_json(state).decode()
+    if len(text) > _LARGEST_STATE_CHARACTERS:
+        return f"The application's shared state is too large to be shown here ({len(text):,} characters of JSON)."
+    return f"The application's shared state, as JSON:\n{text}"

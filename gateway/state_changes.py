@@ -1,0 +1,91 @@
+"""How viewers learn what tools did to the thread's shared state: whole at first, then as RFC 6902 patches.
+
+Below: tool (the state), events. Above: the loop. https://www.rfc-editor.org/rfc/rfc6902
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import cast
+
+import jsonpatch
+import orjson
+
+from gateway.errors import ToolError
+from gateway.events import Event, Events, StateChanged, StateReplaced
+from gateway.messages import JsonObject, JsonValue
+from gateway.records import dump_json, load_json
+from gateway.tool import SharedState
+from gateway.tool_output import json_text
+
+logger = logging.getLogger(__name__)
+
+# Beyond this, finding the differences costs more than sending the state.
+_LARGEST_COMPARED_BYTES = 256 * 1024
+
+
+class StateChanges:
+    """Watches one run's state. A patch always applies to the state as the event before left it."""
+
+    def __init__(self, state: SharedState) -> None:
+        self._state = state
+        self._before = state.value
+        self._known: bytes | None = None  # the state as viewers have it; made at the first change, most runs have none
+        self._told = False
+
+    def take(self) -> Events:
+        """What to tell since the last take: at most one event; none where the state is what it was."""
+        if not self._state.changes:
+            return []
+        self._state.changes.clear()
+        known = _canonical(self._before) if self._known is None else self._known
+        try:
+            value = _json_value(self._state.value)
+        except ToolError:
+            logger.warning("a tool set a state that has no JSON form: the state stays what it was")
+            self._state.value = load_json(known)
+            return []
+        self._state.value = value
+        self._known = _canonical(value)
+        if self._known == known:
+            return []
+        # The first is whole: only then is it certain that the viewer and this run mean the same state.
+        event = _change(known, self._known, value) if self._told else StateReplaced(value)
+        self._told = True
+        return [event]
+
+
+def _change(before: bytes, after: bytes, value: JsonValue) -> Event:
+    if len(before) + len(after) <= _LARGEST_COMPARED_BYTES:
+        patch = _patch(before, after)
+        if patch is not None and len(dump_json(cast(JsonValue, patch))) < len(after):
+            return StateChanged(tuple(patch), value)
+    return StateReplaced(value)
+
+
+def _patch(before: bytes, after: bytes) -> list[JsonObject] | None:
+    """A patch that is known to make `after` of `before`; None where none was found."""
+    try:
+        patch = jsonpatch.make_patch(load_json(before), load_json(after))
+        # The library takes 1 and true for the same inside arrays: what it made is tried before it is sent.
+        if _canonical(patch.apply(load_json(before))) == after:
+            return cast("list[JsonObject]", patch.patch)
+    except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException, RecursionError):
+        logger.warning("no patch was found between two states", exc_info=True)
+    return None
+
+
+def _canonical(value: JsonValue) -> bytes:
+    try:
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    except TypeError:  # half characters, integers beyond 64 bits
+        return dump_json(value)
+
+
+def _json_value(value: object) -> JsonValue:
+    """`value` as JSON has it: what tools put into a state may hold dates, NaN, half characters and what not.
+
+    Raises:
+        ToolError: it has no JSON form.
+    """
+    return cast(JsonValue, load_json(json_text(value).encode()))

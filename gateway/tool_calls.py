@@ -1,0 +1,145 @@
+"""What a model asks of a tool: from the JSON text it wrote to an object that fits the tool's schema.
+
+Below: messages, errors. Above: the loop, and whoever checks arguments that a person edited. What is wrong is said in a
+ToolError, for the model to read.
+"""
+
+from __future__ import annotations
+
+import logging
+from itertools import islice
+
+import jsonschema_rs
+import orjson
+
+from gateway.errors import ToolError
+from gateway.messages import JsonObject, JsonValue, ToolSpec
+from gateway.records import dump_json
+
+logger = logging.getLogger(__name__)
+
+_SHOWN_PROBLEMS = 5
+_SHOWN_CHARACTERS = 300
+
+
+def parse_arguments(text: str) -> JsonObject:
+    """The JSON object that `text` is. Nothing at all, and `null`, are what many models write for "no arguments".
+
+    Raises:
+        ToolError: it is not JSON, or not an object.
+    """
+    if not text or text.isspace():
+        return {}
+    try:
+        arguments = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise ToolError(
+            f"The arguments are not valid JSON ({error}). Write them as one JSON object and call the tool again."
+        ) from error
+    if arguments is None:
+        return {}
+    if not isinstance(arguments, dict):
+        raise ToolError(f"The arguments must be a JSON object, not {_kind(arguments)}. Correct them and call again.")
+    return arguments
+
+
+class ArgumentChecks:
+    """The schemas of one run's tools, each compiled at its first use.
+
+    No pattern of a schema can take more than linear time and no `$ref` leaves the schema: frontend tools bring schemas
+    from anywhere. A schema that cannot be compiled accepts every object, with a warning in the log.
+    """
+
+    def __init__(self) -> None:
+        self._validators: dict[str, jsonschema_rs.Validator | None] = {}
+
+    def parse(self, spec: ToolSpec, text: str) -> JsonObject:
+        """The arguments of a call of the tool `spec`.
+
+        Raises:
+            ToolError: they are no JSON object, or do not fit the schema.
+        """
+        arguments = parse_arguments(text)
+        self.check(spec, arguments)
+        return arguments
+
+    def check(self, spec: ToolSpec, arguments: JsonObject) -> None:
+        """Raises ToolError where they do not fit the schema; the message lists what is wrong."""
+        if spec.name not in self._validators:
+            self._validators[spec.name] = _compile(spec)
+        validator = self._validators[spec.name]
+        if validator is None:
+            return
+        try:
+            errors = [_describe(error) for error in islice(validator.iter_errors(arguments), _SHOWN_PROBLEMS)]
+        except ValueError:  # arguments nested too deeply, or numbers the validator does not know
+            raise ToolError("The arguments are nested too deeply or hold numbers out of range.") from None
+        if errors:
+            what = "; ".join(errors)
+            raise ToolError(
+                f"The arguments do not fit the schema of {spec.name!r}: {what}. Correct them and call again."
+            )
+
+
+def argument_problem(spec: ToolSpec, arguments: JsonObject) -> str | None:
+    """What is wrong with arguments for the tool `spec`, for a person to read; None where they fit its schema."""
+    try:
+        ArgumentChecks().check(spec, arguments)
+    except ToolError as error:
+        return error.message
+    return None
+
+
+def approval_schema(spec: ToolSpec) -> JsonObject:
+    """What a person's answer to an approval of this tool looks like, as JSON Schema."""
+    edited: JsonObject = {"type": "object", **spec.input_schema}
+    # `#/$defs/...` counts from the root of the whole schema, so definitions have to stand there.
+    definitions: JsonObject = {name: edited.pop(name) for name in ("$defs", "definitions") if name in edited}
+    edited.pop("$schema", None)
+    return {
+        "type": "object",
+        "properties": {"approved": {"type": "boolean"}, "editedArgs": edited, "reason": {"type": "string"}},
+        "required": ["approved"],
+        **definitions,
+    }
+
+
+def canonical_call(name: str, arguments: JsonObject) -> bytes:
+    """The same bytes for the same call, however the members of its arguments are ordered."""
+    return dump_json(name) + orjson.dumps(arguments, option=orjson.OPT_SORT_KEYS)
+
+
+def _compile(spec: ToolSpec) -> jsonschema_rs.Validator | None:
+    try:
+        return jsonschema_rs.validator_for(
+            spec.input_schema,
+            retriever=_refuse_retrieval,
+            pattern_options=jsonschema_rs.RegexOptions(),
+            validate_formats=False,
+        )
+    except (ValueError, TypeError, RecursionError) as error:  # ValidationError is a ValueError
+        reason = str(error).partition("\n")[0][:_SHOWN_CHARACTERS]
+        logger.warning("a tool's schema cannot be used", extra={"tool": spec.name, "reason": reason})
+        return None
+
+
+def _refuse_retrieval(uri: str) -> JsonValue:
+    raise ValueError("schemas are not fetched")
+
+
+def _describe(error: jsonschema_rs.ValidationError) -> str:
+    where = "/".join(str(part) for part in error.instance_path)
+    text = error.message if len(error.message) <= _SHOWN_CHARACTERS else error.message[:_SHOWN_CHARACTERS] + "..."
+    return f"{where}: {text}" if where else text
+
+
+def _kind(value: JsonValue) -> str:
+    match value:
+        case bool():
+            return "a boolean"
+        case int() | float():
+            return "a number"
+        case str():
+            return "a string"
+        case _:
+            return "an array"

@@ -1,0 +1,69 @@
+"""What a run's model calls cost, added up per provider and model.
+
+Below: events. Above: the loop (budgets, the run's end) and the runner (runs that fail).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import cast
+
+from gateway.events import Event, ModelCallEnded, ModelCallStarted, Usage, UsageReported
+
+
+def total_usage(usages: Iterable[Usage]) -> tuple[Usage, ...]:
+    """One Usage per provider and model, in the order of their first calls. What no call reported stays None."""
+    totals: dict[tuple[str, str], Usage] = {}
+    for usage in usages:
+        key = (usage.provider, usage.model)
+        totals[key] = _add(totals[key], usage) if key in totals else usage
+    return tuple(totals.values())
+
+
+class UsageLedger:
+    """Follows a run's events and knows what they cost so far. Of several reports of one model call the last counts."""
+
+    def __init__(self) -> None:
+        self._calls: list[Usage] = []
+        self._open: Usage | None = None
+
+    def follow(self, events: Iterable[Event]) -> None:
+        for event in events:
+            kind = type(event)
+            if kind is UsageReported:
+                self._open = cast(UsageReported, event).usage
+            elif kind is ModelCallStarted or kind is ModelCallEnded:
+                self._close_call()
+
+    @property
+    def total(self) -> tuple[Usage, ...]:
+        """As `total_usage`, with the call that is under way."""
+        return total_usage(self._calls if self._open is None else [*self._calls, self._open])
+
+    @property
+    def total_tokens(self) -> int:
+        """Of all models together; what was not reported counts nothing."""
+        return sum(usage.total_tokens or 0 for usage in self.total)
+
+    def _close_call(self) -> None:
+        if self._open is not None:
+            self._calls.append(self._open)
+            self._open = None
+
+
+def _add(one: Usage, other: Usage) -> Usage:
+    return Usage(
+        one.provider,
+        one.model,
+        _sum(one.input_tokens, other.input_tokens),
+        _sum(one.output_tokens, other.output_tokens),
+        _sum(one.reasoning_tokens, other.reasoning_tokens),
+        _sum(one.cached_input_tokens, other.cached_input_tokens),
+        _sum(one.cache_write_input_tokens, other.cache_write_input_tokens),
+    )
+
+
+def _sum(one: int | None, other: int | None) -> int | None:
+    if one is None or other is None:
+        return one if other is None else other
+    return one + other
