@@ -1,0 +1,403 @@
+"""Canonical events as AG-UI's events in server-sent frames: one `Renderer` per viewer.
+
+Below: the words and the transcript. Above: the protocols that show a run as AG-UI. Pure. Source:
+https://docs.ag-ui.com/spec/1.0/events and the models of the PyPI package `ag-ui-protocol` 1.0.0; tests hold every
+frame against what the package writes. The three kinds of deltas, which come by the hundred, are put together from
+bytes: about 0.8 us each, where a model and its encoder take 43.
+
+A frame is `data: <one JSON object>`, then, on the last frame of an event, `id: <the event's number in its run's log>`,
+then an empty line, all with LF: HttpAgent knows no CRLF. Fields without a value are left out, never null. SUBAGENT_*,
+the *_CHUNK forms and protobuf are not offered.
+
+No frame is longer than HttpAgent 1.0.0 takes (10 Mi characters): long deltas come in several, a tool's huge result is
+cut with a mark that says so, and what cannot be cut (a snapshot, a patch) is left out with a CUSTOM event that tells
+it: a shortened snapshot would come back as the client's history. The server's own copy is whole in each case.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Final, cast
+
+import orjson
+
+from gateway.ag_ui_messages import ag_ui_messages, result_content
+from gateway.agent import Absent
+from gateway.events import (
+    ActivityChanged,
+    ActivityReplaced,
+    Cancelled,
+    Completed,
+    Custom,
+    Event,
+    Incomplete,
+    Interrupt,
+    Interrupted,
+    MessagesReplaced,
+    ModelCallEnded,
+    ModelCallStarted,
+    Raw,
+    ReasoningDelta,
+    ReasoningEnded,
+    ReasoningStarted,
+    RunFailed,
+    RunFinished,
+    RunStarted,
+    StateChanged,
+    StateReplaced,
+    StepEnded,
+    StepStarted,
+    TextDelta,
+    TextEnded,
+    TextStarted,
+    ToolCallDelta,
+    ToolCallEnded,
+    ToolCallStarted,
+    ToolReturned,
+    Usage,
+    UsageReported,
+)
+from gateway.messages import JsonObject, JsonValue, Message, Opaque, Role, ToolCall
+from gateway.transcript import OpenItems
+from gateway.wire import strict_json
+from gateway.wire.ag_ui_peer import PROTOCOL_VERSION, PeerProfile
+
+logger = logging.getLogger(__name__)
+
+MAX_FRAME_BYTES: Final = 10 * 1024 * 1024 - 1024
+"""A frame's JSON; HttpAgent 1.0.0 counts 10 Mi characters, with `data: ` and the id line."""
+
+_MAX_DELTA: Final = 256 * 1024  # characters; as escapes up to six times that
+_MAX_RESULT: Final = 1024 * 1024  # characters of a tool's text
+_MAX_MESSAGE: Final = 8 * 1024  # characters of an error's message
+_MAX_COUNT: Final = 2**53 - 1
+_CUT: Final = "\n[The rest was left out: the result is too long to be shown.]"
+_OMITTED: Final = "agui_gateway.omitted"
+
+# Roles that TEXT_MESSAGE_START may have; a client refuses the run for any other.
+_TEXT_ROLES: Final[frozenset[Role]] = frozenset({"developer", "system", "assistant", "user"})
+
+
+class Renderer:
+    """Renders one run for one viewer: in that client's dialect, under one thread and run id from start to end."""
+
+    def __init__(self, profile: PeerProfile, thread_id: str, run_id: str) -> None:
+        self._profile = profile
+        self._thread_id = thread_id
+        self._run_id = run_id
+        # The beginning of the frames of the text, reasoning and call that got a delta last.
+        self._text_id = self._reasoning_id = self._call_id = ""
+        self._text = self._reasoning = self._call = b""
+
+    def render(self, events: Sequence[Event], first: int) -> bytes:
+        """The frames of events with consecutive numbers from `first`; empty where none of them has a frame."""
+        frames: list[bytes] = []
+        number = first - 1
+        for event in events:
+            number += 1
+            kind = type(event)
+            if kind is TextDelta or kind is ReasoningDelta or kind is ToolCallDelta:
+                prefix, delta = self._delta(cast(TextDelta | ReasoningDelta | ToolCallDelta, event))
+                if 0 < len(delta) <= _MAX_DELTA:
+                    try:
+                        frames.append(b"%b%b}\nid: %d\n\n" % (prefix, orjson.dumps(delta), number))
+                        continue
+                    except TypeError:  # half a surrogate pair
+                        pass
+                frames += _pieces(prefix, delta, number)
+            else:
+                frames.append(self._rare(event, number))
+        return b"".join(frames)
+
+    def prelude(self, messages: Sequence[Message], state: JsonValue | Absent, open_items: OpenItems) -> bytes:
+        """What a viewer that joins late is shown first: the thread, and what of the run is still open.
+
+        `messages` are the closed ones. Something open must not be among them: 0.0.47 would get it twice. The frames
+        carry no id: they are of no event.
+        """
+        return b"".join(_frame(payload) for payload in self._prelude(messages, state, open_items))
+
+    # --- deltas
+
+    def _delta(self, event: TextDelta | ReasoningDelta | ToolCallDelta) -> tuple[bytes, str]:
+        if type(event) is TextDelta:
+            if event.message_id != self._text_id:
+                self._text_id = event.message_id
+                self._text = _delta_prefix("TEXT_MESSAGE_CONTENT", "messageId", event.message_id)
+            return self._text, event.text
+        if type(event) is ToolCallDelta:
+            if event.call_id != self._call_id:
+                self._call_id = event.call_id
+                self._call = _delta_prefix("TOOL_CALL_ARGS", "toolCallId", event.call_id)
+            return self._call, event.arguments
+        event = cast(ReasoningDelta, event)
+        if event.message_id != self._reasoning_id:
+            self._reasoning_id = event.message_id
+            self._reasoning = _delta_prefix("REASONING_MESSAGE_CONTENT", "messageId", event.message_id)
+        return self._reasoning, event.text
+
+    # --- everything else
+
+    def _rare(self, event: Event, number: int) -> bytes:
+        frames = [_frame(payload) for payload in self._payloads(event)]
+        if frames:
+            frames[-1] = b"%b\nid: %d\n\n" % (frames[-1][:-2], number)
+        return b"".join(frames)
+
+    def _payloads(self, event: Event) -> Iterator[JsonObject]:
+        match event:
+            case RunStarted():
+                yield self._run_started(event.parent_run_id)
+            case RunFinished():
+                yield self._run_finished(event)
+            case RunFailed():
+                yield _run_error(event.message, event.code, event.usage)
+            case StepStarted():
+                yield {"type": "STEP_STARTED", "stepName": event.name}
+            case StepEnded():
+                yield {"type": "STEP_FINISHED", "stepName": event.name}
+            case TextStarted():
+                yield _text_start(event.message_id, event.role)
+            case TextEnded():
+                yield {"type": "TEXT_MESSAGE_END", "messageId": event.message_id}
+                yield from _encrypted("message", event.message_id, event.opaque)
+            case ReasoningStarted():
+                yield from _reasoning_start(event.message_id)
+            case ReasoningEnded():
+                yield {"type": "REASONING_MESSAGE_END", "messageId": event.message_id}
+                yield from _encrypted("message", event.message_id, event.opaque)
+                yield {"type": "REASONING_END", "messageId": event.message_id}
+            case ToolCallStarted():
+                yield _call_start(event.call_id, event.name, event.message_id)
+            case ToolCallEnded():
+                yield {"type": "TOOL_CALL_END", "toolCallId": event.call_id}
+                yield from _encrypted("tool-call", event.call_id, event.opaque)
+            case ToolReturned():
+                yield self._result(event)
+            case StateReplaced():
+                yield {"type": "STATE_SNAPSHOT", "snapshot": event.state}
+            case StateChanged():
+                yield {"type": "STATE_DELTA", "delta": list(event.patch)}
+            case MessagesReplaced():
+                yield {"type": "MESSAGES_SNAPSHOT", "messages": [*ag_ui_messages(event.messages, self._profile)]}
+            case ActivityReplaced():
+                yield _activity(event)
+            case ActivityChanged():
+                yield {
+                    "type": "ACTIVITY_DELTA",
+                    "messageId": event.message_id,
+                    "activityType": event.activity_type,
+                    "patch": list(event.patch),
+                }
+            case Custom():
+                yield {"type": "CUSTOM", "name": event.name, "value": event.value}
+            case Raw():
+                yield {"type": "RAW", "event": event.event, **_given(source=event.source)}
+            case TextDelta() | ReasoningDelta() | ToolCallDelta():  # render writes these itself
+                pass
+            case ModelCallStarted() | ModelCallEnded() | UsageReported():  # the terminal event sums these up
+                pass
+
+    def _run_started(self, parent_run_id: str | None = None) -> JsonObject:
+        return {
+            "type": "RUN_STARTED",
+            "threadId": self._thread_id,
+            "runId": self._run_id,
+            "protocolVersion": PROTOCOL_VERSION,
+            **_given(parentRunId=parent_run_id),
+        }
+
+    def _run_finished(self, event: RunFinished) -> JsonObject:
+        finished: JsonObject = {"type": "RUN_FINISHED", "threadId": self._thread_id, "runId": self._run_id}
+        full = self._profile.is_full
+        match event.outcome:
+            case Completed(pending_calls=calls):
+                # 0.0.55 to 0.0.59 refuse an outcome of success that names calls, and read its absence as success
+                if full:
+                    finished["outcome"] = _success(calls)
+            case Interrupted(interrupts=interrupts):
+                finished["outcome"] = {"type": "interrupt", "interrupts": [_interrupt(item) for item in interrupts]}
+            case Incomplete(reason=reason):
+                finished["result"] = {"stopReason": reason.value}
+                if full:
+                    finished["outcome"] = _success(())
+            case Cancelled(reason=why):
+                if not full:  # they refuse the outcome; a stopped run must not pass for a success
+                    return _run_error("the run was cancelled", why, event.usage)
+                finished["outcome"] = {"type": "cancelled"}
+                if why != "cancelled":
+                    finished = {"type": "RUN_FINISHED", "metadata": {"code": why}, **finished}
+        if event.usage:
+            finished["usage"] = [_usage(usage) for usage in event.usage]
+        return finished
+
+    def _result(self, event: ToolReturned) -> JsonObject:
+        content = result_content(event.content, self._profile)
+        if isinstance(content, str) and len(content) > _MAX_RESULT:
+            content = content[:_MAX_RESULT] + _CUT
+        return {
+            "type": "TOOL_CALL_RESULT",
+            "messageId": event.message_id,
+            "toolCallId": event.call_id,
+            "content": content or ("the tool failed" if event.is_error else ""),
+            "role": "tool",
+        }
+
+    def _prelude(
+        self, messages: Sequence[Message], state: JsonValue | Absent, open_items: OpenItems
+    ) -> Iterator[JsonObject]:
+        yield self._run_started()
+        if not isinstance(state, Absent):
+            yield {"type": "STATE_SNAPSHOT", "snapshot": state}
+        if messages:
+            yield {"type": "MESSAGES_SNAPSHOT", "messages": [*ag_ui_messages(messages, self._profile)]}
+        for name in open_items.steps:
+            yield {"type": "STEP_STARTED", "stepName": name}
+        for reasoning in open_items.reasoning:
+            yield from _reasoning_start(reasoning.message_id)
+            yield from _contents("REASONING_MESSAGE_CONTENT", "messageId", reasoning.message_id, reasoning.text)
+        for text in open_items.texts:
+            yield _text_start(text.message_id, text.role)
+            yield from _contents("TEXT_MESSAGE_CONTENT", "messageId", text.message_id, text.text)
+        for call in open_items.calls:
+            yield _call_start(call.call_id, call.name, call.message_id)
+            yield from _contents("TOOL_CALL_ARGS", "toolCallId", call.call_id, call.arguments)
+            if call.ended:
+                yield {"type": "TOOL_CALL_END", "toolCallId": call.call_id}
+
+
+# --- frames ------------------------------------------------------------------------------------------------------
+
+
+def _delta_prefix(kind: str, id_field: str, entity_id: str) -> bytes:
+    return b'data: {"type":"%b","%b":%b,"delta":' % (kind.encode(), id_field.encode(), strict_json.dump(entity_id))
+
+
+def _pieces(prefix: bytes, delta: str, number: int) -> Iterator[bytes]:
+    """The frames of a delta that is not plain; none for an empty one, which clients up to 0.0.47 refuse."""
+    for start in range(0, len(delta), _MAX_DELTA):
+        text = strict_json.dump(delta[start : start + _MAX_DELTA])
+        id_line = b"id: %d\n" % number if start + _MAX_DELTA >= len(delta) else b""
+        yield b"%b%b}\n%b\n" % (prefix, text, id_line)
+
+
+def _contents(kind: str, id_field: str, entity_id: str, text: str) -> Iterator[JsonObject]:
+    for start in range(0, len(text), _MAX_DELTA):
+        yield {"type": kind, id_field: entity_id, "delta": text[start : start + _MAX_DELTA]}
+
+
+def _frame(payload: JsonObject) -> bytes:
+    data = strict_json.dump(payload)
+    if len(data) > MAX_FRAME_BYTES:
+        logger.warning("an event is too large for a frame", extra={"event": payload["type"], "bytes": len(data)})
+        data = strict_json.dump(_instead(payload, len(data)))
+    return b"data: %b\n\n" % data
+
+
+def _instead(payload: JsonObject, size: int) -> JsonObject:
+    """What is said in place of a frame that is too large."""
+    match payload["type"]:
+        case "TOOL_CALL_RESULT":  # parts: a text would have been cut
+            return {**payload, "content": _CUT.strip()}
+        case "RUN_FINISHED":
+            return {"type": "RUN_ERROR", "message": "the outcome is too large to be shown", "code": "event_too_large"}
+        case kind:
+            return {"type": "CUSTOM", "name": _OMITTED, "value": {"event": kind, "bytes": size}}
+
+
+def _given(**fields: str | None) -> JsonObject:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+# --- events ------------------------------------------------------------------------------------------------------
+
+
+def _text_start(message_id: str, role: Role) -> JsonObject:
+    shown = role if role in _TEXT_ROLES else "assistant"
+    return {"type": "TEXT_MESSAGE_START", "messageId": message_id, "role": shown}
+
+
+def _reasoning_start(message_id: str) -> Iterator[JsonObject]:
+    yield {"type": "REASONING_START", "messageId": message_id}
+    yield {"type": "REASONING_MESSAGE_START", "messageId": message_id, "role": "reasoning"}
+
+
+def _call_start(call_id: str, name: str, message_id: str) -> JsonObject:
+    return {
+        "type": "TOOL_CALL_START",
+        "toolCallId": call_id,
+        "toolCallName": name,
+        "parentMessageId": message_id,
+    }
+
+
+def _encrypted(subtype: str, entity_id: str, opaque: Opaque | None) -> Iterator[JsonObject]:
+    if opaque is not None:
+        yield {
+            "type": "REASONING_ENCRYPTED_VALUE",
+            "subtype": subtype,
+            "entityId": entity_id,
+            "encryptedValue": opaque.value,
+        }
+
+
+def _activity(event: ActivityReplaced) -> JsonObject:
+    payload: JsonObject = {
+        "type": "ACTIVITY_SNAPSHOT",
+        "messageId": event.message_id,
+        "activityType": event.activity_type,
+        "content": event.content,
+    }
+    if not event.replace:
+        payload["replace"] = False
+    return payload
+
+
+def _run_error(message: str, code: str, usages: Sequence[Usage]) -> JsonObject:
+    payload: JsonObject = {"type": "RUN_ERROR", "message": message[:_MAX_MESSAGE], "code": code}
+    if usages:
+        payload["usage"] = [_usage(usage) for usage in usages]
+    return payload
+
+
+def _success(pending: Sequence[ToolCall]) -> JsonObject:
+    outcome: JsonObject = {"type": "success"}
+    if pending:
+        outcome["pendingToolCallIds"] = [call.call_id for call in pending]
+    return outcome
+
+
+def _interrupt(interrupt: Interrupt) -> JsonObject:
+    expires_at = interrupt.expires_at
+    payload: JsonObject = {
+        "id": interrupt.id,
+        "reason": interrupt.reason,
+        "message": interrupt.message,
+        **_given(toolCallId=interrupt.call_id),
+    }
+    if interrupt.response_schema is not None:
+        payload["responseSchema"] = interrupt.response_schema
+    if expires_at is not None:
+        payload["expiresAt"] = datetime.fromtimestamp(expires_at, UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
+    if interrupt.metadata is not None:
+        payload["metadata"] = interrupt.metadata
+    return payload
+
+
+def _usage(usage: Usage) -> JsonObject:
+    """One TokenUsage. Its provider is the vendor alone; a count that no client would take is left out."""
+    counts = {
+        "inputTokens": usage.input_tokens,
+        "outputTokens": usage.output_tokens,
+        "totalTokens": usage.total_tokens,
+        "reasoningTokens": usage.reasoning_tokens,
+        "cachedInputTokens": usage.cached_input_tokens,
+        "cacheWriteInputTokens": usage.cache_write_input_tokens,
+    }
+    payload: JsonObject = {"provider": usage.provider.partition("/")[0], "model": usage.model}
+    for name, count in counts.items():
+        if count is not None and 0 <= count <= _MAX_COUNT:
+            payload[name] = count
+    return payload

@@ -1,0 +1,186 @@
+"""Canonical messages as AG-UI's messages: for snapshots and for reading a thread's history.
+
+Below: the words. Above: ag_ui_events and the protocols. Pure; the other way is `ag_ui_input`. Source:
+https://docs.ag-ui.com/spec/1.0/basic/messages and the models of the PyPI package `ag-ui-protocol` 1.0.0. A field
+without a value is left out, never null: clients before 1.0 refuse a whole run for one null.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+
+from gateway.messages import (
+    AudioBlock,
+    Base64Source,
+    ContentBlock,
+    DocumentBlock,
+    FileSource,
+    ImageBlock,
+    JsonObject,
+    JsonValue,
+    MediaBlock,
+    MediaSource,
+    Message,
+    ReasoningBlock,
+    TextBlock,
+    ToolCall,
+    ToolResult,
+    UrlSource,
+    VideoBlock,
+)
+from gateway.wire.ag_ui_peer import PeerProfile
+
+logger = logging.getLogger(__name__)
+
+
+def ag_ui_messages(messages: Iterable[Message], profile: PeerProfile = PeerProfile.FULL) -> list[JsonObject]:
+    """The messages in their order, as that client takes them."""
+    return [_message(message, profile) for message in messages]
+
+
+def result_content(content: Sequence[ContentBlock], profile: PeerProfile) -> JsonValue:
+    """A tool's result as the content of a tool message: text, or parts where there is media and the client takes them.
+
+    Clients before 1.0 take text alone: the media is left out, and nothing stands in for it.
+    """
+    parts = [block for block in content if isinstance(block, TextBlock | MediaBlock)]
+    texts = [block.text for block in parts if isinstance(block, TextBlock)]
+    if len(texts) == len(parts):
+        return "\n".join(texts)
+    if profile.is_full:
+        return [_part(block, profile) for block in parts]
+    logger.warning("a client before AG-UI 1.0 cannot be shown a tool's media", extra={"parts": len(parts) - len(texts)})
+    return "\n".join(texts)
+
+
+def _message(message: Message, profile: PeerProfile) -> JsonObject:
+    rendered: JsonObject = {"id": message.id, "role": message.role}
+    match message.role:
+        case "user":
+            rendered["content"] = _user_content(message.content, profile)
+        case "assistant":
+            _add_answer(rendered, message)
+        case "tool":
+            _add_result(rendered, message.tool_result or ToolResult("", ()), profile)
+        case "reasoning":
+            _add_reasoning(rendered, message.content)
+        case "system" | "developer":
+            rendered["content"] = message.text
+    if message.name is not None and message.role not in ("tool", "reasoning"):
+        rendered["name"] = message.name
+    if message.metadata is not None:
+        rendered["metadata"] = message.metadata
+    return rendered
+
+
+def _user_content(content: Sequence[ContentBlock], profile: PeerProfile) -> JsonValue:
+    parts = [block for block in content if isinstance(block, TextBlock | MediaBlock)]
+    if not parts:
+        return ""
+    if len(parts) == 1 and isinstance(parts[0], TextBlock):
+        return parts[0].text
+    return [_part(block, profile) for block in parts]
+
+
+def _add_answer(rendered: JsonObject, message: Message) -> None:
+    texts = [block for block in message.content if isinstance(block, TextBlock)]
+    calls = message.tool_calls
+    if texts or not calls:
+        rendered["content"] = message.text
+    if calls:
+        rendered["toolCalls"] = [_call(call) for call in calls]
+    for block in texts:
+        if block.opaque is not None:
+            rendered["encryptedValue"] = block.opaque.value
+
+
+def _call(call: ToolCall) -> JsonObject:
+    rendered: JsonObject = {
+        "id": call.call_id,
+        "type": "function",
+        "function": {"name": call.name, "arguments": call.arguments},
+    }
+    if call.opaque is not None:
+        rendered["encryptedValue"] = call.opaque.value
+    return rendered
+
+
+def _add_result(rendered: JsonObject, result: ToolResult, profile: PeerProfile) -> None:
+    content = result.content
+    error: str | None = None
+    if result.is_error:
+        # As ag_ui_input reads it: the last text says why; where it is all there is, it is the content too.
+        last = content[-1] if content else None
+        error = last.text if isinstance(last, TextBlock) and last.text else "the tool failed"
+        if isinstance(last, TextBlock) and len(content) > 1:
+            content = content[:-1]
+    rendered["content"] = result_content(content, profile)
+    rendered["toolCallId"] = result.call_id
+    if error is not None:
+        rendered["error"] = error
+
+
+def _add_reasoning(rendered: JsonObject, content: Sequence[ContentBlock]) -> None:
+    blocks = [block for block in content if isinstance(block, ReasoningBlock)]
+    rendered["content"] = "".join(block.text for block in blocks)
+    for block in blocks:
+        if block.opaque is not None:
+            rendered["encryptedValue"] = block.opaque.value
+
+
+def _part(block: TextBlock | MediaBlock, profile: PeerProfile) -> JsonObject:
+    if isinstance(block, TextBlock):
+        return {"type": "text", "text": block.text}
+    kind = _kind(block)
+    name = block.name if isinstance(block, DocumentBlock) else None
+    if profile is PeerProfile.LEGACY or (isinstance(block.source, FileSource) and not profile.is_full):
+        return _binary_part(kind, block.source, name)
+    part: JsonObject = {"type": kind, "source": _source(block.source)}
+    if name is not None:
+        part["metadata"] = {"filename": name}
+    return part
+
+
+def _kind(block: MediaBlock) -> str:
+    match block:
+        case ImageBlock():
+            return "image"
+        case AudioBlock():
+            return "audio"
+        case VideoBlock():
+            return "video"
+        case DocumentBlock():
+            return "document"
+
+
+def _source(source: MediaSource) -> JsonObject:
+    rendered: JsonObject
+    match source:
+        case Base64Source():
+            rendered = {"type": "data", "value": source.data}
+        case UrlSource():
+            rendered = {"type": "url", "value": source.url}
+        case FileSource():
+            rendered = {"type": "file", "value": source.file_id}
+            if source.provider is not None:
+                rendered["provider"] = source.provider
+    if source.media_type is not None:
+        rendered["mimeType"] = source.media_type
+    return rendered
+
+
+def _binary_part(kind: str, source: MediaSource, name: str | None) -> JsonObject:
+    """The part as all clients before 1.0 take it; 0.0.47 knows no other. It must have a type, so one may be made up."""
+    made_up = "application/*" if kind == "document" else f"{kind}/*"
+    part: JsonObject = {"type": "binary", "mimeType": source.media_type or made_up}
+    match source:
+        case Base64Source():
+            part["data"] = source.data
+        case UrlSource():
+            part["url"] = source.url
+        case FileSource():
+            part["id"] = source.file_id
+    if name is not None:
+        part["filename"] = name
+    return part

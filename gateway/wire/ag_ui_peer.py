@@ -1,0 +1,49 @@
+"""What an AG-UI client can be sent, by the protocol version it declares.
+
+Pure. Sources: https://docs.ag-ui.com/spec/1.0/basic/versioning, and the event schemas of the npm packages
+`@ag-ui/core` 0.0.47, 0.0.59 and 1.0.0, which refuse a whole run for one field that they do not know.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+
+PROTOCOL_VERSION = "1.0"
+"""What this gateway speaks, and says in every RUN_STARTED."""
+
+_VERSION = re.compile(r"([0-9]+)\.([0-9]+)\Z")
+
+
+class PeerProfile(Enum):
+    """Which dialect a client takes."""
+
+    FULL = "full"
+    """AG-UI 1.0 and newer."""
+
+    LEGACY = "legacy"
+    """0.0.x, which declares nothing: no outcome but an interrupt's, tool results as text, media as `binary` parts."""
+
+    LEGACY_MEDIA = "legacy_media"
+    """0.0.48 to 0.0.59: as LEGACY, but it has shown that it knows image, audio, video and document parts."""
+
+    @property
+    def is_full(self) -> bool:
+        return self is PeerProfile.FULL
+
+
+def profile_of(declared: str | None) -> PeerProfile:
+    """The profile of a client that declares this `protocolVersion`.
+
+    None is a client from before there were versions. What is not of the form MAJOR.MINOR counts as newer than 1.0, as
+    the specification asks.
+
+    Raises:
+        ValueError: another major version, the only thing that the specification lets a server refuse.
+    """
+    if declared is None or declared.startswith("0."):
+        return PeerProfile.LEGACY
+    match = _VERSION.match(declared)
+    if match is not None and match[1].lstrip("0") != "1":
+        raise ValueError(f"protocol version {declared[:32]!r} is not served; this is {PROTOCOL_VERSION}")
+    return PeerProfile.FULL

@@ -1,0 +1,133 @@
+"""JSON in its strict form: reading what a stranger sent, writing what every reader takes.
+
+Pure. `load` refuses what parsers disagree about; `dump` never raises, because an encoder that does so between two
+events would cut a stream off.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from collections.abc import Sequence
+from typing import Any, Final
+
+import orjson
+
+MAX_DEPTH: Final = 200
+"""How deep a document may be nested: what is read must still be writable inside another one (the encoder takes 254)."""
+
+_ENCODER_DEPTH: Final = 254
+_COMPARED_BYTES: Final = 1024 * 1024
+_MAX_POINTERS: Final = 20
+
+
+class NotStrictJsonError(ValueError):
+    """The text says why. `pointers` are the places (RFC 6901) with half a surrogate pair, where that is the reason."""
+
+    def __init__(self, message: str, pointers: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.pointers = tuple(pointers)
+
+
+def load(body: bytes) -> Any:
+    """The document.
+
+    Refused are, besides what is no JSON: NaN and infinities, a byte order mark, bytes that are not UTF-8, half a
+    surrogate pair, more than 200 levels, and a member that its object has twice (in documents of up to 1 MiB; the last
+    one counts beyond that, because looking costs more than reading).
+
+    Raises:
+        NotStrictJsonError: it is refused.
+    """
+    try:
+        data = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        where = f"{error.msg} (line {error.lineno}, column {error.colno})"
+        raise NotStrictJsonError(where, _lone_surrogates(body)) from None
+    wrapped = data
+    for _ in range(_ENCODER_DEPTH - MAX_DEPTH):  # so that the encoder's limit is ours
+        wrapped = [wrapped]
+    try:
+        written = len(orjson.dumps(wrapped)) - 2 * (_ENCODER_DEPTH - MAX_DEPTH)
+    except TypeError:
+        raise NotStrictJsonError(f"it is nested more than {MAX_DEPTH} deep") from None
+    # A document as JSON.stringify writes it comes out as long as it went in, unless a repeated member was lost.
+    if written != len(body) and len(body) <= _COMPARED_BYTES:
+        json.loads(body, object_pairs_hook=_expect_distinct)
+    return data
+
+
+def _expect_distinct(pairs: list[tuple[str, Any]]) -> None:
+    if len({name for name, _ in pairs}) == len(pairs):
+        return
+    seen: set[str] = set()
+    for name, _ in pairs:
+        if name in seen:
+            raise NotStrictJsonError(f"an object has the member {name[:64]!r} twice")
+        seen.add(name)
+
+
+def _lone_surrogates(body: bytes) -> list[str]:
+    if len(body) > _COMPARED_BYTES or b"\\u" not in body:
+        return []
+    try:
+        waiting: list[tuple[str, Any]] = [("", json.loads(body))]
+    except (ValueError, RecursionError):
+        return []
+    found: list[str] = []
+    while waiting and len(found) < _MAX_POINTERS:
+        pointer, value = waiting.pop()
+        if isinstance(value, dict):
+            waiting += [(f"{pointer}/{_token(name)}", item) for name, item in reversed(value.items())]
+            found += [f"{pointer}/{_token(name)}" for name in value if not _is_text(name)]
+        elif isinstance(value, list):
+            waiting += reversed([(f"{pointer}/{i}", item) for i, item in enumerate(value)])
+        elif isinstance(value, str) and not _is_text(value):
+            found.append(pointer)
+    return found
+
+
+def _is_text(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _token(name: str) -> str:
+    return name.encode(errors="replace").decode().replace("~", "~0").replace("/", "~1")
+
+
+def dump(value: object) -> bytes:
+    """Compact JSON in UTF-8, on one line.
+
+    NaN and infinities become null. Half a surrogate pair stays as its `\\ud83d` escape: a reader that joins two texts
+    gets the whole character back. What JSON has no word for becomes a string: dates in ISO 8601, bytes in base64.
+    """
+    try:
+        return orjson.dumps(value)
+    except TypeError:  # half a surrogate pair, an integer beyond 64 bits, a key or value that is no JSON, too deep
+        return json.dumps(_plain(value, 0), separators=(",", ":"), allow_nan=False).encode()
+
+
+def _plain(value: object, depth: int) -> object:
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, int):
+        return value if value.bit_length() <= 1024 else None  # beyond that a reader's number is infinite
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if depth == _ENCODER_DEPTH:
+        return None
+    if isinstance(value, dict):
+        return {str(key): _plain(item, depth + 1) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_plain(item, depth + 1) for item in value]
+    if isinstance(value, bytes | bytearray | memoryview):
+        return base64.b64encode(value).decode()
+    try:
+        return json.loads(orjson.dumps(value))  # dates, UUIDs, enumerations, dataclasses
+    except TypeError:
+        return str(value)
