@@ -1,0 +1,152 @@
+"""The embedded search engine: indices in SQLite, words ranked by BM25 (FTS5), asked in a subset of the query DSL.
+
+`embedded:` is empty and in memory, `embedded:sample` has the sample documents in it (`sample_data/`), and
+`embedded:/path/search.db` is a file that is made where there is none. What it has of the DSL is in `wire/query_dsl.py`.
+It differs from OpenSearch in three things: words are split by FTS5's `unicode61` (a run of Chinese is one word) and
+nothing is stemmed; scores rank alike but are other numbers; and a query for a field that no searched index has is an
+error that names the fields, because whoever wrote it (a model) can then correct itself. `took` is not measured.
+
+Every statement runs in the engine's one thread, so the event loop never waits for a disk and SQLite sees one caller.
+Below: search (the contract), query_evaluation, indexed_documents.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from importlib.resources import files
+from pathlib import Path
+from typing import TypeVar
+
+import orjson
+
+from gateway.errors import ConfigurationError, ToolError
+from gateway.indexed_documents import cat_row, described, find_indices, prepare, put_documents
+from gateway.messages import JsonObject, JsonValue
+from gateway.query_evaluation import search_indices
+from gateway.search import SearchEngineType
+from gateway.wire.field_mapping import MappingError
+from gateway.wire.query_dsl import QueryError
+
+ResultT = TypeVar("ResultT")
+
+
+class EmbeddedSearchEngine:
+    """Indices of JSON documents in one SQLite database. Opened at the first use."""
+
+    def __init__(self, path: Path | None, *, sample: bool = False) -> None:
+        self._path = path
+        self._sample = sample
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="embedded-search")
+        self._database: sqlite3.Connection | None = None
+        self._closed = False
+
+    async def list_indices(self, names: tuple[str, ...] = ()) -> list[JsonObject]:
+        """A row per index as `_cat/indices?format=json` has it.
+
+        Raises:
+            ToolError: an index of that name is not there.
+        """
+        return await self._run(lambda database: [cat_row(database, index) for index in find_indices(database, names)])
+
+    async def mapping(self, names: tuple[str, ...]) -> JsonObject:
+        """`{index: {"mappings": {...}, "settings": {...}}}`.
+
+        Raises:
+            ToolError: an index of that name is not there.
+        """
+        return await self._run(
+            lambda database: {index.name: described(index) for index in find_indices(database, names)}
+        )
+
+    async def search(self, index: str, body: JsonObject) -> JsonObject:
+        """An OpenSearch `_search` answer. `index` may be a pattern, or several behind commas.
+
+        Raises:
+            ToolError: no such index, or a query that this engine does not have.
+        """
+        return await self._run(lambda database: search_indices(database, index, body))
+
+    async def index(
+        self, name: str, documents: Iterable[Mapping[str, JsonValue]], mappings: JsonObject | None = None
+    ) -> list[str]:
+        """Put documents into an index, which is made where there is none; all of them or, on an error, none.
+
+        `mappings` is `{"properties": {...}}`; fields that are not in it get their types from the documents. A
+        document's `_id` replaces the one that had it; without one it gets a fresh id. Gives the ids.
+
+        Raises:
+            ToolError: the name, the mapping or a value does not fit.
+        """
+        return await self._run(lambda database: put_documents(database, name, list(documents), mappings))
+
+    async def close(self) -> None:
+        """Close the database, after the searches that are under way."""
+        if self._closed:
+            return
+        self._closed = True
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._close)
+        self._thread.shutdown(wait=False)
+
+    async def _run(self, work: Callable[[sqlite3.Connection], ResultT]) -> ResultT:
+        def in_thread() -> ResultT:
+            try:
+                return work(self._open())
+            except (QueryError, MappingError) as error:
+                raise ToolError(str(error)) from error
+            except sqlite3.Error as error:
+                raise ToolError("the search index cannot be used just now") from error
+
+        if self._closed:
+            raise ToolError("the search engine is closed")
+        return await asyncio.get_running_loop().run_in_executor(self._thread, in_thread)
+
+    def _open(self) -> sqlite3.Connection:
+        if self._database is None:
+            database = sqlite3.connect(self._path or ":memory:", isolation_level=None, check_same_thread=False)
+            try:
+                prepare(database)
+                if self._sample:
+                    _load_sample(database)
+            except BaseException:
+                database.close()
+                raise
+            self._database = database
+        return self._database
+
+    def _close(self) -> None:
+        if self._database is not None:
+            self._database.close()
+            self._database = None
+
+
+def _load_sample(database: sqlite3.Connection) -> None:
+    for entry in sorted(files("gateway.search_engines").joinpath("sample_data").iterdir(), key=lambda item: item.name):
+        if entry.name.endswith(".json"):
+            content = orjson.loads(entry.read_bytes())
+            put_documents(database, entry.name.removesuffix(".json"), content["documents"], content["mappings"])
+
+
+def open_embedded(url: str) -> EmbeddedSearchEngine:
+    """The engine behind an `embedded:` URL.
+
+    Raises:
+        ConfigurationError: the directory of the file is not there.
+    """
+    place = url.partition(":")[2]
+    if place.startswith("//"):
+        place = place[2:]
+    if place in ("", "memory", "sample"):
+        return EmbeddedSearchEngine(None, sample=place == "sample")
+    path = Path(place)
+    if not path.parent.is_dir() or path.is_dir():
+        raise ConfigurationError(
+            f"search {url!r}: {str(path)!r} cannot be a file; name one in a directory that is there, "
+            "or 'embedded:sample'"
+        )
+    return EmbeddedSearchEngine(path)
+
+
+ENGINE = SearchEngineType("embedded", open_embedded)
