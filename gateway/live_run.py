@@ -41,7 +41,7 @@ _PAGE = 2_000
 
 
 class Batch(NamedTuple):
-    """Events with consecutive numbers from `first`; from 0: without numbers. No events: the stream is over."""
+    """Events with consecutive numbers from `first`; below 1 they have none. No events: the stream is over."""
 
     first: int
     events: Sequence[Event]
@@ -108,7 +108,7 @@ class Viewer:
             return batch
         if self._over and self._farewell:
             farewell, self._farewell = self._farewell, []
-            return Batch(0, farewell)
+            return Batch(-len(farewell), farewell)
         return END if self._over else None
 
     def read_first(self, log: AsyncGenerator[Batch]) -> None:
@@ -191,7 +191,9 @@ class LiveRun:
         self.usage = UsageLedger()
         self.thread: Thread | None = None  # as the run found it and took its input in; None while it waits
         self.turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()  # done when its thread is free
+        self.begun = False  # kept as begun, and counted
         self.finishing = False
+        self.first_sign_at: float | None = None  # when the model showed something, in Unix seconds
         self.sequence = 0  # the number of the last event accepted
         self.kept = 0  # the number of the last event that the store has and viewers got
         self._sealer = Sealer()
@@ -250,7 +252,9 @@ class LiveRun:
         first = self.sequence + 1
         self.sequence += len(events)
         urgent = not self._signs_seen and any(isinstance(event, _FIRST_SIGNS) for event in events)
-        self._signs_seen = self._signs_seen or urgent
+        if urgent:
+            self._signs_seen = True
+            self.first_sign_at = self._clock.now()
         owner, run_id = self.key
         future = self._store.append_events(owner, run_id, first, [encode_event(e) for e in events], urgent=urgent)
         self._unkept.append((future, first, events))

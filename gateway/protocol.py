@@ -8,9 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import orjson
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.routing import BaseRoute
 
+from gateway.errors import InvalidRequestError
+from gateway.messages import JsonValue
+from gateway.metrics import Metrics
 from gateway.runner import Runner
+from gateway.sse import OpenStreams
+from gateway.wire import strict_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,8 +26,13 @@ class Gateway:
     """What the application lends to a protocol."""
 
     runner: Runner
-    heartbeat_seconds: float
-    max_body_bytes: int
+    metrics: Metrics
+    streams: OpenStreams
+    configured_url: str | None = None
+
+    def public_url(self, request: Request) -> str:
+        """The address under which the caller reaches the gateway, without a slash at the end."""
+        return (self.configured_url or str(request.base_url)).rstrip("/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,3 +41,30 @@ class WireProtocol:
 
     name: str
     routes: Callable[[Gateway], Sequence[BaseRoute]]
+
+
+def owner_of(request: Request) -> str:
+    """Who asks: the name of the key, as the door found it."""
+    owner: str = request.scope["state"]["owner"]
+    return owner
+
+
+def path_id(request: Request, name: str) -> str:
+    """An id from the path. Ids are any text, so a `/` in one arrives as itself."""
+    value: str = request.path_params[name]
+    return value
+
+
+def json_response(value: JsonValue, status: int = 200) -> Response:
+    """A JSON answer that nobody may keep."""
+    headers = {"cache-control": "no-store", "content-type": "application/json"}
+    return Response(orjson.dumps(value), status, headers)
+
+
+async def read_json(request: Request) -> JsonValue:
+    """The request's body. Raises InvalidRequestError (400) where it is not strict JSON."""
+    try:
+        value: JsonValue = strict_json.load(await request.body())
+    except strict_json.NotStrictJsonError as error:
+        raise InvalidRequestError(f"the body is not strict JSON: {error}", code="invalid_json", status=400) from None
+    return value

@@ -44,6 +44,7 @@ from gateway.history import append_history, merge_history, unchanged_prefix
 from gateway.live_run import LiveRun, Prelude, Viewer, read_log
 from gateway.loop import LoopContext
 from gateway.messages import JsonObject, Message
+from gateway.metrics import Metrics
 from gateway.open_agent import OpenAgent, frontend_tools
 from gateway.store import Page, RunRecord, RunStatus, Store, Thread, ThreadSummary
 from gateway.tool import SharedState, Tool
@@ -74,9 +75,15 @@ class Runner:
     """Everything that runs in this process. `open` before use, `shut_down` at the end."""
 
     def __init__(
-        self, agents: Mapping[str, OpenAgent], store: Store, clock: Clock, options: RunnerOptions = RunnerOptions()
+        self,
+        agents: Mapping[str, OpenAgent],
+        store: Store,
+        clock: Clock,
+        options: RunnerOptions = RunnerOptions(),
+        metrics: Metrics | None = None,
     ) -> None:
         self.agents = agents
+        self._metrics = metrics or Metrics()
         self.store = store
         self.clock = clock
         self._options = options
@@ -220,6 +227,8 @@ class Runner:
         started = live.follow([RunStarted(given.thread_id, given.run_id, given.parent_run_id)])
         _, records = live.number(started)
         await self.store.begin_run(live.record, live.thread, keep=keep, records=records)
+        live.begun = True
+        self._metrics.runs_active.inc()
         live.publish_numbered()
         return LoopContext(
             agent=agent.definition,
@@ -332,8 +341,10 @@ class Runner:
 
     def _leave(self, live: LiveRun) -> None:
         """The run is over, or never began: forget it and let the next of its thread run."""
-        self._runs.pop(live.key, None)
+        if self._runs.pop(live.key, None) is None:
+            return
         live.finish()
+        self._count_end(live)
         line = self._lines.get(live.thread_key)
         if line is None or live not in line:
             return
@@ -342,6 +353,21 @@ class Runner:
             del self._lines[live.thread_key]
         elif not line[0].turn.done():
             line[0].turn.set_result(None)
+
+    def _count_end(self, live: LiveRun) -> None:
+        record, metrics = live.record, self._metrics
+        if not live.begun or record.started_at is None:
+            return
+        metrics.runs_active.dec()
+        metrics.events_total.inc(live.sequence)
+        if not record.status.ended:
+            return
+        seconds = (record.finished_at or self.clock.now()) - record.started_at
+        metrics.run_ended(record.agent_id, record.status.value, record.error_code or "", seconds)
+        if live.first_sign_at is not None:
+            metrics.first_token(record.agent_id, live.first_sign_at - record.started_at)
+        for usage in record.usage:
+            metrics.tokens_used(usage.provider, usage.model, usage.input_tokens, usage.output_tokens)
 
     # --- stopping
 

@@ -1,0 +1,23 @@
+"""A viewer's events as an AG-UI stream over HTTP.
+
+Below: AG-UI's words, sse, the runner's viewers. Above: the protocols that show runs as AG-UI.
+"""
+
+from __future__ import annotations
+
+from gateway.ag_ui_events import Renderer
+from gateway.live_run import Viewer
+from gateway.protocol import Gateway
+from gateway.sse import EventStreamResponse, RunFrames
+from gateway.wire.ag_ui_peer import PeerProfile
+
+
+def event_stream(
+    gateway: Gateway, viewer: Viewer, profile: PeerProfile, thread_id: str, run_id: str
+) -> EventStreamResponse:
+    """The response that shows what the viewer sees, in the client's dialect."""
+    renderer = Renderer(profile, thread_id, run_id)
+    prelude = b""
+    if (shown := viewer.prelude) is not None:
+        prelude = renderer.prelude(shown.messages, shown.state, shown.open_items)
+    return EventStreamResponse(RunFrames(viewer, renderer.render, prelude), gateway.streams)

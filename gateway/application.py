@@ -1,0 +1,170 @@
+"""The composition root: settings -> parts -> store -> runner -> a Starlette application.
+
+Above: the command line. Below: everything. Parts are opened in the lifespan and closed in reverse order at its end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from urllib.parse import urlsplit
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp
+
+from gateway.authentication import Door, DoorRules
+from gateway.clock import Clock, SystemClock
+from gateway.errors import StoreError
+from gateway.http_client import HttpClients
+from gateway.metrics import Metrics
+from gateway.model import ModelEnvironment
+from gateway.open_agent import OpenAgent
+from gateway.openapi import docs_routes
+from gateway.parts import collect, find
+from gateway.problems import exception_handlers
+from gateway.protocol import Gateway, WireProtocol
+from gateway.runner import Runner, RunnerOptions
+from gateway.search import SearchEngine
+from gateway.settings import KnownParts, Settings, known_parts
+from gateway.sse import OpenStreams
+from gateway.store import Store, StoreEnvironment
+from gateway.tool import ToolEnvironment
+
+logger = logging.getLogger(__name__)
+
+_HEALTH_PATHS = ("/healthz", "/readyz")
+_OPEN_PATHS = (*_HEALTH_PATHS, "/", "/favicon.ico", "/docs", "/docs/", "/openapi.json")
+_RETENTION_ROUND_SECONDS = 3600.0
+
+
+class Application:
+    """The gateway as an ASGI application (`asgi`), with what the server around it needs to stop it well."""
+
+    def __init__(self, settings: Settings, *, clock: Clock | None = None, parts: KnownParts | None = None) -> None:
+        self.settings = settings
+        self.clock = clock or SystemClock()
+        self.metrics = Metrics()
+        self.streams = OpenStreams(self.clock, heartbeat_seconds=settings.server.heartbeat_seconds)
+        self._parts = parts or known_parts()
+        self.store = self._open_store()
+        self.runner = Runner({}, self.store, self.clock, _runner_options(settings), self.metrics)
+        server = settings.server
+        gateway = Gateway(self.runner, self.metrics, self.streams, server.public_url)
+        protocols = collect("protocols", WireProtocol)
+        routes = [*self._own_routes(), *(route for part in protocols.values() for route in part.routes(gateway))]
+        self.starlette = Starlette(routes=routes, exception_handlers=exception_handlers(), lifespan=self._lifespan)
+        rules = DoorRules(
+            keys=[(key.name, key.key) for key in server.api_keys],
+            cors_origins=server.cors_origins,
+            allowed_hosts=server.allowed_hosts,
+            open_paths=_OPEN_PATHS,
+            quiet_paths=(*_HEALTH_PATHS, "/metrics"),
+            max_body_bytes=server.max_body_bytes,
+        )
+        self.asgi: ASGIApp = Door(self.starlette, rules)
+
+    async def stop(self) -> None:
+        """Not ready from now on; viewers are told, runs end or are ended. Returns once no run is left."""
+        await self.runner.shut_down(self.settings.server.drain_seconds)
+        self.streams.close()
+
+    @asynccontextmanager
+    async def _lifespan(self, _: Starlette) -> AsyncGenerator[None]:
+        async with AsyncExitStack() as stack:
+            await self.store.open()
+            stack.push_async_callback(self.store.close)
+            http = HttpClients(self.clock)
+            stack.push_async_callback(http.close)
+            search = self._open_search()
+            if search is not None:
+                stack.push_async_callback(search.close)
+            self.runner.agents = self._open_agents(http, search)
+            for agent in self.runner.agents.values():
+                stack.push_async_callback(agent.close)
+            await self.runner.recover()
+            retention = asyncio.create_task(self._forget_old_logs(), name="retention")
+            stack.callback(retention.cancel)
+            stack.push_async_callback(self.stop)
+            yield
+
+    def _open_store(self) -> Store:
+        settings = self.settings
+        store_type = find(self._parts.stores, _scheme(settings.store), "store")
+        return store_type.open(settings.store, StoreEnvironment(self.clock, settings.store_directory))
+
+    def _open_search(self) -> SearchEngine | None:
+        url = self.settings.search
+        return None if url is None else find(self._parts.search_engines, _scheme(url), "search engine").open(url)
+
+    def _open_agents(self, http: HttpClients, search: SearchEngine | None) -> dict[str, OpenAgent]:
+        models = ModelEnvironment(self.clock, http)
+        tools = ToolEnvironment(self.clock, http, self.settings.directory, search)
+        parts = self._parts
+        return {
+            agent.id: OpenAgent(
+                agent,
+                find(parts.agent_types, agent.type, "agent type").open(),
+                find(parts.models, agent.model.model_provider, "model provider").open(agent.model, models),
+                [(tool, find(parts.tools, tool.type, "tool type").open(tool, tools)) for tool in agent.tools],
+            )
+            for agent in self.settings.agents
+        }
+
+    async def _forget_old_logs(self) -> None:
+        while True:
+            before = self.clock.now() - self.settings.server.retention_days * 86_400
+            try:
+                removed = await self.store.remove_logs(finished_before=before)
+            except StoreError:
+                logger.warning("old run logs could not be removed")
+            else:
+                if removed:
+                    logger.info("removed old run logs", extra={"runs": removed})
+            await self.clock.sleep(_RETENTION_ROUND_SECONDS)
+
+    def _own_routes(self) -> Sequence[BaseRoute]:
+        return [
+            Route("/healthz", _healthy),
+            Route("/readyz", self._ready),
+            Route("/metrics", self._metrics),
+            *docs_routes(),
+        ]
+
+    async def _ready(self, request: Request) -> Response:
+        problems: list[str] = []
+        if self.runner.draining:
+            problems.append("shutting down")
+        try:
+            await self.store.check()
+        except StoreError as error:
+            problems.append(error.message)
+        # A tool server that is down leaves its agent working: worth telling, no reason to send no requests.
+        warnings = [f"{id}: {text}" for id, agent in self.runner.agents.items() for text in agent.problems()]
+        body = {"status": "unavailable" if problems else "ready", "problems": problems, "warnings": warnings}
+        return JSONResponse(body, 503 if problems else 200, headers={"cache-control": "no-store"})
+
+    async def _metrics(self, request: Request) -> Response:
+        content, content_type = self.metrics.render(request.headers.get("accept", ""))
+        return Response(content, headers={"content-type": content_type})
+
+
+async def _healthy(request: Request) -> Response:
+    return JSONResponse({"status": "ok"}, headers={"cache-control": "no-store"})
+
+
+def _runner_options(settings: Settings) -> RunnerOptions:
+    server = settings.server
+    return RunnerOptions(
+        disconnect_grace_seconds=server.disconnect_grace_seconds,
+        max_waiting_per_thread=server.max_waiting_runs,
+        max_viewer_events=server.max_viewer_events,
+    )
+
+
+def _scheme(url: str) -> str:
+    return urlsplit(url).scheme

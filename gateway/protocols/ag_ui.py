@@ -1,0 +1,74 @@
+"""AG-UI over HTTP: run an agent, join a thread, see which agents there are and what each can do.
+
+Below: the runner, AG-UI's words. https://docs.ag-ui.com/spec/1.0/transports/http-sse; the answer is server-sent events
+whatever the request accepts: protobuf is not offered, and HttpAgent never asks for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from gateway.ag_ui_capabilities import capabilities
+from gateway.ag_ui_input import parse_run_input
+from gateway.ag_ui_stream import event_stream
+from gateway.messages import JsonObject
+from gateway.protocol import Gateway, WireProtocol, json_response, owner_of, path_id
+
+
+class _Endpoints:
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+        self._runner = gateway.runner
+
+    async def run(self, request: Request) -> Response:
+        agent_id = path_id(request, "agent_id")
+        self._runner.agent(agent_id)
+        given, profile = parse_run_input(await request.body())
+        viewer = await self._runner.start(owner_of(request), agent_id, given)
+        return event_stream(self._gateway, viewer, profile, given.thread_id, given.run_id)
+
+    async def connect(self, request: Request) -> Response:
+        agent_id = path_id(request, "agent_id")
+        self._runner.agent(agent_id)
+        given, profile = parse_run_input(await request.body())
+        viewer = await self._runner.connect(owner_of(request), agent_id, given)
+        run_id = given.run_id if viewer.prelude is None else viewer.prelude.run_id
+        return event_stream(self._gateway, viewer, profile, given.thread_id, run_id)
+
+    async def agents(self, request: Request) -> Response:
+        rows: list[JsonObject] = []
+        for agent in self._runner.agents.values():
+            known = agent.definition
+            rows.append(
+                {
+                    "id": known.id,
+                    "name": known.name,
+                    "description": known.description,
+                    "type": known.type,
+                    "url": self._gateway.public_url(request) + f"/agents/{known.id}/run",
+                }
+            )
+        return json_response({"agents": [*rows]})
+
+    async def capabilities(self, request: Request) -> Response:
+        agent = self._runner.agent(path_id(request, "agent_id"))
+        tools, approvals = await agent.tools()
+        specs = [tool.spec for tool in tools.values()]
+        return json_response(capabilities(agent.definition, agent.model.capabilities, specs, approvals))
+
+
+def _routes(gateway: Gateway) -> Sequence[BaseRoute]:
+    on = _Endpoints(gateway)
+    return [
+        Route("/agents", on.agents),
+        Route("/agents/{agent_id}/run", on.run, methods=["POST"]),
+        Route("/agents/{agent_id}/connect", on.connect, methods=["POST"]),
+        Route("/agents/{agent_id}/capabilities", on.capabilities),
+    ]
+
+
+PROTOCOL = WireProtocol("ag_ui", _routes)

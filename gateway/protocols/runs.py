@@ -1,0 +1,168 @@
+"""The REST surface of runs and threads: what there is, how it went, its events again, and a stop.
+
+Below: the runner, AG-UI's words for messages and events. Shapes are camelCase; lists are paged by `nextCursor`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from gateway.ag_ui_messages import ag_ui_messages
+from gateway.ag_ui_stream import event_stream
+from gateway.errors import FieldProblem, InvalidRequestError
+from gateway.messages import JsonObject, JsonValue
+from gateway.protocol import Gateway, WireProtocol, json_response, owner_of, path_id, read_json
+from gateway.store import RunRecord, ThreadSummary
+from gateway.wire.ag_ui_peer import PROTOCOL_VERSION, PeerProfile, profile_of
+
+_PAGE = 50
+_MAX_PAGE = 500
+_MAX_TITLE = 500
+_MAX_CURSOR_DIGITS = 18
+
+
+class _Endpoints:
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+        self._runner = gateway.runner
+
+    async def run(self, request: Request) -> Response:
+        return json_response(run_json(await self._runner.run(owner_of(request), path_id(request, "run_id"))))
+
+    async def events(self, request: Request) -> Response:
+        owner, run_id = owner_of(request), path_id(request, "run_id")
+        profile = _profile(request)
+        record = await self._runner.run(owner, run_id)
+        viewer = await self._runner.attach(owner, run_id, after=_cursor(request))
+        if viewer is None:
+            return Response(status_code=204)
+        return event_stream(self._gateway, viewer, profile, record.thread_id, run_id)
+
+    async def cancel(self, request: Request) -> Response:
+        record = await self._runner.cancel(owner_of(request), path_id(request, "run_id"))
+        return json_response(run_json(record), 200 if record.status.ended else 202)
+
+    async def threads(self, request: Request) -> Response:
+        limit, cursor = _page(request)
+        page = await self._runner.threads(owner_of(request), limit=limit, cursor=cursor)
+        return json_response({"threads": [_thread_json(item) for item in page.items], "nextCursor": page.next_cursor})
+
+    async def messages(self, request: Request) -> Response:
+        limit, cursor = _page(request)
+        thread_id = path_id(request, "thread_id")
+        page = await self._runner.messages(owner_of(request), thread_id, limit=limit, cursor=cursor)
+        shown: list[JsonValue] = [*ag_ui_messages(page.items, _profile(request))]
+        return json_response({"messages": shown, "nextCursor": page.next_cursor})
+
+    async def rename(self, request: Request) -> Response:
+        title = _title(await read_json(request))
+        await self._runner.rename_thread(owner_of(request), path_id(request, "thread_id"), title)
+        return Response(status_code=204)
+
+    async def delete(self, request: Request) -> Response:
+        await self._runner.delete_thread(owner_of(request), path_id(request, "thread_id"))
+        return Response(status_code=204)
+
+
+def run_json(record: RunRecord) -> JsonObject:
+    """A run as `GET /runs/{run_id}` shows it."""
+    error: JsonValue = None
+    if record.error_code is not None:
+        error = {"code": record.error_code, "message": record.error_message or ""}
+    return {
+        "runId": record.run_id,
+        "threadId": record.thread_id,
+        "agentId": record.agent_id,
+        "status": record.status.value,
+        "error": error,
+        "usage": [
+            {
+                "provider": usage.provider,
+                "model": usage.model,
+                "inputTokens": usage.input_tokens,
+                "outputTokens": usage.output_tokens,
+                "totalTokens": usage.total_tokens,
+            }
+            for usage in record.usage
+        ],
+        "createdAt": _time(record.created_at),
+        "startedAt": _time(record.started_at),
+        "finishedAt": _time(record.finished_at),
+    }
+
+
+def _thread_json(thread: ThreadSummary) -> JsonObject:
+    return {
+        "id": thread.thread_id,
+        "title": thread.title,
+        "agentId": thread.agent_id,
+        "createdAt": _time(thread.created_at),
+        "updatedAt": _time(thread.updated_at),
+    }
+
+
+def _time(seconds: float | None) -> str | None:
+    if seconds is None:
+        return None
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _profile(request: Request) -> PeerProfile:
+    try:
+        return profile_of(request.query_params.get("protocolVersion", PROTOCOL_VERSION))
+    except ValueError as error:
+        raise InvalidRequestError(str(error), code="unsupported_protocol_version", status=400) from None
+
+
+def _cursor(request: Request) -> int:
+    """The number of the last event that the caller has; 0 for none. The query wins: browsers set the header alone."""
+    text = request.query_params.get("after", request.headers.get("last-event-id", ""))
+    if not text:
+        return 0
+    if not (text.isascii() and text.isdigit() and len(text) <= _MAX_CURSOR_DIGITS):
+        raise InvalidRequestError(
+            f"{text[:64]!r} is not a cursor; give the `id` of the last event that you have",
+            code="invalid_cursor",
+            status=400,
+        )
+    return int(text)
+
+
+def _page(request: Request) -> tuple[int, str | None]:
+    text = request.query_params.get("limit", str(_PAGE))
+    if not (text.isascii() and text.isdigit() and 1 <= int(text[:9]) <= _MAX_PAGE):
+        raise InvalidRequestError(f"limit is {text[:64]!r}; it has to be a number from 1 to {_MAX_PAGE}", status=400)
+    return int(text), request.query_params.get("cursor")
+
+
+def _title(body: JsonValue) -> str | None:
+    if not isinstance(body, dict) or "title" not in body:
+        raise InvalidRequestError("nothing to change", problems=[FieldProblem("/title", "expected a string or null")])
+    unknown = [FieldProblem(f"/{name}", "only title can be changed") for name in body if name != "title"]
+    title = body["title"]
+    if not (title is None or (isinstance(title, str) and 1 <= len(title.strip()) and len(title) <= _MAX_TITLE)):
+        unknown.append(FieldProblem("/title", f"expected null or a string of 1 to {_MAX_TITLE} characters"))
+    if unknown:
+        raise InvalidRequestError("the thread cannot be changed like that", problems=unknown)
+    return title.strip() if isinstance(title, str) else None
+
+
+def _routes(gateway: Gateway) -> Sequence[BaseRoute]:
+    on = _Endpoints(gateway)
+    return [
+        Route("/runs/{run_id:path}/events", on.events),
+        Route("/runs/{run_id:path}/cancel", on.cancel, methods=["POST"]),
+        Route("/runs/{run_id:path}", on.run),
+        Route("/threads", on.threads),
+        Route("/threads/{thread_id:path}/messages", on.messages),
+        Route("/threads/{thread_id:path}", on.rename, methods=["PATCH"]),
+        Route("/threads/{thread_id:path}", on.delete, methods=["DELETE"]),
+    ]
+
+
+PROTOCOL = WireProtocol("runs", _routes)

@@ -1,0 +1,131 @@
+"""The process around the application: the socket, uvicorn, the signals.
+
+Below: application. The gateway owns the signals: stock uvicorn with sse-starlette cuts every stream at SIGTERM and then
+dies by the signal. Here SIGTERM and SIGINT let runs end (server.drain_seconds, then they are cancelled), the streams end
+with their runs, and the exit code is 0. A second signal ends the process at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import socket
+import sys
+from collections.abc import Callable, Iterator
+
+import uvicorn
+
+from gateway.application import Application
+from gateway.errors import GatewayError
+from gateway.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+_BACKLOG = 2048
+# After the drain nothing is left but connections that idle or answer a last small request.
+_CLOSE_SECONDS = 3
+
+
+def serve(settings: Settings, *, on_listening: Callable[[int], None] = lambda port: None) -> int:
+    """Serve until a signal; the process's exit code. `on_listening` is called once, with the port."""
+    server = settings.server
+    try:
+        application = Application(settings)
+    except GatewayError as error:
+        print(error.message, file=sys.stderr)
+        return 1
+    try:
+        listener = _listen(server.host, server.port)
+    except OSError as error:
+        print(f"cannot listen on {server.host} port {server.port}: {error.strerror or error}", file=sys.stderr)
+        return 1
+    with contextlib.closing(listener):
+        port = listener.getsockname()[1]
+        with asyncio.Runner(loop_factory=_loop_factory()) as loop_runner:
+            return loop_runner.run(_serve(application, listener, lambda: on_listening(port)))
+
+
+async def _serve(application: Application, listener: socket.socket, on_listening: Callable[[], None]) -> int:
+    config = uvicorn.Config(
+        application.asgi,
+        http="httptools",
+        ws="none",
+        lifespan="off",  # ours is around the server: a refusal to start is a message, not a traceback
+        log_config=None,
+        access_log=False,
+        timeout_keep_alive=75,
+        timeout_graceful_shutdown=_CLOSE_SECONDS,
+        server_header=False,
+        h11_max_incomplete_event_size=None,
+    )
+    server = _Server(config)
+    try:
+        async with application.starlette.router.lifespan_context(application.starlette):
+            with _signals(application, server):
+                serving = asyncio.create_task(server.serve([listener]))
+                while not server.started and not serving.done():
+                    await asyncio.sleep(0.005)
+                on_listening()
+                await serving
+    except GatewayError as error:
+        print(error.message, file=sys.stderr)
+        return 1
+    return 0
+
+
+class _Server(uvicorn.Server):
+    """uvicorn without its signal handlers, and without what sse-starlette adds to them."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+@contextlib.contextmanager
+def _signals(application: Application, server: uvicorn.Server) -> Iterator[None]:
+    loop = asyncio.get_running_loop()
+    stopping: set[asyncio.Task[None]] = set()
+
+    async def stop() -> None:
+        await application.stop()
+        server.should_exit = True
+
+    def on_signal(name: str) -> None:
+        if stopping:
+            logger.warning("second signal: ending at once", extra={"signal": name})
+            server.should_exit = server.force_exit = True
+            return
+        logger.info("shutting down", extra={"signal": name})
+        stopping.add(asyncio.create_task(stop()))
+
+    for each in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(each, on_signal, each.name)
+    try:
+        yield
+    finally:
+        for each in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(each)
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(_BACKLOG)
+        listener.setblocking(False)
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ImportError:  # not built for every platform
+        return None
+    return uvloop.new_event_loop
