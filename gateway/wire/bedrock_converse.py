@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, TypeAlias, TypedDict
 
 from gateway.wire.bedrock_families import Family
@@ -338,3 +338,34 @@ def _named(document: Document, names: set[str]) -> Document:
         name = f"{wanted} ({number})"
     names.add(name)
     return {**document, "name": name}
+
+
+# --- what depends on the finished conversation -------------------------------------------------------------------
+
+
+def place_cache_points(body: Mapping[str, object], turns: Sequence[Turn], family: Family, wish: object) -> None:
+    """Put one at the end of the tools, the system prompt and the conversation: three of the four that are allowed.
+
+    `wish` is a time to live (`5m`, `1h`) or anything else for the default. `turns` are the request's messages.
+    """
+    point: CachePoint = {"type": "default"}
+    if isinstance(wish, str):
+        point["ttl"] = wish
+    tools, system, last = body.get("toolConfig"), body.get("system"), turns[-1]["content"]
+    if isinstance(tools, dict) and "tools" in family.cache_places:
+        tools["tools"].append({"cachePoint": point})
+    if isinstance(system, list) and "system" in family.cache_places:
+        system.append({"cachePoint": point})
+    if "messages" in family.cache_places and "document" not in last[-1]:  # refused after most kinds of documents
+        last.append({"cachePoint": point})
+
+
+def drop_impossible_thinking(body: dict[str, object], turns: Sequence[Turn]) -> None:
+    """Take `thinking` out where the calls being answered were made without: Claude refuses to begin in mid-turn."""
+    fields = body.get("additionalModelRequestFields")
+    if not isinstance(fields, dict) or not isinstance(thinking := fields.get("thinking"), dict):
+        return
+    if thinking.get("type") != "enabled" or "toolResult" not in turns[-1]["content"][0]:
+        return
+    if "reasoningContent" not in turns[-2]["content"][0]:
+        body["additionalModelRequestFields"] = {name: value for name, value in fields.items() if name != "thinking"}

@@ -1,0 +1,226 @@
+"""The body of a ConverseStream request, written from a `ModelRequest`.
+
+Source: https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ConverseStream.html. Pure. Above: the model.
+Below: the messages, and `wire/bedrock_*.py`, which hold the rules of turns, families, media and parameters.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import orjson
+
+from gateway.messages import (
+    AudioBlock,
+    Base64Source,
+    ContentBlock,
+    DocumentBlock,
+    ImageBlock,
+    JsonObject,
+    MediaBlock,
+    Message,
+    ReasoningBlock,
+    TextBlock,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+    UrlSource,
+    VideoBlock,
+)
+from gateway.model import ModelRequest
+from gateway.wire import bedrock_converse as converse
+from gateway.wire import strict_json
+from gateway.wire.bedrock_families import Family, bare_model_id
+from gateway.wire.bedrock_media import MAX_BYTES, MediaKind, decoded_size, head_of, media_format
+from gateway.wire.bedrock_parameters import PROMPT_CACHING, request_fields
+
+PROVIDER_NAME = "bedrock/converse"
+
+# Converse wants a tool declared wherever the history speaks of one, and has no way to say "but use none".
+NO_TOOL = "gateway_no_tool_available"
+_NO_TOOL_SPEC = ToolSpec(NO_TOOL, "There is no tool to call now. Answer in words; never call this.", {})
+
+MEDIA_KINDS: Mapping[type[MediaBlock], MediaKind] = MappingProxyType(
+    {ImageBlock: "image", DocumentBlock: "document", VideoBlock: "video", AudioBlock: "audio"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ConverseRequest:
+    """`body`: the request's JSON. `names`: what the tools' names on the wire stand for, where they differ."""
+
+    body: Mapping[str, object]
+    names: Mapping[str, str]
+
+
+def converse_request(request: ModelRequest, model_id: str, family: Family) -> ConverseRequest:
+    """The request. Media behind URLs must be inline by now (`MediaFetcher`).
+
+    Raises:
+        ValueError: a parameter that the service can never accept.
+    """
+    writer = _HistoryWriter(model_id, family)
+    turns = converse.arrange(filter(None, map(writer.turn, request.messages)), family)
+    system = [text for text in (request.system, *writer.system) if text.strip()]
+    if system and not family.system_prompt:
+        turns[0]["content"][:0] = [{"text": text} for text in system]
+        system = []
+    tools = _offered(request, turns)
+    body: dict[str, object] = dict(request_fields(request.parameters, one_sampler=family.one_sampler))
+    body["messages"] = turns
+    if system:
+        body["system"] = [{"text": text} for text in system]
+    if tools:
+        body["toolConfig"] = {"tools": [_tool(spec) for spec in tools]}
+    if request.parameters.get(PROMPT_CACHING):
+        converse.place_cache_points(body, turns, family, request.parameters[PROMPT_CACHING])
+    if family.signed_reasoning:
+        converse.drop_impossible_thinking(body, turns)
+    names = {converse.tool_name(spec.name): spec.name for spec in tools}
+    return ConverseRequest(body, {wire: name for wire, name in names.items() if wire != name})
+
+
+class _HistoryWriter:
+    """Canonical messages as Converse's, one by one and without regard to the turn rules; `system` collects the rest."""
+
+    def __init__(self, model_id: str, family: Family) -> None:
+        self._model_id = bare_model_id(model_id)
+        self._family = family
+        self.system: list[str] = []
+
+    def turn(self, message: Message) -> converse.Turn | None:
+        if message.role in ("system", "developer"):
+            self.system.append(message.text)
+            return None
+        if message.role in ("assistant", "reasoning"):
+            return {"role": "assistant", "content": [made for b in message.content if (made := self._answered(b))]}
+        return {"role": "user", "content": [made for block in message.content for made in self._asked(block)]}
+
+    def _answered(self, block: ContentBlock) -> converse.Block | None:
+        """A block of the model's own; None for what it may not be shown again."""
+        match block:
+            case TextBlock():
+                return {"text": block.text}
+            case ReasoningBlock():
+                return self._reasoning(block)
+            case ToolCall():
+                name, call_id = converse.tool_name(block.name), converse.call_id(block.call_id)
+                return {"toolUse": {"toolUseId": call_id, "name": name, "input": _arguments(block.arguments)}}
+            case ImageBlock() | AudioBlock() | VideoBlock() | DocumentBlock():
+                return {"text": converse.media_note(MEDIA_KINDS[type(block)], "only users can send one")}
+            case ToolResult():
+                return None
+
+    def _asked(self, block: ContentBlock) -> Iterator[converse.Block]:
+        match block:
+            case TextBlock():
+                yield {"text": block.text}
+            case ImageBlock() | AudioBlock() | VideoBlock() | DocumentBlock():
+                yield _medium(block)
+            case ToolResult():
+                yield from self._result(block)
+            case ReasoningBlock() | ToolCall():
+                return
+
+    def _result(self, result: ToolResult) -> Iterator[converse.Block]:
+        """The result, then what may not stand inside one and has to follow it."""
+        parts: list[converse.ResultPart] = []
+        outside: list[converse.Block] = []
+        for block in result.content:
+            for made in self._asked(block):
+                (kind,) = made
+                if kind == "toolResult":
+                    continue
+                if kind == "text" or kind in self._family.inside_results:
+                    parts.append(made)
+                else:
+                    parts.append({"text": f"(the {kind} follows)"})
+                    outside.append(made)
+        answer: converse.ToolResult = {"toolUseId": converse.call_id(result.call_id), "content": parts}
+        if self._family.result_status:
+            answer["status"] = "error" if result.is_error else "success"
+        elif result.is_error:
+            parts.insert(0, {"text": "The call failed:"})
+        yield {"toolResult": answer}
+        yield from outside
+
+    def _reasoning(self, block: ReasoningBlock) -> converse.Block | None:
+        """Only what this model signed or sealed: others' reasoning, and unsigned, is refused by all of them."""
+        opaque = block.opaque
+        if opaque is None or not self._family.signed_reasoning or opaque.provider != PROVIDER_NAME:
+            return None
+        if bare_model_id(opaque.model) != self._model_id:
+            return None
+        if opaque.kind == "redacted":
+            return {"reasoningContent": {"redactedContent": opaque.value}}
+        return {"reasoningContent": {"reasoningText": {"text": block.text, "signature": opaque.value}}}
+
+
+def _medium(block: MediaBlock) -> converse.Block:
+    kind, source = MEDIA_KINDS[type(block)], block.source
+    name = block.name if isinstance(block, DocumentBlock) else None
+    if isinstance(source, Base64Source):
+        return _inline_medium(kind, source, name)
+    address = source.url if isinstance(source, UrlSource) else source.file_id
+    if not address.startswith("s3://"):
+        return {"text": converse.media_note(kind, "the model cannot reach it where it is")}
+    if (form := media_format(kind, source.media_type, name=name or address)) is None:
+        return {"text": converse.media_note(kind, "the model does not take its format")}
+    return _block(kind, form, {"s3Location": {"uri": address}}, name or address.rpartition("/")[2])
+
+
+def _inline_medium(kind: MediaKind, source: Base64Source, name: str | None) -> converse.Block:
+    data = source.data
+    if (size := decoded_size(data)) is None:
+        data = "".join(data.split())  # as MIME breaks it into lines
+        size = decoded_size(data)
+    if not size:
+        return {"text": converse.media_note(kind, "its data is empty or broken")}
+    if size > MAX_BYTES[kind]:
+        return {"text": converse.media_note(kind, f"it is larger than {MAX_BYTES[kind]} bytes")}
+    if (form := media_format(kind, source.media_type, head_of(data), name)) is None:
+        return {"text": converse.media_note(kind, "the model does not take its format")}
+    return _block(kind, form, {"bytes": data}, name)
+
+
+def _block(kind: MediaKind, form: str, source: converse.MediaBody, name: str | None) -> converse.Block:
+    if kind == "document":
+        return {"document": {"format": form, "name": name or "", "source": source}}
+    return {kind: {"format": form, "source": source}}  # type: ignore[misc]  # the three others are of one shape
+
+
+def _arguments(text: str) -> object:
+    """The arguments as an object, which Converse insists on: what the model wrote amiss it is not shown again."""
+    try:
+        arguments = orjson.loads(text)
+    except ValueError:
+        return {}
+    return arguments if isinstance(arguments, dict) else {}
+
+
+def _offered(request: ModelRequest, turns: Sequence[converse.Turn]) -> list[ToolSpec]:
+    if request.tools and request.tool_choice != "none":
+        return list({converse.tool_name(spec.name): spec for spec in reversed(request.tools)}.values())[::-1]
+    mentioned = any("toolUse" in block or "toolResult" in block for turn in turns for block in turn["content"])
+    return [_NO_TOOL_SPEC] if mentioned else []
+
+
+def _tool(spec: ToolSpec) -> JsonObject:
+    schema: JsonObject = {**spec.input_schema, "type": "object"}
+    if len(schema) == 1:
+        schema["properties"] = {}
+    declared: JsonObject = {"name": converse.tool_name(spec.name), "inputSchema": {"json": schema}}
+    if spec.description.strip():
+        declared["description"] = spec.description
+    return {"toolSpec": declared}
+
+
+def encoded(body: Mapping[str, object]) -> bytes:
+    """The body's bytes."""
+    try:
+        return orjson.dumps(body)
+    except TypeError:  # half a surrogate pair, a huge integer: rare, and the service would refuse them
+        return json.dumps(json.loads(strict_json.dump(body)), ensure_ascii=False).encode("utf-8", "replace")
