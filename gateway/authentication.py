@@ -100,14 +100,15 @@ class Door:
             else:
                 await self._app(scope, _limited(receive, headers, self._max_body_bytes), answer.send)
         except GatewayError as error:
-            if answer.status:
-                raise
-            await problem(error, scope)(scope, receive, answer.send)
+            if not answer.status:
+                await problem(error, scope)(scope, receive, answer.send)
+            else:
+                logger.exception("a request failed after its answer had begun", extra=_fields(scope))
         except Exception:
-            if answer.status:
-                raise  # too late for words: the server closes the connection, and logs why
+            # Starlette has answered by now and raises again for the log; what is half sent, the server cuts off.
             logger.exception("a request failed", extra=_fields(scope))
-            await internal_problem(scope)(scope, receive, answer.send)
+            if not answer.status:
+                await internal_problem(scope)(scope, receive, answer.send)
         finally:
             self._log(scope, answer.status, time.perf_counter() - begun)
 

@@ -1,6 +1,6 @@
 """The command line: `agui-gateway serve | config check | config schema | config example | agents`.
 
-Below: settings; the application, which only `serve` needs and only it imports. Results go to standard output, messages
+Below: settings; serving, which only `serve` needs and only it imports. Results go to standard output, messages
 to standard error.
 
 Exit codes: 0 all is well; 1 the configuration has a problem, or serving failed; 2 the command line is wrong.
@@ -102,9 +102,12 @@ def _port(text: str) -> int:
 def _serve(arguments: argparse.Namespace) -> int:
     settings = load_settings(Flags(arguments.config, arguments.host, arguments.port, arguments.store))
     configure_logging(settings.server.log_level, settings.server.log_format, settings.secrets)
-    from gateway.application import serve  # here, because nothing else needs a web framework
+    from gateway.serving import serve  # here, because nothing else needs a web framework
 
-    return serve(settings)
+    def announce(port: int) -> None:
+        print(startup_banner(settings, address(settings, port)), flush=True)
+
+    return serve(settings, on_listening=announce)
 
 
 def _config_check(arguments: argparse.Namespace) -> int:
@@ -169,20 +172,21 @@ def run_path(agent: AgentDefinition) -> str:
 
 
 def address(settings: Settings, port: int) -> str:
-    """The URL, without a slash at its end, that a person on this machine opens: `http://127.0.0.1:8000`.
+    """The URL, without a slash at its end, that a person opens: `http://127.0.0.1:8000`.
 
     `port` is the one that is listened on, which settings do not say where they say 0.
     """
     if settings.server.public_url is not None:
         return settings.server.public_url.rstrip("/")
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(settings.server.host, settings.server.host)
+    # nobody can open the address that stands for all addresses
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.server.host, settings.server.host)
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def startup_banner(settings: Settings, base_url: str) -> str:
     """What to print once the gateway listens: where everything is, and a line to paste into a shell.
 
-    It never holds a key: where keys are configured, the line takes one from a variable.
+    `base_url` is the gateway's `address`. There is never a key in it: the line takes one from a variable.
     """
     source = "the demonstration" if settings.source is None else str(settings.source)
     lines = [f"agui-gateway {__version__} serves {source} at {base_url}", ""]

@@ -51,12 +51,20 @@ def internal_problem(scope: Scope) -> Response:
 
 
 def exception_handlers() -> Mapping[type[Exception], ExceptionHandler]:
-    """For Starlette: what endpoints raise on purpose, and the router's own 404 and 405."""
-    return {GatewayError: cast(ExceptionHandler, _on_gateway_error), HTTPException: cast(ExceptionHandler, _on_http)}
+    """For Starlette: what endpoints raise on purpose, the router's own 404 and 405, and what should not happen."""
+    return {
+        GatewayError: cast(ExceptionHandler, _on_gateway_error),
+        HTTPException: cast(ExceptionHandler, _on_http),
+        Exception: _on_exception,
+    }
 
 
 def _on_gateway_error(request: Request, error: GatewayError) -> Response:
     return problem(error, request.scope)
+
+
+def _on_exception(request: Request, error: Exception) -> Response:
+    return internal_problem(request.scope)
 
 
 def _on_http(request: Request, error: HTTPException) -> Response:
