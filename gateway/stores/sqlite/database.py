@@ -1,0 +1,226 @@
+"""The file: its lock, its connections, and SQLite's errors as ours.
+
+Below: address, schema. Above: the writer thread, which owns `Database.writer`, and the store, whose readers borrow.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from queue import SimpleQueue
+
+from gateway.errors import ConfigurationError, StoreError, StoreFullError
+from gateway.stores.sqlite.address import Address
+from gateway.stores.sqlite.schema import migrate
+
+try:
+    import fcntl
+except ImportError:  # Windows: the lock is left out there
+    fcntl = None  # type: ignore[assignment]
+
+logger = logging.getLogger(__name__)
+
+READERS = 2
+BUSY_SECONDS = 5.0
+
+_MEMORY_PRAGMAS = ("PRAGMA foreign_keys = ON", "PRAGMA temp_store = MEMORY")
+# NORMAL under WAL: a commit survives the process (kill -9), not a loss of power in the last instant; FULL would cost a
+# flush of the disk per commit. https://sqlite.org/pragma.html#pragma_synchronous
+_WRITER_PRAGMAS = (
+    "PRAGMA synchronous = NORMAL",
+    "PRAGMA wal_autocheckpoint = 1000",
+    f"PRAGMA journal_size_limit = {64 * 1024 * 1024}",
+    "PRAGMA cache_size = -8000",
+)
+_READER_PRAGMAS = ("PRAGMA query_only = ON", "PRAGMA cache_size = -4000", "PRAGMA temp_store = MEMORY")
+
+# By SQLite's primary result code (https://sqlite.org/rescode.html); what is not here is a plain "failed".
+_ERRORS: dict[int, tuple[type[StoreError], str]] = {
+    sqlite3.SQLITE_PERM: (StoreError, "the store's file may not be written"),
+    sqlite3.SQLITE_BUSY: (StoreError, "the store is busy: another program holds its file"),
+    sqlite3.SQLITE_LOCKED: (StoreError, "the store is busy: another program holds its file"),
+    sqlite3.SQLITE_NOMEM: (StoreError, "the store ran out of memory"),
+    sqlite3.SQLITE_READONLY: (StoreError, "the store's file may not be written"),
+    sqlite3.SQLITE_IOERR: (StoreError, "the store's disk failed"),
+    sqlite3.SQLITE_CORRUPT: (StoreError, "the store's file is damaged"),
+    sqlite3.SQLITE_FULL: (StoreFullError, "the store is full; it works again when there is room"),
+    sqlite3.SQLITE_CANTOPEN: (StoreError, "the store's file cannot be opened"),
+    sqlite3.SQLITE_TOOBIG: (StoreError, "a record is too large for the store"),
+    sqlite3.SQLITE_NOTADB: (StoreError, "the store's file is damaged"),
+}
+
+
+def store_error(error: sqlite3.Error) -> StoreError:
+    """What the callers of the store are told; SQLite's own words stay in `__cause__`."""
+    extended = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
+    if extended == sqlite3.SQLITE_IOERR_SHMSIZE:  # the index of the write-ahead log could not grow: no room either
+        extended = sqlite3.SQLITE_FULL
+    kind, message = _ERRORS.get(extended & 0xFF, (StoreError, "the store failed"))
+    mapped = kind(message)
+    mapped.__cause__ = error
+    return mapped
+
+
+class Database:
+    """An open database: `writer` for the one thread that writes, `reader()` for the others."""
+
+    def __init__(self, address: Address) -> None:
+        """Lock and open the file, create or migrate it.
+
+        Raises:
+            ConfigurationError: it is in use, newer, damaged, another program's, or cannot be written.
+        """
+        self.path = None if address.path is None else address.path.resolve()
+        self._readers: SimpleQueue[sqlite3.Connection] = SimpleQueue()
+        self._connections: list[sqlite3.Connection] = []
+        self._lock = None if self.path is None else _lock(self.path)
+        try:
+            self.writer = self._open_writer(address.max_size_bytes)
+            if self.path is not None:
+                for _ in range(READERS):
+                    self._readers.put(self._connect(_READER_PRAGMAS))
+            self._identity = None if self.path is None else _identity(self.path)
+        except sqlite3.Error as error:
+            self.close()
+            raise _opening_error(self.path, error) from error
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def in_memory(self) -> bool:
+        """There is the writer's connection and no other."""
+        return self.path is None
+
+    @contextlib.contextmanager
+    def reader(self) -> Iterator[sqlite3.Connection]:
+        """A connection for one thread for a while, seeing one state of the file throughout.
+
+        Raises:
+            StoreError: instead of SQLite's errors.
+        """
+        connection = self._readers.get()
+        try:
+            connection.execute("BEGIN")
+            yield connection
+        except sqlite3.Error as error:
+            raise store_error(error) from error
+        finally:
+            with contextlib.suppress(sqlite3.Error):
+                connection.execute("ROLLBACK")
+            self._readers.put(connection)
+
+    def check_in_place(self) -> None:
+        """Raises StoreError when the file was removed or replaced: what is written would be lost with the process."""
+        if self.path is not None and _identity(self.path) != self._identity:
+            raise StoreError("the store's file was removed or replaced while in use; restart the gateway")
+
+    def close(self) -> None:
+        """Close the connections, then let go of the lock. What was committed stays."""
+        for connection in reversed(self._connections):
+            with contextlib.suppress(sqlite3.Error):
+                connection.close()
+        self._connections.clear()
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def _open_writer(self, max_size_bytes: int | None) -> sqlite3.Connection:
+        connection = self._connect(_MEMORY_PRAGMAS)
+        if self.path is not None:
+            mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
+            if mode != "wal":
+                raise ConfigurationError(
+                    f"the file system of {str(self.path)!r} cannot carry a write-ahead log;"
+                    " put the store on a local disk"
+                )
+            for pragma in _WRITER_PRAGMAS:
+                connection.execute(pragma)
+        if max_size_bytes is not None:
+            page_size = connection.execute("PRAGMA page_size").fetchone()[0]
+            connection.execute(f"PRAGMA max_page_count = {max_size_bytes // page_size}")
+        found, version = migrate(connection)
+        if 0 < found < version:
+            logger.info("store migrated", extra={"from_version": found, "to_version": version})
+        _touch_tables(connection)
+        return connection
+
+    def _connect(self, pragmas: tuple[str, ...]) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            ":memory:" if self.path is None else self.path,
+            timeout=BUSY_SECONDS,
+            isolation_level=None,
+            check_same_thread=False,
+            cached_statements=256,
+        )
+        self._connections.append(connection)
+        for pragma in pragmas:
+            connection.execute(pragma)
+        return connection
+
+
+def _touch_tables(connection: sqlite3.Connection) -> None:
+    """Read a row of each table: a file that was cut short is found at start, not by the first caller."""
+    names = [row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+    for name in names:
+        connection.execute(f'SELECT * FROM "{name}" LIMIT 1').fetchone()
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _lock(path: Path) -> int:
+    """An operating system's lock beside the file: it goes with the process, however that ends.
+
+    Beside it and not on it, because closing any descriptor of the database file drops SQLite's own locks.
+    https://sqlite.org/howtocorrupt.html#_posix_advisory_locks_canceled_by_a_separate_thread_doing_close_
+    """
+    if not path.parent.is_dir():
+        raise ConfigurationError(f"the folder {str(path.parent)!r} of the store does not exist; create it")
+    if path.is_dir():
+        raise ConfigurationError(f"the store {str(path)!r} is a folder; name a file in it")
+    name = f"{path}.lock"
+    try:
+        descriptor = os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise ConfigurationError(
+            f"cannot write {name!r} beside the store ({error.strerror}); the gateway needs write access to that folder"
+        ) from error
+    try:
+        if fcntl is not None:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(descriptor)
+        raise ConfigurationError(
+            f"the store {str(path)!r} is in use by another process; stop that gateway first, or give this one a store"
+            " of its own"
+        ) from error
+    return descriptor
+
+
+def _opening_error(path: Path | None, error: sqlite3.Error) -> ConfigurationError:
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+    name = "the store" if path is None else f"the store {str(path)!r}"
+    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        return ConfigurationError(
+            f"{name} is damaged or no SQLite file; put back a copy, or move it away to start with an empty one"
+            " (it was left as it is)"
+        )
+    if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM):
+        return ConfigurationError(
+            f"{name} cannot be written; the gateway needs write access to the file and its folder"
+        )
+    if code == sqlite3.SQLITE_FULL:
+        return ConfigurationError(f"{name} cannot be opened: there is no room; free some space")
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return ConfigurationError(f"{name} is held by another program; close it there and start again")
+    return ConfigurationError(f"{name} cannot be opened: {error}")

@@ -1,0 +1,93 @@
+"""The runs' events as rows: one row for what one commit brought for one run.
+
+Below: records. Above: group_commit and the store. Logs are forgotten in two steps: the run is struck from the readers'
+view at once, its rows are deleted a slice at a time, so that no run waits long for the writer.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
+
+from gateway.records import decode_event
+from gateway.store import NumberedEvent
+
+# run key, number of the first event, of the last, the records with a line break between them
+EventRow: TypeAlias = tuple[int, int, int, bytes]
+
+SLICE_RUNS = 100
+SLICE_ROWS = 500
+
+# Several rows by one statement: every statement lets go of Python's lock, and under load each time costs a wait for it.
+_STATEMENT_ROWS = (64, 16, 4, 1)
+_INSERT = {
+    count: "INSERT INTO events (run, first, last, records) VALUES " + ", ".join(["(?, ?, ?, ?)"] * count)
+    for count in _STATEMENT_ROWS
+}
+
+# From the row that holds the number behind `after`.
+_READ = """
+    SELECT first, records FROM events
+    WHERE run = :run AND first >= coalesce((SELECT max(first) FROM events WHERE run = :run AND first <= :after + 1), 0)
+    ORDER BY first
+"""
+
+
+def insert_events(connection: sqlite3.Connection, rows: Sequence[EventRow]) -> None:
+    """Keep rows of runs whose keys are known."""
+    start = 0
+    for count in _STATEMENT_ROWS:
+        while len(rows) - start >= count:
+            values = [value for row in rows[start : start + count] for value in row]
+            connection.execute(_INSERT[count], values)
+            start += count
+
+
+def read_events(connection: sqlite3.Connection, run: int, after: int, limit: int) -> list[NumberedEvent]:
+    """The first `limit` events whose number is greater than `after`."""
+    found: list[NumberedEvent] = []
+    for sequence, record in _records(connection, run, after):
+        found.append(NumberedEvent(sequence, decode_event(record)))
+        if len(found) >= limit:
+            break
+    return found
+
+
+def last_sequence(connection: sqlite3.Connection, run: int) -> int:
+    """The number of the last event, 0 for none."""
+    row = connection.execute("SELECT last FROM events WHERE run = ? ORDER BY first DESC LIMIT 1", (run,)).fetchone()
+    return 0 if row is None else int(row[0])
+
+
+def forget_logs(connection: sqlite3.Connection, finished_before: float) -> int:
+    """Strike the logs of some runs that ended before then; how many, 0 when there are no more."""
+    keys = connection.execute(
+        "SELECT key FROM runs WHERE log_kept = 1 AND status NOT IN ('queued', 'running') AND finished_at < ?"
+        " ORDER BY finished_at LIMIT ?",
+        (finished_before, SLICE_RUNS),
+    ).fetchall()
+    connection.executemany("INSERT INTO forgotten_logs (run) VALUES (?)", keys)
+    connection.executemany("UPDATE runs SET log_kept = 0 WHERE key = ?", keys)
+    return len(keys)
+
+
+def sweep_forgotten(connection: sqlite3.Connection) -> bool:
+    """Delete a slice of what was struck; whether there is more."""
+    row = connection.execute("SELECT run FROM forgotten_logs LIMIT 1").fetchone()
+    if row is None:
+        return False
+    deleted = connection.execute(
+        "DELETE FROM events WHERE run = ?1 AND first IN (SELECT first FROM events WHERE run = ?1 LIMIT ?2)",
+        (row[0], SLICE_ROWS),
+    ).rowcount
+    if deleted < SLICE_ROWS:
+        connection.execute("DELETE FROM forgotten_logs WHERE run = ?", row)
+    return True
+
+
+def _records(connection: sqlite3.Connection, run: int, after: int) -> Iterator[tuple[int, bytes]]:
+    for first, blob in connection.execute(_READ, {"run": run, "after": after}):
+        for sequence, record in enumerate(blob.split(b"\n"), first):
+            if sequence > after:
+                yield sequence, record

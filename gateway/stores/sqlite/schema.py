@@ -1,0 +1,123 @@
+"""The tables and their versions.
+
+`PRAGMA user_version` is how many of MIGRATIONS a file has seen. A change to the tables is a new entry at the end; an
+entry that was released is never changed.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+
+from gateway.errors import ConfigurationError
+
+# 'AGUI': tells our files from other programs' (https://sqlite.org/fileformat2.html#application_id)
+APPLICATION_ID = 0x41475549
+
+Migration = Sequence[str]
+
+_FIRST: Migration = (
+    """
+    CREATE TABLE threads (
+        key INTEGER PRIMARY KEY,
+        owner TEXT NOT NULL,
+        id TEXT NOT NULL,
+        agent_id TEXT NOT NULL,
+        title TEXT,
+        created_at REAL NOT NULL,
+        updated_at REAL NOT NULL,
+        message_count INTEGER NOT NULL,
+        last_run_id TEXT,
+        interrupts BLOB NOT NULL, -- records, a line each
+        state BLOB,               -- JSON; NULL: no run ever had one
+        UNIQUE (owner, id)
+    )
+    """,
+    "CREATE INDEX threads_by_update ON threads (owner, updated_at)",
+    """
+    CREATE TABLE messages (
+        thread INTEGER NOT NULL REFERENCES threads (key) ON DELETE CASCADE,
+        position INTEGER NOT NULL, -- from 0
+        record BLOB NOT NULL,
+        PRIMARY KEY (thread, position)
+    ) WITHOUT ROWID
+    """,
+    # AUTOINCREMENT: the key of a run that was deleted never comes again, so what is left of its log stays its own.
+    """
+    CREATE TABLE runs (
+        key INTEGER PRIMARY KEY AUTOINCREMENT,
+        owner TEXT NOT NULL,
+        id TEXT NOT NULL,
+        thread_id TEXT NOT NULL,
+        agent_id TEXT NOT NULL,
+        status TEXT NOT NULL,
+        created_at REAL NOT NULL,
+        started_at REAL,
+        finished_at REAL,
+        error_code TEXT,
+        error_message TEXT,
+        usage BLOB NOT NULL,       -- records, a line each
+        input_digest TEXT NOT NULL,
+        log_kept INTEGER NOT NULL, -- 0: the log was forgotten
+        UNIQUE (owner, id)
+    )
+    """,
+    "CREATE INDEX runs_by_thread ON runs (owner, thread_id)",
+    "CREATE INDEX runs_unfinished ON runs (key) WHERE status IN ('queued', 'running')",
+    "CREATE INDEX runs_with_log ON runs (finished_at) WHERE log_kept = 1 AND status NOT IN ('queued', 'running')",
+    # A row is what one commit brought for one run: events `first` to `last`, a line each.
+    """
+    CREATE TABLE events (
+        run INTEGER NOT NULL,
+        first INTEGER NOT NULL,
+        last INTEGER NOT NULL,
+        records BLOB NOT NULL,
+        PRIMARY KEY (run, first)
+    ) WITHOUT ROWID
+    """,
+    # Runs whose events nobody can reach any more: they are deleted a slice at a time, see event_log.
+    "CREATE TABLE forgotten_logs (run INTEGER PRIMARY KEY)",
+    "CREATE TABLE write_probe (content BLOB)",
+)
+
+MIGRATIONS: Sequence[Migration] = (_FIRST,)
+
+
+def migrate(connection: sqlite3.Connection, migrations: Sequence[Migration] = MIGRATIONS) -> tuple[int, int]:
+    """Bring the file to the last version, in one transaction; the version it had and the one it has.
+
+    Raises:
+        ConfigurationError: the file is newer, or another program's.
+        sqlite3.Error: it could not be read or written; it is as it was.
+    """
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        found = _version(connection, len(migrations))
+        if found < len(migrations):
+            for migration in migrations[found:]:
+                for statement in migration:
+                    connection.execute(statement)
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            connection.execute(f"PRAGMA user_version = {len(migrations)}")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+    return found, len(migrations)
+
+
+def _version(connection: sqlite3.Connection, known: int) -> int:
+    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    application_id: int = connection.execute("PRAGMA application_id").fetchone()[0]
+    empty = connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() is None
+    if not empty and application_id != APPLICATION_ID:
+        raise ConfigurationError(
+            "the store's file is an SQLite database of another program; point `store` at another file"
+        )
+    if version > known:
+        raise ConfigurationError(
+            f"the store's file was written by a newer agui-gateway (schema {version}, this one knows up to {known});"
+            " start that version, or point `store` at another file"
+        )
+    return version

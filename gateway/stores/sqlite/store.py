@@ -1,0 +1,342 @@
+"""The embedded store's side of the contract: each promise of `gateway.store.Store` in terms of rows and commits.
+
+Below: everything in this package. Writes go to the writer thread in the order of the calls; reads have threads and
+connections of their own, so the event loop never waits for the disk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import dataclasses
+import math
+import sqlite3
+import struct
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from gateway.errors import ConflictError, InvalidRequestError, NotFoundError, StoreError
+from gateway.messages import Message
+from gateway.store import NumberedEvent, Page, RunRecord, Thread, ThreadSummary
+from gateway.stores.sqlite import event_log, tables
+from gateway.stores.sqlite.address import Address
+from gateway.stores.sqlite.database import READERS, Database
+from gateway.stores.sqlite.group_commit import GroupCommit, Kept, RunLog
+from gateway.stores.sqlite.tables import KeptThread, LoadedThread
+from gateway.stores.sqlite.thread_cache import LIMIT_BYTES, ThreadCache
+
+Result = TypeVar("Result")
+
+# More than any number of an event, and what a page may be asked for: SQLite takes no larger integers than 63 bits.
+_LARGEST = 2**62
+_PROBE_BYTES = 8192
+_THREADS_CURSOR = struct.Struct(">cdq")
+_MESSAGES_CURSOR = struct.Struct(">cq")
+
+
+class SqliteStore:
+    """Threads, runs and logs in one SQLite file (or in memory). It belongs to the event loop that opened it."""
+
+    def __init__(self, address: Address, *, cache_bytes: int = LIMIT_BYTES) -> None:
+        self._address = address
+        self._cache = ThreadCache(cache_bytes)
+        self._runs: dict[tuple[str, str], RunLog] = {}
+        self._database: Database | None = None
+        self._commits: GroupCommit | None = None
+        self._readers: ThreadPoolExecutor | None = None
+        self._probe: asyncio.Future[None] | None = None
+
+    async def open(self) -> None:
+        if self._database is not None:
+            raise StoreError("the store is open already")
+        database = await asyncio.to_thread(Database, self._address)
+        self._database = database
+        self._commits = GroupCommit(database.writer, self._forget_runs)
+        self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="sqlite-reader")
+
+    async def close(self) -> None:
+        database, commits, readers = self._database, self._commits, self._readers
+        self._database = self._commits = self._readers = None
+        self._runs.clear()
+        if commits is not None:
+            await commits.close()
+        if readers is not None:
+            await asyncio.to_thread(readers.shutdown)
+        if database is not None:
+            await asyncio.to_thread(database.close)
+
+    async def check(self) -> None:
+        database, commits = self._database, self._commits
+        if database is None or commits is None:
+            raise StoreError("the store is not open")
+        if self._probe is None or self._probe.done():
+            self._probe = commits.submit(lambda connection: _probe_write(connection, database))
+        await asyncio.shield(self._probe)
+
+    # --- threads
+
+    async def load_thread(self, owner: str, thread_id: str) -> Thread | None:
+        key = (owner, thread_id)
+        cached = self._cache.get(key)
+        if cached is not None:
+            return cached
+        loading = self._cache.start_loading(key)
+        loaded: LoadedThread | None = None
+        try:
+            loaded = await self._read(lambda connection: tables.read_thread(connection, owner, thread_id))
+        finally:
+            if loaded is None:
+                self._cache.finish_loading(key, loading, None, [], 0)
+            else:
+                self._cache.finish_loading(key, loading, loaded.thread, loaded.sizes, loaded.state_size)
+        return None if loaded is None else loaded.thread
+
+    async def list_threads(self, owner: str, *, limit: int, cursor: str | None) -> Page[ThreadSummary]:
+        before = None if cursor is None else _read_threads_cursor(cursor)
+        limit = min(max(limit, 1), _LARGEST)
+        rows = await self._read(lambda connection: tables.read_summaries(connection, owner, limit + 1, before))
+        more = len(rows) > limit
+        items = tuple([summary for _, summary in rows[:limit]])
+        return Page(items, _threads_cursor(items[-1].updated_at, rows[limit - 1][0]) if more else None)
+
+    async def list_messages(self, owner: str, thread_id: str, *, limit: int, cursor: str | None) -> Page[Message]:
+        start = 0 if cursor is None else _read_messages_cursor(cursor)
+        limit = min(max(limit, 1), _LARGEST)
+        rows = await self._read(lambda connection: tables.read_messages(connection, owner, thread_id, limit + 1, start))
+        more = len(rows) > limit
+        items = tuple([message for _, message in rows[:limit]])
+        return Page(items, _messages_cursor(rows[limit][0]) if more else None)
+
+    async def rename_thread(self, owner: str, thread_id: str, title: str | None) -> bool:
+        return await self._write(
+            lambda connection: tables.rename_thread(connection, owner, thread_id, title),
+            lambda _: self._cache.changed((owner, thread_id)),
+            lambda: self._cache.changed((owner, thread_id)),
+        )
+
+    async def delete_thread(self, owner: str, thread_id: str) -> bool:
+        self._forget_runs({log for key, log in self._runs.items() if key[0] == owner and log.thread_id == thread_id})
+        deleted = await self._write(
+            lambda connection: tables.delete_thread(connection, owner, thread_id),
+            lambda _: self._cache.changed((owner, thread_id)),
+            lambda: self._cache.changed((owner, thread_id)),
+        )
+        if deleted:
+            await self._sweep()
+        return deleted
+
+    # --- runs
+
+    async def begin_run(self, run: RunRecord, thread: Thread, *, keep: int, records: Sequence[bytes] = ()) -> None:
+        def work(connection: sqlite3.Connection) -> tuple[int, KeptThread]:
+            key = tables.start_run(connection, run)
+            if records:
+                event_log.insert_events(connection, [_event_row(key, 1, records)])
+            return key, tables.write_thread(connection, thread, keep)
+
+        def kept(result: tuple[int, KeptThread]) -> None:
+            key, written = result
+            self._runs[run.owner, run.run_id] = RunLog(key, len(records) + 1, run.thread_id)
+            self._thread_written(thread, keep, written)
+
+        await self._write(work, kept, lambda: self._cache.changed((thread.owner, thread.thread_id)))
+
+    async def queue_run(self, run: RunRecord) -> None:
+        await self._write(lambda connection: tables.insert_run(connection, run))
+
+    def append_events(
+        self, owner: str, run_id: str, first: int, records: Sequence[bytes], *, urgent: bool
+    ) -> asyncio.Future[None]:
+        commits = self._commits
+        if commits is None:
+            return _failed(StoreError("the store is not open"))
+        log = self._runs.get((owner, run_id))
+        if log is None:
+            # Not begun by this process, or events of it were lost: the tables know what may come next.
+            return commits.submit(lambda connection: _append_unknown(connection, owner, run_id, first, records))
+        if first != log.next or not records:
+            return _failed(_out_of_order(run_id, log.next, first, records))
+        return commits.append(log, first, records, urgent=urgent)
+
+    async def end_run(self, run: RunRecord, thread: Thread, *, keep: int, first: int, records: Sequence[bytes]) -> None:
+        def work(connection: sqlite3.Connection) -> KeptThread:
+            key = _open_run(connection, run.owner, run.run_id)
+            if records:
+                last = event_log.last_sequence(connection, key)
+                if first <= last:
+                    raise StoreError(f"run {run.run_id!r} has event {last} already; it cannot end with event {first}")
+                event_log.insert_events(connection, [_event_row(key, first, records)])
+            tables.update_run(connection, key, run)
+            return tables.write_thread(connection, thread, keep)
+
+        self._runs.pop((run.owner, run.run_id), None)
+        await self._write(
+            work,
+            lambda written: self._thread_written(thread, keep, written),
+            lambda: self._cache.changed((thread.owner, thread.thread_id)),
+        )
+
+    async def load_run(self, owner: str, run_id: str) -> RunRecord | None:
+        return await self._read(lambda connection: tables.read_run(connection, owner, run_id))
+
+    async def read_events(self, owner: str, run_id: str, *, after: int, limit: int) -> list[NumberedEvent]:
+        after, limit = min(max(after, 0), _LARGEST), max(limit, 1)
+
+        def work(connection: sqlite3.Connection) -> list[NumberedEvent]:
+            key = _kept_log(connection, owner, run_id)
+            return [] if key is None else event_log.read_events(connection, key, after, limit)
+
+        return await self._read(work)
+
+    async def last_sequence(self, owner: str, run_id: str) -> int:
+        def work(connection: sqlite3.Connection) -> int:
+            key = _kept_log(connection, owner, run_id)
+            return 0 if key is None else event_log.last_sequence(connection, key)
+
+        return await self._read(work)
+
+    async def unfinished_runs(self) -> list[RunRecord]:
+        return await self._read(tables.read_unfinished_runs)
+
+    async def remove_logs(self, *, finished_before: float) -> int:
+        removed = 0
+        while forgotten := await self._write(lambda connection: event_log.forget_logs(connection, finished_before)):
+            removed += forgotten
+            await self._sweep()
+        await self._sweep()  # what a thread that was deleted just before a kill -9 left behind
+        return removed
+
+    async def _sweep(self) -> None:
+        while await self._write(event_log.sweep_forgotten):
+            pass
+
+    # --- ways to the threads
+
+    def _write(
+        self,
+        work: Callable[[sqlite3.Connection], Result],
+        on_kept: Callable[[Result], None] | None = None,
+        on_failed: Callable[[], None] | None = None,
+    ) -> Awaitable[Result]:
+        """A caller that is cancelled goes on at once; the write is done all the same."""
+        if self._commits is None:
+            raise StoreError("the store is not open")
+        written: Kept[Result] = self._commits.submit(work, on_kept, on_failed)
+        return asyncio.shield(written)
+
+    async def _read(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
+        database, readers = self._database, self._readers
+        if database is None or readers is None:
+            raise StoreError("the store is not open")
+        if database.in_memory:
+            return await self._write(work)
+
+        def run() -> Result:
+            with database.reader() as connection:
+                return work(connection)
+
+        return await asyncio.get_running_loop().run_in_executor(readers, run)
+
+    def _thread_written(self, thread: Thread, keep: int, written: KeptThread) -> None:
+        if thread.title != written.title or thread.created_at != written.created_at:
+            thread = dataclasses.replace(thread, title=written.title, created_at=written.created_at)
+        self._cache.written((thread.owner, thread.thread_id), thread, keep, written.sizes, written.state_size)
+
+    def _forget_runs(self, logs: set[RunLog]) -> None:
+        """What comes for these runs is checked against the tables from now on."""
+        for key in [key for key, log in self._runs.items() if log in logs]:
+            del self._runs[key]
+
+
+# --- on the writer thread
+
+
+def _append_unknown(
+    connection: sqlite3.Connection, owner: str, run_id: str, first: int, records: Sequence[bytes]
+) -> None:
+    key = _open_run(connection, owner, run_id)
+    last = event_log.last_sequence(connection, key)
+    if first != last + 1 or not records:
+        raise _out_of_order(run_id, last + 1, first, records)
+    event_log.insert_events(connection, [_event_row(key, first, records)])
+
+
+def _out_of_order(run_id: str, expected: int, first: int, records: Sequence[bytes]) -> StoreError:
+    return StoreError(f"run {run_id!r} goes on with event {expected}, not with {len(records)} from {first}")
+
+
+def _open_run(connection: sqlite3.Connection, owner: str, run_id: str) -> int:
+    found = tables.find_run(connection, owner, run_id)
+    if found is None:
+        raise NotFoundError(f"there is no run {run_id!r}")
+    key, status, _ = found
+    if status.ended:
+        raise ConflictError(f"run {run_id!r} has ended")
+    return key
+
+
+def _kept_log(connection: sqlite3.Connection, owner: str, run_id: str) -> int | None:
+    found = tables.find_run(connection, owner, run_id)
+    return found[0] if found is not None and found[2] else None
+
+
+def _event_row(key: int, first: int, records: Sequence[bytes]) -> event_log.EventRow:
+    return key, first, first + len(records) - 1, b"\n".join(records)
+
+
+def _probe_write(connection: sqlite3.Connection, database: Database) -> None:
+    """Write as much as takes new pages, and give them back."""
+    database.check_in_place()
+    connection.execute("INSERT INTO write_probe (content) VALUES (zeroblob(?))", (_PROBE_BYTES,))
+    connection.execute("DELETE FROM write_probe")
+
+
+# --- cursors and futures
+
+
+def _threads_cursor(updated_at: float, key: int) -> str:
+    return base64.urlsafe_b64encode(_THREADS_CURSOR.pack(b"t", updated_at, key)).decode()
+
+
+def _read_threads_cursor(cursor: str) -> tuple[float, int]:
+    data = _cursor_bytes(cursor, b"t", _THREADS_CURSOR.size)
+    _, updated_at, key = _THREADS_CURSOR.unpack(data)
+    if math.isnan(updated_at) or key < 0:
+        raise _bad_cursor(cursor)
+    return updated_at, key
+
+
+def _messages_cursor(position: int) -> str:
+    return base64.urlsafe_b64encode(_MESSAGES_CURSOR.pack(b"m", position)).decode()
+
+
+def _read_messages_cursor(cursor: str) -> int:
+    position: int
+    _, position = _MESSAGES_CURSOR.unpack(_cursor_bytes(cursor, b"m", _MESSAGES_CURSOR.size))
+    if position < 0:
+        raise _bad_cursor(cursor)
+    return position
+
+
+def _cursor_bytes(cursor: str, kind: bytes, size: int) -> bytes:
+    try:
+        data = base64.b64decode(cursor.encode("ascii"), altchars=b"-_", validate=True)
+    except ValueError:
+        raise _bad_cursor(cursor) from None
+    if len(data) != size or data[:1] != kind:
+        raise _bad_cursor(cursor)
+    return data
+
+
+def _bad_cursor(cursor: str) -> InvalidRequestError:
+    return InvalidRequestError(
+        f"{cursor[:80]!r} is no cursor of this list; pass a `nextCursor` as it came, or none", status=400
+    )
+
+
+def _failed(error: StoreError) -> asyncio.Future[None]:
+    future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    future.set_exception(error)
+    future.exception()  # marks it as seen
+    return future

@@ -1,0 +1,350 @@
+"""Threads, messages and runs as rows.
+
+Below: records, the contract's data. Above: the store. Every function takes a connection inside a transaction and does
+its one thing; none of them knows of threads, futures or caches.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from gateway.agent import ABSENT, Absent
+from gateway.errors import ConflictError, StoreError
+from gateway.events import OpenInterrupt, Usage
+from gateway.messages import Message
+from gateway.records import decode_message, decode_record, dump_json, encode_message, encode_record, load_json
+from gateway.store import RunRecord, RunStatus, Thread, ThreadSummary
+
+Record = TypeVar("Record")
+
+# Several rows by one statement, see event_log.
+_STATEMENT_ROWS = (64, 16, 4, 1)
+_INSERT_MESSAGES = {
+    count: "INSERT INTO messages (thread, position, record) VALUES " + ", ".join(["(?, ?, ?)"] * count)
+    for count in _STATEMENT_ROWS
+}
+
+_RUN_COLUMNS = (
+    "owner, id, thread_id, agent_id, status, created_at, started_at, finished_at, error_code, error_message, usage,"
+    " input_digest"
+)
+_SUMMARY_COLUMNS = "id, title, agent_id, created_at, updated_at"
+
+
+@dataclass(frozen=True, slots=True)
+class KeptThread:
+    """What a thread became when it was written.
+
+    `title` and `created_at` are the stored ones. `sizes` are the bytes of each message behind the `keep` first,
+    `state_size` those of its state.
+    """
+
+    title: str | None
+    created_at: float
+    sizes: list[int]
+    state_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedThread:
+    """A thread and the bytes of each of its messages and of its state."""
+
+    thread: Thread
+    sizes: list[int]
+    state_size: int
+
+
+# --- threads
+
+
+def find_thread(connection: sqlite3.Connection, owner: str, thread_id: str) -> int | None:
+    """The thread's key."""
+    row = connection.execute(
+        "SELECT key FROM threads WHERE owner = ? AND id = ?", (to_text(owner), to_text(thread_id))
+    ).fetchone()
+    return None if row is None else int(row[0])
+
+
+def read_thread(connection: sqlite3.Connection, owner: str, thread_id: str) -> LoadedThread | None:
+    """The thread whole."""
+    row = connection.execute(
+        "SELECT key, agent_id, title, created_at, updated_at, last_run_id, interrupts, state FROM threads"
+        " WHERE owner = ? AND id = ?",
+        (to_text(owner), to_text(thread_id)),
+    ).fetchone()
+    if row is None:
+        return None
+    key, agent_id, title, created_at, updated_at, last_run_id, interrupts, state = row
+    records = [
+        r[0] for r in connection.execute("SELECT record FROM messages WHERE thread = ? ORDER BY position", (key,))
+    ]
+    thread = Thread(
+        owner=owner,
+        thread_id=thread_id,
+        agent_id=from_text(agent_id),
+        created_at=created_at,
+        updated_at=updated_at,
+        title=from_optional_text(title),
+        messages=tuple([decode_message(record) for record in records]),
+        state=ABSENT if state is None else load_json(state),
+        interrupts=split_records(OpenInterrupt, interrupts),
+        last_run_id=from_optional_text(last_run_id),
+    )
+    return LoadedThread(thread, [len(record) for record in records], len(state or b""))
+
+
+def write_thread(connection: sqlite3.Connection, thread: Thread, keep: int) -> KeptThread:
+    """The thread as it now is; its messages from `keep` on replace what is stored there.
+
+    A title that is stored already stays: it may have been renamed while a run was under way.
+
+    Raises:
+        StoreError: fewer than `keep` messages are stored.
+    """
+    row = connection.execute(
+        "SELECT key, title, created_at, message_count FROM threads WHERE owner = ? AND id = ?",
+        (to_text(thread.owner), to_text(thread.thread_id)),
+    ).fetchone()
+    key, title, created_at, count = row or (None, None, thread.created_at, 0)
+    if keep > min(count, len(thread.messages)):
+        raise StoreError(f"thread {thread.thread_id!r} has {count} stored messages, {keep} were to be kept")
+    state = None if isinstance(thread.state, Absent) else dump_json(thread.state)
+    title = to_optional_text(thread.title) if title is None else title
+    fields = (
+        to_text(thread.agent_id),
+        title,
+        thread.updated_at,
+        len(thread.messages),
+        to_optional_text(thread.last_run_id),
+        join_records(thread.interrupts),
+        state,
+    )
+    if key is None:
+        key = _insert_thread(connection, thread, fields)
+    else:
+        connection.execute(
+            "UPDATE threads SET agent_id = ?, title = ?, updated_at = ?, message_count = ?, last_run_id = ?,"
+            " interrupts = ?, state = ? WHERE key = ?",
+            (*fields, key),
+        )
+    if count > keep:
+        connection.execute("DELETE FROM messages WHERE thread = ? AND position >= ?", (key, keep))
+    records = [encode_message(message) for message in thread.messages[keep:]]
+    _insert_messages(connection, key, keep, records)
+    return KeptThread(from_optional_text(title), created_at, [len(record) for record in records], len(state or b""))
+
+
+def rename_thread(connection: sqlite3.Connection, owner: str, thread_id: str, title: str | None) -> bool:
+    """Set the title; False where there is no such thread."""
+    changed = connection.execute(
+        "UPDATE threads SET title = ? WHERE owner = ? AND id = ?",
+        (to_optional_text(title), to_text(owner), to_text(thread_id)),
+    )
+    return changed.rowcount > 0
+
+
+def delete_thread(connection: sqlite3.Connection, owner: str, thread_id: str) -> bool:
+    """Delete the thread, its messages and runs, and strike their logs (see event_log); False where there is none."""
+    key = find_thread(connection, owner, thread_id)
+    if key is None:
+        return False
+    runs = (to_text(owner), to_text(thread_id))
+    connection.execute(
+        "INSERT OR IGNORE INTO forgotten_logs (run) SELECT key FROM runs WHERE owner = ? AND thread_id = ?", runs
+    )
+    connection.execute("DELETE FROM runs WHERE owner = ? AND thread_id = ?", runs)
+    connection.execute("DELETE FROM threads WHERE key = ?", (key,))
+    return True
+
+
+def read_summaries(
+    connection: sqlite3.Connection, owner: str, limit: int, before: tuple[float, int] | None
+) -> list[tuple[int, ThreadSummary]]:
+    """Threads with their keys, latest first, from behind `before` (time, key)."""
+    where, values = ("", ()) if before is None else (" AND (updated_at, key) < (?, ?)", before)
+    rows = connection.execute(
+        f"SELECT key, {_SUMMARY_COLUMNS} FROM threads WHERE owner = ?{where}"
+        " ORDER BY updated_at DESC, key DESC LIMIT ?",
+        (to_text(owner), *values, limit),
+    ).fetchall()
+    return [
+        (
+            key,
+            ThreadSummary(
+                owner, from_text(thread_id), from_optional_text(title), from_text(agent_id), created_at, updated_at
+            ),
+        )
+        for key, thread_id, title, agent_id, created_at, updated_at in rows
+    ]
+
+
+def read_messages(
+    connection: sqlite3.Connection, owner: str, thread_id: str, limit: int, start: int
+) -> list[tuple[int, Message]]:
+    """Messages with their positions, in order, from the position `start`."""
+    rows = connection.execute(
+        "SELECT position, record FROM messages"
+        " WHERE thread = (SELECT key FROM threads WHERE owner = ? AND id = ?) AND position >= ?"
+        " ORDER BY position LIMIT ?",
+        (to_text(owner), to_text(thread_id), start, limit),
+    ).fetchall()
+    return [(position, decode_message(record)) for position, record in rows]
+
+
+def _insert_thread(connection: sqlite3.Connection, thread: Thread, fields: tuple[object, ...]) -> int | None:
+    return connection.execute(
+        "INSERT INTO threads (owner, id, created_at, agent_id, title, updated_at, message_count, last_run_id,"
+        " interrupts, state) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (to_text(thread.owner), to_text(thread.thread_id), thread.created_at, *fields),
+    ).lastrowid
+
+
+def _insert_messages(connection: sqlite3.Connection, thread: int | None, position: int, records: list[bytes]) -> None:
+    start = 0
+    for count in _STATEMENT_ROWS:
+        while len(records) - start >= count:
+            values: list[object] = []
+            for offset in range(start, start + count):
+                values += (thread, position + offset, records[offset])
+            connection.execute(_INSERT_MESSAGES[count], values)
+            start += count
+
+
+# --- runs
+
+
+def find_run(connection: sqlite3.Connection, owner: str, run_id: str) -> tuple[int, RunStatus, bool] | None:
+    """The run's key, its status, and whether its log is there."""
+    row = connection.execute(
+        "SELECT key, status, log_kept FROM runs WHERE owner = ? AND id = ?", (to_text(owner), to_text(run_id))
+    ).fetchone()
+    return None if row is None else (int(row[0]), RunStatus(row[1]), bool(row[2]))
+
+
+def read_run(connection: sqlite3.Connection, owner: str, run_id: str) -> RunRecord | None:
+    """The run's row."""
+    row = connection.execute(
+        f"SELECT {_RUN_COLUMNS} FROM runs WHERE owner = ? AND id = ?", (to_text(owner), to_text(run_id))
+    ).fetchone()
+    return None if row is None else _run_record(row)
+
+
+def read_unfinished_runs(connection: sqlite3.Connection) -> list[RunRecord]:
+    """Runs that are queued or running, oldest first."""
+    rows = connection.execute(
+        f"SELECT {_RUN_COLUMNS} FROM runs WHERE status IN ('queued', 'running') ORDER BY key"
+    ).fetchall()
+    return [_run_record(row) for row in rows]
+
+
+def insert_run(connection: sqlite3.Connection, run: RunRecord) -> int:
+    """A new run's row; its key.
+
+    Raises:
+        ConflictError: there is a run of that id.
+    """
+    values = _run_values(run)
+    try:
+        key = connection.execute(
+            f"INSERT INTO runs ({_RUN_COLUMNS}, log_kept) VALUES ({', '.join('?' * len(values))}, 1)", values
+        ).lastrowid
+    except sqlite3.IntegrityError as error:
+        raise ConflictError(f"run {run.run_id!r} exists already") from error
+    if key is None:
+        raise StoreError("the store gave a new run no key")
+    return key
+
+
+def update_run(connection: sqlite3.Connection, key: int, run: RunRecord) -> None:
+    """The run's row as it now is."""
+    columns = ", ".join(f"{column.strip()} = ?" for column in _RUN_COLUMNS.split(","))
+    connection.execute(f"UPDATE runs SET {columns} WHERE key = ?", (*_run_values(run), key))
+
+
+def start_run(connection: sqlite3.Connection, run: RunRecord) -> int:
+    """A new run's row, or the queued one's made what it now is; its key.
+
+    Raises:
+        ConflictError: the run is past its queue.
+    """
+    found = find_run(connection, run.owner, run.run_id)
+    if found is None:
+        return insert_run(connection, run)
+    key, status, _ = found
+    if status is not RunStatus.QUEUED:
+        raise ConflictError(f"run {run.run_id!r} was begun already")
+    update_run(connection, key, run)
+    return key
+
+
+def _run_values(run: RunRecord) -> tuple[object, ...]:
+    return (
+        to_text(run.owner),
+        to_text(run.run_id),
+        to_text(run.thread_id),
+        to_text(run.agent_id),
+        run.status.value,
+        run.created_at,
+        run.started_at,
+        run.finished_at,
+        to_optional_text(run.error_code),
+        to_optional_text(run.error_message),
+        join_records(run.usage),
+        to_text(run.input_digest),
+    )
+
+
+def _run_record(row: Sequence[Any]) -> RunRecord:
+    owner, run_id, thread_id, agent_id, status, created, started, finished, code, message, usage, digest = row
+    return RunRecord(
+        owner=from_text(owner),
+        run_id=from_text(run_id),
+        thread_id=from_text(thread_id),
+        agent_id=from_text(agent_id),
+        status=RunStatus(status),
+        created_at=created,
+        started_at=started,
+        finished_at=finished,
+        error_code=from_optional_text(code),
+        error_message=from_optional_text(message),
+        usage=split_records(Usage, usage),
+        input_digest=from_text(digest),
+    )
+
+
+# --- text and records
+
+
+def to_text(value: str) -> str | bytes:
+    """The text as SQLite takes it: half a surrogate pair is no UTF-8, such text is kept as bytes."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return value.encode("utf-8", "surrogatepass")
+    return value
+
+
+def from_text(value: str | bytes) -> str:
+    """What `to_text` was given."""
+    return value if isinstance(value, str) else value.decode("utf-8", "surrogatepass")
+
+
+def to_optional_text(value: str | None) -> str | bytes | None:
+    return None if value is None else to_text(value)
+
+
+def from_optional_text(value: str | bytes | None) -> str | None:
+    return None if value is None else from_text(value)
+
+
+def join_records(records: Iterable[object]) -> bytes:
+    """Records, a line each."""
+    return b"\n".join([encode_record(record) for record in records])
+
+
+def split_records(kind: type[Record], data: bytes) -> tuple[Record, ...]:
+    """What `join_records` was given."""
+    return tuple([decode_record(kind, line) for line in data.split(b"\n")]) if data else ()

@@ -1,0 +1,117 @@
+"""Threads that were just used, decoded: the next run of a long thread need not read it again.
+
+Below: the contract's data. Above: the store, which tells it every write in the order of the commits. What it gives is
+shared; all of it is immutable.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import OrderedDict
+from collections.abc import Iterable
+from itertools import accumulate
+from typing import TypeAlias
+
+from gateway.store import Thread
+
+Key: TypeAlias = tuple[str, str]
+
+LIMIT_BYTES = 64 * 1024 * 1024
+# A decoded message is a handful of objects: what they take besides their text.
+_MESSAGE_BYTES = 1000
+
+
+class _Entry:
+    """A thread, the running total of its messages' sizes, and the size of all."""
+
+    __slots__ = ("size", "thread", "totals")
+
+    def __init__(self, thread: Thread, totals: array[int], state_size: int) -> None:
+        self.thread = thread
+        self.totals = totals
+        self.size = _MESSAGE_BYTES + state_size + (totals[-1] if totals else 0)
+
+
+class Loading:
+    """A read under way. It is void when the thread was written meanwhile: what was read may be older."""
+
+    __slots__ = ("void",)
+
+    def __init__(self) -> None:
+        self.void = False
+
+
+class ThreadCache:
+    """Up to `limit_bytes` of threads, roughly counted; those used longest ago go first. Used by the event loop only."""
+
+    def __init__(self, limit_bytes: int = LIMIT_BYTES) -> None:
+        self._limit = limit_bytes
+        self._size = 0
+        self._entries: OrderedDict[Key, _Entry] = OrderedDict()
+        self._loading: dict[Key, set[Loading]] = {}
+
+    def get(self, key: Key) -> Thread | None:
+        """The thread as the last commit left it, None where that is not known here."""
+        entry = self._entries.get(key)
+        if entry is None:
+            return None
+        self._entries.move_to_end(key)
+        return entry.thread
+
+    def start_loading(self, key: Key) -> Loading:
+        """Before reading a thread; `finish_loading` must follow."""
+        loading = Loading()
+        self._loading.setdefault(key, set()).add(loading)
+        return loading
+
+    def finish_loading(self, key: Key, loading: Loading, thread: Thread | None, sizes: list[int], state: int) -> None:
+        """Take what was read, unless it was written meanwhile; `thread` is None where there is none, or reading failed.
+
+        `sizes` and `state` are the bytes of the stored messages and of the stored state.
+        """
+        waiting = self._loading[key]
+        waiting.discard(loading)
+        if not waiting:
+            del self._loading[key]
+        if thread is not None and not loading.void:
+            self._put(key, _Entry(thread, _totals(0, sizes), state))
+
+    def written(self, key: Key, thread: Thread, keep: int, sizes: list[int], state: int) -> None:
+        """A commit replaced the thread; `sizes` are the bytes of its messages from `keep` on."""
+        entry = self._pop(key)
+        self._void_loading(key)
+        if entry is None and keep > 0:  # the kept messages' sizes are not known; the next load will tell
+            return
+        totals = array("q") if entry is None else entry.totals[:keep]
+        totals.extend(_totals(totals[-1] if totals else 0, sizes))
+        self._put(key, _Entry(thread, totals, state))
+
+    def changed(self, key: Key) -> None:
+        """The thread is not what it was (renamed, deleted), or a write left that open."""
+        self._pop(key)
+        self._void_loading(key)
+
+    def _put(self, key: Key, entry: _Entry) -> None:
+        self._pop(key)
+        if entry.size > self._limit:
+            return
+        self._entries[key] = entry
+        self._size += entry.size
+        while self._size > self._limit:
+            _, oldest = self._entries.popitem(last=False)
+            self._size -= oldest.size
+
+    def _pop(self, key: Key) -> _Entry | None:
+        entry = self._entries.pop(key, None)
+        if entry is not None:
+            self._size -= entry.size
+        return entry
+
+    def _void_loading(self, key: Key) -> None:
+        for loading in self._loading.get(key, ()):
+            loading.void = True
+
+
+def _totals(start: int, sizes: Iterable[int]) -> array[int]:
+    totals = array("q", accumulate((size + _MESSAGE_BYTES for size in sizes), initial=start))
+    return totals[1:]
