@@ -9,8 +9,9 @@ The rules (what AG-UI's verifier asks, and a little more: nothing is reopened, n
     TextDelta, TextEnded     the text is open
     ReasoningDelta, ...      the reasoning is open
     ToolCallDelta, ...       the call is open
-    TextStarted, ...         the id is new in this run
-    ToolReturned             the call has no result yet
+    TextStarted, ...         the message's id is new in this run; a text's may be that of its calls' message
+    ToolCallStarted          the call's id is new in this run; its message is an assistant's
+    ToolReturned             the call has no result yet; it may have been made in an earlier run
     StepStarted/StepEnded    the name is not open / open
 
 What breaks a rule never leaves: content without a start gets one, a reused id gets a fresh one, the rest is dropped
@@ -21,6 +22,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from enum import Enum
 from typing import TypeVar
 
 from gateway.events import (
@@ -46,7 +48,27 @@ from gateway.messages import new_id
 
 logger = logging.getLogger(__name__)
 
-NamedT = TypeVar("NamedT", TextStarted, TextDelta, TextEnded, ReasoningStarted, ReasoningDelta, ReasoningEnded)
+NamedT = TypeVar(
+    "NamedT",
+    TextStarted,
+    TextDelta,
+    TextEnded,
+    ReasoningStarted,
+    ReasoningDelta,
+    ReasoningEnded,
+    ToolCallStarted,
+    ToolReturned,
+)
+
+
+class _Kind(Enum):
+    """What a message id of the run stands for."""
+
+    ANSWER = "answer"  # a text of the assistant: calls may be part of it
+    PARENT = "parent"  # so far only the message that calls are part of: it may still get its text
+    WORDS = "words"  # a text of somebody else
+    REASONING = "reasoning"
+    RESULT = "result"
 
 
 class Sealer:
@@ -55,13 +77,18 @@ class Sealer:
     def __init__(self) -> None:
         self._started = False
         self.sealed = False
+        # What is open, by its id.
         self._texts: dict[str, None] = {}
         self._reasoning: dict[str, None] = {}
         self._calls: dict[str, None] = {}
         self._steps: dict[str, None] = {}
-        self._kinds: dict[str, str] = {}  # every id of this run: text, reasoning, parent (of calls), call, result
+        # Every id of this run. Calls and messages may share an id, two messages may not.
+        self._messages: dict[str, _Kind] = {}
+        self._made: set[str] = set()
         self._answered: set[str] = set()
-        self._renamed: dict[str, str] = {}
+        # What stands for a reused id; by kind, because an id may stand for an open text and an open reasoning at once.
+        self._answers: dict[str, str] = {}  # texts, and the messages that calls are part of
+        self._thoughts: dict[str, str] = {}
 
     def follow(self, events: Events) -> Events:
         """The events as they may leave: the same list where all are in order."""
@@ -74,7 +101,8 @@ class Sealer:
                 continue
             if kind is ReasoningDelta and event.message_id in self._reasoning and event.text:  # type: ignore[union-attr]
                 continue
-            if (passed := self._follow_one(event)) != [event]:
+            passed = self._follow_one(event)
+            if len(passed) != 1 or passed[0] is not event:
                 return self._rewrite(events, position, passed)
         return events
 
@@ -116,60 +144,71 @@ class Sealer:
         return self._drop(event, "the run has not started")
 
     def _follow_text(self, event: TextStarted | TextDelta | TextEnded) -> Events:
-        name = self._renamed.get(event.message_id, event.message_id)
+        name = self._answers.get(event.message_id, event.message_id)
         match event:
             case TextStarted():
                 if name in self._texts:
                     return self._drop(event, "the text is open")
-                name = self._fresh(event.message_id, "text", "msg")
-                self._texts[name] = None
-                return [_named(event, name)]
+                return [self._open_text(event, name)]
             case TextDelta():
                 if not event.text:
                     return self._drop(event, "it is empty")
                 if name in self._texts:
                     return [_named(event, name)]
-                name = self._fresh(event.message_id, "text", "msg")
-                self._texts[name] = None
-                return [TextStarted(name), TextDelta(name, event.text)]
+                started = self._open_text(TextStarted(event.message_id), name)
+                return [started, _named(event, started.message_id)]
             case TextEnded():
                 if name not in self._texts:
                     return self._drop(event, "the text is not open")
-                self._texts.pop(name, None)
+                del self._texts[name]
                 return [_named(event, name)]
 
+    def _open_text(self, event: TextStarted, name: str) -> TextStarted:
+        if event.role in ("reasoning", "tool"):  # these come by their own events
+            event = replace(event, role="assistant")
+        kind = _Kind.ANSWER if event.role == "assistant" else _Kind.WORDS
+        known = self._messages.get(name)
+        if not (known is None or (known is _Kind.PARENT and kind is _Kind.ANSWER)):
+            name = self._answers[event.message_id] = new_id("msg")
+        self._messages[name] = kind
+        self._texts[name] = None
+        return _named(event, name)
+
     def _follow_reasoning(self, event: ReasoningStarted | ReasoningDelta | ReasoningEnded) -> Events:
-        name = self._renamed.get(event.message_id, event.message_id)
+        name = self._thoughts.get(event.message_id, event.message_id)
         match event:
             case ReasoningStarted():
                 if name in self._reasoning:
                     return self._drop(event, "the reasoning is open")
-                name = self._fresh(event.message_id, "reasoning", "rsn")
-                self._reasoning[name] = None
-                return [_named(event, name)]
+                return [self._open_reasoning(event, name)]
             case ReasoningDelta():
                 if not event.text:
                     return self._drop(event, "it is empty")
                 if name in self._reasoning:
                     return [_named(event, name)]
-                name = self._fresh(event.message_id, "reasoning", "rsn")
-                self._reasoning[name] = None
-                return [ReasoningStarted(name), ReasoningDelta(name, event.text)]
+                started = self._open_reasoning(ReasoningStarted(event.message_id), name)
+                return [started, _named(event, started.message_id)]
             case ReasoningEnded():
                 if name not in self._reasoning:
                     return self._drop(event, "the reasoning is not open")
-                self._reasoning.pop(name, None)
+                del self._reasoning[name]
                 return [_named(event, name)]
+
+    def _open_reasoning(self, event: ReasoningStarted, name: str) -> ReasoningStarted:
+        if name in self._messages:
+            name = self._thoughts[event.message_id] = new_id("rsn")
+        self._messages[name] = _Kind.REASONING
+        self._reasoning[name] = None
+        return _named(event, name)
 
     def _follow_call(self, event: ToolCallStarted | ToolCallDelta | ToolCallEnded) -> Events:
         match event:
             case ToolCallStarted():
-                if event.call_id in self._kinds:
+                if event.call_id in self._made or event.call_id in self._answered:
                     return self._drop(event, "the call was made")
-                self._kinds[event.call_id] = "call"
+                self._made.add(event.call_id)
                 self._calls[event.call_id] = None
-                name = self._parent(event.message_id)
-                return [event if name == event.message_id else replace(event, message_id=name)]
+                return [_named(event, self._parent(event.message_id))]
             case ToolCallDelta():
                 if event.call_id not in self._calls or not event.arguments:
                     return self._drop(event, "the call is not open, or it is empty")
@@ -177,8 +216,19 @@ class Sealer:
             case ToolCallEnded():
                 if event.call_id not in self._calls:
                     return self._drop(event, "the call is not open")
-                self._calls.pop(event.call_id, None)
+                del self._calls[event.call_id]
                 return [event]
+
+    def _parent(self, wanted: str) -> str:
+        """The id of the assistant message that a call is part of."""
+        name = self._answers.get(wanted, wanted)
+        known = self._messages.get(name)
+        if known is None:
+            self._messages[name] = _Kind.PARENT
+        elif known not in (_Kind.ANSWER, _Kind.PARENT):
+            name = self._answers[wanted] = new_id("msg")
+            self._messages[name] = _Kind.PARENT
+        return name
 
     def _follow_result(self, event: ToolReturned) -> Events:
         if event.call_id in self._answered:
@@ -186,10 +236,14 @@ class Sealer:
         self._answered.add(event.call_id)
         before: Events = []
         if event.call_id in self._calls:  # a result ends its call
-            self._calls.pop(event.call_id, None)
+            del self._calls[event.call_id]
             before.append(ToolCallEnded(event.call_id))
-        name = self._fresh(event.message_id, "result", "msg")
-        return [*before, event if name == event.message_id else replace(event, message_id=name)]
+        name = event.message_id
+        # Some clients make a message of a call's own id: a result needs another.
+        if name in self._messages or name == event.call_id or name in self._made:
+            name = new_id("msg")
+        self._messages[name] = _Kind.RESULT
+        return [*before, _named(event, name)]
 
     def _follow_step(self, event: StepStarted | StepEnded) -> Events:
         is_open = event.name in self._steps
@@ -207,28 +261,9 @@ class Sealer:
         closing += [ReasoningEnded(name) for name in self._reasoning]
         closing += [ToolCallEnded(call_id) for call_id in self._calls]
         closing += [StepEnded(name) for name in reversed(self._steps)]
+        for still_open in (self._texts, self._reasoning, self._calls, self._steps):
+            still_open.clear()  # `follow` lets pass what is open
         return [*closing, terminal]
-
-    def _fresh(self, wanted: str, kind: str, prefix: str) -> str:
-        """`wanted` where no message of the run has that id, else a fresh id that stands for it from now on."""
-        known = self._kinds.get(wanted)
-        if known is None or (known == "parent" and kind == "text"):
-            name = wanted
-        else:
-            name = self._renamed[wanted] = new_id(prefix)
-        self._kinds[name] = kind
-        return name
-
-    def _parent(self, wanted: str) -> str:
-        """The id of the assistant message that a call is part of."""
-        name = self._renamed.get(wanted, wanted)
-        known = self._kinds.get(name)
-        if known is None:
-            self._kinds[name] = "parent"
-        elif known not in ("text", "parent"):
-            name = self._renamed[wanted] = new_id("msg")
-            self._kinds[name] = "parent"
-        return name
 
     def _drop(self, event: Event, why: str) -> Events:
         logger.warning("dropped an event out of order", extra={"event": type(event).__name__, "why": why})

@@ -6,8 +6,9 @@ Below: messages. Above: the loop and the runner. All functions are pure.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Container, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 from gateway.messages import ContentBlock, Message, ReasoningBlock, TextBlock, ToolCall, ToolResult
 
@@ -20,41 +21,45 @@ def merge_history(stored: Sequence[Message], sent: Sequence[Message]) -> tuple[M
     """The thread after a client sent what it holds to be the whole history.
 
     What a model or backend tool of this server produced keeps the server's content, by its id; what the client left out
-    leaves the thread, but for the reasoning and the tool results of an answer of which anything stayed (clients drop
+    leaves the thread, but for the reasoning and the tool results of an answer of which something stayed (clients drop
     these, and providers refuse an answer without them). A client's result for a call that the server answered is
     dropped.
     """
-    produced = {message.id: message for message in stored if message.turn_id is not None}
-    if not produced:
-        return tuple(_reuse(stored, sent))
+    known = {message.id: message for message in stored}
     turns: dict[str, list[Message]] = {}
     answered: set[str] = set()
-    for message in produced.values():
-        turns.setdefault(message.turn_id or "", []).append(message)
-        if (result := message.tool_result) is not None:
-            answered.add(result.call_id)
-    sent_ids = {message.id for message in sent}
+    for message in known.values():
+        if message.turn_id is not None:
+            turns.setdefault(message.turn_id, []).append(message)
+            if message.role == "tool" and (result := message.tool_result) is not None:
+                answered.add(result.call_id)
+    words = _words(sent)
     merged: list[Message] = []
-    placed: set[str] = set()
-    for message in _reuse(stored, sent):
-        own = produced.get(message.id)
-        if own is not None and own.role == message.role:
-            turn_id = own.turn_id or ""
-            if turn_id not in placed:
-                placed.add(turn_id)
-                merged += [part for part in turns[turn_id] if part.id in sent_ids or part.role in ("reasoning", "tool")]
-        elif (result := message.tool_result) is None or result.call_id not in answered:
-            merged.append(message)
+    for message_id, word in words.items():
+        earlier = known.get(message_id)
+        if earlier is not None and earlier.turn_id is not None:
+            # The whole answer stands where its first message stands.
+            if (turn := turns.pop(earlier.turn_id, None)) is not None:
+                merged += turn if len(turn) == 1 else _kept_of(turn, words)
+        elif word.role == "tool" and (result := word.tool_result) is not None and result.call_id in answered:
+            logger.warning("dropped a client's result for a call that has one", extra={"call_id": result.call_id})
+        else:
+            # The stored object in place of an equal one: what did not change is cheap to recognise.
+            merged.append(earlier if earlier is not None and earlier == word else word)
     return tuple(merged)
 
 
 def append_history(stored: Sequence[Message], sent: Sequence[Message]) -> tuple[Message, ...]:
     """The thread after a client sent only what is new. A message that the thread has already is not added twice."""
     known = {message.id for message in stored}
-    answered = {result.call_id for m in stored if m.turn_id is not None and (result := m.tool_result) is not None}
+    answered = {
+        result.call_id
+        for message in stored
+        if message.role == "tool" and message.turn_id is not None and (result := message.tool_result) is not None
+    }
     new = [
         message
-        for message in sent
+        for message in _words(sent).values()
         if message.id not in known and ((result := message.tool_result) is None or result.call_id not in answered)
     ]
     return (*stored, *new)
@@ -72,24 +77,24 @@ def unchanged_prefix(stored: Sequence[Message], now: Sequence[Message]) -> int:
 
 def open_calls(messages: Sequence[Message]) -> tuple[ToolCall, ...]:
     """The calls of the last answer that have no result, in call order; none once a user message came after it."""
-    last_turn: list[Message] = []
+    answer: list[Message] = []
     answered: set[str] = set()
     turn_id: str | None = None
     for message in reversed(messages):
+        # A client's words have no turn: what stands together is one answer, as in `model_view`.
+        if answer and (message.turn_id != turn_id or (turn_id is None and message.role == "tool")):
+            break
         if message.role == "tool":
-            if last_turn and message.turn_id != turn_id:
-                break
             if (result := message.tool_result) is not None:
                 answered.add(result.call_id)
         elif message.role in ("assistant", "reasoning"):
-            if last_turn and message.turn_id != turn_id:
-                break
             turn_id = message.turn_id
-            last_turn.append(message)
-        elif message.role == "user" or last_turn:
+            answer.append(message)
+        elif message.role == "user" or answer:
             break
-    calls = [call for message in reversed(last_turn) for call in message.tool_calls]
-    calls.sort(key=lambda call: call.index)  # stable: a client's calls, all -1, stay as they stand
+    calls = [call for message in reversed(answer) for call in message.tool_calls]
+    if turn_id is not None and all(call.index >= 0 for call in calls):
+        calls.sort(key=_index)
     return tuple(call for call in calls if call.call_id not in answered)
 
 
@@ -98,84 +103,133 @@ def model_view(messages: Sequence[Message]) -> tuple[Message, ...]:
 
     Each answer is one assistant message with its blocks in the order the model made them, followed at once by one tool
     message per call, in call order. Results without a call are dropped; calls without a result get an error result;
-    of several results the server's own stays, else the last. Empty assistant messages disappear.
+    of several results the server's own stays, else the last; of several calls with one id the server's own stays, else
+    the first. Empty assistant messages disappear.
     """
     view: list[Message] = []
     results = _results(messages)
-    seen_calls: set[str] = set()
     for item in _entries(messages):
-        if isinstance(item, Message):
+        if type(item) is Message:
             view.append(item)
             continue
-        blocks = _turn_blocks(item, seen_calls)
-        if all(isinstance(block, ReasoningBlock) for block in blocks):
-            continue
-        first = item.messages[0]
-        view.append(
-            Message(first.id, "assistant", blocks, first.name, item.turn_id, any(m.incomplete for m in item.messages))
-        )
-        for block in blocks:
-            if isinstance(block, ToolCall):
-                view.append(results.pop(block.call_id) if block.call_id in results else _unanswered(block))
+        assert type(item) is _Answer
+        message = item.build()
+        view.append(message)
+        if item.has_calls:
+            calls = [block for block in message.content if type(block) is ToolCall]
+            view += [results.pop(call.call_id) if call.call_id in results else _unanswered(call) for call in calls]
     for call_id in results:
         logger.warning("dropped a tool result whose call is not in the history", extra={"call_id": call_id})
     return tuple(view)
 
 
 @dataclass(slots=True)
-class _Turn:
-    """The messages of one answer."""
+class _Answer:
+    """The messages of one answer and those of their blocks that a model may see."""
 
-    turn_id: str | None
-    messages: list[Message] = field(default_factory=list)
+    messages: list[Message]
+    blocks: list[ContentBlock]
+    has_calls: bool = False
+
+    def build(self) -> Message:
+        first = self.messages[0]
+        blocks = self.blocks
+        # A client's words have no index, or one that means nothing beside those of other words.
+        if len(blocks) > 1 and first.turn_id is not None and all(_index(block) >= 0 for block in blocks):
+            blocks.sort(key=_index)
+        content = tuple(blocks)
+        if len(self.messages) == 1 and first.role == "assistant" and first.content == content:
+            return first
+        incomplete = any(message.incomplete for message in self.messages)
+        return Message(first.id, "assistant", content, first.name, first.turn_id, incomplete)
 
 
-def _entries(messages: Iterable[Message]) -> list[Message | _Turn]:
-    """Messages that stand alone, and answers: by turn_id, and for a client's words by standing together."""
-    entries: list[Message | _Turn] = []
-    turns: dict[str, _Turn] = {}
-    words: _Turn | None = None
+def _entries(messages: Sequence[Message]) -> list[Message | _Answer]:
+    """Messages that stand alone, and answers with something in them: by turn_id, a client's by standing together."""
+    entries: list[Message | _Answer] = []
+    turns: dict[str, _Answer] = {}
+    words: _Answer | None = None
+    calls = _CallFilter(messages)
     for message in messages:
-        if message.role == "tool":
+        role = message.role
+        if role == "tool":
             words = None
-        elif message.role not in ("assistant", "reasoning"):
+        elif role != "assistant" and role != "reasoning":
             words = None
             entries.append(message)
-        elif message.turn_id is not None:
-            words = None
-            turn = turns.get(message.turn_id)
-            if turn is None:
-                turn = turns[message.turn_id] = _Turn(message.turn_id)
-                entries.append(turn)
-            turn.messages.append(message)
-        else:
+        elif (turn_id := message.turn_id) is None:
             if words is None:
-                words = _Turn(None)
+                words = _Answer([], [])
                 entries.append(words)
-            words.messages.append(message)
-    return entries
+            calls.add(message, words)
+        else:
+            words = None
+            answer = turns.get(turn_id)
+            if answer is None:
+                answer = turns[turn_id] = _Answer([], [])
+                entries.append(answer)
+            calls.add(message, answer)
+    return _joined(entries)
 
 
-def _turn_blocks(turn: _Turn, seen_calls: set[str]) -> tuple[ContentBlock, ...]:
-    blocks: list[ContentBlock] = []
-    for message in turn.messages:
+class _CallFilter:
+    """Lets each call into one answer only."""
+
+    def __init__(self, messages: Sequence[Message]) -> None:
+        self._messages = messages
+        self._seen: set[str] = set()
+
+    @cached_property
+    def _own(self) -> set[str]:
+        """The calls in this server's answers. Asked for only where a client brings calls."""
+        answers = [message for message in self._messages if message.turn_id is not None]
+        return {call.call_id for message in answers for call in message.tool_calls}
+
+    def add(self, message: Message, answer: _Answer) -> None:
+        """Add the message to the answer, without its blank texts and without calls that stand elsewhere."""
+        answer.messages.append(message)
         for block in message.content:
-            if isinstance(block, ToolCall):
-                if block.call_id in seen_calls:
-                    logger.warning("dropped a repeated tool call from the history", extra={"call_id": block.call_id})
+            kind = type(block)
+            if kind is TextBlock:
+                if block.opaque is None and (not block.text or block.text.isspace()):  # type: ignore[union-attr]
                     continue
-                seen_calls.add(block.call_id)
-            elif isinstance(block, TextBlock) and not block.text.strip() and block.opaque is None:
+            elif kind is ToolCall:
+                call_id: str = block.call_id  # type: ignore[union-attr]
+                if call_id in self._seen or (message.turn_id is None and call_id in self._own):
+                    logger.warning("dropped a repeated tool call from the history", extra={"call_id": call_id})
+                    continue
+                self._seen.add(call_id)
+                answer.has_calls = True
+            answer.blocks.append(block)
+
+
+def _joined(entries: Iterable[Message | _Answer]) -> list[Message | _Answer]:
+    """The entries without empty answers; a client's words without calls go together with the words that follow."""
+    joined: list[Message | _Answer] = []
+    for item in entries:
+        if type(item) is _Answer:
+            if all(type(block) is ReasoningBlock for block in item.blocks):
                 continue
-            blocks.append(block)
-    places = [_index(block) for block in blocks]
-    if blocks and min(places) >= 0:
-        blocks.sort(key=_index)
-    return tuple(blocks)
+            last = joined[-1] if joined else None
+            if (
+                type(last) is _Answer
+                and not last.has_calls
+                and last.messages[0].turn_id is None
+                and item.messages[0].turn_id is None
+            ):
+                last.messages += item.messages
+                last.blocks += item.blocks
+                last.has_calls = item.has_calls
+                continue
+        joined.append(item)
+    return joined
 
 
 def _index(block: ContentBlock) -> int:
-    return block.index if isinstance(block, TextBlock | ReasoningBlock | ToolCall) else -1
+    kind = type(block)
+    if kind is TextBlock or kind is ToolCall or kind is ReasoningBlock:
+        return block.index  # type: ignore[union-attr]  # one of the three, by the line above
+    return -1
 
 
 def _results(messages: Iterable[Message]) -> dict[str, Message]:
@@ -194,19 +248,28 @@ def _unanswered(call: ToolCall) -> Message:
     return Message(f"unanswered_{call.call_id}", "tool", (result,))
 
 
-def _reuse(stored: Sequence[Message], sent: Sequence[Message]) -> list[Message]:
-    """`sent` with the stored object in place of an equal one, and each id once: the last message of an id counts."""
-    by_id = {message.id: message for message in sent}
-    known = {message.id: message for message in stored}
-    reused: list[Message] = []
-    for message in sent:
-        latest = by_id.pop(message.id, None)
-        if latest is None:
-            logger.warning("dropped a message whose id stands twice", extra={"message_id": message.id})
-            continue
-        # Who made a message is the server's knowledge: a client cannot claim a turn.
-        if latest.turn_id is not None:
-            latest = replace(latest, turn_id=None)
-        earlier = known.get(latest.id)
-        reused.append(earlier if earlier == latest and earlier is not None else latest)
-    return reused
+def _kept_of(turn: Sequence[Message], sent: Container[str]) -> list[Message]:
+    """What stays of an answer of several messages of which the client has some."""
+    kept = [message for message in turn if message.id in sent]
+    if len(kept) == len(turn) or not any(message.role == "assistant" for message in kept):
+        return kept
+    calls = {call.call_id for message in kept for call in message.tool_calls}
+    return [
+        message
+        for message in turn
+        if message.id in sent
+        or message.role == "reasoning"
+        or ((result := message.tool_result) is not None and result.call_id in calls)
+    ]
+
+
+def _words(sent: Sequence[Message]) -> dict[str, Message]:
+    """What a client may say, by id: the last message of an id counts, and none is this server's answer."""
+    words = {message.id: message for message in sent}
+    if len(words) < len(sent):
+        logger.warning("dropped messages whose id stands twice", extra={"count": len(sent) - len(words)})
+    # Who made a message is the server's knowledge: a client cannot claim a turn.
+    claims = [message for message in words.values() if message.turn_id is not None]
+    for message in claims:
+        words[message.id] = replace(message, turn_id=None)
+    return words

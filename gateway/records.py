@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from collections.abc import Callable
 from types import UnionType
 from typing import Any, TypeVar, cast, get_args
@@ -85,19 +86,53 @@ def decode_record(kind: type[Record], data: bytes) -> Record:
 
 
 def dump_json(value: JsonValue) -> bytes:
-    """Compact JSON. NaN and infinities become null; half surrogates survive as escapes."""
+    """Compact JSON. NaN and infinities become null; half surrogates survive as escapes, integers of any size as they are.
+
+    Raises:
+        ValueError: it is nested too deeply (some hundreds of levels).
+    """
     try:
         return orjson.dumps(value)
-    except TypeError:  # half a surrogate pair, or an integer beyond 64 bits
-        return json.dumps(value, separators=(",", ":")).encode()
+    except TypeError:  # half a surrogate pair, an integer beyond 64 bits, or deeper than orjson goes
+        return _MARK + _dump_any(value)
 
 
 def load_json(data: bytes) -> Any:
     """What `dump_json` wrote."""
+    if data.startswith(_MARK):  # orjson would read its large integers as floats
+        return json.loads(data)
     try:
         return orjson.loads(data)
     except orjson.JSONDecodeError:
         return json.loads(data)
+
+
+# What orjson cannot write begins with a blank, so that it is not given to orjson to read.
+_MARK = b" "
+
+
+def _dump_any(value: JsonValue) -> bytes:
+    try:
+        try:
+            text = json.dumps(value, separators=(",", ":"), allow_nan=False)
+        except ValueError:
+            text = json.dumps(_finite(value), separators=(",", ":"), allow_nan=False)
+    except RecursionError:
+        raise ValueError("the value is nested too deeply to be kept") from None
+    return text.encode()
+
+
+def _finite(value: JsonValue) -> JsonValue:
+    """`value` with null for NaN and the infinities."""
+    match value:
+        case float():
+            return value if math.isfinite(value) else None
+        case list() | tuple():
+            return [_finite(item) for item in value]
+        case dict():
+            return {key: _finite(item) for key, item in value.items()}
+        case _:
+            return value
 
 
 def _to_json(record: object) -> JsonObject:

@@ -86,7 +86,7 @@ class _Entry:
 
     id: str
     role: Role
-    turn_id: str | None
+    turn_id: str
     index: int = -1
     parts: list[str] | None = None
     ended: bool = True
@@ -113,10 +113,10 @@ class Transcript:
         """`call_turns`: the turns of earlier runs' calls, by call id, whose results may come in this run."""
         self._entries: dict[str, _Entry] = {}
         self._calls: dict[str, _Call] = {}
-        self._call_turns: dict[str, str | None] = dict(call_turns or {})
+        self._call_turns: dict[str, str] = dict(call_turns or {})
         self._steps: dict[str, None] = {}
-        self._turn_id: str | None = None
         self._open_turn: str | None = None
+        self._unended_turns: set[str] = set()
 
     def follow(self, events: Sequence[Event]) -> None:
         """Take the next events in."""
@@ -135,10 +135,9 @@ class Transcript:
     @property
     def messages(self) -> tuple[Message, ...]:
         """What the events add so far, in order. Those of an answer that has not ended are `incomplete`."""
+        unended = self._unended_turns
         return tuple(
-            entry.build(
-                entry.turn_id is not None and entry.turn_id == self._open_turn and entry.role != "tool", entry.calls
-            )
+            entry.build(entry.role != "tool" and entry.turn_id in unended, entry.calls)
             for entry in self._entries.values()
         )
 
@@ -172,8 +171,10 @@ class Transcript:
     def _follow_rare(self, event: Event) -> None:
         match event:
             case ModelCallStarted():
-                self._turn_id = self._open_turn = event.turn_id
+                self._open_turn = event.turn_id
+                self._unended_turns.add(event.turn_id)
             case ModelCallEnded():
+                self._unended_turns.discard(self._open_turn or "")
                 self._open_turn = None
             case TextStarted():
                 entry = self._entry(event.message_id, event.role)
@@ -186,8 +187,9 @@ class Transcript:
                 entry.ended, entry.opaque = True, event.opaque
             case ToolCallStarted():
                 call = self._calls[event.call_id] = _Call(event)
-                self._call_turns[event.call_id] = self._turn_id
-                self._entry(event.message_id, "assistant").calls.append(call)
+                entry = self._entry(event.message_id, "assistant")
+                entry.calls.append(call)
+                self._call_turns[event.call_id] = entry.turn_id
             case ToolCallEnded():
                 call = self._calls[event.call_id]
                 call.ended, call.opaque = True, event.opaque
@@ -203,11 +205,13 @@ class Transcript:
     def _entry(self, message_id: str, role: Role) -> _Entry:
         entry = self._entries.get(message_id)
         if entry is None:
-            entry = self._entries[message_id] = _Entry(message_id, role, self._turn_id)
+            # What no model call says is a turn of its own: without a turn it would pass for a client's.
+            turn_id = self._open_turn or f"turn_{message_id}"
+            entry = self._entries[message_id] = _Entry(message_id, role, turn_id)
         return entry
 
     def _add_result(self, event: ToolReturned) -> None:
         # A result belongs to the answer that made the call, also where that was in an earlier run (an approval).
-        turn_id = self._call_turns.get(event.call_id) or self._turn_id or f"result_{event.call_id}"
+        turn_id = self._call_turns.get(event.call_id) or f"turn_{event.message_id}"
         result = ToolResult(event.call_id, event.content, event.is_error)
         self._entries[event.message_id] = _Entry(event.message_id, "tool", turn_id, result=result)
