@@ -1,18 +1,20 @@
-"""Read what an operator wrote under a tool's `parameters`, and say what is wrong with it.
+"""Read what an operator wrote under a tool's `parameters`, and names as operators and models write them.
 
 Above: the tools. Below: agent, errors.
 """
 
 from __future__ import annotations
 
+import json
 from difflib import get_close_matches
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
 
 from gateway.agent import ToolSettings
-from gateway.errors import ConfigurationError
+from gateway.errors import ConfigurationError, ToolError
+from gateway.messages import JsonObject
 
 
 class ToolParameters(BaseModel):
@@ -56,3 +58,42 @@ def _problem(details: ErrorDetails, kind: type[ToolParameters]) -> str:
     close = get_close_matches(str(details["loc"][-1]), known, n=1)
     hint = f"; did you mean {close[0]!r}?" if close else f"; there are: {', '.join(sorted(known))}"
     return f"{where} is not known{hint}"
+
+
+def given_names(arguments: JsonObject, argument: str) -> tuple[str, ...]:
+    """Names of indices as a model gives them: a list, its JSON text, one bare name, or any of these under `input`.
+
+    Raises:
+        ToolError: it is none of these.
+    """
+    value: object = arguments.get(argument)
+    if value is None and "input" in arguments:
+        value = _from_json(arguments["input"])
+        value = value.get(argument) if isinstance(value, dict) else value
+    value = _from_json(value)
+    if value is None or value == "":
+        return ()
+    if isinstance(value, str):
+        return (value,)
+    if isinstance(value, list) and all(isinstance(name, str) for name in value):
+        return tuple(str(name) for name in value)
+    raise ToolError(f"the argument {argument!r} is a list of names such as ['products'], not {value!r}")
+
+
+def _from_json(value: object) -> object:
+    """What a text holds where it is the JSON of a list or an object, else the value itself."""
+    if isinstance(value, str) and value.strip()[:1] in ("[", "{"):
+        try:
+            return json.loads(value)
+        except ValueError:
+            return value
+    return value
+
+
+def _as_names(value: object) -> object:
+    value = _from_json(value)
+    return (value,) if isinstance(value, str) else value
+
+
+IndexNames = Annotated[tuple[str, ...], BeforeValidator(_as_names)]
+"""Names of indices as an operator gives them: a list, its JSON text, or one bare name."""

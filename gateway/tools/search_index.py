@@ -1,0 +1,226 @@
+"""SearchIndexTool: documents of an index that fit a query. Parameters and results are those of ml-commons' tool.
+
+Source: https://docs.opensearch.org/latest/ml-commons-plugin/agents-tools/tools/search-index-tool/ (3.x). The model
+writes index and query, unless the operator fixes them:
+
+    - type: SearchIndexTool
+      name: population
+      parameters:
+        index: test_population_data
+        query: {query: {match: {population_description: "${parameters.question}"}}, size: 2}
+
+Each `${parameters.x}` is then an argument of the tool. Values are put into the parsed query and never into its text, so
+no argument can become a part of the query language.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import orjson
+from pydantic import Field, field_validator
+
+from gateway.agent import ToolSettings
+from gateway.errors import ConfigurationError, ToolError
+from gateway.messages import ContentBlock, JsonObject, JsonValue, ToolSpec
+from gateway.search import SearchEngine
+from gateway.tool import SingleTool, Toolbox, ToolContext, ToolEnvironment, ToolType
+from gateway.tool_output import MAX_OUTPUT_CHARACTERS, bounded, json_text, text_blocks
+from gateway.tool_parameters import ToolParameters, read_parameters, tool_label
+
+_DESCRIPTION = (
+    "Search an index for documents. Two arguments are needed. 'index': the name of the index. 'query': a search body "
+    'in OpenSearch query DSL, such as {"query": {"match": {"title": "words to look for"}}, "size": 5}. Gives one '
+    "JSON object per line for each hit, the best first, with _index, _source, _id and _score. ListIndexTool tells "
+    "which indices there are, IndexMappingTool which fields they have."
+)
+_SCHEMA: JsonObject = {
+    "type": "object",
+    "properties": {
+        "index": {"type": "string", "description": "The name of the index to search."},
+        "query": {
+            "type": "object",
+            "description": "The search body: an object with 'query' (OpenSearch query DSL), and optionally 'size', "
+            "'from', '_source' and 'sort'.",
+        },
+    },
+    "required": ["index", "query"],
+    "additionalProperties": False,
+}
+_PLACEHOLDER = re.compile(r"\$\{parameters\.([A-Za-z_][A-Za-z0-9_]*)\}")
+# A search body without any of these is taken for the query in it, which is how models often write it.
+_BODY_KEYS = frozenset({"query", "size", "from", "_source", "sort", "aggs", "aggregations", "track_total_hits"})
+
+
+class SearchIndexParameters(ToolParameters):
+    """What stands under `parameters` of a SearchIndexTool. All of it may be missing."""
+
+    index: str | None = None
+    query: JsonObject | None = None
+    """A search body; texts in it may hold `${parameters.name}`. May be given as JSON text."""
+    input_schema: JsonObject | None = None
+    """The arguments of a fixed query; without it each placeholder is a required text."""
+    input: str | None = None
+    """ml-commons' glue of index and query. Accepted with both of them, and then says nothing new."""
+    return_raw_response: bool = False
+    max_output_characters: int = Field(default=MAX_OUTPUT_CHARACTERS, gt=0)
+
+    @field_validator("query", "input_schema", mode="before")
+    @classmethod
+    def _from_text(cls, value: object) -> object:
+        if not isinstance(value, str):
+            return value
+        try:
+            return orjson.loads(value)
+        except orjson.JSONDecodeError:
+            raise ValueError("neither an object nor the JSON text of one") from None
+
+
+@dataclass(frozen=True, slots=True)
+class SearchIndexTool:
+    """A search of the model's making, or the operator's with the model's words in it."""
+
+    spec: ToolSpec
+    engine: SearchEngine
+    parameters: SearchIndexParameters
+
+    async def call(self, arguments: JsonObject, context: ToolContext) -> tuple[ContentBlock, ...]:
+        index, body = self._search(arguments)
+        answer = await self.engine.search(index, body)
+        text = json_text(answer) if self.parameters.return_raw_response else "".join(_lines(answer))
+        return bounded(text_blocks(text), self.parameters.max_output_characters)
+
+    def _search(self, arguments: JsonObject) -> tuple[str, JsonObject]:
+        if self.parameters.query is not None:
+            body = _filled(self.parameters.query, arguments)
+            arguments = {"index": arguments.get("index"), "query": body}
+        elif set(arguments) == {"input"}:
+            arguments = _unpacked(arguments["input"])
+        index = self.parameters.index or arguments.get("index")
+        query = _parsed(arguments.get("query"))
+        missing = [name for name, value in (("index", index), ("query", query)) if value in (None, "", {})]
+        if missing or not isinstance(index, str) or not isinstance(query, dict):
+            names = (
+                " and ".join(repr(name) for name in missing)
+                or "an 'index' that is text and a 'query' that is an object"
+            )
+            raise ToolError(
+                "SearchIndexTool's two parameters: index and query are required and should be in valid format. "
+                f"Missing: {names}"
+            )
+        return index, query if query.keys() & _BODY_KEYS or len(query) != 1 else {"query": query}
+
+
+def _lines(answer: JsonObject) -> Iterator[str]:
+    found = answer.get("hits")
+    hits = found.get("hits") if isinstance(found, dict) else None
+    for hit in hits if isinstance(hits, list) else ():
+        if isinstance(hit, dict):
+            kept = {key: hit[key] for key in ("_index", "_source", "_id", "_score") if key in hit}
+            yield json_text(kept) + "\n"
+
+
+def _parsed(query: JsonValue) -> JsonValue:
+    """A query that was written as text is JSON in a text."""
+    if isinstance(query, str) and query.strip():
+        try:
+            parsed: JsonValue = orjson.loads(query)
+        except orjson.JSONDecodeError as error:
+            raise ToolError(
+                f"the query is not valid JSON: {error}; give it as an object in OpenSearch query DSL"
+            ) from None
+        return parsed
+    return query
+
+
+def _unpacked(packed: JsonValue) -> JsonObject:
+    """`{"index", "query"}` out of ml-commons' `input`, which is the JSON text of the arguments."""
+    try:
+        unpacked = orjson.loads(packed) if isinstance(packed, str) else packed
+    except orjson.JSONDecodeError as error:
+        raise ToolError(
+            "Invalid JSON format in input parameter. Expected valid JSON with 'index' and 'query' fields. "
+            f"Error: {error}"
+        ) from None
+    return unpacked if isinstance(unpacked, dict) else {}
+
+
+def _filled(template: JsonValue, arguments: Mapping[str, JsonValue]) -> JsonValue:
+    """The template with the arguments in it; a text that is nothing but a placeholder takes the argument's type."""
+    if isinstance(template, dict):
+        return {key: _filled(value, arguments) for key, value in template.items()}
+    if isinstance(template, list):
+        return [_filled(item, arguments) for item in template]
+    if not isinstance(template, str):
+        return template
+    if (whole := _PLACEHOLDER.fullmatch(template)) is not None:
+        return _argument(arguments, whole[1])
+    return _PLACEHOLDER.sub(lambda match: _argument_text(arguments, match[1]), template)
+
+
+def _argument(arguments: Mapping[str, JsonValue], name: str) -> JsonValue:
+    if name not in arguments:
+        raise ToolError(f"the argument {name!r} is missing")
+    return arguments[name]
+
+
+def _argument_text(arguments: Mapping[str, JsonValue], name: str) -> str:
+    value = _argument(arguments, name)
+    return value if isinstance(value, str) else json_text(value)
+
+
+def _placeholders(template: JsonValue) -> Iterator[str]:
+    if isinstance(template, str):
+        yield from _PLACEHOLDER.findall(template)
+    elif isinstance(template, dict):
+        for value in template.values():
+            yield from _placeholders(value)
+    elif isinstance(template, list):
+        for item in template:
+            yield from _placeholders(item)
+
+
+def _input_schema(parameters: SearchIndexParameters) -> JsonObject:
+    if parameters.input_schema is not None:
+        return parameters.input_schema
+    properties: JsonObject = {}
+    if parameters.query is not None:
+        properties = {name: {"type": "string"} for name in dict.fromkeys(_placeholders(parameters.query))}
+    known = _SCHEMA["properties"]
+    assert isinstance(known, dict)
+    if parameters.index is None:
+        properties = {"index": known["index"], **properties}
+    if parameters.query is None:
+        properties["query"] = known["query"]
+    return {**_SCHEMA, "properties": properties, "required": list(properties)}
+
+
+def open_search_index(settings: ToolSettings, environment: ToolEnvironment) -> Toolbox:
+    """The tool over the search engine of the configuration.
+
+    Raises:
+        ConfigurationError: there is no search engine, or the parameters do not fit.
+    """
+    parameters = read_parameters(settings, SearchIndexParameters)
+    if environment.search is None:
+        raise ConfigurationError(
+            f"the tool {tool_label(settings)} needs a search engine; add 'search: embedded:sample' to the configuration"
+        )
+    if parameters.input is not None and (parameters.index is None or parameters.query is None):
+        raise ConfigurationError(f"the tool {tool_label(settings)}: parameters.input needs index and query beside it")
+    spec = ToolSpec(
+        settings.name or "SearchIndexTool", settings.description or _description(parameters), _input_schema(parameters)
+    )
+    return SingleTool(SearchIndexTool(spec, environment.search, parameters))
+
+
+def _description(parameters: SearchIndexParameters) -> str:
+    if parameters.query is None:
+        return _DESCRIPTION
+    place = f"the index {parameters.index!r}" if parameters.index else "an index"
+    return f"Search {place}. Gives one JSON object per line for each document found, the best first."
+
+
+TOOL_TYPE = ToolType("SearchIndexTool", open_search_index)
