@@ -10,8 +10,10 @@ import uuid
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-JsonValue: TypeAlias = "None | bool | int | float | str | list[JsonValue] | dict[str, JsonValue]"
-JsonObject: TypeAlias = "dict[str, JsonValue]"
+from pydantic import JsonValue as JsonValue
+
+# pydantic's, not our own, so that a border's models can name them too.
+JsonObject: TypeAlias = dict[str, JsonValue]
 
 Role: TypeAlias = Literal["system", "developer", "user", "assistant", "reasoning", "tool"]
 
