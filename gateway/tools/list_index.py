@@ -22,8 +22,8 @@ from gateway.tool_parameters import IndexNames, ToolParameters, given_names, rea
 
 _DESCRIPTION = (
     "List the indices that can be searched, as CSV: for each its health, status, name (column 'index'), uuid, number "
-    "of shards and replicas, number of documents and size. The argument 'indices' picks some by name; without it all are "
-    "listed."
+    "of shards and replicas, number of documents and size. The argument 'indices' picks some by name; without it "
+    "all are listed."
 )
 _SCHEMA: JsonObject = {
     "type": "object",
