@@ -178,12 +178,17 @@ def _digest(text: str, length: int) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:length]
 
 
-# --- 4: nothing blank --------------------------------------------------------------------------------------------
+# --- 4: nothing blank, nothing in the wrong mouth ----------------------------------------------------------------
+
+_OF_MODELS_ONLY = frozenset({"toolUse", "reasoningContent"})
 
 
 def _cleaned(turns: Iterable[Turn]) -> Iterator[Turn]:
     for turn in turns:
-        yield {"role": turn["role"], "content": [block for block in turn["content"] if not _is_blank(block)]}
+        content = [block for block in turn["content"] if not _is_blank(block)]
+        if turn["role"] == "user":
+            content = [block for block in content if not _OF_MODELS_ONLY & block.keys()]
+        yield {"role": turn["role"], "content": content}
 
 
 def _is_blank(block: Block | ResultPart) -> bool:
@@ -238,13 +243,13 @@ def _calls_answered(turns: Sequence[Turn]) -> Iterator[Turn]:
 
 
 def _with_new_calls_only(turn: Turn, called: set[str]) -> list[Block]:
-    """The content without calls that were made before (or by a user) and without results: those are put in anew."""
+    """The content without calls that were made before, and without results: those are put in anew."""
     content: list[Block] = []
     for block in turn["content"]:
         if "toolResult" in block:
             continue
         if "toolUse" in block:
-            if turn["role"] == "user" or block["toolUse"]["toolUseId"] in called:
+            if block["toolUse"]["toolUseId"] in called:
                 continue
             called.add(block["toolUse"]["toolUseId"])
         content.append(block)
