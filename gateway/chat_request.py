@@ -1,0 +1,307 @@
+"""A model request in the words of chat completions. Pure.
+
+Above: the chat completions model. Below: model (the request), messages; the wire's facts are in `wire.openai_chat`.
+Source: https://platform.openai.com/docs/api-reference/chat/create (API version 1).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import logging
+from collections.abc import Iterable
+from urllib.parse import unquote_to_bytes
+
+import orjson
+
+from gateway.messages import (
+    AudioBlock,
+    Base64Source,
+    ContentBlock,
+    DocumentBlock,
+    FileSource,
+    ImageBlock,
+    JsonObject,
+    JsonValue,
+    MediaBlock,
+    MediaSource,
+    Message,
+    Opaque,
+    ReasoningBlock,
+    TextBlock,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+    UrlSource,
+    VideoBlock,
+)
+from gateway.model import ModelRequest
+from gateway.wire.openai_chat import Dialect, safe_call_id, safe_participant, safe_tool_name
+
+logger = logging.getLogger(__name__)
+
+PROVIDER_NAME = "openai/v1/chat/completions"
+DETAILS = "reasoning_details"  # OpenRouter's structured reasoning, as JSON text
+EXTRA_CONTENT = "extra_content"  # Gemini's thought signature on a call, as JSON text
+
+NO_CONTENT = "(no content)"
+NO_OUTPUT = "(no output)"
+
+_MEDIA = (ImageBlock, AudioBlock, VideoBlock, DocumentBlock)
+_AUDIO_FORMATS = {"mpeg": "mp3", "mp3": "mp3", "wav": "wav", "wave": "wav", "x-wav": "wav", "vnd.wave": "wav"}
+_TEXT_TYPES = frozenset({"application/json", "application/xml", "application/yaml", "application/x-yaml"})
+
+
+def chat_request(request: ModelRequest, model_id: str, dialect: Dialect) -> JsonObject:
+    """The body of the request. `model_parameters` come last; a null among them takes the field away."""
+    body: JsonObject = {"model": model_id, "messages": list(_messages(request, model_id, dialect)), "stream": True}
+    if dialect.stream_usage:
+        body["stream_options"] = {"include_usage": True}
+    if request.tools:
+        body["tools"] = [_tool(spec) for spec in request.tools]
+    body |= request.parameters
+    if request.tools and request.tool_choice == "none":
+        body["tool_choice"] = "none"  # the loop wants an answer now: no parameter outranks that
+    return {name: value for name, value in body.items() if value is not None}
+
+
+def _tool(spec: ToolSpec) -> JsonObject:
+    function: JsonObject = {"name": safe_tool_name(spec.name)}
+    if spec.description:
+        function["description"] = spec.description
+    # an object schema without properties is refused by OpenAI
+    function["parameters"] = {"type": "object", "properties": {}, **spec.input_schema}
+    return {"type": "function", "function": function}
+
+
+def _messages(request: ModelRequest, model_id: str, dialect: Dialect) -> list[JsonObject]:
+    messages: list[JsonObject] = []
+    _append_instruction(messages, "system", request.system)
+    names = {call.call_id: call.name for message in request.messages for call in message.tool_calls}
+    last_user = max((i for i, message in enumerate(request.messages) if message.role == "user"), default=-1)
+    shown: list[JsonValue] = []  # media of tool results, for the user message that follows the last of them
+    for place, message in enumerate(request.messages):
+        if shown and message.role != "tool":
+            messages.append({"role": "user", "content": shown})
+            shown = []
+        match message.role:
+            case "system":
+                _append_instruction(messages, "system", message.text)
+            case "developer":
+                _append_instruction(messages, dialect.developer_role, message.text)
+            case "user":
+                messages.append(_user(message, dialect))
+            case "assistant" | "reasoning":
+                if answer := _assistant(message, model_id, dialect, thoughts=place > last_user):
+                    messages.append(answer)
+            case "tool":
+                if (result := message.tool_result) is not None:
+                    messages.append(_tool_result(result, names.get(result.call_id, ""), dialect, shown))
+    if shown:
+        messages.append({"role": "user", "content": shown})
+    return messages
+
+
+def _append_instruction(messages: list[JsonObject], role: str, text: str) -> None:
+    """Instructions that follow one another become one: many chat templates take a single one, and only in front."""
+    if not text.strip():
+        return
+    last = messages[-1] if messages else None
+    if last is not None and last["role"] == role:
+        last["content"] = f"{last['content']}\n\n{text}"
+    else:
+        messages.append({"role": role, "content": text})
+
+
+def _user(message: Message, dialect: Dialect) -> JsonObject:
+    written: JsonObject = {"role": "user", "content": _content(message.content, dialect)}
+    if dialect.participant_names and (name := safe_participant(message.name)):
+        written["name"] = name
+    return written
+
+
+def _assistant(message: Message, model_id: str, dialect: Dialect, *, thoughts: bool) -> JsonObject | None:
+    """The answer as it goes back; None where nothing of it does.
+
+    `thoughts`: the answer belongs to the tool loop under way. Only there do the servers that ask for reasoning want it.
+    """
+    texts = [block.text for block in message.content if isinstance(block, TextBlock) and block.text.strip()]
+    calls = message.tool_calls
+    if not texts and not calls:
+        return None
+    written: JsonObject = {"role": "assistant", "content": "\n\n".join(texts) or None}
+    written |= _reasoning(message, model_id, dialect, thoughts)
+    if calls:
+        written["tool_calls"] = [_call(call, model_id, dialect) for call in calls]
+    return written
+
+
+def _reasoning(message: Message, model_id: str, dialect: Dialect, thoughts: bool) -> JsonObject:
+    blocks = [block for block in message.content if isinstance(block, ReasoningBlock)]
+    if dialect.reasoning_details:
+        details: list[JsonValue] = []
+        for block in blocks:
+            found = _own(block.opaque, DETAILS, model_id)
+            details += found if isinstance(found, list) else []
+        if details:
+            return {DETAILS: details}
+    text = "\n\n".join(block.text for block in blocks if block.text)
+    return {dialect.reasoning_field: text} if thoughts and text and dialect.reasoning_field else {}
+
+
+def _call(call: ToolCall, model_id: str, dialect: Dialect) -> JsonObject:
+    function: JsonObject = {"name": safe_tool_name(call.name), "arguments": valid_arguments(call.arguments)}
+    written: JsonObject = {"id": safe_call_id(call.call_id, dialect), "type": "function", "function": function}
+    if extra := _own(call.opaque, EXTRA_CONTENT, model_id):
+        written[EXTRA_CONTENT] = extra
+    return written
+
+
+def _own(opaque: Opaque | None, kind: str, model_id: str) -> JsonValue:
+    """The JSON value of an opaque part that this provider and model minted, else None."""
+    if opaque is None or (opaque.provider, opaque.model, opaque.kind) != (PROVIDER_NAME, model_id, kind):
+        return None
+    try:
+        value: JsonValue = orjson.loads(opaque.value)
+    except ValueError:
+        return None
+    return value
+
+
+def valid_arguments(arguments: str) -> str:
+    """The arguments as they stand, or an empty object where they are none: servers that parse them fail on others."""
+    try:
+        return arguments if isinstance(orjson.loads(arguments), dict) else "{}"
+    except ValueError:
+        return "{}"
+
+
+def _tool_result(result: ToolResult, name: str, dialect: Dialect, shown: list[JsonValue]) -> JsonObject:
+    """The result's words; its media go to `shown`, since a tool message may hold none."""
+    texts: list[str] = []
+    for block in result.content:
+        if isinstance(block, TextBlock):
+            texts.append(block.text)
+        elif isinstance(block, _MEDIA):
+            part = _media_part(block, dialect)
+            if part["type"] == "text":
+                texts.append(str(part["text"]))
+            else:
+                texts.append(f"({_kind_of(block)} attached below)")
+                shown += [{"type": "text", "text": f"From the result of the tool {name or 'call'}:"}, part]
+    text = "\n".join(texts)
+    text = text if text.strip() else NO_OUTPUT
+    return {
+        "role": "tool",
+        "tool_call_id": safe_call_id(result.call_id, dialect),
+        "content": f"Error: {text}" if result.is_error else text,
+    }
+
+
+def _content(blocks: Iterable[ContentBlock], dialect: Dialect) -> JsonValue:
+    """A plain text where all is text, which every server takes; else parts."""
+    parts: list[JsonObject] = []
+    for block in blocks:
+        if isinstance(block, TextBlock):
+            if block.text.strip():
+                parts.append({"type": "text", "text": block.text})
+        elif isinstance(block, _MEDIA):
+            parts.append(_media_part(block, dialect))
+    if all(part["type"] == "text" for part in parts):
+        return "\n".join(str(part["text"]) for part in parts) or NO_CONTENT
+    return list[JsonValue](parts)
+
+
+# --- media ---------------------------------------------------------------------------------------------------------
+
+
+class _UnsendableError(Exception):
+    """The wire has no place for a medium; the text says why, for the model to read."""
+
+
+def _media_part(block: MediaBlock, dialect: Dialect) -> JsonObject:
+    """The content part of a medium; a text that says what is missing where the wire has no part for it."""
+    try:
+        source = _inlined(block.source)
+        if isinstance(source, UrlSource) and not source.url.lower().startswith(("http://", "https://")):
+            raise _UnsendableError("its URL is neither http nor https")
+        return _WRITERS[type(block)](block, source, dialect)
+    except _UnsendableError as error:
+        logger.warning("left out a medium that chat completions cannot carry", extra={"why": str(error)})
+        kind = _kind_of(block)
+        return {"type": "text", "text": f"({'an' if kind[0] in 'aeiou' else 'a'} {kind} was left out: {error})"}
+
+
+def _kind_of(block: MediaBlock) -> str:
+    return type(block).__name__.removesuffix("Block").lower()
+
+
+def _inlined(source: MediaSource) -> MediaSource:
+    """A `data:` URL as the bytes it holds."""
+    if not isinstance(source, UrlSource) or source.url[:5].lower() != "data:":
+        return source
+    head, comma, payload = source.url[5:].partition(",")
+    if not comma:
+        raise _UnsendableError("its data URL holds no data")
+    media_type, _, _ = head.partition(";")
+    if not head.endswith(";base64"):
+        payload = base64.b64encode(unquote_to_bytes(payload)).decode()
+    return Base64Source(payload, media_type or source.media_type or "text/plain")
+
+
+def _data_url(source: Base64Source) -> str:
+    return f"data:{source.media_type};base64,{source.data}"
+
+
+def _image(block: MediaBlock, source: MediaSource, dialect: Dialect) -> JsonObject:
+    if isinstance(source, FileSource):
+        raise _UnsendableError("images are not taken by file id")
+    url = _data_url(source) if isinstance(source, Base64Source) else source.url
+    return {"type": "image_url", "image_url": {"url": url}}
+
+
+def _audio(block: MediaBlock, source: MediaSource, dialect: Dialect) -> JsonObject:
+    if not isinstance(source, Base64Source):
+        raise _UnsendableError("audio is only taken inline")
+    subtype = source.media_type.partition(";")[0].strip().lower().removeprefix("audio/")
+    return {
+        "type": "input_audio",
+        "input_audio": {"data": source.data, "format": _AUDIO_FORMATS.get(subtype, subtype.removeprefix("x-"))},
+    }
+
+
+def _video(block: MediaBlock, source: MediaSource, dialect: Dialect) -> JsonObject:
+    if not dialect.videos or isinstance(source, FileSource):
+        raise _UnsendableError("this model takes no videos")
+    url = _data_url(source) if isinstance(source, Base64Source) else source.url
+    return {"type": "video_url", "video_url": {"url": url}}
+
+
+def _document(block: MediaBlock, source: MediaSource, dialect: Dialect) -> JsonObject:
+    name = (block.name if isinstance(block, DocumentBlock) else None) or "document"
+    match source:
+        case FileSource(file_id, provider):
+            if provider not in (None, PROVIDER_NAME):
+                raise _UnsendableError("its file id belongs to another provider")
+            return {"type": "file", "file": {"file_id": file_id}}
+        case UrlSource(url):
+            if not dialect.file_urls:
+                raise _UnsendableError("documents are only taken inline")
+            return {"type": "file", "file": {"filename": name, "file_data": url}}
+        case Base64Source(data, media_type):
+            media_type = media_type.partition(";")[0].strip().lower()
+            if media_type.startswith("text/") or media_type in _TEXT_TYPES:
+                return {"type": "text", "text": f'<document name="{name}">\n{_decoded(data)}\n</document>'}
+            if media_type not in dialect.documents:
+                raise _UnsendableError(f"documents of type {media_type} are not taken")
+            return {"type": "file", "file": {"filename": name, "file_data": _data_url(source)}}
+
+
+def _decoded(data: str) -> str:
+    try:
+        return base64.b64decode(data, validate=False).decode("utf-8", "replace")
+    except (binascii.Error, ValueError) as error:
+        raise _UnsendableError("its data is not base64") from error
+
+
+_WRITERS = {ImageBlock: _image, AudioBlock: _audio, VideoBlock: _video, DocumentBlock: _document}

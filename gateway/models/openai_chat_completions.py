@@ -1,0 +1,471 @@
+"""Chat completions: OpenAI, and everything that calls itself compatible (Ollama, vLLM, OpenRouter, LiteLLM, ...).
+
+Source: https://platform.openai.com/docs/api-reference/chat (API version 1). `ChatCompletionReader` turns the stream
+into canonical events and is pure. The request is written by `chat_request.py`; what differs between servers is data in
+`wire/openai_chat.py`; calls that come in odd pieces are put together by `wire/streamed_calls.py`.
+
+`model_parameters` go out as the operator wrote them, after everything of ours, so that they win:
+`max_completion_tokens` for OpenAI's reasoning models, `max_tokens` for most other servers. A parameter that is null
+removes the field (`stream_options: null` for a server that refuses it).
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+
+from gateway.agent import ModelSettings, Secret
+from gateway.chat_request import DETAILS, EXTRA_CONTENT, PROVIDER_NAME, chat_request
+from gateway.errors import ConfigurationError, ModelError, ModelErrorKind
+from gateway.events import Events, StopReason, Usage
+from gateway.http_client import HttpCall, HttpStream, StreamTimeouts, retry_after_seconds
+from gateway.model import ModelCapabilities, ModelEnvironment, ModelProvider, ModelRequest
+from gateway.response import ResponseBuilder
+from gateway.wire import strict_json
+from gateway.wire.openai_chat import (
+    FAILED_REASONS,
+    STOP_REASONS,
+    ProviderError,
+    completions_url,
+    dialect_of,
+    error_in,
+    error_kind,
+    joined_details,
+    load,
+    parse_error_body,
+    reasoning_detail_text,
+    safe_tool_name,
+    token_counts,
+)
+from gateway.wire.sse_reader import LONGEST_RECORD, RecordTooLongError, SseReader
+from gateway.wire.streamed_calls import CallStep, StreamedCalls
+from gateway.wire.tagged_reasoning import TaggedReasoning
+
+logger = logging.getLogger(__name__)
+
+DEFAULT_ENDPOINT = "https://api.openai.com/v1"
+API_KEY = "openai_api_key"
+
+_TEXT = "text"
+_REASONING = "reasoning"
+_REASONING_FIELDS = ("reasoning_content", "reasoning")
+
+
+# --- the response ------------------------------------------------------------------------------------------------
+
+
+class ChatCompletionReader:
+    """Reads one response: bytes in, canonical events out.
+
+    After each `feed` look at `failure`, which is to be raised once the events are passed on, and at `done`. Takes an
+    event stream as well as the JSON document that some servers answer with whatever they were asked.
+    """
+
+    def __init__(self, request: ModelRequest, model_id: str) -> None:
+        self.done = False
+        self.failure: ModelError | None = None
+        self._model_id = model_id
+        self._builder = ResponseBuilder(request, PROVIDER_NAME, model_id)
+        self._sse = SseReader()
+        self._document: list[bytes] | None = None  # the answer, where it is one JSON document
+        self._begun = False
+        self._names = {safe: spec.name for spec in request.tools if (safe := safe_tool_name(spec.name)) != spec.name}
+        self._calls = StreamedCalls({name for spec in request.tools for name in (spec.name, safe_tool_name(spec.name))})
+        self._tagged = TaggedReasoning("<think>", "</think>")
+        self._in_text = False
+        self._in_reasoning = False
+        self._reasoning_field: str | None = None
+        self._details: list[object] = []
+        self._refused = False
+        self._finish_reason: str | None = None
+        self._usage: Mapping[str, object] | None = None
+
+    @property
+    def has_finish_reason(self) -> bool:
+        """Whether the answer is whole, even if its connection does not end well."""
+        return self._finish_reason is not None
+
+    def feed(self, data: bytes) -> Events:
+        """The events of what one network read brought; possibly none."""
+        if not self._begun:
+            self._begin(data)
+        try:
+            if self._document is not None:
+                self._keep(data)
+            elif self.failure is None:
+                for record in self._sse.feed(data):
+                    self._record(record)
+                    if self._is_over():
+                        break
+        except RecordTooLongError:
+            self._fail(ModelErrorKind.PROTOCOL, "the model provider sent a record without an end")
+        return self._builder.take()
+
+    def eof(self) -> Events:
+        """The events of a response that has ended: without its `[DONE]`, or as a document."""
+        if self._is_over():
+            return []
+        if self._document is not None:
+            self._on_document(b"".join(self._document))
+        else:
+            for record in self._sse.eof():
+                self._record(record, cut=True)
+            if self._is_over():
+                pass
+            elif self.has_finish_reason:
+                self._finish()
+            else:
+                self._fail(ModelErrorKind.TRUNCATED, "the model provider's answer was cut off")
+        return self._builder.take()
+
+    def _is_over(self) -> bool:
+        return self.done or self.failure is not None
+
+    def _begin(self, data: bytes) -> None:
+        """The first bytes tell a document, a web page and a stream apart; content types are often wrong."""
+        start = data.lstrip(b"\xef\xbb\xbf \t\r\n")
+        self._begun = bool(start)
+        if start.startswith((b"{", b"[")):
+            self._document = []
+        elif start.startswith(b"<"):
+            self._fail(ModelErrorKind.PROTOCOL, "the model provider answered with a web page", start[:200])
+
+    def _keep(self, data: bytes) -> None:
+        document = self._document or []
+        document.append(data)
+        self._document = document
+        if sum(map(len, document)) > LONGEST_RECORD:
+            raise RecordTooLongError
+
+    def _on_document(self, document: bytes) -> None:
+        try:
+            answer = load(document)
+        except ValueError:
+            self._fail(ModelErrorKind.PROTOCOL, "the model provider's answer is not JSON", document[:200])
+            return
+        if isinstance(answer, list) and answer:
+            answer = answer[0]
+        if not isinstance(answer, dict) or ("choices" not in answer and error_in(answer) is None):
+            self._fail(ModelErrorKind.PROTOCOL, "the model provider's answer is not a completion", document[:200])
+            return
+        self._on_chunk(answer)
+        if not self._is_over():
+            self._finish()
+
+    def _record(self, record: bytes, *, cut: bool = False) -> None:
+        if record.startswith(b"[DONE]"):
+            self._finish()
+            return
+        try:
+            chunk = load(record)
+        except ValueError:
+            # `ping`s and the like are skipped; a broken chunk is a loss that nobody may overlook
+            if record.lstrip().startswith(b"{") and not cut:
+                self._fail(ModelErrorKind.PROTOCOL, "the model provider sent a broken chunk", record[:200])
+            return
+        if isinstance(chunk, dict):
+            self._on_chunk(chunk)
+
+    def _on_chunk(self, chunk: dict[str, object]) -> None:
+        choices = chunk.get("choices")
+        if isinstance(choices, list) and choices:
+            choice = choices[0]
+            if isinstance(choice, dict) and not choice.get("index"):
+                self._on_choice(choice)
+        usage = chunk.get("usage")
+        if (isinstance(usage, dict) and usage) or (
+            isinstance(groq := chunk.get("x_groq"), dict) and isinstance(usage := groq.get("usage"), dict)
+        ):
+            self._usage = usage
+        if ("error" in chunk or "choices" not in chunk) and (error := error_in(chunk)) is not None:
+            self._report_usage()
+            self.failure = failure(error)
+
+    def _on_choice(self, choice: dict[str, object]) -> None:
+        delta = choice.get("message" if self._document is not None else "delta")
+        if isinstance(delta, dict):
+            content = delta.get("content")
+            if self._in_text and len(delta) == 1 and isinstance(content, str):
+                self._builder.text(_TEXT, content)  # nearly every chunk
+            else:
+                self._on_delta(delta, content)
+        if isinstance(reason := choice.get("finish_reason"), str) and reason:
+            self._finish_reason = reason
+        if isinstance(usage := choice.get("usage"), dict) and usage:  # Moonshot
+            self._usage = usage
+
+    def _on_delta(self, delta: dict[str, object], content: object) -> None:
+        thought = self._thought_in(delta)
+        words = content if isinstance(content, str) else ""
+        if thought:
+            self._reasoning(thought, alone=not words)
+        if words:
+            self._text(words, alone=not thought)
+        elif isinstance(content, list):
+            self._content_parts(content)
+        if isinstance(refusal := delta.get("refusal"), str) and refusal:
+            self._refused = True
+            self._text(refusal, alone=True)
+        if isinstance(entries := delta.get("tool_calls"), list) and entries:
+            self._take_steps(self._calls.feed(entries))
+        if isinstance(function := delta.get("function_call"), dict) and function:
+            self._take_steps(self._calls.feed([{"index": 0, "function": function}]))
+
+    def _thought_in(self, delta: dict[str, object]) -> str:
+        """The reasoning of a chunk. Servers that send it in several fields repeat it: the first field seen counts."""
+        details = delta.get(DETAILS)
+        if isinstance(details, list) and details:
+            self._details += details
+        for field in _REASONING_FIELDS if self._reasoning_field is None else (self._reasoning_field,):
+            thought = delta.get(field)
+            if isinstance(thought, str) and thought:
+                self._reasoning_field = field
+                return thought
+        if self._reasoning_field in (None, DETAILS) and isinstance(details, list):
+            thought = "".join(map(reasoning_detail_text, details))
+            if thought:
+                self._reasoning_field = DETAILS
+            return thought
+        return ""
+
+    def _content_parts(self, parts: list[object]) -> None:
+        """Mistral: `{"type": "thinking", "thinking": [{"type": "text", "text": ...}]}` and `{"type": "text", ...}`."""
+        for part in parts:
+            if isinstance(part, str):
+                self._text(part, alone=True)
+            elif isinstance(part, dict):
+                thinking = part.get("thinking")
+                if isinstance(thinking, str):
+                    self._reasoning(thinking, alone=True)
+                elif isinstance(thinking, list):
+                    texts = [inner.get("text") for inner in thinking if isinstance(inner, dict)]
+                    self._reasoning("".join(text for text in texts if isinstance(text, str)), alone=True)
+                elif isinstance(text := part.get("text"), str):
+                    self._text(text, alone=True)
+
+    def _text(self, text: str, *, alone: bool) -> None:
+        for is_thought, piece in self._tagged.feed(text):
+            if is_thought:
+                self._reasoning(piece, alone=False)
+            else:
+                # A server that sends both in every chunk interleaves nothing: its blocks stay open side by side.
+                if alone:
+                    self._end_reasoning()
+                self._in_text = True
+                self._builder.text(_TEXT, piece)
+
+    def _reasoning(self, thought: str, *, alone: bool) -> None:
+        if thought:
+            if alone and self._in_text:
+                self._end_text()
+            self._in_reasoning = True
+            self._builder.reasoning(_REASONING, thought)
+
+    def _end_text(self) -> None:
+        """Text is over. White space that nothing followed is no message."""
+        for is_thought, piece in self._tagged.flush():
+            if is_thought:
+                self._reasoning(piece, alone=False)
+            elif piece.strip():
+                self._builder.text(_TEXT, piece)
+        self._builder.close(_TEXT)
+        self._tagged = TaggedReasoning("<think>", "</think>")
+        self._in_text = False
+
+    def _end_reasoning(self) -> None:
+        if not self._in_reasoning and not self._details:
+            return
+        details, self._details = joined_details(self._details), []
+        if any(detail.get("signature") or detail.get("data") for detail in details):  # else the words are all there is
+            self._builder.opaque(_REASONING, DETAILS, json.dumps(details, separators=(",", ":")))
+        self._builder.close(_REASONING)
+        self._in_reasoning = False
+
+    def _take_steps(self, steps: list[CallStep]) -> None:
+        for step in steps:
+            key = ("call", step.slot)
+            if step.started:
+                self._end_reasoning()
+                self._end_text()
+                self._builder.tool_started(key, step.call_id or None, self._names.get(step.name, step.name))
+            self._builder.tool_arguments(key, step.arguments)
+            if step.extra is not None and step.started:
+                self._builder.opaque(key, EXTRA_CONTENT, json.dumps(step.extra, separators=(",", ":")))
+
+    def _finish(self) -> None:
+        """The response is over: well, or in a way that only its last word tells."""
+        self._take_steps(self._calls.finish())
+        self._end_text()
+        self._end_reasoning()
+        self._report_usage()
+        raw = self._finish_reason
+        word = (raw or "stop").lower()
+        if word in FAILED_REASONS:
+            kind = ModelErrorKind(FAILED_REASONS[word])
+            self._fail(kind, "the model provider says that its answer failed", word.encode())
+            return
+        if word not in STOP_REASONS:
+            logger.info("a finish_reason that is not known counts as the end", extra={"finish_reason": word[:64]})
+        reason = StopReason.REFUSAL if self._refused else StopReason(STOP_REASONS.get(word, "end_turn"))
+        self._builder.finish(reason, raw)
+        self.done = True
+
+    def _report_usage(self) -> None:
+        if self._usage is None:
+            return
+        counts = token_counts(self._usage)
+        self._usage = None
+        self._builder.usage(
+            Usage(
+                PROVIDER_NAME,
+                self._model_id,
+                counts.prompt,
+                counts.completion,
+                counts.reasoning,
+                counts.cached,
+                counts.cache_write,
+            )
+        )
+
+    def _fail(self, kind: ModelErrorKind, message: str, sample: bytes = b"") -> None:
+        self._report_usage()
+        self.failure = ModelError(kind, message, provider_message=sample.decode("utf-8", "replace"))
+
+
+# --- errors ------------------------------------------------------------------------------------------------------
+
+_SAYS: Mapping[ModelErrorKind, str] = {
+    ModelErrorKind.THROTTLED: "the model provider is limiting the rate of requests",
+    ModelErrorKind.OVERLOADED: "the model provider is overloaded",
+    ModelErrorKind.TIMEOUT: "the model provider took too long",
+    ModelErrorKind.NETWORK: "the model provider lost its connection to the model",
+    ModelErrorKind.CONTEXT_OVERFLOW: "the conversation is too long for the model",
+    ModelErrorKind.INVALID: "the model provider refused the request as invalid",
+    ModelErrorKind.AUTHENTICATION: "the model provider refused the gateway's credentials",
+    ModelErrorKind.NOT_FOUND: "the model provider does not know the model or the address",
+    ModelErrorKind.QUOTA: "the model provider's quota is used up",
+    ModelErrorKind.CONTENT_FILTER: "the model provider's content filter refused the request",
+    ModelErrorKind.SERVER: "the model provider failed",
+    ModelErrorKind.TRUNCATED: "the model provider's answer was cut off",
+    ModelErrorKind.PROTOCOL: "the model provider's answer could not be used",
+}
+
+
+def failure(
+    error: ProviderError,
+    status: int | None = None,
+    headers: Mapping[str, str] | None = None,
+    now: float = 0.0,
+) -> ModelError:
+    """The provider's error as ours. `status` and `headers` where it was the response; `now` is Unix time in seconds."""
+    headers = headers or {}
+    kind = ModelErrorKind(error_kind(error, status))
+    retryable = {"true": True, "false": False}.get(headers.get("x-should-retry", "").lower())
+    if status is not None and status < 400:  # a redirect, or a success that is none: the endpoint is another one
+        retryable = False
+    retry_after = retry_after_seconds(headers, now)
+    return ModelError(
+        kind,
+        _SAYS[kind] if status is None else f"{_SAYS[kind]} (status {status})",
+        retry_after_seconds=error.retry_after_seconds if retry_after is None else retry_after,
+        provider_message=_without_keys(error.message[:500]),
+        retryable=retryable,
+    )
+
+
+_KEYS = re.compile(r"\b(?:sk|gsk|pk|key|xai|nvapi|hf)[-_][A-Za-z0-9*_-]{8,}|\bBearer\s+\S+", re.I)
+
+
+def _without_keys(message: str) -> str:
+    """Providers quote the key they refuse."""
+    return _KEYS.sub("***", message)
+
+
+# --- the model -----------------------------------------------------------------------------------------------------
+
+
+class ChatCompletionsModel:
+    """One model behind one endpoint."""
+
+    provider = PROVIDER_NAME
+
+    def __init__(self, settings: ModelSettings, environment: ModelEnvironment) -> None:
+        endpoint = settings.endpoint or DEFAULT_ENDPOINT
+        try:
+            self._url = completions_url(endpoint)
+        except ValueError as error:
+            raise ConfigurationError(f"the endpoint {endpoint!r} {error}") from error
+        self.model_id = settings.model_id
+        self._dialect = dialect_of(self._url)
+        self._headers = {
+            "accept": "text/event-stream, application/json",
+            "content-type": "application/json",
+            **_authorization(settings),
+        }
+        self._http = environment.http
+        self._clock = environment.clock
+        self._timeouts = StreamTimeouts()
+        self.capabilities = ModelCapabilities(
+            reasoning=True,
+            image_input=True,
+            audio_input=True,
+            video_input=self._dialect.videos,
+            document_input=True,
+        )
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Events]:
+        """As the contract says."""
+        reader = ChatCompletionReader(request, self.model_id)
+        async with self._http.stream(self._call(request), self._timeouts) as response:
+            if response.status != 200:
+                raise await self._failure(response)
+            async with aclosing(response.chunks()) as chunks:
+                while not reader.done:
+                    try:
+                        data = await anext(chunks, b"")
+                    except ModelError:
+                        if not reader.has_finish_reason:
+                            raise
+                        data = b""  # the answer is whole; only the end of its connection is not
+                    events = reader.feed(data) if data else reader.eof()
+                    if events:
+                        yield events
+                    if reader.failure is not None:
+                        raise reader.failure
+                await response.settle()
+
+    async def close(self) -> None:
+        """Nothing is the model's own."""
+
+    def _call(self, request: ModelRequest) -> HttpCall:
+        body = chat_request(request, self.model_id, self._dialect)
+        return HttpCall("POST", self._url, self._headers, strict_json.dump(body))
+
+    async def _failure(self, response: HttpStream) -> ModelError:
+        try:
+            body = await response.read(65_536)
+        except ModelError:
+            body = b""
+        return failure(parse_error_body(body), response.status, response.headers, self._clock.now())
+
+
+def _authorization(settings: ModelSettings) -> dict[str, str]:
+    key = settings.credential.get(API_KEY, Secret("")).reveal().strip()
+    if not key:
+        if settings.endpoint is None:
+            raise ConfigurationError(f"{DEFAULT_ENDPOINT} needs a credential: set {API_KEY}")
+        return {}  # private endpoints often have none
+    if not key.isascii() or not key.isprintable():
+        raise ConfigurationError(f"the credential {API_KEY} holds characters that no key has")
+    return {"authorization": f"Bearer {key}"}
+
+
+def open_chat_completions(settings: ModelSettings, environment: ModelEnvironment) -> ChatCompletionsModel:
+    """Raises ConfigurationError for an endpoint that is no URL and for a missing or impossible key."""
+    return ChatCompletionsModel(settings, environment)
+
+
+PROVIDER = ModelProvider(PROVIDER_NAME, open_chat_completions, credentials=frozenset({API_KEY}))

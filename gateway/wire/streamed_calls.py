@@ -1,0 +1,129 @@
+"""Puts tool calls together from the fragments in which chat completions streams bring them. Pure.
+
+Source: https://platform.openai.com/docs/api-reference/chat/streaming (`delta.tool_calls`). By the book each fragment
+has the `index` of its call, and the first one its `id` and name. Servers that leave out the index or the id, give 0 to
+every call, skip numbers, repeat the name in every fragment or cut it in two, renew the id each time or send the
+arguments as an object are all about.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Container, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+
+class CallStep(NamedTuple):
+    """What one fragment means. The first step of a slot is `started` and has the `call_id` (may be empty) and name."""
+
+    slot: int
+    started: bool
+    call_id: str
+    name: str
+    arguments: str
+    extra: object = None
+
+
+@dataclass(slots=True)
+class _Slot:
+    number: int
+    call_id: str = ""
+    name: str = ""
+    started: bool = False
+    arguments: list[str] = field(default_factory=list)
+    extra: object = None
+
+    def is_complete(self) -> bool:
+        """Whether the arguments are a whole JSON object, after which nothing of this call can come."""
+        try:
+            return isinstance(json.loads("".join(self.arguments)), dict)
+        except (ValueError, RecursionError):
+            return False
+
+
+class StreamedCalls:
+    """One per response. A call is started as soon as its name is sure: it is one of the known, or arguments follow."""
+
+    def __init__(self, known_names: Container[str]) -> None:
+        self._known_names = known_names
+        self._slots: list[_Slot] = []
+        self._by_index: dict[int, _Slot] = {}
+        self._by_id: dict[str, _Slot] = {}
+        self._by_position: dict[int, _Slot] = {}
+
+    def feed(self, entries: Sequence[object]) -> list[CallStep]:
+        """What the `tool_calls` of one chunk mean."""
+        steps = []
+        for position, entry in enumerate(entries):
+            if isinstance(entry, dict) and (step := self._fragment(position, entry)) is not None:
+                steps.append(step)
+        return steps
+
+    def finish(self) -> list[CallStep]:
+        """The calls whose name was not sure until the end; fragments without a name and arguments were none."""
+        return [self._start(slot) for slot in self._slots if not slot.started and (slot.name or slot.arguments)]
+
+    def _fragment(self, position: int, entry: dict[str, object]) -> CallStep | None:
+        function = entry.get("function")
+        if not isinstance(function, dict):
+            function = {}
+        name = function.get("name")
+        name = name if isinstance(name, str) else ""
+        call_id = entry.get("id")
+        call_id = "" if call_id is None else str(call_id)
+        arguments = _text_of(function.get("arguments"))
+        slot = self._slot_of(position, entry.get("index"), call_id, name, arguments)
+        slot.call_id = slot.call_id or call_id
+        slot.extra = entry.get("extra_content") or slot.extra
+        if name and not slot.started:
+            slot.name = name if name.startswith(slot.name) else slot.name + name
+        if arguments:
+            slot.arguments.append(arguments)
+        if slot.started:
+            return CallStep(slot.number, False, "", "", arguments, slot.extra) if arguments or slot.extra else None
+        if slot.name and (slot.arguments or slot.name in self._known_names):
+            return self._start(slot)
+        return None
+
+    def _start(self, slot: _Slot) -> CallStep:
+        slot.started = True
+        return CallStep(slot.number, True, slot.call_id, slot.name, "".join(slot.arguments), slot.extra)
+
+    def _slot_of(self, position: int, index: object, call_id: str, name: str, arguments: str) -> _Slot:
+        slot: _Slot | None
+        if isinstance(index, int) and not isinstance(index, bool):
+            slot = self._by_index.get(index)
+        elif call_id and (name or call_id in self._by_id):
+            slot, index = self._by_id.get(call_id), None
+        else:
+            slot, index = (
+                self._by_position.get(position) or (self._slots[-1] if self._slots and not name else None),
+                None,
+            )
+        if slot is None or self._is_another(slot, call_id, name, arguments):
+            slot = _Slot(len(self._slots))
+            self._slots.append(slot)
+        if index is not None:
+            self._by_index[index] = slot
+        if call_id:
+            self._by_id[call_id] = slot
+        self._by_position[position] = slot
+        return slot
+
+    def _is_another(self, slot: _Slot, call_id: str, name: str, arguments: str) -> bool:
+        """Whether a fragment that seems to be the slot's begins a call of its own. Without a name none does."""
+        if not name or not slot.name:
+            return False
+        if call_id and slot.call_id:
+            return call_id != slot.call_id or (name != slot.name and slot.is_complete())
+        if slot.is_complete():
+            return name != slot.name or bool(arguments.strip())
+        # A second piece of one name, or a call without arguments and the next one: what is a whole name decides.
+        return name != slot.name and slot.started and name in self._known_names
+
+
+def _text_of(arguments: object) -> str:
+    if isinstance(arguments, str):
+        return arguments
+    return "" if arguments is None else json.dumps(arguments, ensure_ascii=False, separators=(",", ":"))
