@@ -54,18 +54,23 @@ class ApiKeySection(_Section):
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$")
     """Who it is: threads and runs belong to this name. Two keys never share one."""
-    key: str = Field(min_length=MINIMUM_KEY_LENGTH, max_length=512, pattern=r"^[\x21-\x7e]+$")
+    key: str = Field(
+        min_length=MINIMUM_KEY_LENGTH,
+        max_length=512,
+        pattern=r"^[\x21-\x7e]+$",
+        json_schema_extra=lambda schema: schema.pop("minLength"),  # a reference to a key may be shorter than a key
+    )
     """The key itself, best as '${env:NAME}' or '${file:/path}'."""
 
 
 class ServerSection(_Section):
     """How the gateway listens and how it treats its clients."""
 
-    host: str = Field("127.0.0.1", min_length=1, max_length=255)
+    host: str = Field(default="127.0.0.1", min_length=1, max_length=255)
     """The address to listen on. Any other than a loopback one needs api_keys, or allow_unauthenticated."""
-    port: Whole = Field(8000, ge=0, le=65535)
+    port: Whole = Field(default=8000, ge=0, le=65535)
     """The port to listen on; 0 takes a free one."""
-    public_url: str | None = Field(None, max_length=2048)
+    public_url: str | None = Field(default=None, max_length=2048)
     """The address under which clients reach the gateway, where a proxy stands before it: 'https://agents.example'."""
     cors_origins: tuple[str, ...] = ()
     """The origins, exactly as browsers send them, whose pages may use the gateway: 'https://app.example'."""
@@ -75,19 +80,19 @@ class ServerSection(_Section):
     """With any key here, everything but health and the page needs one."""
     allow_unauthenticated: bool = False
     """Listen beyond loopback without api_keys: whoever reaches the port can use every agent."""
-    disconnect_grace_seconds: Seconds = Field(15.0, ge=0, le=86_400)
+    disconnect_grace_seconds: Seconds = Field(default=15.0, ge=0, le=86_400)
     """How long a run under 'on_disconnect: cancel' waits for a viewer to come back."""
-    heartbeat_seconds: Seconds = Field(15.0, ge=0.1, le=3600)
+    heartbeat_seconds: Seconds = Field(default=15.0, ge=0.1, le=3600)
     """The silence after which a stream gets a comment, so that proxies keep it open."""
-    drain_seconds: Seconds = Field(20.0, ge=0, le=86_400)
+    drain_seconds: Seconds = Field(default=20.0, ge=0, le=86_400)
     """How long runs may go on after SIGTERM before they are cancelled."""
-    max_body_bytes: Whole = Field(10_000_000, ge=1000, le=1_000_000_000)
+    max_body_bytes: Whole = Field(default=10_000_000, ge=1000, le=1_000_000_000)
     """The largest request body."""
-    max_waiting_runs: Whole = Field(8, ge=1, le=1000)
+    max_waiting_runs: Whole = Field(default=8, ge=1, le=1000)
     """How many runs may wait for one thread under 'on_concurrent_run: enqueue'."""
-    max_viewer_events: Whole = Field(10_000, ge=100, le=10_000_000)
+    max_viewer_events: Whole = Field(default=10_000, ge=100, le=10_000_000)
     """How many events a viewer may fall behind before it is dropped; it resumes from the log."""
-    retention_days: Seconds = Field(30.0, gt=0, le=36_500)
+    retention_days: Seconds = Field(default=30.0, gt=0, le=36_500)
     """How long the logs of finished runs are kept."""
     log_level: LogLevel = "info"
     """The least level that is logged."""
@@ -108,7 +113,7 @@ class ModelSection(_Section):
     """Keys and tokens by the provider's names for them, best as '${env:NAME}' or '${file:/path}'."""
     region: str | None = None
     """The cloud region, where the provider has regions."""
-    model_parameters: dict[str, Any] | None = None
+    model_parameters: JsonObject | None = None
     """Passed on with every request as they are: temperature, max_tokens, ..."""
 
 
@@ -121,7 +126,7 @@ class ToolSection(_Section):
     """What the model calls it; the tool's own name where absent."""
     description: str | None = None
     """What the model is told about it; the tool's own words where absent."""
-    parameters: dict[str, Any] | None = None
+    parameters: JsonObject | None = None
     """What this kind of tool is configured with."""
     approval: Literal["never", "always"] = "never"
     """'always': a person approves each call before it runs."""
@@ -130,23 +135,23 @@ class ToolSection(_Section):
 class ParametersSection(_Section):
     """What one run of the agent may use."""
 
-    max_iteration: Whole = Field(_BUDGETS.max_iteration, ge=1, le=10_000)
+    max_iteration: Whole = Field(default=_BUDGETS.max_iteration, ge=1, le=10_000)
     """Model calls."""
-    max_tool_calls: Whole = Field(_BUDGETS.max_tool_calls, ge=1, le=100_000)
+    max_tool_calls: Whole = Field(default=_BUDGETS.max_tool_calls, ge=1, le=100_000)
     """Backend tool calls."""
-    max_parallel_tools: Whole = Field(_BUDGETS.max_parallel_tools, ge=1, le=1000)
+    max_parallel_tools: Whole = Field(default=_BUDGETS.max_parallel_tools, ge=1, le=1000)
     """Backend tools that run at one time."""
-    max_run_seconds: Seconds | None = Field(_BUDGETS.max_run_seconds, gt=0)
+    max_run_seconds: Seconds | None = Field(default=_BUDGETS.max_run_seconds, gt=0)
     """Seconds for the whole run; null: no limit."""
-    max_total_tokens: Whole | None = Field(_BUDGETS.max_total_tokens, ge=1)
+    max_total_tokens: Whole | None = Field(default=_BUDGETS.max_total_tokens, ge=1)
     """Input and output tokens of all model calls; null: no limit."""
-    tool_timeout_seconds: Seconds = Field(_BUDGETS.tool_timeout_seconds, gt=0)
+    tool_timeout_seconds: Seconds = Field(default=_BUDGETS.tool_timeout_seconds, gt=0)
     """Seconds for one tool call."""
-    approval_timeout_seconds: Seconds = Field(_BUDGETS.approval_timeout_seconds, gt=0)
+    approval_timeout_seconds: Seconds = Field(default=_BUDGETS.approval_timeout_seconds, gt=0)
     """Seconds a person has to approve; then it counts as denied."""
-    max_repeated_calls: Whole = Field(_BUDGETS.max_repeated_calls, ge=1, le=1000)
+    max_repeated_calls: Whole = Field(default=_BUDGETS.max_repeated_calls, ge=1, le=1000)
     """How often the same call with the same arguments may run."""
-    model_attempts: Whole = Field(_BUDGETS.model_attempts, ge=1, le=20)
+    model_attempts: Whole = Field(default=_BUDGETS.model_attempts, ge=1, le=20)
     """Tries for one model call, the first one counted."""
 
 
@@ -155,7 +160,7 @@ class AgentSection(_Section):
 
     id: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._~-]{0,127}$")
     """Its place in URLs: POST /agents/<id>/run."""
-    name: str | None = Field(None, min_length=1, max_length=256)
+    name: str | None = Field(default=None, min_length=1, max_length=256)
     """What people call it; the id where absent."""
     description: str = ""
     """What it is for."""
@@ -165,6 +170,7 @@ class AgentSection(_Section):
     """What the model is told before everything else."""
     model: ModelSection
     tools: tuple[ToolSection, ...] = ()
+    """What the gateway runs for it; a request may bring tools that its client runs."""
     on_disconnect: Literal["cancel", "continue"] = "cancel"
     """What becomes of a run that nobody watches any more, after server.disconnect_grace_seconds."""
     on_concurrent_run: Literal["reject", "enqueue", "cancel_previous"] = "reject"
@@ -178,11 +184,11 @@ class ConfigurationSection(_Section):
     """The configuration file of agui-gateway. Every text may hold '${env:NAME}' and '${file:/path}'."""
 
     server: ServerSection = ServerSection()
-    store: str = Field("sqlite:///gateway.db", min_length=1)
+    store: str = Field(default="sqlite:///gateway.db", min_length=1)
     """Where threads and runs are kept. A relative path is relative to this file."""
-    search: str | None = Field("embedded:sample")
+    search: str | None = Field(default="embedded:sample")
     """What the search tools search in; null: nothing."""
-    agents: tuple[AgentSection, ...] | None = Field(None, min_length=1)
+    agents: tuple[AgentSection, ...] | None = Field(default=None, min_length=1)
     """The agents; the demonstration's where absent."""
 
 
@@ -193,6 +199,7 @@ def read_sections(text: ConfigurationText) -> ConfigurationSection | None:
     None: too much is wrong for that.
     """
     values = copy.deepcopy(text.values)
+    values.pop("$schema", None)  # how JSON files tell editors what they are
     for _ in range(_MAX_PASSES):
         try:
             return ConfigurationSection.model_validate(values)
@@ -225,6 +232,7 @@ def _replace(values: Any, path: FieldPath, kind: str) -> None:
 def json_schema() -> JsonObject:
     """The file's JSON Schema, for editors."""
     schema = ConfigurationSection.model_json_schema(schema_generator=_SchemaGenerator)
+    schema["properties"]["$schema"] = {"type": "string"}
     return {"$schema": GenerateJsonSchema.schema_dialect, **schema, "title": "agui-gateway configuration"}
 
 

@@ -132,7 +132,8 @@ def _run() -> JsonObject:
             "Repeating a request with its `runId` and the same messages attaches to the run, or replays it once it has "
             "ended; anything else under a used `runId` is a 409. A second run on a busy thread is a 409, waits its "
             "turn (429 where too many wait), or ends the first one, as the agent is configured; a run that nobody "
-            "watches any more gives way. Calls of the request's own tools end the run: send their results as tool messages."
+            "watches any more gives way. Calls of the request's own tools end the run: send their results as tool "
+            "messages."
         ),
         parameters=["agentId"],
         body=_body("RunAgentInput", "An AG-UI RunAgentInput; `messages` is the whole history."),

@@ -1,0 +1,475 @@
+"""Settings: what the operator wrote, what is wrong with it, and who wins."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import NoReturn
+
+import jsonschema_rs
+import pytest
+import yaml
+
+from gateway.agent import AgentDefinition, Budgets, ModelSettings, Secret, ToolSettings
+from gateway.configuration import ParametersSection, ServerSection, json_schema
+from gateway.configuration_file import InvalidConfigurationError
+from gateway.errors import ConfigurationError
+from gateway.loop import AgentType
+from gateway.model import ModelProvider
+from gateway.search import SearchEngineType
+from gateway.settings import (
+    Flags,
+    KnownParts,
+    ServerSettings,
+    Settings,
+    check_settings,
+    example_configuration,
+    is_loopback,
+    load_settings,
+)
+from gateway.store import StoreType
+from gateway.tool import ToolType
+
+
+def never_opened(*_: object) -> NoReturn:
+    raise AssertionError("loading opens nothing")
+
+
+PARTS = KnownParts(
+    models={
+        "demo": ModelProvider("demo", never_opened, needs_model_id=False),
+        "bedrock/converse": ModelProvider(
+            "bedrock/converse", never_opened, frozenset({"access_key", "secret_key", "session_token"})
+        ),
+    },
+    tools={
+        name: ToolType(name, never_opened)
+        for name in ("PythonTool", "SearchIndexTool", "ListIndexTool", "IndexMappingTool")
+    },
+    agent_types={"conversational": AgentType("conversational", never_opened)},
+    stores={"sqlite": StoreType("sqlite", never_opened)},
+    search_engines={"embedded": SearchEngineType("embedded", never_opened)},
+)
+
+NO_FLAGS = Flags()
+AGENT = "agents:\n  - id: a\n    model: {model_provider: demo}\n"
+
+
+@pytest.fixture(autouse=True)
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def load(text: str, *, flags: Flags = NO_FLAGS, **environ: str) -> Settings:
+    Path("f.yaml").write_text(text)
+    return load_settings(dataclasses.replace(flags, config=Path("f.yaml")), environ=environ, parts=PARTS)
+
+
+def problems(text: str, *, flags: Flags = NO_FLAGS, **environ: str) -> list[str]:
+    with pytest.raises(InvalidConfigurationError) as caught:
+        load(text, flags=flags, **environ)
+    return caught.value.message.split("\n")
+
+
+def test_the_file_of_the_issue_is_read() -> None:
+    settings = load(
+        """\
+server: {host: 127.0.0.1, port: 8001, cors_origins: ["https://app.example"], disconnect_grace_seconds: 3}
+store: sqlite:///gateway.db
+agents:
+  - id: assistant
+    name: Assistant
+    type: conversational
+    system_prompt: You are a helpful assistant.
+    model:
+      model_provider: bedrock/converse
+      model_id: gpt-oss-120b
+      endpoint: http://127.0.0.1:11434/v1
+      credential: {access_key: "${env:KEY}", secret_key: abc}
+      region: us-east-1
+      model_parameters: {temperature: 0.2, max_tokens: 4096, stop: null}
+    tools:
+      - {type: SearchIndexTool, approval: never}
+      - {type: PythonTool, name: refund, parameters: {function: "shop.tools:refund"}, approval: always}
+    on_disconnect: continue
+    on_concurrent_run: enqueue
+    parameters: {max_iteration: 7, tool_timeout_seconds: 2.5, max_run_seconds: null}
+""",
+        KEY="sk-1",
+    )
+    assert settings.server.port == 8001
+    assert settings.server.cors_origins == ("https://app.example",)
+    assert settings.server.disconnect_grace_seconds == 3
+    assert settings.server.heartbeat_seconds == 15
+    assert settings.agents == (
+        AgentDefinition(
+            id="assistant",
+            name="Assistant",
+            type="conversational",
+            system_prompt="You are a helpful assistant.",
+            model=ModelSettings(
+                model_provider="bedrock/converse",
+                model_id="gpt-oss-120b",
+                endpoint="http://127.0.0.1:11434/v1",
+                credential={"access_key": Secret("sk-1"), "secret_key": Secret("abc")},
+                region="us-east-1",
+                model_parameters={"temperature": 0.2, "max_tokens": 4096, "stop": None},
+            ),
+            tools=(
+                ToolSettings("SearchIndexTool"),
+                ToolSettings("PythonTool", "refund", None, {"function": "shop.tools:refund"}, "always"),
+            ),
+            on_disconnect="continue",
+            on_concurrent_run="enqueue",
+            budgets=Budgets(max_iteration=7, tool_timeout_seconds=2.5, max_run_seconds=None),
+        ),
+    )
+    assert all(type(value) is Secret for value in settings.agents[0].model.credential.values())
+
+
+def test_without_a_file_the_demonstration_runs_in_the_current_directory(directory: Path) -> None:
+    settings = load_settings(environ={}, parts=PARTS)
+    assert settings.source is None
+    assert (settings.store, settings.store_directory) == ("sqlite:///gateway.db", directory)
+    assert settings.search == "embedded:sample"
+    [agent] = settings.agents
+    assert (agent.id, agent.model.model_provider) == ("assistant", "demo")
+    approvals = {tool.name or tool.type: tool.approval for tool in agent.tools}
+    assert approvals["refund"] == "always"
+    assert set(approvals.values()) == {"always", "never"}
+
+
+def test_gateway_yaml_in_the_current_directory_is_found(directory: Path) -> None:
+    Path("gateway.yaml").write_text("server: {port: 9}\n")
+    settings = load_settings(environ={}, parts=PARTS)
+    assert settings.server.port == 9
+    assert settings.source == Path("gateway.yaml")
+    assert settings.directory == directory
+    assert [agent.id for agent in settings.agents] == ["assistant"], "a file without agents has the demonstration's"
+
+
+def test_the_environment_may_name_the_file() -> None:
+    Path("other.yaml").write_text("server: {port: 9}\n")
+    assert load_settings(environ={"AGUI_GATEWAY_CONFIG": "other.yaml"}, parts=PARTS).server.port == 9
+
+
+def test_flags_win_over_the_environment_and_that_over_the_file() -> None:
+    file = "server: {port: 1, host: '::1', heartbeat_seconds: 9}\n" + AGENT
+    environ = {"AGUI_GATEWAY__SERVER__PORT": "2", "AGUI_GATEWAY__SERVER__HOST": "localhost"}
+    server = load(file, flags=Flags(port=3), **environ).server
+    assert (server.port, server.host, server.heartbeat_seconds) == (3, "localhost", 9.0)
+
+
+def test_the_environment_separates_words_by_commas() -> None:
+    origins = "http://localhost:3000, https://a.example"
+    server = load(AGENT, AGUI_GATEWAY__SERVER__CORS_ORIGINS=origins).server
+    assert server.cors_origins == ("http://localhost:3000", "https://a.example")
+
+
+def test_a_store_is_relative_to_who_named_it(directory: Path) -> None:
+    (directory / "etc").mkdir()
+    file = directory / "etc" / "gateway.yaml"
+    file.write_text("store: sqlite:///a.db\n" + AGENT)
+    by_file = load_settings(Flags(config=Path("etc/gateway.yaml")), environ={}, parts=PARTS)
+    assert by_file.store_directory == directory / "etc" == by_file.directory
+    by_flag = load_settings(Flags(config=file, store="sqlite:///b.db"), environ={}, parts=PARTS)
+    assert (by_flag.store, by_flag.store_directory) == ("sqlite:///b.db", directory)
+    assert by_flag.directory == directory / "etc"
+    file.write_text(AGENT)
+    by_default = load_settings(Flags(config=file), environ={}, parts=PARTS)
+    assert by_default.store_directory == directory / "etc"
+
+
+def test_a_section_whose_lines_are_commented_out_means_the_defaults() -> None:
+    settings = load("server:\n  # port: 1\nsearch:\n" + AGENT + "    tools:\n      # - {type: PythonTool}\n")
+    assert settings.server.port == 8000
+    assert settings.agents[0].tools == ()
+    assert settings.search is None, "null search means none"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("server:\n  prot: 1\n", "f.yaml:2:3: server.prot: is no known key; did you mean 'port'?"),
+        ("stor: x\n", "f.yaml:1:1: stor: is no known key; did you mean 'store'?"),
+        ("server:\n  zzz: 1\n", "f.yaml:2:3: server.zzz: is no known key; there are: host, port"),
+        ("server: {port: 70000}\n", "f.yaml:1:10: server.port: 70000 is too large; 65535 is the most"),
+        ("server: {port: http}\n", "f.yaml:1:10: server.port: must be a whole number, not 'http'"),
+        ("server: {port: true}\n", "f.yaml:1:10: server.port: must be a number, not true or false"),
+        ("server: {port: 1.5}\n", "f.yaml:1:10: server.port: must be a whole number, not 1.5"),
+        ("server: {retention_days: 0}\n", "server.retention_days: 0 is too small; it must be more than 0"),
+        ("server: {log_level: verbose}\n", "'verbose' is not one of debug, info, warning, error"),
+        ("server: {log_format: jsn}\n", "is not one of auto, json, text; did you mean 'json'?"),
+        ("server: []\n", "f.yaml:1:1: server: must be a mapping of keys to values, not a list"),
+        ("store: 5\n", "f.yaml:1:1: store: must be text (in quotes where it looks like something else), not 5"),
+        (
+            "store: mysql://x\n",
+            "f.yaml:1:1: store: no store is called 'mysql'; did you mean 'sqlite'?; there are: sqlite",
+        ),
+        ("store: sqlit:///x\n", "no store is called 'sqlit'; did you mean 'sqlite'?"),
+        ("search: solr:x\n", "f.yaml:1:1: search: no search engine is called 'solr'"),
+        ("server: {allowed_hosts: ['a.example:80']}\n", "'a.example:80' is no host name"),
+        ("server: {public_url: agents.example}\n", "f.yaml:1:10: server.public_url: must be a URL"),
+    ],
+)
+def test_what_is_wrong_is_named_with_line_and_field(text: str, problem: str) -> None:
+    [found] = problems(text + AGENT)
+    assert problem in found
+
+
+@pytest.mark.parametrize(
+    ("agent", "problem"),
+    [
+        ("id: a/b\nmodel: {model_provider: demo}", "agents[0].id: 'a/b' cannot be used; use letters"),
+        ("id: ..\nmodel: {model_provider: demo}", "agents[0].id: '..' cannot be used"),
+        ("name: x\nmodel: {model_provider: demo}", "f.yaml:2:5: agents[0].id: is missing; add it"),
+        ("id: a", "f.yaml:2:5: agents[0].model: is missing; add it"),
+        ("id: a\nmodel: {}", "f.yaml:3:5: agents[0].model.model_provider: is missing"),
+        (
+            "id: a\nmodel: {model_provider: dmo}",
+            "f.yaml:3:13: agents[0].model.model_provider: no model provider is called 'dmo'; did you mean 'demo'?; "
+            "there are: bedrock/converse, demo",
+        ),
+        (
+            "id: a\nmodel: {model_provider: bedrock/converse}",
+            "agents[0].model.model_id: is missing; 'bedrock/converse' needs the name of a model",
+        ),
+        (
+            "id: a\nmodel: {model_provider: bedrock/converse, model_id: m, credential: {acess_key: x}}",
+            "agents[0].model.credential.acess_key: 'bedrock/converse' knows no such credential; did you mean "
+            "'access_key'?",
+        ),
+        ("id: a\nmodel: {model_provider: demo, credential: {k: x}}", "'demo' knows no such credential; it needs none"),
+        ("id: a\nmodel: {model_provider: demo, endpoint: localhost}", "agents[0].model.endpoint: must be a URL"),
+        ("id: a\nmodel: {model_provider: demo, region: [x]}", "agents[0].model.region: must be text"),
+        (
+            "id: a\nmodel: {model_provider: demo}\ntools: [{type: PythonTol}]",
+            "agents[0].tools[0].type: no tool type is called 'PythonTol'; did you mean 'PythonTool'?",
+        ),
+        (
+            "id: a\nmodel: {model_provider: demo}\ntools: [{type: PythonTool, approval: alway}]",
+            "agents[0].tools[0].approval: 'alway' is not one of never, always; did you mean 'always'?",
+        ),
+        (
+            "id: a\nmodel: {model_provider: demo}\ntools: [{type: PythonTool, name: x}, {type: PythonTool, name: x}]",
+            "agents[0].tools[1].name: 'x' is taken by agents[0].tools[0]; choose another",
+        ),
+        ("id: a\nmodel: {model_provider: demo}\ntools: [PythonTool]", "agents[0].tools[0]: must be a mapping"),
+        ("id: a\ntype: flow\nmodel: {model_provider: demo}", "agents[0].type: no agent type is called 'flow'"),
+        (
+            "id: a\nmodel: {model_provider: demo}\nparameters: {max_iterations: 3}",
+            "agents[0].parameters.max_iterations: is no known key; did you mean 'max_iteration'?",
+        ),
+        ("id: a\nmodel: {model_provider: demo}\nparameters: {max_iteration: 0}", "0 is too small; 1 is the least"),
+        ("id: a\nmodel: {model_provider: demo}\non_disconnect: stop", "'stop' is not one of cancel, continue"),
+    ],
+)
+def test_what_is_wrong_with_an_agent_is_named_with_line_and_field(agent: str, problem: str) -> None:
+    [found] = problems("agents:\n  - " + agent.replace("\n", "\n    ") + "\n")
+    assert problem in found
+
+
+def test_all_problems_are_named_at_once_in_the_order_of_the_file() -> None:
+    found = problems(
+        """\
+server:
+  prot: 9000
+  host: 0.0.0.0
+stor: x
+agents:
+  - id: a
+    model: {model_provider: dmo}
+    tools: [{typ: x}, {type: PythonTol}]
+  - id: a
+    model: {model_provider: demo, model_id: "${env:NONE}"}
+  - 5
+""",
+        AGUI_GATEWAY__SERVER__PROT="1",
+    )
+    assert [line.partition(": ")[2].partition(": ")[0] for line in found] == [
+        "sets no known field; did you mean 'AGUI_GATEWAY__SERVER__PORT'?",
+        "server.prot",
+        "server.host",
+        "stor",
+        "agents[0].model.model_provider",
+        "agents[0].tools[0].type",
+        "agents[0].tools[0].typ",
+        "agents[0].tools[1].type",
+        "agents[1].id",
+        "agents[1].model.model_id",
+        "agents[2]",
+    ]
+
+
+def test_an_empty_list_of_agents_is_refused() -> None:
+    assert problems("agents: []\n") == ["f.yaml:1:1: agents: is empty; at least one entry is needed"]
+
+
+def test_a_problem_says_where_the_value_came_from() -> None:
+    assert problems(AGENT, flags=Flags(store="mysql:x"))[0].startswith("--store: store: no store is called")
+    [found] = problems(AGENT, AGUI_GATEWAY__SERVER__PORT="http")
+    assert found == ("environment variable AGUI_GATEWAY__SERVER__PORT: server.port: must be a whole number, not 'http'")
+
+
+def test_keys_must_be_long_different_and_named_apart() -> None:
+    keys = """\
+server:
+  api_keys:
+    - {name: a, key: short-and-secret}
+    - {name: a, key: 0123456789abcdef}
+    - {name: b, key: 0123456789abcdef}
+    - {name: c, key: tiny}
+    - {name: "d d", key: 0123456789abcdeg}
+    - {name: e, key: 12345678901234567890}
+"""
+    found = problems(keys + AGENT)
+    assert [line.partition(": ")[2] for line in found] == [
+        "server.api_keys[1].name: 'a' is taken by server.api_keys[0]; choose another",
+        "server.api_keys[2].key: is the same as that of server.api_keys[1]; every name needs its own",
+        "server.api_keys[3].key: this text is too short; 16 characters are the least",
+        "server.api_keys[4].name: this text cannot be used; use letters, digits and '.', '_', '@', '-', beginning "
+        "with a letter or digit, at most 64",
+        "server.api_keys[5].key: must be text (in quotes where it looks like something else), not a number",
+    ]
+
+
+def test_no_message_quotes_what_may_be_secret() -> None:
+    text = """\
+server: {log_level: "${env:S1}", api_keys: [{name: a, key: "hunter2 hunter2 hunter2"}]}
+agents:
+  - id: "${env:S1}"
+    model: {model_provider: bedrock/converse, model_id: m, credential: {access_key: [hunter2], secret_key: 2}}
+    parameters: {max_iteration: "${env:S1}"}
+"""
+    found = problems(text, S1="hunter2 hunter2")
+    assert len(found) == 6
+    assert "hunter2" not in "\n".join(found)
+
+
+def test_only_exact_origins_are_accepted() -> None:
+    good = ["http://localhost:3000", "https://a.example", "http://[::1]:5173", "chrome-extension://abcdef", "app://x"]
+    assert load(f"server: {{cors_origins: {good!r}}}\n{AGENT}").server.cors_origins == tuple(good)
+    bad = {
+        "*": "'*' would let every website in",
+        "https://*.example": "would let every website in",
+        "null": "'null' would let every website in",
+        "https://a.example/": "write 'https://a.example'",
+        "https://A.example": "write 'https://a.example'",
+        "https://a.example:443": "write 'https://a.example'",
+        "http://a.example:80/x?y": "write 'http://a.example'",
+        "https://ä.example": "write 'https://xn--4ca.example'",
+        "a.example": "is no origin",
+        "https://": "is no origin",
+        "https://a.example:99999": "is no origin",
+    }
+    found = problems(f"server: {{cors_origins: {list(bad)!r}}}\n{AGENT}")
+    assert len(found) == len(bad)
+    for line, message in zip(found, bad.values(), strict=True):
+        assert message in line
+
+
+def test_without_keys_the_gateway_stays_on_the_machine() -> None:
+    for host in ("127.0.0.1", "::1", "localhost", "127.8.9.1"):
+        assert load(f"server: {{host: '{host}'}}\n{AGENT}").server.host == host
+    for host in ("0.0.0.0", "::", "192.168.1.5", "agents.example"):
+        assert f"other machines can reach '{host}'" in problems(f"server: {{host: '{host}'}}\n{AGENT}")[0]
+    keys = "api_keys: [{name: a, key: 0123456789abcdef}]"
+    assert load(f"server: {{host: 0.0.0.0, {keys}}}\n{AGENT}").server.api_keys[0].key.reveal() == "0123456789abcdef"
+    assert load(f"server: {{host: 0.0.0.0, allow_unauthenticated: true}}\n{AGENT}").server.host == "0.0.0.0"
+
+
+def test_loopback_is_told_from_the_network() -> None:
+    assert is_loopback("[::1]")
+    assert is_loopback("LOCALHOST.")
+    assert not is_loopback("localhost.example")
+    assert not is_loopback("")
+
+
+def test_everything_secret_is_known_for_redaction() -> None:
+    text = """\
+server: {api_keys: [{name: a, key: key-of-alice-123}]}
+store: sqlite://user:store-pw@host/x
+agents:
+  - id: a
+    system_prompt: "${env:PROMPT}"
+    model:
+      model_provider: bedrock/converse
+      model_id: m
+      endpoint: https://u:end%20pw@host/v1
+      credential: {secret_key: cred-1}
+      model_parameters: {safety: "${env:PARAMETER}"}
+    tools: [{type: PythonTool, parameters: {headers: {x: "Token ${env:TOOL}", y: "${env:SHORT}", z: plain-text}}}]
+"""
+    settings = load(text, PROMPT="prompt-text", PARAMETER="parameter-1", TOOL="tool-secret", SHORT="yes")
+    assert {secret.reveal() for secret in settings.secrets} == {
+        "key-of-alice-123",
+        "store-pw",
+        "end%20pw",
+        "end pw",
+        "cred-1",
+        "parameter-1",
+        "Token tool-secret",
+    }
+    assert "cred-1" not in repr(settings)
+    assert "key-of-alice" not in repr(settings)
+
+
+def test_the_gateway_knows_all_its_names() -> None:
+    server = load(f"server: {{allowed_hosts: [a.example], public_url: 'https://b.example/x'}}\n{AGENT}").server
+    assert server.host_names == ("a.example", "127.0.0.1", "b.example")
+
+
+def test_checking_opens_models_and_tools_and_says_what_they_say() -> None:
+    def refuse(*_: object) -> NoReturn:
+        raise ConfigurationError("there is no such function")
+
+    parts = dataclasses.replace(
+        PARTS,
+        tools={"PythonTool": ToolType("PythonTool", refuse)},
+        models={"demo": ModelProvider("demo", refuse, needs_model_id=False)},
+        stores={"sqlite": StoreType("sqlite", refuse)},
+        search_engines={"embedded": SearchEngineType("embedded", refuse)},
+    )
+    Path("f.yaml").write_text("store: 'sqlite:'\n" + AGENT + "    tools:\n      - {type: PythonTool}\n")
+    with pytest.raises(InvalidConfigurationError) as caught:
+        check_settings(Flags(config=Path("f.yaml")), environ={}, parts=parts)
+    assert caught.value.message.split("\n") == [
+        "f.yaml:1:1: search: there is no such function",
+        "f.yaml:1:1: store: there is no such function",
+        "f.yaml:4:5: agents[0].model: there is no such function",
+        "f.yaml:6:9: agents[0].tools[0]: there is no such function",
+    ]
+
+
+# --- the schema and the example -------------------------------------------------------------------------------------
+
+
+def test_the_schema_accepts_what_loading_accepts() -> None:
+    schema = jsonschema_rs.Draft202012Validator(json_schema())
+    assert schema.is_valid(yaml.safe_load(example_configuration()))
+    assert schema.is_valid(
+        {"$schema": "x", "server": {"port": "${env:PORT:-8000}", "allow_unauthenticated": "${env:X}"}}
+    )
+    assert schema.is_valid({"server": {"api_keys": [{"name": "a", "key": "${env:K}"}]}})
+    assert load('{"$schema": "x", "server": {"port": "${env:PORT:-8001}"}}').server.port == 8001
+    for wrong in ({"stor": "x"}, {"server": {"port": "http"}}, {"agents": [{"id": "a"}]}, {"server": {"port": 70000}}):
+        assert not schema.is_valid(wrong)
+
+
+def test_every_key_of_the_schema_is_explained() -> None:
+    definitions = json_schema()["$defs"]
+    assert isinstance(definitions, dict)
+    for name, section in definitions.items():
+        assert isinstance(section, dict)
+        properties = section.get("properties", {})
+        assert isinstance(properties, dict)
+        assert properties or name == "JsonValue"
+        silent = [key for key, value in properties.items() if isinstance(value, dict) and "description" not in value]
+        assert set(silent) <= {"model", "parameters"}, f"{name} says nothing about {silent}"
+
+
+def test_the_sections_and_the_settings_have_the_same_fields() -> None:
+    assert set(ParametersSection.model_fields) == {field.name for field in dataclasses.fields(Budgets)}
+    assert ParametersSection().model_dump() == dataclasses.asdict(Budgets())
+    assert set(ServerSection.model_fields) == {field.name for field in dataclasses.fields(ServerSettings)}
