@@ -1,0 +1,162 @@
+"""What a store keeps of the vocabulary is what it gives back."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from typing import Any, get_args
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gateway.events import (
+    Completed,
+    Custom,
+    Event,
+    Interrupt,
+    ModelCallEnded,
+    OpenInterrupt,
+    ReasoningDelta,
+    StopReason,
+    TextDelta,
+    ToolCallDelta,
+    Usage,
+)
+from gateway.messages import Message, TextBlock, ToolCall, UrlSource
+from gateway.records import (
+    decode_event,
+    decode_message,
+    decode_record,
+    dump_json,
+    encode_event,
+    encode_message,
+    encode_record,
+    load_json,
+)
+from tests.word_samples import REPEATABLE, any_json, any_text, word_classes, words
+
+each_class = pytest.mark.parametrize("cls", word_classes(), ids=lambda cls: cls.__name__)
+
+
+# repr and not ==, because True == 1 and 1 == 1.0
+@each_class
+@settings(REPEATABLE, max_examples=12)
+@given(data=st.data())
+def test_every_word_comes_back_as_it_was(cls: type, data: st.DataObject) -> None:
+    word = data.draw(words(cls))
+    record = encode_record(word)
+    assert repr(decode_record(cls, record)) == repr(word)
+    assert b"\n" not in record, "stores keep one record per line"
+
+
+@settings(REPEATABLE, max_examples=150)
+@given(st.one_of([words(cls) for cls in get_args(Event)]))
+def test_every_event_comes_back_as_it_was(event: Event) -> None:
+    record = encode_event(event)
+    assert repr(decode_event(record)) == repr(event)
+    assert b"\n" not in record
+
+
+@settings(REPEATABLE)
+@given(words(Message))
+def test_every_message_comes_back_as_it_was(message: Message) -> None:
+    assert repr(decode_message(encode_message(message))) == repr(message)
+
+
+@settings(REPEATABLE)
+@given(any_json)
+def test_any_json_value_comes_back_as_it_was(value: Any) -> None:
+    assert repr(load_json(dump_json(value))) == repr(value)
+
+
+@pytest.mark.parametrize("event", [TextDelta("m", "x\ud83dy\n"), ReasoningDelta("m", "x"), ToolCallDelta("c", '{"a":')])
+def test_the_kinds_that_are_written_out_are_written_as_all_others(event: Event) -> None:
+    assert encode_event(event) == encode_record(event)
+
+
+@each_class
+def test_a_record_of_before_a_field_was_added_reads_with_the_fields_default(cls: type) -> None:
+    fields = dataclasses.fields(cls)
+    required = {field.name: _plain(str(field.type)) for field in fields if field.default is dataclasses.MISSING}
+    word = cls(**required)
+    record = json.loads(encode_record(word))
+    assert set(record) == {"type", *required}, "what has its default is left out, so nothing to add later is missed"
+    assert decode_record(cls, json.dumps(record).encode()) == word
+
+
+@each_class
+def test_a_field_that_only_a_newer_gateway_knows_is_skipped(cls: type) -> None:
+    fields = dataclasses.fields(cls)
+    word = cls(**{field.name: _plain(str(field.type)) for field in fields if field.default is dataclasses.MISSING})
+    record = {**json.loads(encode_record(word)), "field_of_the_future": {"type": "Unheard"}}
+    assert decode_record(cls, json.dumps(record).encode()) == word
+
+
+@pytest.mark.parametrize("odd", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("beside", ["", "\ud83d", 2**65])
+def test_numbers_that_json_does_not_know_become_null_whatever_stands_beside_them(odd: float, beside: str | int) -> None:
+    event = decode_event(encode_event(Custom("n", {"list": [odd, 1.5], "beside": beside})))
+    assert event == Custom("n", {"list": [None, 1.5], "beside": beside})
+
+
+@pytest.mark.parametrize("number", [2**63, 2**64, -(2**63) - 1, 10**40])
+def test_integers_beyond_64_bits_keep_every_digit(number: int) -> None:
+    assert load_json(dump_json({"n": [number]})) == {"n": [number]}
+
+
+def test_two_halves_of_a_character_that_stand_together_become_the_character() -> None:
+    assert decode_event(encode_event(TextDelta("m", "\ud83d\ude00"))) == TextDelta("m", "😀")
+
+
+@pytest.mark.parametrize("levels", [100, 250, 300, 500])
+def test_values_are_kept_some_hundreds_of_levels_deep(levels: int) -> None:
+    value: Any = "\ud83d"
+    for _ in range(levels):
+        value = [value]
+    assert load_json(dump_json(value)) == value
+
+
+@pytest.mark.parametrize("bottom", [1, math.nan, "\ud83d"])
+def test_a_value_that_is_nested_deeper_is_refused_with_a_clear_error(bottom: Any) -> None:
+    value = bottom
+    for _ in range(100_000):
+        value = [value]
+    with pytest.raises(ValueError, match="nested too deeply"):
+        dump_json(value)
+
+
+def test_a_record_of_another_kind_is_refused() -> None:
+    with pytest.raises(TypeError, match="expected a record of type OpenInterrupt, found Usage"):
+        decode_record(OpenInterrupt, encode_record(Usage("p", "m")))
+
+
+def test_a_stop_reason_comes_back_as_one() -> None:
+    event = decode_event(encode_event(ModelCallEnded(StopReason.TOOL_CALLS)))
+    assert isinstance(event, ModelCallEnded)
+    assert event.reason is StopReason.TOOL_CALLS
+
+
+@settings(REPEATABLE)
+@given(any_text)
+def test_any_text_survives_in_a_message(text: str) -> None:
+    message = Message("m", "user", (TextBlock(text),))
+    assert decode_message(encode_message(message)) == message
+
+
+def _plain(annotation: str) -> Any:
+    """Some value for a field without a default."""
+    values: dict[str, Any] = {
+        "str": "x",
+        "Role": "user",
+        "JsonValue": [1],
+        "JsonObject": {"a": 1},
+        "MediaSource": UrlSource("u"),
+        "ToolCall": ToolCall("c", "n", ""),
+        "Interrupt": Interrupt("i", "r", "m"),
+        "Usage": Usage("p", "m"),
+        "Outcome": Completed(),
+        "StopReason": StopReason.PAUSE,
+    }
+    return () if annotation.startswith("tuple[") else values[annotation]
