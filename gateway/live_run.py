@@ -97,8 +97,12 @@ class Viewer:
     async def next(self, timeout_seconds: float) -> Batch | None:
         """What came since the last call; waits for it, but not longer than that: then None. `END` at the end."""
         if self._log is not None:
-            if (logged := await anext(self._log, None)) is not None:
-                return logged
+            try:
+                if (logged := await anext(self._log, None)) is not None:
+                    return logged
+            except BaseException:  # also a cancelled read: what comes next would leave a gap
+                self._drop()
+                raise
             self._log = None
         if not self._events and not self._over:
             await self._wait(timeout_seconds)
@@ -128,14 +132,13 @@ class Viewer:
             self._first = first
         self._events.extend(events)
         if len(self._events) > self._max_events:
-            self.dropped = True
-            self._events = []
-            self._over = True
+            self._drop()
         self._wake()
 
     def feed_unnumbered(self, events: Sequence[Event]) -> None:
         """The last events, which the log does not have; what was fed before and not read yet goes first."""
-        self._farewell = list(events)
+        if not self._over:
+            self._farewell = list(events)
 
     def finish(self) -> None:
         """No more will come."""
@@ -150,6 +153,11 @@ class Viewer:
         self.finish()
         if self._on_close is not None:
             self._on_close(self)
+
+    def _drop(self) -> None:
+        self.dropped = True
+        self._over = True
+        self._events = []
 
     async def _wait(self, timeout_seconds: float) -> None:
         waiter = self._waiter = asyncio.get_running_loop().create_future()
@@ -207,6 +215,7 @@ class LiveRun:
         self._last_future: asyncio.Future[None] | None = None
         self._grace: Timer | None = None
         self._signs_seen = False
+        self._given_up = False
         self._kept_waiters: list[asyncio.Future[None]] = []
         self._gone_waiters: list[asyncio.Future[None]] = []
 
@@ -249,6 +258,8 @@ class LiveRun:
 
     def append(self, events: Events) -> None:
         """Number events that `follow` gave and hand them to the store; viewers get them when it has them."""
+        if self.failure is not None:  # behind what the store did not take they would leave a gap in the log
+            return
         first = self.sequence + 1
         self.sequence += len(events)
         urgent = not self._signs_seen and any(isinstance(event, _FIRST_SIGNS) for event in events)
@@ -278,9 +289,11 @@ class LiveRun:
     def give_up(self, events: Events) -> None:
         """The store cannot keep the run's end: show these all the same, without numbers, and let the viewers go."""
         self._unkept.clear()
+        self._given_up = True
         for viewer in list(self._viewers):
             viewer.feed_unnumbered(events)
             viewer.finish()
+        self._wake_kept_waiters()
 
     @property
     def backlog(self) -> int:
@@ -297,21 +310,18 @@ class LiveRun:
             await asyncio.shield(self._last_future)
 
     def _on_kept(self, future: asyncio.Future[None]) -> None:
-        if future.cancelled():
-            return
-        if (error := future.exception()) is not None:
+        error = StoreError("the store was closed") if future.cancelled() else future.exception()
+        if error is not None:
             self._fail(error)
             return
-        first = 0
-        kept: Events = []
+        kept: list[tuple[int, Events]] = []
         while self._unkept and self._unkept[0][0] is future:
-            _, start, events = self._unkept.popleft()
-            if kept:
-                kept = kept + events
-            else:
-                first, kept = start, events
-        if kept:
-            self._publish(first, kept)
+            _, first, events = self._unkept.popleft()
+            kept.append((first, events))
+        if len(kept) == 1:
+            self._publish(*kept[0])
+        elif kept:
+            self._publish(kept[0][0], [event for _, events in kept for event in events])
 
     def _fail(self, error: BaseException) -> None:
         """What was said can no longer be kept: the run ends, and says so while it can."""
@@ -325,10 +335,7 @@ class LiveRun:
         for viewer in list(self._viewers):
             viewer.feed(first, events)
         if self._kept_waiters:
-            waiters, self._kept_waiters = self._kept_waiters, []
-            for waiter in waiters:
-                if not waiter.done():
-                    waiter.set_result(None)
+            self._wake_kept_waiters()
 
     # --- viewers
 
@@ -337,22 +344,28 @@ class LiveRun:
         return self._add_viewer(after=self.kept, prelude=None)
 
     async def join(self) -> Viewer:
-        """A viewer that is told first what there is so far, as a prelude, and then what comes."""
+        """A viewer that is told first what there is so far, as a prelude, and then what comes.
+
+        Raises:
+            StoreError: what there is so far could not be kept.
+        """
         accepted = self.sequence
         messages = (*self.messages, *self.transcript.closed_messages())
         record = self.record
         prelude = Prelude(record.thread_id, record.run_id, self.state, messages, self.transcript.open_items())
         viewer = self._add_viewer(after=accepted, prelude=prelude)
-        await self._until_kept(accepted)
+        try:
+            await self._until_kept(accepted)
+        except BaseException:  # the one who asked is gone: nobody else could close it
+            viewer.close()
+            raise
         return viewer
 
     async def follow_from(self, after: int) -> Viewer:
         """A viewer of the events after that number: from the log, then as they come."""
-        accepted = self.sequence
-        viewer = self._add_viewer(after=accepted, prelude=None)
-        await self._until_kept(accepted)
+        viewer = self._add_viewer(after=max(after, self.kept), prelude=None)
         owner, run_id = self.key
-        viewer.read_first(read_log(self._store, owner, run_id, after=after, until=accepted))
+        viewer.read_first(read_log(self._store, owner, run_id, after=after, until=self.kept))
         return viewer
 
     def finish(self) -> None:
@@ -363,6 +376,7 @@ class LiveRun:
             self._grace.cancel()
         if not self.ended.done():
             self.ended.set_result(None)
+        self._wake_kept_waiters()
 
     async def viewers_gone(self) -> None:
         """Until nobody watches."""
@@ -384,10 +398,18 @@ class LiveRun:
         return viewer
 
     async def _until_kept(self, sequence: int) -> None:
-        while self.kept < sequence and not self.ended.done():
+        while self.kept < sequence:
+            if self._given_up or self.ended.done():
+                raise StoreError("what the run said so far could not be kept; try again in a moment")
             waiter = asyncio.get_running_loop().create_future()
             self._kept_waiters.append(waiter)
             await waiter
+
+    def _wake_kept_waiters(self) -> None:
+        waiters, self._kept_waiters = self._kept_waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
 
     def _viewer_left(self, viewer: Viewer) -> None:
         self._viewers.discard(viewer)
