@@ -14,7 +14,7 @@ from gateway.agent import Answer
 from gateway.errors import FieldProblem, InvalidRequestError
 from gateway.events import OpenInterrupt
 from gateway.loop import Decision
-from gateway.messages import JsonObject, JsonValue
+from gateway.messages import JsonObject
 
 logger = logging.getLogger(__name__)
 
@@ -44,9 +44,8 @@ def decide(
     known = {item.interrupt.id for item in interrupts}
     for position, answer in enumerate(answers):
         if answer.interrupt_id not in known or answer.interrupt_id in given:
-            logger.warning(
-                "ignored an answer to an interrupt that is not open", extra={"interrupt_id": answer.interrupt_id}
-            )
+            why = "it was answered" if answer.interrupt_id in given else "it is not open"
+            logger.warning("ignored an answer to an interrupt", extra={"interrupt_id": answer.interrupt_id, "why": why})
         else:
             given[answer.interrupt_id] = (position, answer)
     problems: list[FieldProblem] = []
@@ -75,30 +74,22 @@ def _decision(
     if answer.status == "cancelled":
         return denied
     payload = answer.payload
-    if not isinstance(payload, dict) or not isinstance(payload.get("approved"), bool):
-        problems.append(
-            FieldProblem(pointer, "expected {approved: boolean, editedArgs?: object, reason?: string} to be resolved")
-        )
+    if not isinstance(payload, dict):
+        problems.append(FieldProblem(pointer, "expected {approved: boolean, editedArgs?: object, reason?: string}"))
         return denied
+    approved = payload.get("approved")
+    if not isinstance(approved, bool):
+        problems.append(FieldProblem(f"{pointer}/approved", "expected true or false"))
     reason = payload.get("reason")
     if reason is not None and not isinstance(reason, str):
         problems.append(FieldProblem(f"{pointer}/reason", "expected a string"))
-    edited = _edited(item, payload.get("editedArgs"), f"{pointer}/editedArgs", problems, check)
     said = reason if isinstance(reason, str) else None
-    if payload["approved"] is not True:
+    edited = payload.get("editedArgs")
+    if edited is not None and not isinstance(edited, dict):
+        problems.append(FieldProblem(f"{pointer}/editedArgs", "expected an object with the tool's arguments"))
+        return denied
+    if approved is not True:
         return Decision(item.call, approved=False, reason=said)
+    if edited is not None and (wrong := check(item.call.name, edited)) is not None:
+        problems.append(FieldProblem(f"{pointer}/editedArgs", wrong))
     return Decision(item.call, approved=True, arguments=edited, reason=said)
-
-
-def _edited(
-    item: OpenInterrupt, value: JsonValue, pointer: str, problems: list[FieldProblem], check: ArgumentsCheck
-) -> JsonObject | None:
-    if value is None:
-        return None
-    if not isinstance(value, dict):
-        problems.append(FieldProblem(pointer, "expected an object with the tool's arguments"))
-        return None
-    if (wrong := check(item.call.name, value)) is not None:
-        problems.append(FieldProblem(pointer, wrong))
-        return None
-    return value

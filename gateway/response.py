@@ -44,7 +44,8 @@ class _Block:
 class ResponseBuilder:
     """One per response. Feed it under the provider's own keys (block index, item id, ...), then `take()` the events.
 
-    Blocks of different keys may interleave. A key whose block was closed opens a new block when it is fed again.
+    Blocks of different keys may interleave. A key whose block was closed, or is of another kind, opens a new block when
+    it is fed again.
     """
 
     def __init__(self, request: ModelRequest, provider: str, model_id: str) -> None:
@@ -73,7 +74,9 @@ class ResponseBuilder:
         """More text in the block `key`. An empty delta opens nothing."""
         if not delta:
             return
-        block = self._blocks.get(key) or self._open_text(key)
+        block = self._blocks.get(key)
+        if block is None or block.kind != "text":
+            block = self._open_text(key)
         if not delta.isascii() or block.held:
             delta = _join_surrogates(block, delta)
             if not delta:
@@ -84,7 +87,9 @@ class ResponseBuilder:
         """More reasoning in the block `key`."""
         if not delta:
             return
-        block = self._blocks.get(key) or self._open_reasoning(key)
+        block = self._blocks.get(key)
+        if block is None or block.kind != "reasoning":
+            block = self._open_reasoning(key)
         if not delta.isascii() or block.held:
             delta = _join_surrogates(block, delta)
             if not delta:
@@ -93,7 +98,8 @@ class ResponseBuilder:
 
     def tool_started(self, key: Hashable, provider_call_id: str | None, name: str) -> None:
         """A call begins. Without a provider's id one is minted; an id the thread has already gets a suffix."""
-        call_id = provider_call_id or new_id("call")
+        self.close(key)  # some providers give every call the same key
+        call_id = _well_formed(provider_call_id) if provider_call_id else new_id("call")
         if call_id in self._known_call_ids:
             call_id = new_id(call_id[:24])
         self._known_call_ids.add(call_id)
@@ -101,7 +107,7 @@ class ResponseBuilder:
             self._parent_id = new_id("msg")
         self._blocks[key] = _Block("tool", call_id)
         self.has_calls = True
-        original = provider_call_id if provider_call_id != call_id else None
+        original = provider_call_id if provider_call_id and provider_call_id != call_id else None
         self._events.append(ToolCallStarted(call_id, _well_formed(name), self._parent_id, self._take_index(), original))
 
     def tool_arguments(self, key: Hashable, fragment: str) -> None:
@@ -148,6 +154,7 @@ class ResponseBuilder:
         self._events.append(ModelCallEnded(reason, raw_reason))
 
     def _open_text(self, key: Hashable) -> _Block:
+        self.close(key)
         # The first text is the message that calls belong to; a text after a call is a message of its own.
         message_id = new_id("msg")
         if self._parent_id is None:
@@ -157,6 +164,7 @@ class ResponseBuilder:
         return block
 
     def _open_reasoning(self, key: Hashable) -> _Block:
+        self.close(key)
         block = self._blocks[key] = _Block("reasoning", new_id("rsn"))
         self._events.append(ReasoningStarted(block.id, self._take_index()))
         return block
