@@ -56,7 +56,7 @@ _LISTS = frozenset({"additionalModelResponseFieldPaths"})
 def request_fields(parameters: Mapping[str, object], *, one_sampler: bool = False) -> dict[str, object]:
     """The request's fields beside messages, system and tools; none of them empty.
 
-    `one_sampler`: top_p is left out where there is a temperature. A parameter of None counts as absent.
+    `one_sampler`: top_p is left out where there is a temperature. None and an empty list count as absent.
 
     Raises:
         ValueError: a value that the service can never accept; the message names the parameter.
@@ -65,7 +65,7 @@ def request_fields(parameters: Mapping[str, object], *, one_sampler: bool = Fals
     fields: dict[str, object] = {}
     rest: dict[str, object] = {}
     for name, value in parameters.items():
-        if value is None or name in (PROMPT_CACHING, MODEL_FAMILY):
+        if value is None or value == [] or name in (PROMPT_CACHING, MODEL_FAMILY):
             continue
         if name in _INFERENCE:
             inference[_INFERENCE[name]] = _checked(name, _INFERENCE[name], value)
@@ -104,7 +104,7 @@ def _checked(name: str, field: str, value: object) -> object:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError(f"{name} is {value!r}: it must be a number")
     if field == "maxTokens":
-        if value < 1 or value != int(value):
+        if not 1 <= value < 2**31 or value % 1:
             raise ValueError(f"{name} is {value!r}: it must be a whole number from 1 on")
         return int(value)
     if not 0 <= value <= 1:
