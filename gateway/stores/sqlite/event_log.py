@@ -63,7 +63,7 @@ def last_sequence(connection: sqlite3.Connection, run: int) -> int:
 def forget_logs(connection: sqlite3.Connection, finished_before: float) -> int:
     """Strike the logs of some runs that ended before then; how many, 0 when there are no more."""
     keys = connection.execute(
-        "SELECT key FROM runs WHERE log_kept = 1 AND status NOT IN ('queued', 'running') AND finished_at < ?"
+        "SELECT key FROM runs WHERE log_kept = 1 AND finished_at < ? AND status NOT IN ('queued', 'running')"
         " ORDER BY finished_at LIMIT ?",
         (finished_before, SLICE_RUNS),
     ).fetchall()

@@ -18,6 +18,7 @@ from typing import Any, Generic, TypeVar
 from gateway.errors import StoreError
 from gateway.stores.sqlite.database import store_error
 from gateway.stores.sqlite.event_log import EventRow, insert_events
+from gateway.stores.sqlite.worker_turns import WorkerTurns
 
 logger = logging.getLogger(__name__)
 
@@ -113,8 +114,11 @@ class GroupCommit:
     that no log has a gap.
     """
 
-    def __init__(self, connection: sqlite3.Connection, on_lost: Callable[[set[RunLog]], None]) -> None:
+    def __init__(
+        self, connection: sqlite3.Connection, turns: WorkerTurns, on_lost: Callable[[set[RunLog]], None]
+    ) -> None:
         self._connection = connection
+        self._turns = turns
         self._on_lost = on_lost
         self._loop = asyncio.get_running_loop()
         self._pending: list[Operation[Any]] = []
@@ -186,11 +190,13 @@ class GroupCommit:
             self._pending = []
             self._group = None
             self._writing = True
+            self._turns.start()
             self._queue.put(batch)
 
     def _settle(self, batch: list[Operation[Any]], outcomes: list[Any]) -> None:
         """Back on the loop: tell everybody how it went, then go on."""
         self._writing = False
+        self._turns.settle()
         for operation, outcome in zip(batch, outcomes, strict=True):
             if isinstance(outcome, Exception):
                 operation.fail(outcome)
@@ -224,6 +230,7 @@ class GroupCommit:
     def _serve(self) -> None:
         while (batch := self._queue.get()) is not None:
             outcomes = self._write(batch)
+            self._turns.finished()
             try:
                 self._loop.call_soon_threadsafe(self._settle, batch, outcomes)
             except RuntimeError:  # the loop was closed without closing the store: nobody is left to be told

@@ -42,10 +42,10 @@ _FIRST: Migration = (
         PRIMARY KEY (thread, position)
     ) WITHOUT ROWID
     """,
-    # AUTOINCREMENT: the key of a run that was deleted never comes again, so what is left of its log stays its own.
+    # A key is not used again while something of the log that had it is left, see tables.insert_run.
     """
     CREATE TABLE runs (
-        key INTEGER PRIMARY KEY AUTOINCREMENT,
+        key INTEGER PRIMARY KEY,
         owner TEXT NOT NULL,
         id TEXT NOT NULL,
         thread_id TEXT NOT NULL,
@@ -63,8 +63,8 @@ _FIRST: Migration = (
     )
     """,
     "CREATE INDEX runs_by_thread ON runs (owner, thread_id)",
-    "CREATE INDEX runs_unfinished ON runs (key) WHERE status IN ('queued', 'running')",
-    "CREATE INDEX runs_with_log ON runs (finished_at) WHERE log_kept = 1 AND status NOT IN ('queued', 'running')",
+    # One index for the runs that are under way (NULL) and for those whose logs grow old.
+    "CREATE INDEX runs_by_end ON runs (finished_at) WHERE log_kept = 1",
     # A row is what one commit brought for one run: events `first` to `last`, a line each.
     """
     CREATE TABLE events (

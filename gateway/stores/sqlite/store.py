@@ -25,6 +25,7 @@ from gateway.stores.sqlite.database import READERS, Database
 from gateway.stores.sqlite.group_commit import GroupCommit, Kept, RunLog
 from gateway.stores.sqlite.tables import KeptThread, LoadedThread
 from gateway.stores.sqlite.thread_cache import LIMIT_BYTES, ThreadCache
+from gateway.stores.sqlite.worker_turns import WorkerTurns
 
 Result = TypeVar("Result")
 
@@ -45,6 +46,7 @@ class SqliteStore:
         self._database: Database | None = None
         self._commits: GroupCommit | None = None
         self._readers: ThreadPoolExecutor | None = None
+        self._turns: WorkerTurns | None = None
         self._probe: asyncio.Future[None] | None = None
 
     async def open(self) -> None:
@@ -52,7 +54,8 @@ class SqliteStore:
             raise StoreError("the store is open already")
         database = await asyncio.to_thread(Database, self._address)
         self._database = database
-        self._commits = GroupCommit(database.writer, self._forget_runs)
+        self._turns = WorkerTurns(asyncio.get_running_loop())
+        self._commits = GroupCommit(database.writer, self._turns, self._forget_runs)
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="sqlite-reader")
 
     async def close(self) -> None:
@@ -226,17 +229,23 @@ class SqliteStore:
         return asyncio.shield(written)
 
     async def _read(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
-        database, readers = self._database, self._readers
-        if database is None or readers is None:
+        database, readers, turns = self._database, self._readers, self._turns
+        if database is None or readers is None or turns is None:
             raise StoreError("the store is not open")
         if database.in_memory:
             return await self._write(work)
 
         def run() -> Result:
-            with database.reader() as connection:
-                return work(connection)
+            try:
+                with database.reader() as connection:
+                    return work(connection)
+            finally:
+                turns.finished()
 
-        return await asyncio.get_running_loop().run_in_executor(readers, run)
+        turns.start()
+        reading = asyncio.get_running_loop().run_in_executor(readers, run)
+        reading.add_done_callback(lambda _: turns.settle())
+        return await reading
 
     def _thread_written(self, thread: Thread, keep: int, written: KeptThread) -> None:
         if thread.title != written.title or thread.created_at != written.created_at:

@@ -31,6 +31,9 @@ _RUN_COLUMNS = (
     "owner, id, thread_id, agent_id, status, created_at, started_at, finished_at, error_code, error_message, usage,"
     " input_digest"
 )
+_INSERT_RUN = f"INSERT INTO runs (key, {_RUN_COLUMNS}, log_kept) VALUES ({', '.join('?' * 13)}, 1)"
+_UPDATE_RUN = f"UPDATE runs SET ({_RUN_COLUMNS}) = ({', '.join('?' * 12)}) WHERE key = ?"
+_LAST_RUN_KEY = "SELECT max(ifnull((SELECT max(key) FROM runs), 0), ifnull((SELECT max(run) FROM forgotten_logs), 0))"
 _SUMMARY_COLUMNS = "id, title, agent_id, created_at, updated_at"
 
 
@@ -235,7 +238,8 @@ def read_run(connection: sqlite3.Connection, owner: str, run_id: str) -> RunReco
 def read_unfinished_runs(connection: sqlite3.Connection) -> list[RunRecord]:
     """Runs that are queued or running, oldest first."""
     rows = connection.execute(
-        f"SELECT {_RUN_COLUMNS} FROM runs WHERE status IN ('queued', 'running') ORDER BY key"
+        f"SELECT {_RUN_COLUMNS} FROM runs"
+        " WHERE log_kept = 1 AND finished_at IS NULL AND status IN ('queued', 'running') ORDER BY key"
     ).fetchall()
     return [_run_record(row) for row in rows]
 
@@ -246,22 +250,17 @@ def insert_run(connection: sqlite3.Connection, run: RunRecord) -> int:
     Raises:
         ConflictError: there is a run of that id.
     """
-    values = _run_values(run)
+    last: int = connection.execute(_LAST_RUN_KEY).fetchone()[0]
     try:
-        key = connection.execute(
-            f"INSERT INTO runs ({_RUN_COLUMNS}, log_kept) VALUES ({', '.join('?' * len(values))}, 1)", values
-        ).lastrowid
+        connection.execute(_INSERT_RUN, (last + 1, *_run_values(run)))
     except sqlite3.IntegrityError as error:
         raise ConflictError(f"run {run.run_id!r} exists already") from error
-    if key is None:
-        raise StoreError("the store gave a new run no key")
-    return key
+    return last + 1
 
 
 def update_run(connection: sqlite3.Connection, key: int, run: RunRecord) -> None:
     """The run's row as it now is."""
-    columns = ", ".join(f"{column.strip()} = ?" for column in _RUN_COLUMNS.split(","))
-    connection.execute(f"UPDATE runs SET {columns} WHERE key = ?", (*_run_values(run), key))
+    connection.execute(_UPDATE_RUN, (*_run_values(run), key))
 
 
 def start_run(connection: sqlite3.Connection, run: RunRecord) -> int:
