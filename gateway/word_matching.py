@@ -93,12 +93,9 @@ def concepts(text: str) -> list[str]:
     return [_concept(word) for word in _WORD.findall(spaced.lower()) if word not in _STOP_WORDS]
 
 
-def remaining_words(clause: str, spec: ToolSpec) -> str:
-    """What the clause is about once the words that chose the tool are taken away."""
-    return _about(_Clause(clause), set(concepts(spec.name)))
-
-
 def _stem(word: str) -> str:
+    if word == "news":  # not several of something new
+        return word
     for suffix in _SUFFIXES:
         if word.endswith(suffix) and len(word) - len(suffix) >= 3:
             return word[: -len(suffix)]
@@ -144,7 +141,9 @@ def _tool_words(spec: ToolSpec) -> _ToolWords:
         values.update(concepts(name))
         for choice in _choices(schema):
             values.update(concepts(str(choice)))
-    return _ToolWords(frozenset(concepts(spec.name)), frozenset(concepts(spec.description)), frozenset(values))
+    # The first sentence says what a tool is for; what follows is advice, whose words would fit anything.
+    purpose = re.split(r"(?<=[.!?])\s", spec.description, maxsplit=1)[0]
+    return _ToolWords(frozenset(concepts(spec.name)), frozenset(concepts(purpose)), frozenset(values))
 
 
 def _clauses(text: str, vocabulary: _Vocabulary) -> list[str]:
@@ -227,8 +226,8 @@ _PATTERNS: Mapping[str, re.Pattern[str]] = {
         re.I,
     ),
     "identifier": re.compile(r"#?\b(?=[\w-]*\d)[A-Za-z0-9][\w-]*\b"),
-    "false": re.compile(r"\b(?:off|false|no|not|don't|without|disabled?|hide|close|collapse)\b", re.I),
-    "true": re.compile(r"\b(?:on|true|yes|with|enabled?|expand)\b", re.I),
+    "false": re.compile(r"\b(?:off|false|disabled?|hide|close|collapse)\b", re.I),
+    "true": re.compile(r"\b(?:true|yes|enabled?|expand|(?:turn|switch)\s(?:\w+\s){0,3}on)\b", re.I),
 }
 _LOOKS_LIKE = {
     "email": "email",
@@ -282,7 +281,7 @@ def fill_arguments(clause: str, spec: ToolSpec) -> Filling:
         if name not in filling.arguments and (quoted := _take_quoted(words, schema)) is not None:
             filling.arguments[name] = quoted
     filling.missing = tuple(name for name in needed if name not in filling.arguments)
-    filling.plain = frozenset(name for name, schema in wanted.items() if _type(schema) in ("number", "integer"))
+    filling.plain = frozenset(name for name, schema in wanted.items() if schema_type(schema) in ("number", "integer"))
     filling.arguments = {name: filling.arguments[name] for name in wanted if name in filling.arguments}
     return filling
 
@@ -315,7 +314,8 @@ def _resolve(schema: JsonObject, root: JsonObject) -> JsonObject:
     return schema
 
 
-def _type(schema: JsonObject) -> str:
+def schema_type(schema: JsonObject) -> str:
+    """The JSON type that a value of this schema has; where the schema does not say, most likely text."""
     kind = schema.get("type")
     if isinstance(kind, list):
         kind = next((item for item in kind if item != "null"), None)
@@ -331,29 +331,33 @@ def _choices(schema: JsonObject) -> list[JsonValue]:
 
 def _find_named(words: _Clause, name: str, schema: JsonObject, chosen: set[str]) -> JsonValue:
     """A value that stands right behind the argument's own name: `order A-17`, `title: "Lunch"`, `b = 3`."""
-    if _type(schema) not in ("string", "number", "integer") or _choices(schema):
+    if schema_type(schema) not in ("string", "number", "integer") or _choices(schema):
         return None
     own = [word for word in _WORD.findall(re.sub(r"(?<=[a-z])(?=[A-Z])|_", " ", name).lower()) if word != "id"]
     if not own:
         return None
     label = r"\b" + r"\s+".join(re.escape(word) for word in own) + r"(?:\s+(?:id|number|no\.?))?"
-    value = r"[-+]?\d[\d,]{0,15}(?:\.\d{1,15})?\b" if _type(schema) != "string" else r"#?(?=[\w-]*\d)[A-Za-z0-9][\w-]*"
+    value = (
+        r"[-+]?\d[\d,]{0,15}(?:\.\d{1,15})?\b"
+        if schema_type(schema) != "string"
+        else r"#?(?=[\w-]*\d)[A-Za-z0-9][\w-]*"
+    )
     link = r"\s*(?:is|equals|to|of|=|:|#)?\s*"
     taken = words.take(re.compile(f"{label}{link}({value})", re.I))
-    if taken is None and _type(schema) == "string":
+    if taken is None and schema_type(schema) == "string":
         taken = words.take(
             re.compile(label + r"\s*(?:is|to|=|:|called|named|saying)?\s*(?:\"([^\"]+)\"|“([^”]+)”|'([^']+)')", re.I)
         )
     if taken is None:
         return None
-    return taken.lstrip("#") if _type(schema) == "string" else _number(taken, schema)
+    return taken.lstrip("#") if schema_type(schema) == "string" else _number(taken, schema)
 
 
 def _find_typed(words: _Clause, name: str, schema: JsonObject, chosen: set[str]) -> JsonValue:
     """A value that can be told by what it looks like."""
     if choices := _choices(schema):
         return _find_choice(words, choices, chosen)
-    match _type(schema):
+    match schema_type(schema):
         case "number" | "integer":
             return _number(words.take(_PATTERNS["number"]), schema)
         case "boolean":
@@ -385,16 +389,16 @@ def _find_choice(words: _Clause, choices: Sequence[JsonValue], chosen: set[str])
 def _find_boolean(words: _Clause, name: str) -> JsonValue:
     if words.take(_PATTERNS["false"]) is not None:
         return False
-    if words.take(_PATTERNS["true"]) is not None or set(_parts(name)) & set(_WORD.findall(words.text.lower())):
-        return True
-    return None
+    if set(_parts(name)) & set(_WORD.findall(words.text.lower())):
+        return re.search(r"\b(?:not|no|don't|without)\b", words.text, re.I) is None
+    return True if words.take(_PATTERNS["true"]) is not None else None
 
 
 def _find_items(words: _Clause, name: str, schema: JsonObject, chosen: set[str]) -> JsonValue:
     items = schema.get("items")
     item = items if isinstance(items, dict) else {}
     found: list[JsonValue] = []
-    if _type(item) in ("number", "integer") or _choices(item):
+    if schema_type(item) in ("number", "integer") or _choices(item):
         while (value := _find_typed(words, name, item, chosen)) is not None:
             if _choices(item) and value in found:
                 break
@@ -404,24 +408,24 @@ def _find_items(words: _Clause, name: str, schema: JsonObject, chosen: set[str])
 
 def _find_text(words: _Clause, name: str, schema: JsonObject, tool: set[str]) -> JsonValue:
     """Plain text for an argument that is required: what was quoted, else what the clause is about."""
-    match _type(schema):
+    match schema_type(schema):
         case "string" if not _choices(schema) and schema.get("format") is None and not _is_identifier(name):
             quoted = words.take(_QUOTED)
             text = quoted if quoted is not None else _about(words, tool)
             if quoted is None:
                 words.text = ""
             return text or None
-        case "array":
+        case "array" if not _is_identifier(name):
             items = schema.get("items")
-            if not isinstance(items, dict) or _type(items) == "string":
+            if not isinstance(items, dict) or schema_type(items) == "string":
                 return [part for part in re.split(r"\s*(?:,|\band\b)\s*", _about(words, tool)) if part] or None
         case "object":
             if inner := properties(schema):
                 filled = fill_arguments(words.text, ToolSpec(name, "", schema))
                 return filled.arguments if inner and not filled.missing else None
             if "search" in concepts(name):  # what search engines call a query
-                text = _about(words, tool)
-                return {"query": {"multi_match": {"query": text, "fields": ["*"]}}} if text else None
+                text = " ".join(piece for piece in _about(words, tool).split() if not _is_empty(piece))
+                return {"query": {"multi_match": {"query": text, "fields": ["*"]}}, "size": 3} if text else None
             return {}
         case _:
             pass
@@ -429,11 +433,11 @@ def _find_text(words: _Clause, name: str, schema: JsonObject, tool: set[str]) ->
 
 
 def _take_quoted(words: _Clause, schema: JsonObject) -> str | None:
-    return words.take(_QUOTED) if _type(schema) == "string" and not _choices(schema) else None
+    return words.take(_QUOTED) if schema_type(schema) == "string" and not _choices(schema) else None
 
 
 def _is_identifier(name: str) -> bool:
-    return _parts(name)[-1:] in (["id"], ["index"])
+    return _parts(name)[-1:] in (["id"], ["index"], ["indices"])
 
 
 def _parts(name: str) -> list[str]:
@@ -445,7 +449,7 @@ def _number(text: str | None, schema: JsonObject) -> JsonValue:
         return None
     plain = text.replace(",", "").lower()
     value = float(_NUMBER_WORDS[plain]) if plain in _NUMBER_WORDS else float(plain)
-    return int(value) if value.is_integer() else None if _type(schema) == "integer" else value
+    return int(value) if value.is_integer() else None if schema_type(schema) == "integer" else value
 
 
 def _about(words: _Clause, tool: Iterable[str]) -> str:

@@ -9,6 +9,7 @@ there to show everything else at work (streams, tools, approvals, reasoning) on 
 
 from __future__ import annotations
 
+import csv
 import re
 from collections import Counter
 from collections.abc import AsyncGenerator, Sequence
@@ -23,7 +24,7 @@ from gateway.events import Events, StopReason, Usage
 from gateway.messages import JsonObject, JsonValue, TextBlock, ToolCall, ToolResult, ToolSpec
 from gateway.model import ModelCapabilities, ModelEnvironment, ModelProvider, ModelRequest
 from gateway.response import ResponseBuilder
-from gateway.word_matching import Match, concepts, match_tools
+from gateway.word_matching import Match, concepts, match_tools, properties, schema_type
 
 NAME = "demo"
 _LABEL = "\n\n*(Demo model: it matches words, it is not an LLM.)*"
@@ -33,6 +34,7 @@ _ABOUT = (
 )
 _READ_CHARACTERS = 2_000  # of the user's words; matching more would only take time
 _CALLS_AT_ONCE = 4
+_CELL_CHARACTERS = 200
 
 _GREETING = re.compile(r"^\W*(?:hi|hello|hey|good (?:morning|day|evening|afternoon)|greetings|moin|hallo)\b", re.I)
 _THANKS = re.compile(r"\b(?:thanks|thank you|thx|cheers)\b", re.I)
@@ -144,7 +146,10 @@ def _plan(situation: _Situation) -> _Plan:
         plan.calls = plan.calls[:_CALLS_AT_ONCE]
         return plan
     if situation.answered:
-        plan.answer = "\n\n".join(_describe(item) for item in situation.answered) + _LABEL
+        asked_for = {match.spec.name for match in matches}
+        shown = [item for item in situation.answered if item.call.name in asked_for] or situation.answered
+        said = frozenset(concepts(situation.words))
+        plan.answer = "\n\n".join(_describe(item, said) for item in shown) + _LABEL
     else:
         plan.answer = _answer_without_results(situation, matches)
     return plan
@@ -157,7 +162,8 @@ def _plan_calls(plan: _Plan, matches: Sequence[Match], situation: _Situation) ->
         if called[match.spec.name] > 0:
             called[match.spec.name] -= 1
             continue
-        fitting = f"{', '.join(repr(word) for word in match.words)} fits" if match.words else "A question fits"
+        words = " and ".join(repr(word) for word in match.words)
+        fitting = f"{words or 'A question'} {'fit' if len(match.words) > 1 else 'fits'}"
         if not match.missing:
             plan.reasons.append(f"{fitting} the tool {match.spec.name}{_told(match.arguments)}.")
             plan.calls.append((match.spec.name, match.arguments))
@@ -166,7 +172,8 @@ def _plan_calls(plan: _Plan, matches: Sequence[Match], situation: _Situation) ->
         for filled in _filled_from_results(match, situation):
             plan.reasons.append(f"An earlier result has it{_told(filled)}.")
             plan.calls.append((match.spec.name, filled))
-        if not plan.calls and (helper := _helper(match, situation)) is not None:
+        helper = _helper(match, situation)
+        if helper is not None and (helper.name, {}) not in plan.calls:
             plan.reasons.append(f"The tool {helper.name} may tell.")
             plan.calls.append((helper.name, {}))
 
@@ -180,7 +187,9 @@ def _filled_from_results(match: Match, situation: _Situation) -> list[JsonObject
     visible = [value for value in dict.fromkeys(values) if not value.startswith(".")]
     said = set(concepts(match.clause))
     meant = [value for value in visible if said & set(concepts(value.replace("-", " ")))]
-    return [{name: value, **match.arguments} for value in (meant or visible)[:_CALLS_AT_ONCE]]
+    several = schema_type(properties(match.spec.input_schema)[name]) == "array"
+    chosen = (meant or visible)[:_CALLS_AT_ONCE]
+    return [{name: [value] if several else value, **match.arguments} for value in chosen]
 
 
 def _helper(match: Match, situation: _Situation) -> ToolSpec | None:
@@ -241,24 +250,36 @@ def _first_sentence(text: str) -> str:
     return re.split(r"(?<=[.!?])\s|\n", text.strip(), maxsplit=1)[0][:160]
 
 
-def _describe(item: _Answered) -> str:
-    name, text = item.call.name, item.text.strip()
+def _describe(item: _Answered, said: frozenset[str]) -> str:
+    name, text = f"`{item.call.name}`{_plainly(item.call.arguments)}", item.text.strip()
     if item.result.is_error:
-        if "denied" in text:
-            return f"`{name}` was not run: {text}"
-        return f"`{name}` did not work: {text}"
+        return f"{name} was not run: {text}" if "denied" in text else f"{name} did not work: {text}"
     rows = _rows(text)
     if rows is not None:
-        return f"`{name}` found {len(rows)} {'entry' if len(rows) == 1 else 'entries'}.\n\n{_table(rows)}".strip()
+        count = f"{len(rows)} {'entry' if len(rows) == 1 else 'entries'}"
+        return f"{name} found {count}.\n\n{_table(rows, said)}" if rows else f"{name} found nothing."
     value = _parsed(text)
     if isinstance(value, dict) and value:
         lines = "\n".join(f"- {key}: {_short(inner)}" for key, inner in value.items())
-        return f"`{name}` gave:\n\n{lines}"
+        return f"{name} gave:\n\n{lines}"
+    if isinstance(value, float) and value.is_integer():
+        text = str(int(value))
     if "\n" in text or len(text) > 200:
         quoted = "\n".join(f"> {line}" for line in text[:2_000].splitlines())
-        return f"`{name}` gave:\n\n{quoted}"
+        return f"{name} gave:\n\n{quoted}"
     media = sum(1 for block in item.result.content if not isinstance(block, TextBlock))
-    return f"`{name}` gave **{text}**." if text else f"`{name}` gave {media or 'no'} media."
+    if media:
+        return f"{name} gave {media} attachment{'s' if media > 1 else ''}. {text}".strip()
+    return f"{name}: {text}" if text.endswith((".", "!", ")")) else f"{name} gave **{text}**."
+
+
+def _plainly(arguments: str) -> str:
+    """The short ones among a call's arguments, to tell calls of one tool apart."""
+    value = _parsed(arguments)
+    if not isinstance(value, dict):
+        return ""
+    shown = [f"{name} = {_short(given)}" for name, given in value.items() if not isinstance(given, dict)]
+    return f" ({', '.join(shown)})" if shown else ""
 
 
 def _rows(text: str) -> list[JsonObject] | None:
@@ -266,8 +287,12 @@ def _rows(text: str) -> list[JsonObject] | None:
     value = _parsed(text)
     if isinstance(value, dict) and isinstance(hits := value.get("hits"), dict):
         value = hits.get("hits")
+    if isinstance(value, dict) and "_source" in value:
+        value = [value]
     if value is None and text.startswith("{"):
         value = [_parsed(line) for line in text.splitlines() if line.strip()]
+    if value is None and text == "(The tool gave no output.)":
+        return []
     if value is None:
         value = _csv_rows(text)
     if not isinstance(value, list) or not all(isinstance(row, dict) for row in value):
@@ -283,28 +308,35 @@ def _flat_hit(row: JsonObject) -> JsonObject:
 
 
 def _csv_rows(text: str) -> JsonValue:
-    lines = text.splitlines()
-    if len(lines) < 2 or "," not in lines[0] or any(line.count(",") != lines[0].count(",") for line in lines):
+    if text.partition("\n")[0].count(",") < 2:  # two commas in the first line: else it is prose as likely as a table
         return None
-    names = lines[0].split(",")
-    return [dict(zip(names, line.split(","), strict=True)) for line in lines[1:]]
+    names, *rows = csv.reader(text.splitlines())
+    if not rows or any(len(row) != len(names) for row in rows):
+        return None
+    return [dict(zip(names, row, strict=True)) for row in rows]
 
 
-def _table(rows: Sequence[JsonObject]) -> str:
+def _table(rows: Sequence[JsonObject], said: frozenset[str]) -> str:
     names = [name for name, _ in Counter(name for row in rows for name in row).most_common(5)]
     if not names:
         return ""
     lines = ["| " + " | ".join(names) + " |", "|" + " --- |" * len(names)]
-    lines += ["| " + " | ".join(_cell(row.get(name)) for name in names) + " |" for row in rows[:10]]
+    lines += ["| " + " | ".join(_cell(row.get(name), said) for name in names) + " |" for row in rows[:10]]
     if len(rows) > 10:
         lines.append(f"\n... and {len(rows) - 10} more.")
     return "\n".join(lines)
 
 
-def _cell(value: JsonValue) -> str:
+def _cell(value: JsonValue, said: frozenset[str]) -> str:
+    """The value on one line; of a long text the sentence that has most of the user's words in it."""
     text = "" if value is None else value if isinstance(value, str) else orjson.dumps(value).decode()
+    if len(text) > _CELL_CHARACTERS:
+        sentences = re.split(r"(?<=[.!?;])\s+|\n", text[:20_000])
+        # Of several that are as good, the first is most often a heading.
+        ranks = [(len(said & set(concepts(sentence))), place > 0, -place) for place, sentence in enumerate(sentences)]
+        text = sentences[-max(ranks)[2]]
     text = text.replace("|", "\\|").replace("\n", " ")
-    return text if len(text) <= 120 else text[:120] + "..."
+    return text if len(text) <= _CELL_CHARACTERS else text[:_CELL_CHARACTERS] + "..."
 
 
 def _values_named(text: str, name: str) -> list[str]:

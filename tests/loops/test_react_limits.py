@@ -1,0 +1,275 @@
+"""Budgets: what ends a run that would go on, and that time comes from the clock."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+
+import pytest
+
+from gateway.agent import Budgets
+from gateway.errors import LimitError
+from gateway.events import Completed, Incomplete, StopReason
+from gateway.messages import JsonObject
+from gateway.tool import ToolContext
+from tests.loop_runs import FunctionTool, LoopRun, adder, assert_valid_view, tool_giving
+
+SUMMARY: JsonObject = {"when": {"tool_choice": "none"}, "response": [{"text": "That is all"}]}
+
+
+def adding(a: int) -> list[JsonObject]:
+    return [{"tool": "add", "arguments": {"a": a, "b": 1}}]
+
+
+def counter() -> FunctionTool:
+    numbers = itertools.count(1)
+
+    async def count(arguments: JsonObject, context: ToolContext) -> str:
+        return str(next(numbers))
+
+    return FunctionTool("count", count)
+
+
+def hanging() -> FunctionTool:
+    async def hang(arguments: JsonObject, context: ToolContext) -> str:
+        await asyncio.get_running_loop().create_future()
+        return "never"
+
+    return FunctionTool("hang", hang)
+
+
+async def test_after_the_last_iteration_comes_one_answer_without_tools() -> None:
+    tool = adder()
+    run = LoopRun(
+        rules=[SUMMARY], responses=[adding(n) for n in range(9)], tools=[tool], budgets=Budgets(max_iteration=3)
+    )
+    await run.events()
+    assert len(tool.calls) == 3
+    assert [request.tool_choice for request in run.requests] == ["auto", "auto", "auto", "none"]
+    assert "max_iteration" in run.requests[-1].system
+    assert run.text == "That is all"
+    assert run.outcome == Completed()
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        [{"tool": "add", "arguments": {"a": 1, "b": 1}}],
+        [{"text": "Well"}, {"tool": "add", "arguments": {"a": 1, "b": 1}}],
+        [],
+        [{"error": "server"}],
+    ],
+)
+async def test_where_no_answer_comes_even_without_tools_the_run_fails_with_the_limits_code(
+    response: list[JsonObject],
+) -> None:
+    tool = adder()
+    rule: JsonObject = {"when": {"tool_choice": "none"}, "response": response}  # type: ignore[dict-item]
+    run = LoopRun(rules=[rule], responses=[adding(1)], tools=[tool], budgets=Budgets(max_iteration=1))
+    with pytest.raises(LimitError) as failure:
+        await run.events()
+    assert failure.value.code == "limit_max_iteration"
+    assert len(tool.calls) == 1
+    assert_valid_view(run.requests[-1].messages)
+
+
+async def test_a_summary_that_is_cut_off_says_so() -> None:
+    rule: JsonObject = {"when": {"tool_choice": "none"}, "response": [{"text": "So"}, {"stop": "max_tokens"}]}
+    run = LoopRun(rules=[rule], responses=[adding(1)], tools=[adder()], budgets=Budgets(max_iteration=1))
+    await run.events()
+    assert run.outcome == Incomplete(StopReason.MAX_TOKENS)
+
+
+async def test_calls_beyond_the_budget_are_not_run_but_answered() -> None:
+    tool = adder()
+    calls = [call for n in range(1000) for call in adding(n)]
+    run = LoopRun(rules=[SUMMARY], responses=[calls], tools=[tool], budgets=Budgets(max_tool_calls=5))
+    await run.events()
+    assert len(tool.calls) == 5
+    assert len(run.results) == 1000
+    assert [result.is_error for result in run.results[:6]] == [False] * 5 + [True]
+    assert run.requests[-1].tool_choice == "none"
+    assert run.outcome == Completed()
+
+
+async def test_no_more_tools_run_at_once_than_allowed() -> None:
+    running, most = 0, 0
+    release = asyncio.Event()
+
+    async def work(arguments: JsonObject, context: ToolContext) -> str:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await release.wait()
+        running -= 1
+        return "ok"
+
+    run = LoopRun(
+        responses=[[{"tool": "work"}] * 9, [{"text": "done"}]],
+        tools=[FunctionTool("work", work)],
+        budgets=Budgets(max_parallel_tools=4, max_repeated_calls=99),
+    )
+    task = run.start()
+    await run.clock.until(lambda: running == 4)
+    await run.clock.settle()
+    assert running == 4
+    release.set()
+    await task
+    assert most == 4
+    assert len(run.results) == 9
+
+
+async def test_a_model_without_an_end_stops_when_the_tokens_are_used_up() -> None:
+    response: list[JsonObject] = [*adding(1), {"usage": {"input_tokens": 60, "output_tokens": 20}}]
+    run = LoopRun(responses=[response, response, response], tools=[adder()], budgets=Budgets(max_total_tokens=150))
+    with pytest.raises(LimitError) as failure:
+        await run.events()
+    assert failure.value.code == "limit_max_total_tokens"
+    assert len(run.requests) == 2
+    assert len(run.results) == 2
+
+
+async def test_an_answer_that_uses_up_the_tokens_is_still_an_answer() -> None:
+    run = LoopRun(responses=[[{"text": "ok"}, {"usage": {"output_tokens": 500}}]], budgets=Budgets(max_total_tokens=10))
+    await run.events()
+    assert run.outcome == Completed()
+
+
+async def test_the_same_call_with_the_same_result_is_refused_and_then_the_run_is_brought_to_its_end() -> None:
+    tool = tool_giving("look", "nothing new")
+    run = LoopRun(rules=[SUMMARY], responses=[[{"tool": "look"}]] * 9, tools=[tool], budgets=Budgets())
+    await run.events()
+    assert len(tool.calls) == 3
+    assert [result.is_error for result in run.results] == [False, False, False, True, True]
+    assert "max_repeated_calls" in run.requests[-1].system
+    assert run.outcome == Completed()
+
+
+async def test_a_call_that_is_written_differently_is_the_same_call() -> None:
+    first: JsonObject = {"tool": "add", "arguments": '{"a": 1, "b": 2}'}
+    second: JsonObject = {"tool": "add", "arguments": '{ "b":2,"a":1 }'}
+    tool = adder()
+    run = LoopRun(
+        responses=[[first], [second], [first], [{"text": "3"}]], tools=[tool], budgets=Budgets(max_repeated_calls=2)
+    )
+    await run.events()
+    assert len(tool.calls) == 2
+    assert run.results[2].is_error
+    assert run.outcome == Completed()
+
+
+async def test_a_call_whose_result_changes_makes_progress() -> None:
+    run = LoopRun(responses=[*[[{"tool": "count"}]] * 8, [{"text": "eight"}]], tools=[counter()])
+    await run.events()
+    assert run.result_texts == [str(number) for number in range(1, 9)]
+    assert run.outcome == Completed()
+
+
+async def test_a_tool_that_hangs_gets_an_error_result_in_time_and_the_run_goes_on() -> None:
+    run = LoopRun(
+        responses=[[{"tool": "hang"}, {"tool": "add", "arguments": {"a": 1, "b": 1}}], [{"text": "Anyway"}]],
+        tools=[hanging(), adder()],
+        budgets=Budgets(tool_timeout_seconds=30),
+    )
+    task = run.start()
+    await run.clock.until_timer(30)
+    await run.clock.advance(29.9)
+    assert run.results == []
+    await run.clock.advance(0.2)
+    await task
+    assert run.result_texts == ["The tool 'hang' gave no result within 30 seconds.", "2"]
+    assert run.text == "Anyway"
+    assert run.clock.pending == []
+
+
+async def test_a_tool_that_ignores_cancellation_holds_nobody_up() -> None:
+    stop = asyncio.Event()
+
+    async def stubborn(arguments: JsonObject, context: ToolContext) -> str:
+        while not stop.is_set():
+            try:
+                await stop.wait()
+            except asyncio.CancelledError:
+                continue
+        return "late"
+
+    run = LoopRun(responses=[[{"tool": "stubborn"}], [{"text": "Anyway"}]], tools=[FunctionTool("stubborn", stubborn)])
+    task = run.start()
+    await run.clock.until_timer(30)
+    await run.clock.advance(30)
+    assert run.result_texts == ["The tool 'stubborn' gave no result within 30 seconds."]
+    await run.clock.advance(1)
+    await task
+    assert run.text == "Anyway"
+    stop.set()
+    await run.clock.settle()
+
+
+async def test_a_model_that_hangs_is_stopped_when_the_runs_time_is_up() -> None:
+    run = LoopRun(responses=[[{"text": "Well"}, {"hang": True}]], budgets=Budgets(max_run_seconds=60))
+    task = run.start()
+    await run.clock.until(lambda: run.text)
+    await run.clock.advance(59)
+    assert not task.done()
+    await run.clock.advance(2)
+    with pytest.raises(LimitError) as failure:
+        await task
+    assert failure.value.code == "limit_max_run_seconds"
+    assert run.clock.pending == []
+
+
+async def test_tools_that_run_when_the_time_is_up_are_stopped_and_answered() -> None:
+    run = LoopRun(
+        responses=[[{"tool": "add", "arguments": {"a": 1, "b": 1}}, {"tool": "hang"}, {"tool": "hang"}]],
+        tools=[adder(), hanging()],
+        budgets=Budgets(max_run_seconds=10, tool_timeout_seconds=30),
+    )
+    task = run.start()
+    await run.clock.until(lambda: run.results)
+    await run.clock.advance(11)
+    with pytest.raises(LimitError) as failure:
+        await task
+    assert failure.value.code == "limit_max_run_seconds"
+    assert run.result_texts == ["2", *["This call was stopped: the time of the run was up."] * 2]
+    assert run.clock.pending == []
+
+
+async def test_time_that_passes_while_the_consumer_is_busy_does_not_interrupt_the_consumer() -> None:
+    run = LoopRun(responses=[adding(1), [{"text": "late"}]], tools=[adder()], budgets=Budgets(max_run_seconds=10))
+    reached: list[str] = []
+
+    async def consume() -> None:
+        from contextlib import aclosing
+
+        from gateway.loops.react import ReactLoop
+
+        async with aclosing(ReactLoop().run(run.context)) as batches:
+            async for _ in batches:
+                if not reached:
+                    reached.append("busy")
+                    await run.clock.sleep(60)
+                    reached.append("not interrupted")
+
+    task = asyncio.create_task(consume())
+    await run.clock.until_timer(60)
+    await run.clock.advance(60)
+    with pytest.raises(LimitError):
+        await task
+    assert reached == ["busy", "not interrupted"]
+    assert len(run.requests) == 1
+
+
+async def test_a_cancelled_run_is_cancelled_even_when_its_time_is_up_at_the_same_moment() -> None:
+    run = LoopRun(responses=[[{"text": "Well"}, {"hang": True}]], budgets=Budgets(max_run_seconds=60))
+    task = run.start()
+    await run.clock.until(lambda: run.text)
+    run.clock.call_later(60, lambda: None if task.cancel() else None)  # due together with the run's own deadline
+    await run.clock.advance(60)
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_without_limits_nothing_waits_on_the_clock() -> None:
+    run = LoopRun(responses=[[{"text": "ok"}]], budgets=Budgets(max_run_seconds=None))
+    await run.events()
+    assert run.clock.pending == []
