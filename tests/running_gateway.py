@@ -1,0 +1,302 @@
+"""A real gateway for tests: in this process on a free port with a clock that tests may move, or as a process of its own.
+
+Both read an ordinary configuration file, written here from a dict, and listen on 127.0.0.1.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import re
+import signal
+import socket
+import sys
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import uvicorn
+
+from gateway.application import Application
+from gateway.clock import Clock
+from gateway.settings import Flags, load_settings
+
+DEADLINE_SECONDS = 20.0
+
+
+def scripted(*responses: Sequence[Mapping[str, Any]], **more: Any) -> dict[str, Any]:
+    """A `model` block that plays these responses."""
+    return {
+        "model_provider": "scripted",
+        "model_id": "script",
+        "model_parameters": {"responses": [list(each) for each in responses], **more},
+    }
+
+
+def agent(id: str, model: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+    """An agent's block."""
+    return {"id": id, "model": dict(model), **more}
+
+
+def write_configuration(
+    directory: Path,
+    agents: Sequence[Mapping[str, Any]],
+    *,
+    server: Mapping[str, Any] | None = None,
+    store: str = "sqlite:///gateway.db",
+    search: str | None = "embedded:sample",
+) -> Path:
+    """`gateway.yaml` in `directory` (JSON is YAML)."""
+    document: dict[str, Any] = {
+        "server": {"host": "127.0.0.1", "port": 0, **(server or {})},
+        "store": store,
+        "agents": list(agents),
+    }
+    if search is not None:
+        document["search"] = search
+    path = directory / "gateway.yaml"
+    path.write_text(json.dumps(document), "utf-8")
+    return path
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One server-sent event: its parsed data, and its id where it had one."""
+
+    data: dict[str, Any]
+    id: int | None
+
+    @property
+    def type(self) -> str:
+        text: str = self.data["type"]
+        return text
+
+
+def run_body(
+    text: str | None = None,
+    *,
+    thread_id: str = "thread-1",
+    run_id: str = "run-1",
+    messages: Sequence[Mapping[str, Any]] | None = None,
+    version: str | None = "1.0",
+    **more: Any,
+) -> dict[str, Any]:
+    """A RunAgentInput: one user message with `text`, or these messages. `version` None is a client from before 1.0."""
+    if messages is None:
+        messages = [{"id": f"user-{run_id}", "role": "user", "content": text or "hello"}]
+    body: dict[str, Any] = {"threadId": thread_id, "runId": run_id, "messages": list(messages), **more}
+    if version is not None:
+        body["protocolVersion"] = version
+    return body
+
+
+def parse_frames(body: bytes) -> list[Frame]:
+    """The events of a stream's bytes. It must be framed with LF alone, one JSON object a frame."""
+    assert b"\r" not in body, "a stream is framed with LF alone"
+    frames: list[Frame] = []
+    for block in body.split(b"\n\n"):
+        data: list[bytes] = []
+        number: int | None = None
+        for line in block.split(b"\n"):
+            if line.startswith(b"data: "):
+                data.append(line[6:])
+            elif line.startswith(b"id: "):
+                number = int(line[4:])
+            else:
+                assert not line or line.startswith((b":", b"retry:")), line
+        if data:
+            assert len(data) == 1, "one data line a frame"
+            frames.append(Frame(json.loads(data[0]), number))
+    return frames
+
+
+@dataclass(slots=True)
+class OpenStream:
+    """A stream that is being read: `frames` so far, `body` as bytes."""
+
+    response: httpx.Response
+    body: bytearray = field(default_factory=bytearray)
+    ended: bool = False
+    _chunks: Any = None
+
+    @property
+    def frames(self) -> list[Frame]:
+        end = self.body.rfind(b"\n\n")
+        return parse_frames(bytes(self.body[: end + 2])) if end >= 0 else []
+
+    @property
+    def types(self) -> list[str]:
+        return [frame.type for frame in self.frames]
+
+    async def until(self, type: str, count: int = 1) -> list[Frame]:
+        """Read until the `count`-th event of that type; all frames so far."""
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            while self.types.count(type) < count:
+                if not await self._read():
+                    raise AssertionError(f"the stream ended before {type} came {count} times: {self.types}")
+        return self.frames
+
+    async def rest(self) -> list[Frame]:
+        """Read to the end; all frames."""
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            while await self._read():
+                pass
+        return self.frames
+
+    async def _read(self) -> bool:
+        if self._chunks is None:
+            self._chunks = self.response.aiter_raw()
+        try:
+            self.body += await anext(self._chunks)
+        except StopAsyncIteration:
+            self.ended = True
+            return False
+        return True
+
+
+class GatewayClient:
+    """Speaks to a running gateway over a real socket."""
+
+    def __init__(self, base_url: str) -> None:
+        self.base_url = base_url
+        self.http = httpx.AsyncClient(base_url=base_url, timeout=DEADLINE_SECONDS, trust_env=False)
+
+    def run_url(self, agent_id: str) -> str:
+        return f"{self.base_url}/agents/{agent_id}/run"
+
+    async def run(self, agent_id: str, body: Mapping[str, Any], **headers: str) -> list[Frame]:
+        """Run to the end; the stream's events."""
+        async with self.stream(agent_id, body, **headers) as stream:
+            assert stream.response.status_code == 200, await stream.response.aread()
+            return await stream.rest()
+
+    @contextlib.asynccontextmanager
+    async def stream(
+        self, agent_id: str, body: Mapping[str, Any], *, to: str = "run", **headers: str
+    ) -> AsyncGenerator[OpenStream]:
+        """The stream of a run (`to="connect"`: of a thread), open until the block is left."""
+        url = f"/agents/{agent_id}/{to}"
+        async with self.http.stream("POST", url, json=dict(body), headers=headers) as response:
+            yield OpenStream(response)
+
+    @contextlib.asynccontextmanager
+    async def events(self, run_id: str, *, after: int | None = None, **headers: str) -> AsyncGenerator[OpenStream]:
+        """A run's event stream."""
+        query = {} if after is None else {"after": str(after)}
+        async with self.http.stream("GET", f"/runs/{run_id}/events", params=query, headers=headers) as response:
+            yield OpenStream(response)
+
+    async def get(self, path: str) -> Any:
+        """A JSON answer with status 200."""
+        response = await self.http.get(path)
+        assert response.status_code == 200, response.text
+        return response.json()
+
+    async def until_status(self, run_id: str, *statuses: str) -> dict[str, Any]:
+        """Ask for a run until it has one of these statuses."""
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            while True:
+                run: dict[str, Any] = await self.get(f"/runs/{run_id}")
+                if run["status"] in statuses:
+                    return run
+
+    async def close(self) -> None:
+        await self.http.aclose()
+
+
+@dataclass(slots=True)
+class LocalGateway:
+    """A gateway in this process."""
+
+    application: Application
+    client: GatewayClient
+    server: uvicorn.Server
+
+
+@contextlib.asynccontextmanager
+async def local_gateway(
+    directory: Path, agents: Sequence[Mapping[str, Any]], *, clock: Clock | None = None, **configuration: Any
+) -> AsyncGenerator[LocalGateway]:
+    """A gateway in this event loop; its clock is the machine's unless another is given."""
+    path = write_configuration(directory, agents, **configuration)
+    application = Application(load_settings(Flags(config=path), environ=dict(os.environ)), clock=clock)
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    config = uvicorn.Config(
+        application.asgi, lifespan="off", log_config=None, access_log=False, ws="none", timeout_graceful_shutdown=2
+    )
+    server = uvicorn.Server(config)
+    server.capture_signals = contextlib.nullcontext  # type: ignore[method-assign,assignment]
+    client = GatewayClient(f"http://127.0.0.1:{listener.getsockname()[1]}")
+    async with application.starlette.router.lifespan_context(application.starlette):
+        serving = asyncio.create_task(server.serve([listener]))
+        try:
+            async with asyncio.timeout(DEADLINE_SECONDS):
+                while not server.started:
+                    await asyncio.sleep(0)
+            yield LocalGateway(application, client, server)
+        finally:
+            await client.close()
+            stopping = asyncio.create_task(application.stop()) if clock is None else None
+            server.should_exit = True
+            async with asyncio.timeout(DEADLINE_SECONDS):
+                await serving
+                if stopping is not None:
+                    await stopping
+
+
+@dataclass(slots=True)
+class GatewayProcess:
+    """A gateway as a process of its own: to be killed."""
+
+    process: asyncio.subprocess.Process
+    client: GatewayClient
+    log: Path
+
+    async def signal(self, number: signal.Signals) -> int:
+        """Send it and wait for the end; the exit code."""
+        self.process.send_signal(number)
+        return await self.wait()
+
+    async def wait(self) -> int:
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            return await self.process.wait()
+
+
+_ADDRESS = re.compile(rb"at (http://127\.0\.0\.1:\d+)")
+
+
+@contextlib.asynccontextmanager
+async def gateway_process(
+    configuration: Path, *arguments: str, env: Mapping[str, str] | None = None
+) -> AsyncGenerator[GatewayProcess]:
+    """`agui-gateway serve --config ...` until the block is left."""
+    log = configuration.parent / "gateway.log"
+    with log.open("ab") as errors:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "gateway", "serve", "--config", str(configuration), *arguments,
+            cwd=configuration.parent, stdout=asyncio.subprocess.PIPE, stderr=errors,
+            env={**os.environ, "PYTHONUNBUFFERED": "1", **(env or {})},
+        )  # fmt: skip
+    client: GatewayClient | None = None
+    try:
+        assert process.stdout is not None
+        said = b""
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            while (found := _ADDRESS.search(said)) is None:
+                line = await process.stdout.readline()
+                assert line, f"the gateway did not start: {log.read_text()}"
+                said += line
+        client = GatewayClient(found[1].decode())
+        yield GatewayProcess(process, client, log)
+    finally:
+        if client is not None:
+            await client.close()
+        if process.returncode is None:
+            process.kill()
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            await process.communicate()
