@@ -93,7 +93,7 @@ class Redaction:
 
     def __call__(self, logger: WrappedLogger, method: str, event_dict: EventDict) -> EventDict:
         """As a structlog processor."""
-        return {key: self._field(key, value) for key, value in event_dict.items()}
+        return {self.text(key): self._field(key, value) for key, value in event_dict.items()}
 
     def text(self, text: str) -> str:
         """`text` without secrets."""
