@@ -18,11 +18,11 @@ import logging
 import re
 import time
 import uuid
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 from urllib.parse import urlsplit
 
-from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -39,6 +39,8 @@ from gateway.problems import internal_problem, problem
 logger = logging.getLogger(__name__)
 
 LOCAL_OWNER = "local"
+RequestHeaders: TypeAlias = "Mapping[str, str]"  # names in lower case
+
 _METHODS = "GET, POST, PATCH, DELETE, OPTIONS"
 _HEADERS = ("accept", "authorization", "cache-control", "content-type", "last-event-id", "x-request-id")
 _EXPOSED = b"x-request-id, retry-after, www-authenticate"
@@ -88,7 +90,7 @@ class Door:
             await self._app(scope, receive, send)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = Headers(scope=scope)
+        headers = _headers(scope)
         state = scope.setdefault("state", {})
         state["request_id"] = request_id = _request_id(headers.get("x-request-id"))
         answer = _Answer(send, request_id, self._origins.headers_for(headers))
@@ -112,7 +114,7 @@ class Door:
         finally:
             self._log(scope, answer.status, time.perf_counter() - begun)
 
-    def _admit(self, scope: Scope, headers: Headers) -> Response | None:
+    def _admit(self, scope: Scope, headers: RequestHeaders) -> Response | None:
         """None: come in. A response: the preflight's answer.
 
         Raises:
@@ -132,7 +134,7 @@ class Door:
             _check_body(headers, self._max_body_bytes)
         return None
 
-    def _preflight(self, headers: Headers) -> Response:
+    def _preflight(self, headers: RequestHeaders) -> Response:
         if not self._origins.allows(headers):
             raise ForbiddenError(_foreign_origin(headers["origin"]), code="origin_not_allowed")
         # The page is trusted by its exact origin: which headers it adds is its own affair.
@@ -204,23 +206,23 @@ class Origins:
         self._cors_origins = frozenset(cors_origins)
         self._hosts = frozenset(host.lower().rstrip(".") for host in allowed_hosts)
 
-    def allows(self, headers: Headers) -> bool:
+    def allows(self, headers: RequestHeaders) -> bool:
         """Whether the request's Origin is configured or the gateway's own."""
         origin = headers.get("origin", "")
         return origin in self._cors_origins or _is_same_origin(origin, headers.get("host", ""))
 
-    def headers_for(self, headers: Headers) -> list[tuple[bytes, bytes]]:
+    def headers_for(self, headers: RequestHeaders) -> list[tuple[bytes, bytes]]:
         """The CORS headers of an answer; they go on every answer, errors too, or the page cannot read it."""
         if not self._cors_origins:
             return []
         vary = [(b"vary", b"Origin")]
         origin = headers.get("origin")
-        if origin not in self._cors_origins:
+        if origin is None or origin not in self._cors_origins:
             return vary
         allow = (b"access-control-allow-origin", origin.encode("latin-1"))
         return [*vary, allow, (b"access-control-expose-headers", _EXPOSED)]
 
-    def check(self, headers: Headers) -> None:
+    def check(self, headers: RequestHeaders) -> None:
         """Refuse what a foreign website makes a browser send.
 
         Raises:
@@ -247,7 +249,7 @@ class Origins:
             )
 
 
-def _is_embedded(headers: Headers) -> bool:
+def _is_embedded(headers: RequestHeaders) -> bool:
     """Whether a foreign page loads this as a picture or the like: browsers send no Origin then. A link is fine."""
     foreign = headers.get("sec-fetch-site", "none") not in ("same-origin", "none")
     return foreign and headers.get("sec-fetch-mode") != "navigate"
@@ -291,7 +293,7 @@ def _is_own_name(name: str) -> bool:
     return True
 
 
-def _check_body(headers: Headers, max_body_bytes: int) -> None:
+def _check_body(headers: RequestHeaders, max_body_bytes: int) -> None:
     length = headers.get("content-length")
     if length is not None and length.isascii() and length.isdigit() and int(length[:32]) > max_body_bytes:
         raise _too_large(max_body_bytes)
@@ -311,7 +313,7 @@ def _too_large(max_body_bytes: int) -> TooLargeError:
     return TooLargeError(f"the body is larger than {max_body_bytes:,} bytes; send less, or raise server.max_body_bytes")
 
 
-def _limited(receive: Receive, headers: Headers, max_body_bytes: int) -> Receive:
+def _limited(receive: Receive, headers: RequestHeaders, max_body_bytes: int) -> Receive:
     """`receive`, counting where no length was announced. Where it was, the server holds the client to it."""
     if "transfer-encoding" not in headers:
         return receive
@@ -348,6 +350,12 @@ class _Answer:
             self.status = message["status"]
             message["headers"] = [*message.get("headers", ()), *self._headers]
         return self._send(message)
+
+
+def _headers(scope: Scope) -> RequestHeaders:
+    """All at once: looking each up in the raw list costs more than the rest of the door."""
+    # of a repeated header the first one counts, as it does for the application behind the door
+    return {name.decode("latin-1"): value.decode("latin-1") for name, value in reversed(scope["headers"])}
 
 
 def _request_id(received: str | None) -> str:

@@ -205,7 +205,7 @@ def curl_line(settings: Settings, base_url: str) -> str:
     body = {
         "threadId": "thread-@",
         "runId": "run-@",
-        "messages": [{"id": "message-1", "role": "user", "content": "What can you do?"}],
+        "messages": [{"id": "message-1", "role": "user", "content": _question(settings)}],
     }
     # the quotes end around what the shell is to fill in: digits, which need none
     data = shlex.quote(json.dumps(body, separators=(",", ":"))).replace("@", "'$(date +%s)'")
@@ -214,3 +214,9 @@ def curl_line(settings: Settings, base_url: str) -> str:
         words.append(f'-H "Authorization: Bearer ${_KEY_VARIABLE}"')
     words += ["-H 'Content-Type: application/json'", "-H 'Accept: text/event-stream'", f"-d {data}"]
     return " ".join(words)
+
+
+def _question(settings: Settings) -> str:
+    tools = {tool.type for tool in settings.agents[0].tools}
+    has_samples = settings.search == "embedded:sample" and "SearchIndexTool" in tools
+    return "What was the population of Seattle in 2023?" if has_samples else "What can you do?"

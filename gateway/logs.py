@@ -93,7 +93,10 @@ class Redaction:
 
     def __call__(self, logger: WrappedLogger, method: str, event_dict: EventDict) -> EventDict:
         """As a structlog processor."""
-        return {self.text(key): self._field(key, value) for key, value in event_dict.items()}
+        # fields are named in source code; only a foreign library's could be anything
+        return {
+            key if key.isidentifier() else self.text(key): self._field(key, value) for key, value in event_dict.items()
+        }
 
     def text(self, text: str) -> str:
         """`text` without secrets."""
@@ -171,12 +174,13 @@ def _formatter(as_text: bool, colors: bool, redaction: Redaction) -> logging.For
         structlog.stdlib.add_logger_name,
         structlog.stdlib.add_log_level,
         structlog.stdlib.ExtraAdder(),
-        structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
     ]
     last: list[Processor] = [
         structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+        _without_color,
         structlog.processors.format_exc_info,
         redaction,
+        structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
     ]
     if as_text:
         # the traceback is text by now: the renderer has nothing to do with exceptions
@@ -184,10 +188,21 @@ def _formatter(as_text: bool, colors: bool, redaction: Redaction) -> logging.For
     else:
         last += [
             structlog.processors.EventRenamer("message"),
+            _in_order,
             _escaper(_CONTROLS_IN_JSON),
             structlog.processors.JSONRenderer(serializer=_dump),
         ]
     return structlog.stdlib.ProcessorFormatter(foreign_pre_chain=first, processors=last)
+
+
+def _without_color(logger: WrappedLogger, method: str, event_dict: EventDict) -> EventDict:
+    event_dict.pop("color_message", None)  # uvicorn says everything twice
+    return event_dict
+
+
+def _in_order(logger: WrappedLogger, method: str, event_dict: EventDict) -> EventDict:
+    """What every line has comes first; the fields keep their order."""
+    return {**{key: event_dict[key] for key in ("time", "level", "logger", "message")}, **event_dict}
 
 
 def _escaper(controls: Mapping[int, str]) -> Processor:
