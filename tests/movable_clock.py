@@ -25,7 +25,7 @@ class MovableTimer:
 
     due: float
     number: int
-    callback: Callable[[], None] = field(compare=False)
+    callback: Callable[[], object] = field(compare=False)
     cancelled: bool = field(default=False, compare=False)
 
     def cancel(self) -> None:
@@ -59,7 +59,7 @@ class MovableClock:
         finally:
             timer.cancel()
 
-    def call_later(self, seconds: float, callback: Callable[[], None]) -> MovableTimer:
+    def call_later(self, seconds: float, callback: Callable[[], object]) -> MovableTimer:
         timer = MovableTimer(self._elapsed + max(0.0, seconds), next(self._numbers), callback)
         heapq.heappush(self._timers, timer)
         self._timer_set.set()

@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 
+from gateway.attempts import stream_with_retries
 from gateway.deadline import Deadline, DeadlineError
 from gateway.errors import LimitError, ModelError, ModelErrorKind, ToolError
 from gateway.events import (
@@ -216,7 +217,7 @@ class _Run:
             tool_choice="auto" if self.limit is None else "none",
             parameters=self._context.agent.model.model_parameters,
         )
-        return _stream(self._context, request)
+        return stream_with_retries(model, request, self._context.clock, self._budgets.model_attempts)
 
     def follow_model(self, batch: Events) -> Events:
         """Take a batch of the model's in; gives what to pass on: the same list, but for a turn's first."""
@@ -415,10 +416,6 @@ class _Run:
 
     def _messages(self) -> tuple[Message, ...]:
         return (*self._context.messages, *self._transcript.messages)
-
-
-def _stream(context: LoopContext, request: ModelRequest) -> AsyncGenerator[Events]:
-    return context.model.stream(request)
 
 
 def _all_calls(messages: Iterable[Message]) -> list[ToolCall]:

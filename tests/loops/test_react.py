@@ -269,6 +269,17 @@ async def test_an_error_of_the_model_ends_the_run() -> None:
     assert run.text == "Well"
 
 
+async def test_a_model_that_fails_before_it_says_anything_is_asked_again() -> None:
+    run = LoopRun(responses=[[{"error": "throttled", "times": 1}, {"text": "Now"}]])
+    task = run.start()
+    await run.clock.settle()
+    await run.clock.advance(10)
+    await task
+    assert run.text == "Now"
+    assert len(run.requests) == 2
+    assert len(run.all_of(ModelCallStarted)) == 1
+
+
 class _EndlessModel:
     """A model of somebody else's whose response just stops."""
 

@@ -47,7 +47,7 @@ def client_state(run: LoopRun, before: JsonValue) -> Any:
     return state
 
 
-LONG = {"name": "a long enough state to make a patch worth it " * 3}
+LONG: dict[str, Any] = {"name": "a long enough state to make a patch worth it " * 3}
 
 
 async def test_the_first_change_is_whole_and_the_next_ones_are_patches() -> None:
