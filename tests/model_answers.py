@@ -1,0 +1,98 @@
+"""What a model's answer comes to: the events of one response, folded for tests to look at."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import aclosing
+from dataclasses import dataclass, field
+
+from gateway.events import (
+    Event,
+    Events,
+    ModelCallEnded,
+    Raw,
+    ReasoningDelta,
+    ReasoningEnded,
+    ReasoningStarted,
+    StopReason,
+    TextDelta,
+    TextEnded,
+    TextStarted,
+    ToolCallDelta,
+    ToolCallEnded,
+    ToolCallStarted,
+    Usage,
+    UsageReported,
+)
+from gateway.messages import JsonValue, Opaque
+
+
+@dataclass(slots=True)
+class Answer:
+    """`blocks` are the ids in the order they opened; `calls` are (id, name, arguments)."""
+
+    text: str = ""
+    reasoning: str = ""
+    blocks: list[str] = field(default_factory=list)
+    calls: list[tuple[str, str, str]] = field(default_factory=list)
+    opaques: list[Opaque] = field(default_factory=list)
+    raws: list[JsonValue] = field(default_factory=list)
+    usage: Usage | None = None
+    stop: StopReason | None = None
+    raw_stop: str | None = None
+
+
+def answer_of(events: Iterable[Event]) -> Answer:
+    """The fold. Raises AssertionError where the events break the order of triplets, or go on after the end."""
+    answer = Answer()
+    open_blocks: set[str] = set()
+    arguments: dict[str, list[str]] = {}
+    names: dict[str, str] = {}
+    for event in events:
+        assert answer.stop is None, f"{event} after the end"
+        match event:
+            case TextStarted() | ReasoningStarted():
+                open_blocks.add(event.message_id)
+                answer.blocks.append(event.message_id)
+            case ToolCallStarted(call_id, name):
+                open_blocks.add(call_id)
+                answer.blocks.append(call_id)
+                names[call_id], arguments[call_id] = name, []
+            case TextDelta(message_id, words):
+                assert words
+                assert message_id in open_blocks
+                answer.text += words
+            case ReasoningDelta(message_id, words):
+                assert words
+                assert message_id in open_blocks
+                answer.reasoning += words
+            case ToolCallDelta(call_id, fragment):
+                assert fragment
+                assert call_id in open_blocks
+                arguments[call_id].append(fragment)
+            case TextEnded(message_id, opaque) | ReasoningEnded(message_id, opaque):
+                open_blocks.remove(message_id)
+                answer.opaques += [opaque] if opaque else []
+            case ToolCallEnded(call_id):
+                open_blocks.remove(call_id)
+                answer.calls.append((call_id, names[call_id], "".join(arguments[call_id])))
+            case UsageReported(usage):
+                answer.usage = usage
+            case Raw(value):
+                answer.raws.append(value)
+            case ModelCallEnded(reason, raw_reason):
+                assert not open_blocks
+                answer.stop, answer.raw_stop = reason, raw_reason
+            case _:
+                raise AssertionError(f"a model gave {event}")
+    return answer
+
+
+async def collect(stream: AsyncGenerator[Events], into: Events | None = None) -> Events:
+    """All events of a stream; `into` has what came even where the stream fails. No batch may be empty."""
+    events: Events = [] if into is None else into
+    async with aclosing(stream):
+        async for batch in stream:
+            assert batch
+            events += batch
+    return events

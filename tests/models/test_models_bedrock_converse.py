@@ -1,0 +1,482 @@
+"""gateway.models.bedrock_converse, without a network: frames in, events out; errors; settings."""
+
+from __future__ import annotations
+
+import base64
+import random
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from botocore.loaders import Loader
+
+from gateway.agent import ModelSettings, Secret
+from gateway.clock import SystemClock
+from gateway.errors import ConfigurationError, ModelError, ModelErrorKind
+from gateway.events import StopReason
+from gateway.http_client import HttpClients
+from gateway.messages import Message, TextBlock, ToolCall
+from gateway.model import ModelEnvironment, ModelRequest
+from gateway.models.bedrock_converse import PROVIDER, ConverseReader, provider_error
+from gateway.response import ResponseBuilder
+from gateway.wire.bedrock_errors import ERROR_KINDS
+from gateway.wire.bedrock_families import family_of
+from tests.bedrock_recordings import recorded_bytes, recorded_model_id, recordings
+from tests.bedrock_server import (
+    block_stop,
+    error,
+    event,
+    exception,
+    frame,
+    hello,
+    message_stop,
+    metadata,
+    text,
+    thought,
+    tool,
+)
+from tests.model_answers import Answer, answer_of
+
+CLAUDE = "us.anthropic.claude-sonnet-4-20250514-v1:0"
+NOVA = "us.amazon.nova-lite-v1:0"
+SERVICE = Loader().load_service_model("bedrock-runtime", "service-2")
+
+REQUEST = ModelRequest("turn", (Message("m", "user", (TextBlock("hi"),)),))
+
+
+def read(*pieces: bytes, model_id: str = CLAUDE, names: dict[str, str] | None = None) -> Answer:
+    builder = ResponseBuilder(REQUEST, "bedrock/converse", model_id)
+    reader = ConverseReader(builder, model_id, family_of(model_id), names or {})
+    for piece in pieces:
+        reader.feed(piece)
+    reader.end()
+    return answer_of(builder.take())
+
+
+def cuts(data: bytes) -> Iterable[list[bytes]]:
+    yield [data]
+    yield [data[i : i + 1] for i in range(len(data))]
+    for seed in range(10):
+        places = sorted(random.Random(seed).sample(range(len(data)), 30))
+        yield [data[a:b] for a, b in zip([0, *places], [*places, len(data)], strict=True)]
+
+
+@pytest.mark.parametrize("entry", recordings("eventstream"), ids=lambda entry: str(entry["response"]))
+def test_a_recorded_stream_gives_what_its_manifest_says_however_it_is_cut(entry: dict[str, Any]) -> None:
+    expect = entry["expect"]
+    for pieces in cuts(recorded_bytes(entry)):
+        answer = read(*pieces, model_id=recorded_model_id(entry))
+        assert answer.text == expect["text"]
+        assert answer.reasoning == expect["reasoning"]
+        assert answer.calls == [(call["id"], call["name"], call["args"]) for call in expect["tools"]]
+        assert answer.raw_stop == expect["stop"]
+        assert answer.usage is not None
+        assert answer.usage.input_tokens == expect["usage"]["inputTokens"]
+        assert answer.usage.output_tokens == expect["usage"]["outputTokens"]
+
+
+def test_a_recorded_signature_is_kept_whole() -> None:
+    (entry,) = [entry for entry in recordings("eventstream") if "thinking" in entry["response"]]
+    (opaque,) = read(recorded_bytes(entry)).opaques
+    assert opaque.kind == "signature"
+    assert opaque.value.startswith("Eu0CCkgIBxABGAIqQJDccbDQkr81n7QjZ0Fi43umSvw0YvnGkMPE")
+    assert base64.b64decode(opaque.value, validate=True)
+
+
+# --- blocks ------------------------------------------------------------------------------------------------------
+
+
+def test_an_empty_block_opens_nothing_and_padding_is_ignored() -> None:
+    answer = read(
+        text(""), block_stop(0), thought(1, text="hm"), block_stop(1), text("Hi", 2), message_stop(), metadata()
+    )
+    assert (answer.text, answer.reasoning, len(answer.blocks), answer.raws) == ("Hi", "hm", 2, [])
+
+
+def test_blocks_that_are_never_stopped_end_with_the_answer() -> None:
+    answer = read(thought(0, text="hm"), text("Hi", 1), message_stop(), metadata())
+    assert (answer.text, answer.reasoning, answer.stop) == ("Hi", "hm", StopReason.END_TURN)
+
+
+def test_calls_may_interleave_and_may_take_no_arguments() -> None:
+    def start(index: int, call_id: str) -> bytes:
+        begun = {"toolUse": {"toolUseId": call_id, "name": f"tool_{call_id}", "type": "tool_use"}}
+        return event("contentBlockStart", contentBlockIndex=index, start=begun)
+
+    def arguments(index: int, fragment: Any) -> bytes:
+        return event("contentBlockDelta", contentBlockIndex=index, delta={"toolUse": {"input": fragment}})
+
+    answer = read(
+        start(1, "a") + start(2, "b") + arguments(2, '{"x"') + arguments(1, "") + arguments(2, ": 1}"),
+        block_stop(2) + block_stop(1) + start(3, "c") + arguments(3, {"y": "é"}) + block_stop(3),
+        message_stop("tool_use") + metadata(),
+    )
+    assert answer.calls == [("b", "tool_b", '{"x": 1}'), ("a", "tool_a", ""), ("c", "tool_c", '{"y":"é"}')]
+    assert answer.stop is StopReason.TOOL_CALLS
+
+
+def test_an_end_turn_with_calls_is_a_stop_for_tools() -> None:
+    assert read(tool(0, "a", "add", "{}"), message_stop(), metadata()).stop is StopReason.TOOL_CALLS
+
+
+def test_mapped_tool_names_come_back_as_they_were_offered() -> None:
+    answer = read(tool(0, "a", "find_it_1234", "{}"), message_stop(), metadata(), names={"find_it_1234": "find it"})
+    assert answer.calls == [("a", "find it", "{}")]
+
+
+def test_an_id_that_the_thread_has_already_gets_another_one() -> None:
+    request = ModelRequest("turn", (Message("m", "assistant", (ToolCall("a", "add", "{}"),)),))
+    builder = ResponseBuilder(request, "bedrock/converse", CLAUDE)
+    ConverseReader(builder, CLAUDE, family_of(CLAUDE), {}).feed(
+        tool(0, "a", "add", "{}") + tool(1, "", "add", "{}") + message_stop() + metadata()
+    )
+    ids = [call_id for call_id, _, _ in answer_of(builder.take()).calls]
+    assert len({*ids, "a", ""}) == 4
+
+
+def test_signatures_and_sealed_reasoning_are_kept_for_the_way_back() -> None:
+    sealed = [base64.b64encode(part).decode() for part in (b"one", b"two!")]
+    answer = read(
+        thought(0, text="hm"),
+        thought(0, signature="sig"),
+        block_stop(0),
+        *(thought(1, redactedContent=part) for part in sealed),
+        block_stop(1),
+        thought(2, redactedContent=sealed[0]),  # never stopped
+        thought(3, signature="bare"),
+        message_stop(),
+        metadata(),
+    )
+    kept = [(opaque.provider, opaque.model, opaque.kind, opaque.value) for opaque in answer.opaques]
+    assert sorted(kept) == sorted(
+        ("bedrock/converse", CLAUDE, kind, value)
+        for kind, value in [
+            ("signature", "sig"),
+            ("redacted", base64.b64encode(b"onetwo!").decode()),
+            ("redacted", base64.b64encode(b"one").decode()),
+            ("signature", "bare"),
+        ]
+    )
+    assert answer.reasoning == "hm"
+
+
+def test_tools_and_results_of_the_providers_own_are_shown_and_never_called() -> None:
+    result_start = {"toolResult": {"toolUseId": "s", "type": "web_search_result", "status": "success"}}
+    result_delta = {"toolResult": [{"text": "found"}]}
+    answer = read(
+        tool(0, "s", "web_search", '{"q": "x"}', type="server_tool_use"),
+        event("contentBlockStart", contentBlockIndex=1, start=result_start),
+        event("contentBlockDelta", contentBlockIndex=1, delta=result_delta),
+        block_stop(1),
+        text("So.", 2),
+        message_stop(),
+        metadata(),
+    )
+    assert (answer.calls, answer.text, answer.stop) == ([], "So.", StopReason.END_TURN)
+    assert [next(iter(raw)) for raw in answer.raws if isinstance(raw, dict)] == [
+        "contentBlockStart",
+        "contentBlockDelta",
+        "contentBlockStop",
+    ] * 2
+    assert answer.raws[4] == {"contentBlockDelta": {"contentBlockIndex": 1, "delta": result_delta}}
+
+
+def test_the_tool_that_stands_for_none_is_never_called() -> None:
+    answer = read(tool(0, "a", "gateway_no_tool_available", "{}"), message_stop("tool_use"), metadata())
+    assert (answer.calls, answer.stop) == ([], StopReason.END_TURN)
+
+
+def test_citations_pictures_and_what_is_new_are_passed_on_as_they_are() -> None:
+    citation = {"citation": {"title": "t", "location": {"web": {"url": "http://x"}}}}
+    answer = read(
+        text("As said"),
+        event("contentBlockDelta", contentBlockIndex=0, delta=citation),
+        block_stop(0),
+        event("contentBlockDelta", contentBlockIndex=1, delta={"somethingNew": 1}),
+        event("neverHeardOf", x=1),
+        message_stop(additionalModelResponseFields={"a": 1}),
+        metadata(),
+    )
+    assert answer.text == "As said"
+    assert answer.raws == [
+        {"contentBlockDelta": {"contentBlockIndex": 0, "delta": citation}},
+        {"contentBlockDelta": {"contentBlockIndex": 1, "delta": {"somethingNew": 1}}},
+        {"additionalModelResponseFields": {"a": 1}},
+    ]
+
+
+def test_a_surrogate_pair_that_is_cut_in_two_is_one_character() -> None:
+    def half(escape: str) -> bytes:
+        payload = b'{"contentBlockIndex":0,"delta":{"text":"' + escape.encode() + b'"}}'
+        return frame({":event-type": "contentBlockDelta", ":message-type": "event"}, payload)
+
+    assert read(half("a\\ud83d"), half("\\ude00b"), message_stop(), metadata()).text == "a\N{GRINNING FACE}b"
+
+
+def test_the_thinking_that_nova_writes_into_its_text_is_reasoning() -> None:
+    pieces = ["<thinking", "> To find it, add.", "</thin", "king>\n", "\nIt ", "is 5."]
+    answer = read(*map(text, pieces), block_stop(), message_stop(), metadata(), model_id=NOVA)
+    assert (answer.reasoning, answer.text) == (" To find it, add.", "It is 5.")
+    assert len(answer.blocks) == 2
+    held = read(text("<think"), message_stop(), metadata(), model_id=NOVA)
+    assert (held.reasoning, held.text) == ("", "<think")
+    assert read(text("<thinking>x</thinking>"), message_stop(), metadata()).text == "<thinking>x</thinking>"
+
+
+# --- the end -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("reason", "stop"),
+    [
+        ("end_turn", StopReason.END_TURN),
+        ("tool_use", StopReason.END_TURN),  # without a call
+        ("max_tokens", StopReason.MAX_TOKENS),
+        ("stop_sequence", StopReason.STOP_SEQUENCE),
+        ("guardrail_intervened", StopReason.CONTENT_FILTER),
+        ("content_filtered", StopReason.CONTENT_FILTER),
+        ("model_context_window_exceeded", StopReason.CONTEXT_OVERFLOW),
+        ("refusal", StopReason.REFUSAL),
+        ("something_new", StopReason.END_TURN),
+    ],
+)
+def test_every_stop_reason_has_a_meaning(reason: str, stop: StopReason) -> None:
+    answer = read(text("x"), message_stop(reason), metadata())
+    assert (answer.stop, answer.raw_stop) == (stop, reason)
+
+
+def test_every_stop_reason_of_the_service_model_is_known(caplog: pytest.LogCaptureFixture) -> None:
+    for reason in SERVICE["shapes"]["StopReason"]["enum"]:
+        if reason.startswith("malformed"):
+            with pytest.raises(ModelError) as caught:
+                read(text("x"), message_stop(reason), metadata())
+            assert caught.value.kind is ModelErrorKind.PROTOCOL
+            assert caught.value.retryable
+        else:
+            read(message_stop(reason), metadata())
+    assert "not known" not in caplog.text
+
+
+@pytest.mark.parametrize("reason", ["max_tokens", "content_filtered", "model_context_window_exceeded"])
+def test_a_call_in_an_answer_that_was_cut_off_is_no_stop_for_tools(reason: str) -> None:
+    assert read(tool(0, "a", "add", '{"x"'), message_stop(reason), metadata()).stop is not StopReason.TOOL_CALLS
+
+
+@pytest.mark.parametrize(
+    ("actions", "stop"),
+    [
+        (["ANONYMIZED", "NONE"], StopReason.END_TURN),
+        (["ANONYMIZED", "BLOCKED"], StopReason.CONTENT_FILTER),
+        ([], StopReason.CONTENT_FILTER),
+    ],
+)
+def test_a_guardrail_that_only_masked_leaves_a_whole_answer(actions: list[str], stop: StopReason) -> None:
+    found = {"g": [{"wordPolicy": {"customWords": [{"match": "secret", "action": action}]}} for action in actions]}
+    trace = {"guardrail": {"modelOutput": ["x"], "outputAssessments": found}}
+    answer = read(text("x"), message_stop("guardrail_intervened"), metadata(trace=trace))
+    assert answer.stop is stop
+    assert "secret" not in repr(answer)
+
+
+def test_the_input_counts_what_came_from_the_cache() -> None:
+    usage = {
+        "inputTokens": 2,
+        "cacheWriteInputTokens": 1322,
+        "cacheReadInputTokens": 10,
+        "cacheReadInputTokenCount": 10,
+        "outputTokens": 5,
+        "totalTokens": 1339,
+        "serverToolUsage": {},
+    }
+    counted = read(text("x"), message_stop(), metadata(usage)).usage
+    assert counted is not None
+    assert (counted.input_tokens, counted.output_tokens, counted.total_tokens) == (1334, 5, 1339)
+    assert (counted.cached_input_tokens, counted.cache_write_input_tokens) == (10, 1322)
+
+
+@pytest.mark.parametrize("usage", [{}, {"inputTokens": -1, "outputTokens": "many"}, {"inputTokens": None}])
+def test_counts_that_are_no_counts_are_left_out(usage: dict[str, Any]) -> None:
+    counted = read(text("x"), message_stop(), metadata(usage)).usage
+    assert counted is not None
+    assert (counted.input_tokens, counted.output_tokens) == (None, None)
+
+
+def test_the_costs_may_come_before_the_stop_or_never() -> None:
+    assert read(text("x"), metadata(), message_stop()).stop is StopReason.END_TURN
+    without = read(text("x"), message_stop())
+    assert (without.stop, without.usage) == (StopReason.END_TURN, None)
+
+
+@pytest.mark.parametrize("data", [b"", text("Hel"), text("Hel") + block_stop(), hello()[:-1], text("x") + metadata()])
+def test_a_stream_without_its_stop_is_truncated(data: bytes) -> None:
+    with pytest.raises(ModelError) as caught:
+        read(data)
+    assert caught.value.kind is ModelErrorKind.TRUNCATED
+    assert caught.value.retryable
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"<html><body>Bad gateway</body></html>",
+        frame({":event-type": "contentBlockDelta", ":message-type": "event"}, b"{"),
+        frame({":event-type": "contentBlockDelta", ":message-type": "event"}, b"[]"),
+        event("contentBlockDelta", contentBlockIndex=0),
+        event("contentBlockDelta", contentBlockIndex=0, delta=5),
+        event("contentBlockDelta", contentBlockIndex=0, delta={"text": 5}),
+        event("contentBlockDelta", contentBlockIndex=0, delta={"toolUse": {"input": "{}"}}),
+        event("contentBlockDelta", contentBlockIndex=0, delta={"reasoningContent": {"redactedContent": "!"}}),
+        event("contentBlockDelta", contentBlockIndex=[], delta={"text": "x"}),
+        event("contentBlockStart", contentBlockIndex=0, start={"toolUse": {"toolUseId": "a"}}),
+        event("messageStop"),
+    ],
+)
+def test_what_is_no_such_stream_is_a_protocol_error(data: bytes) -> None:
+    with pytest.raises(ModelError) as caught:
+        read(data)
+    assert caught.value.kind is ModelErrorKind.PROTOCOL
+    assert caught.value.message == "Bedrock's endpoint gave an answer that cannot be read"
+
+
+# --- errors ------------------------------------------------------------------------------------------------------
+
+EXPECTED = {
+    "AccessDeniedException": (ModelErrorKind.AUTHENTICATION, False),
+    "ThrottlingException": (ModelErrorKind.THROTTLED, True),
+    "ResourceNotFoundException": (ModelErrorKind.NOT_FOUND, False),
+    "ModelTimeoutException": (ModelErrorKind.TIMEOUT, True),
+    "InternalServerException": (ModelErrorKind.SERVER, True),
+    "ServiceUnavailableException": (ModelErrorKind.OVERLOADED, True),
+    "ValidationException": (ModelErrorKind.INVALID, False),
+    "ModelNotReadyException": (ModelErrorKind.OVERLOADED, True),
+    "ModelErrorException": (ModelErrorKind.SERVER, True),
+    "ServiceQuotaExceededException": (ModelErrorKind.QUOTA, False),
+    "ModelStreamErrorException": (ModelErrorKind.SERVER, True),
+}
+
+
+def stream_exceptions() -> list[str]:
+    members = SERVICE["shapes"]["ConverseStreamOutput"]["members"]
+    return [name for name, member in members.items() if SERVICE["shapes"][member["shape"]].get("exception")]
+
+
+def test_the_table_covers_every_exception_of_the_service_model() -> None:
+    declared = {item["shape"] for item in SERVICE["operations"]["ConverseStream"]["errors"]}
+    assert declared <= EXPECTED.keys()
+    assert {name.lower() for name in EXPECTED} <= ERROR_KINDS.keys()
+    assert len(stream_exceptions()) == 5
+    assert {name.lower() for name in stream_exceptions()} <= ERROR_KINDS.keys()
+    assert set(ERROR_KINDS.values()) <= set(ModelErrorKind)
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_an_exception_has_its_kind_whatever_the_status_says(name: str) -> None:
+    for status in (400, 500):
+        made = provider_error(name, "the details", CLAUDE, status=status)
+        assert (made.kind, made.retryable) == EXPECTED[name]
+        assert "details" not in made.message
+        assert "Exception" not in made.message
+        assert made.provider_message == f"{name}: the details"
+
+
+@pytest.mark.parametrize("name", stream_exceptions())
+def test_an_exception_in_the_middle_of_a_stream_ends_it(name: str) -> None:
+    with pytest.raises(ModelError) as caught:
+        read(text("Hel") + exception(name, "too bad", originalStatusCode=503))
+    assert (caught.value.kind, caught.value.retryable) == EXPECTED[name[0].upper() + name[1:]]
+    assert caught.value.provider_message.endswith("too bad")
+
+
+def test_other_error_frames_end_it_too() -> None:
+    with pytest.raises(ModelError) as caught:
+        read(error("InternalFailure", "oops"))
+    assert (caught.value.kind, caught.value.provider_message) == (ModelErrorKind.SERVER, "InternalFailure: oops")
+    with pytest.raises(ModelError) as caught:
+        read(frame({":message-type": "exception", ":exception-type": "brandNewException"}, b"not json"))
+    assert caught.value.kind is ModelErrorKind.SERVER
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "retryable"),
+    [
+        (400, ModelErrorKind.INVALID, False),
+        (401, ModelErrorKind.AUTHENTICATION, False),
+        (403, ModelErrorKind.AUTHENTICATION, False),
+        (404, ModelErrorKind.NOT_FOUND, False),
+        (408, ModelErrorKind.TIMEOUT, True),
+        (413, ModelErrorKind.INVALID, False),
+        (424, ModelErrorKind.SERVER, True),
+        (429, ModelErrorKind.THROTTLED, True),
+        (500, ModelErrorKind.SERVER, True),
+        (502, ModelErrorKind.SERVER, True),
+        (503, ModelErrorKind.OVERLOADED, True),
+        (529, ModelErrorKind.OVERLOADED, True),
+    ],
+)
+def test_without_a_name_the_status_decides(status: int, kind: ModelErrorKind, retryable: bool) -> None:
+    made = provider_error("", "<html>", CLAUDE, status=status)
+    assert (made.kind, made.retryable) == (kind, retryable)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Input is too long for requested model.",
+        "input length and `max_tokens` exceed context limit: 199980 + 8192 > 200000",
+        "The model returned the following errors: too many total text bytes: 30000000 > 25000000",
+        "The model returned the following errors: prompt is too long: 210000 tokens > 200000 maximum",
+        "This model's maximum context length is 8192 tokens. Please reduce the length of the prompt",
+        "Input Tokens Exceeded: Number of input tokens exceeds maximum length. Please update the input to try again.",
+    ],
+)
+def test_the_many_words_for_too_long_are_a_context_overflow(said: str) -> None:
+    made = provider_error("ValidationException", said, CLAUDE, status=400)
+    assert (made.kind, made.retryable) == (ModelErrorKind.CONTEXT_OVERFLOW, False)
+
+
+def test_too_many_tokens_a_minute_is_no_overflow() -> None:
+    said = "Too many tokens, please wait before trying again. Too many input tokens."
+    assert provider_error("ThrottlingException", said, CLAUDE, status=429).kind is ModelErrorKind.THROTTLED
+
+
+def test_the_recorded_error_is_a_model_that_is_not_there() -> None:
+    (entry,) = [entry for entry in recordings("json") if entry["status"] == 400]
+    said = recorded_bytes(entry).decode()
+    assert provider_error("ValidationException", said, "us.no", status=400).kind is ModelErrorKind.NOT_FOUND
+
+
+# --- settings ----------------------------------------------------------------------------------------------------
+
+
+def opened(**settings: Any) -> Any:
+    environment = ModelEnvironment(SystemClock(), HttpClients(SystemClock()))
+    return PROVIDER.open(ModelSettings("bedrock/converse", **{"model_id": CLAUDE, **settings}), environment)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"model_id": ""}, "model_id"),
+        ({"credential": {"openai_api_key": Secret("x")}}, "access_key"),
+        ({"credential": {"access_key": Secret("x")}}, "secret_key"),
+        ({"credential": {"secret_key": Secret("x")}}, "access_key"),
+        ({"endpoint": "localhost:80"}, "http"),
+        ({"model_parameters": {"temperature": 3}}, "temperature"),
+    ],
+)
+def test_settings_that_can_never_work_are_refused_at_once(settings: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigurationError, match=words) as caught:
+        opened(**settings)
+    assert "x'" not in str(caught.value)
+
+
+def test_capabilities_are_those_of_the_family() -> None:
+    claude, nova = opened().capabilities, opened(model_id=NOVA).capabilities
+    assert claude.image_input
+    assert claude.document_input
+    assert not claude.video_input
+    assert nova.video_input
+    profile = "arn:aws:bedrock:us-east-1:123456789012:application-inference-profile/abc"
+    named = {"model_family": "anthropic.claude-sonnet-4-5"}
+    assert not opened(model_id=profile).capabilities.reasoning
+    assert opened(model_id=profile, model_parameters=named).capabilities.reasoning
