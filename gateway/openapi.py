@@ -228,7 +228,7 @@ def _threads() -> Sequence[Operation]:
                 "listMessages",
                 "A thread's messages, from the first",
                 {"200": _json("MessageList", "A page of them.")},
-                parameters=["threadId", "limit", "cursor"],
+                parameters=["threadId", "limit", "cursor", "protocolVersion"],
                 problems=["400", "404", "503"],
             ),
         ),
@@ -239,7 +239,7 @@ def _threads() -> Sequence[Operation]:
                 "threads",
                 "renameThread",
                 "Give a thread a title",
-                {"200": _json("Thread", "The thread as it is now.")},
+                {"204": _empty("It has the title now.")},
                 parameters=["threadId"],
                 body=_body("ThreadChange", "What to change."),
                 problems=["400", "404", "413", "415", "422", "503"],
@@ -384,6 +384,7 @@ def _problem_responses() -> JsonObject:
 
 def _parameters() -> JsonObject:
     cursor: JsonObject = {"type": "integer", "minimum": 0}
+    page: JsonObject = {"type": "integer", "minimum": 1, "maximum": 500, "default": 50}
     return {
         "agentId": _parameter("path", "agentId", "The agent's id.", {"type": "string"}),
         "runId": _parameter("path", "runId", "The run's id.", {"$ref": "#/components/schemas/Id"}),
@@ -396,7 +397,7 @@ def _parameters() -> JsonObject:
             "The AG-UI version the client speaks, `1.0` where absent; `0.1` leaves out what older clients refuse.",
             {"type": "string", "pattern": "^[0-9]+\\.[0-9]+$"},
         ),
-        "limit": _parameter("query", "limit", "How many at most.", {"type": "integer", "minimum": 1, "maximum": 1000}),
+        "limit": _parameter("query", "limit", "How many at most.", page),
         "cursor": _parameter("query", "cursor", "`nextCursor` of the page before.", {"type": "string"}),
     }
 

@@ -39,9 +39,8 @@ def _words(*words: str) -> JsonObject:
 
 _TIME: JsonObject = {"type": "string", "format": "date-time"}
 _MAYBE_TIME: JsonObject = {"type": ["string", "null"], "format": "date-time"}
-_COUNT: JsonObject = {"type": "integer", "minimum": 0}
+_MAYBE_COUNT: JsonObject = {"type": ["integer", "null"], "minimum": 0}
 _NEXT = _nullable("string", "Send it as `cursor` for the next page; null on the last one.")
-_ANY: JsonObject = {}
 
 SCHEMAS: JsonObject = {
     "Id": {
@@ -195,17 +194,15 @@ SCHEMAS: JsonObject = {
     ),
     "RunError": _object(["code", "message"], {"code": _text("As in RUN_ERROR."), "message": _text()}),
     "Usage": _object(
-        [],
+        ["provider", "model", "inputTokens", "outputTokens", "totalTokens"],
         {
             "provider": _text(),
             "model": _text(),
-            "inputTokens": _COUNT,
-            "outputTokens": _COUNT,
-            "reasoningTokens": _COUNT,
-            "cachedInputTokens": _COUNT,
-            "cacheWriteInputTokens": _COUNT,
+            "inputTokens": _MAYBE_COUNT,
+            "outputTokens": _MAYBE_COUNT,
+            "totalTokens": _MAYBE_COUNT,
         },
-        "Tokens of one provider and model; what the provider did not say is absent.",
+        "Tokens of one provider and model; null where the provider did not say.",
     ),
     "ThreadList": _object(["threads", "nextCursor"], {"threads": _list("Thread"), "nextCursor": _NEXT}),
     "Thread": _object(
@@ -218,7 +215,17 @@ SCHEMAS: JsonObject = {
             "updatedAt": _TIME,
         },
     ),
-    "ThreadChange": _object(["title"], {"title": _nullable("string", "null takes the title away.")}),
+    "ThreadChange": _object(
+        ["title"],
+        {
+            "title": {
+                "type": ["string", "null"],
+                "minLength": 1,
+                "maxLength": 500,
+                "description": "null takes the title away.",
+            }
+        },
+    ),
     "MessageList": _object(["messages", "nextCursor"], {"messages": _list("Message"), "nextCursor": _NEXT}),
     "Health": _object(["status"], {"status": {"const": "ok"}}),
     "Readiness": _object(

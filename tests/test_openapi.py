@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import httpx
+import jsonschema_rs
 import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 from starlette.applications import Starlette
+from starlette.routing import Route
+from starlette.types import ASGIApp
 
 from gateway import __version__
+from gateway.application import Application
 from gateway.docs_page import render_page
 from gateway.messages import JsonObject
 from gateway.openapi import docs_routes, openapi_document
+from gateway.settings import load_settings
 
 ENDPOINTS = {
     ("post", "/agents/{agentId}/run"),
@@ -133,23 +141,96 @@ def test_what_the_document_says_is_text_on_the_page() -> None:
     assert 'href="javascript' not in page
 
 
-@pytest.fixture
-async def http() -> Any:
-    transport = httpx.ASGITransport(Starlette(routes=list(docs_routes())))
-    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+@asynccontextmanager
+async def client_of(app: ASGIApp) -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
         yield client
 
 
-async def test_the_page_is_served_with_a_policy_that_lets_nothing_foreign_in(http: httpx.AsyncClient) -> None:
-    answer = await http.get("/docs")
+async def test_the_page_is_served_with_a_policy_that_lets_nothing_foreign_in() -> None:
+    async with client_of(Starlette(routes=list(docs_routes()))) as http:
+        answer = await http.get("/docs")
+        style = await http.get("/docs/style.css")
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
     assert answer.headers["content-security-policy"].startswith("default-src 'none'; style-src 'self'")
-    style = await http.get("/docs/style.css")
     assert style.headers["content-type"].startswith("text/css")
     assert "url(" not in style.text
     assert "@import" not in style.text
 
 
-async def test_the_document_is_served(http: httpx.AsyncClient) -> None:
-    document: JsonObject = (await http.get("/openapi.json")).json()
+async def test_the_document_is_served() -> None:
+    async with client_of(Starlette(routes=list(docs_routes()))) as http:
+        document: JsonObject = (await http.get("/openapi.json")).json()
     assert document == openapi_document()
+
+
+# --- the document and the application -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def application(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Application:
+    monkeypatch.chdir(tmp_path)
+    return Application(load_settings(environ={}))
+
+
+def test_the_document_and_the_routes_agree(application: Application) -> None:
+    def camel(found: re.Match[str]) -> str:
+        return re.sub(r"_(\w)", lambda part: part[1].upper(), f"{{{found[1]}}}")
+
+    served = {
+        (method.lower(), re.sub(r"\{(\w+)(?::\w+)?\}", camel, route.path))
+        for route in application.starlette.routes
+        if isinstance(route, Route) and not route.path.startswith("/docs")
+        for method in route.methods or ()
+        if method != "HEAD"
+    }
+    # the page is the next issue's
+    assert {(method, path) for method, path in served if path != "/"} == ENDPOINTS
+
+
+async def test_what_is_answered_has_the_documented_shape(application: Application) -> None:
+    message = {"id": "m1", "role": "user", "content": "refund order 12 with 20 dollars"}
+    run = {"threadId": "t1", "runId": "r1", "messages": [message]}
+    asked: list[tuple[str, str, str, JsonObject | None]] = [
+        ("get", "/agents", "/agents", None),
+        ("get", "/agents/{agentId}/capabilities", "/agents/assistant/capabilities", None),
+        ("get", "/agents/{agentId}/capabilities", "/agents/nobody/capabilities", None),
+        ("get", "/runs/{runId}", "/runs/r1", None),
+        ("get", "/runs/{runId}", "/runs/r2", None),
+        ("get", "/runs/{runId}/events", "/runs/r1/events", None),
+        ("get", "/runs/{runId}/events", "/runs/r1/events?after=100000", None),
+        ("get", "/runs/{runId}/events", "/runs/r1/events?after=x", None),
+        ("post", "/runs/{runId}/cancel", "/runs/r1/cancel", None),
+        ("get", "/threads", "/threads", None),
+        ("get", "/threads", "/threads?limit=0", None),
+        ("get", "/threads/{threadId}/messages", "/threads/t1/messages?limit=1", None),
+        ("patch", "/threads/{threadId}", "/threads/t1", {"title": "A title"}),
+        ("patch", "/threads/{threadId}", "/threads/t1", {"titel": "A title"}),
+        ("delete", "/threads/{threadId}", "/threads/t1", None),
+        ("delete", "/threads/{threadId}", "/threads/t1", None),
+        ("post", "/agents/{agentId}/run", "/agents/assistant/run", {"runId": "r3"}),
+        ("get", "/healthz", "/healthz", None),
+        ("get", "/readyz", "/readyz", None),
+        ("get", "/metrics", "/metrics", None),
+    ]
+    lifespan = application.starlette.router.lifespan_context(application.starlette)
+    async with lifespan, client_of(application.asgi) as http:
+        assert (await http.post("/agents/assistant/run", json=run)).status_code == 200
+        for method, path, url, body in asked:
+            answer = await http.request(method, url, json=body)
+            check(operations()[method, path], answer)
+
+
+def check(operation: dict[str, Any], answer: httpx.Response) -> None:
+    document: dict[str, Any] = openapi_document()
+    where = f"{answer.request.method} {answer.request.url}: {answer.status_code}"
+    assert str(answer.status_code) in operation["responses"], where
+    documented = operation["responses"][str(answer.status_code)]
+    if "$ref" in documented:
+        documented = document["components"]["responses"][documented["$ref"].rpartition("/")[2]]
+    media_type = answer.headers.get("content-type", "").partition(";")[0]
+    assert media_type in documented.get("content", {"": None}), where
+    if media_type.endswith("json"):
+        schema = {**documented["content"][media_type]["schema"], "components": document["components"]}
+        problems = [error.message for error in jsonschema_rs.validator_for(schema).iter_errors(answer.json())]
+        assert problems == [], where
