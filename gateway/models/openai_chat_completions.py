@@ -71,6 +71,7 @@ class ChatCompletionReader:
         self._builder = ResponseBuilder(request, PROVIDER_NAME, model_id)
         self._sse = SseReader()
         self._document: list[bytes] | None = None  # the answer, where it is one JSON document
+        self._document_size = 0
         self._begun = False
         self._names = {safe: spec.name for spec in request.tools if (safe := safe_tool_name(spec.name)) != spec.name}
         self._calls = StreamedCalls({name for spec in request.tools for name in (spec.name, safe_tool_name(spec.name))})
@@ -134,11 +135,11 @@ class ChatCompletionReader:
             self._fail(ModelErrorKind.PROTOCOL, "the model provider answered with a web page", start[:200])
 
     def _keep(self, data: bytes) -> None:
-        document = self._document or []
-        document.append(data)
-        self._document = document
-        if sum(map(len, document)) > LONGEST_RECORD:
+        self._document_size += len(data)
+        if self._document_size > LONGEST_RECORD:
             raise RecordTooLongError
+        if self._document is not None:
+            self._document.append(data)
 
     def _on_document(self, document: bytes) -> None:
         try:
@@ -200,10 +201,12 @@ class ChatCompletionReader:
     def _on_delta(self, delta: dict[str, object], content: object) -> None:
         thought = self._thought_in(delta)
         words = content if isinstance(content, str) else ""
+        # A server that streams both in every chunk interleaves nothing: its blocks stay open side by side.
+        side_by_side = bool(thought and words) and self._document is None
         if thought:
-            self._reasoning(thought, alone=not words)
+            self._reasoning(thought, alone=not side_by_side)
         if words:
-            self._text(words, alone=not thought)
+            self._text(words, alone=not side_by_side)
         elif isinstance(content, list):
             self._content_parts(content)
         if isinstance(refusal := delta.get("refusal"), str) and refusal:
@@ -251,7 +254,6 @@ class ChatCompletionReader:
             if is_thought:
                 self._reasoning(piece, alone=False)
             else:
-                # A server that sends both in every chunk interleaves nothing: its blocks stay open side by side.
                 if alone:
                     self._end_reasoning()
                 self._in_text = True
