@@ -125,6 +125,7 @@ class _Run:
         self._model_calls = 0
         self._tool_calls = 0
         self._prompted_again = False
+        self._said_nothing = False
         # the turn under way
         self._turn_id = ""
         self._summarizing = False
@@ -206,7 +207,7 @@ class _Run:
         instruction = ""
         if self.limit is not None:
             instruction = _SUMMARIZE.format(limit=self.limit)
-        elif self._prompted_again:
+        elif self._said_nothing:
             instruction = _ANSWER
         request = ModelRequest(
             self._turn_id,
@@ -250,7 +251,8 @@ class _Run:
 
     def limit_error(self, name: str) -> LimitError:
         value = getattr(self._budgets, name)
-        return LimitError(name, f"the run reached its limit {name} ({value:g}) before it came to an answer")
+        shown = f"{value:g}" if isinstance(value, float) else str(value)
+        return LimitError(name, f"the run reached its limit {name} ({shown}) before it came to an answer")
 
     # --- the calls of a turn --------------------------------------------------------------------------------------
 
@@ -334,7 +336,7 @@ class _Run:
 
     def _unknown_tool(self, name: str) -> str:
         known = ", ".join(repr(spec.name) for spec in self._specs) or "none"
-        return f"There is no tool {name!r}. The tools are: {known}."
+        return f"There is no tool {name[:200]!r}. The tools are: {known}."
 
     def _interrupt(self, call: ToolCall, tool: Tool) -> Interrupt:
         return Interrupt(
@@ -400,9 +402,10 @@ class _Run:
             if self._calls or not self._said_something():
                 raise self.limit_error(self.limit or "max_iteration")
             return Completed()
+        self._said_nothing = not self._calls and not self._said_something()
         if self._calls or self._reason is StopReason.PAUSE:
             return None
-        if not self._said_something() and not self._prompted_again:
+        if self._said_nothing and not self._prompted_again:
             self._prompted_again = True
             return None
         return Completed()

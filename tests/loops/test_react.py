@@ -234,6 +234,17 @@ async def test_an_empty_answer_is_asked_for_once_more() -> None:
     assert run.outcome == Completed()
 
 
+async def test_the_reminder_of_an_empty_answer_is_given_once() -> None:
+    run = LoopRun(
+        rules=[{"when": {"system_contains": "last response was empty"}, "response": [ADD]}],
+        responses=[[], [{"text": "5"}]],
+        tools=[adder()],
+    )
+    await run.events()
+    assert run.text == "5"
+    assert ["empty" in request.system for request in run.requests] == [False, True, False]
+
+
 async def test_a_model_that_stays_silent_ends_the_run_after_the_second_try() -> None:
     run = LoopRun(responses=[[{"reasoning": "hm"}]])
     await run.events()

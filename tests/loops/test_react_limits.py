@@ -159,7 +159,8 @@ async def test_a_call_that_is_written_differently_is_the_same_call() -> None:
 
 
 async def test_a_call_whose_result_changes_makes_progress() -> None:
-    run = LoopRun(responses=[[{"tool": "count"}] for _ in range(8)] + [[{"text": "eight"}]], tools=[counter()])
+    counting: list[JsonObject] = [{"tool": "count"}]
+    run = LoopRun(responses=[*[counting] * 8, [{"text": "eight"}]], tools=[counter()])
     await run.events()
     assert run.result_texts == [str(number) for number in range(1, 9)]
     assert run.outcome == Completed()
