@@ -13,10 +13,10 @@ Below: model, response. The script stands in the agent's `model_parameters`:
       switch_every_delta: true          # each delta is a batch of its own, behind a switch to the other tasks
 
 A step is one of `text`, `reasoning` (with `signature`), `tool` (with `arguments`: an object or raw text; `id`),
-`usage`, `stop` (with `raw`), `delay_seconds`, `hang`, `error` (a ModelErrorKind; with `message`, `retry_after_seconds`, `times`:
-only the first so many requests), `crash` (an error that nobody expects) and `raw_event`. `chunk_characters`, `repeat`
-and `delta_seconds` say how text and arguments are streamed, on a step or for the whole script. `{{user}}` and
-`{{result}}` in a text stand for the last user message and the last tool result.
+`usage`, `stop` (with `raw`), `delay_seconds`, `hang`, `error` (a ModelErrorKind; with `message`, `retry_after_seconds`,
+and `times` to fail only so many requests), `crash` (an error that nobody expects) and `raw_event`. `chunk_characters`,
+`repeat` and `delta_seconds` say how text and arguments are streamed; the first and the last also for the whole script.
+`{{user}}` and `{{result}}` in a text stand for the last user message and the last tool result.
 
 Which response is played is read from the request alone: there is no state between requests but the count of `times`.
 """
