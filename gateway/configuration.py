@@ -15,7 +15,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError, core_schema
 
 from gateway.agent import Budgets
 from gateway.configuration_file import ConfigurationText, FieldPath, did_you_mean
-from gateway.messages import JsonObject
+from gateway.messages import JsonObject, JsonValue
 
 LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
 LogFormat: TypeAlias = Literal["auto", "json", "text"]
@@ -49,6 +49,10 @@ class _Section(BaseModel):
         return {key: value for key, value in values.items() if value is not None or key in _NULLABLE}
 
 
+def _of_any_length(schema: dict[str, JsonValue]) -> None:
+    del schema["minLength"]  # a reference to a key may be shorter than a key
+
+
 class ApiKeySection(_Section):
     """A key that a client sends as `Authorization: Bearer <key>`."""
 
@@ -58,7 +62,7 @@ class ApiKeySection(_Section):
         min_length=MINIMUM_KEY_LENGTH,
         max_length=512,
         pattern=r"^[\x21-\x7e]+$",
-        json_schema_extra=lambda schema: schema.pop("minLength"),  # a reference to a key may be shorter than a key
+        json_schema_extra=_of_any_length,
     )
     """The key itself, best as '${env:NAME}' or '${file:/path}'."""
 
@@ -315,7 +319,8 @@ def _message(text: ConfigurationText, path: FieldPath, details: ErrorDetails) ->
             return f"{shown} cannot be used; {_PATTERNS[str(path[-1])]}"
         case _ if kind in _LIMITS:
             return f"{shown} {_LIMITS[kind].format(**context)}"
-    return f"{_NEEDED.get(kind, 'must be something else')}, not {shown}"
+        case _:
+            return f"{_NEEDED.get(kind, 'must be something else')}, not {shown}"
 
 
 def _known_keys(path: FieldPath) -> list[str]:

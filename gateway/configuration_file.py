@@ -193,7 +193,8 @@ class _Builder:
                 return [self.build(item, (*path, index)) for index, item in enumerate(node.value)]
             case ScalarNode():
                 return self._scalar(node, path)
-        raise AssertionError(f"PyYAML has no other node: {node!r}")
+            case _:
+                raise AssertionError(f"PyYAML has no other node: {node!r}")
 
     def _mapping(self, node: MappingNode, path: FieldPath) -> JsonObject:
         values: JsonObject = {}
@@ -246,8 +247,9 @@ class _Builder:
                 return _joined(text)
             case "null" | "bool" | "int" | "float":
                 return self._plain(node, path)
-        self._problem(node, path, f"the tag {node.tag!r} is not known here; write a plain value")
-        return text
+            case _:
+                self._problem(node, path, f"the tag {node.tag!r} is not known here; write a plain value")
+                return text
 
     def _is_tagged(self, node: ScalarNode) -> bool:
         """Whether the author wrote a tag (`!!str 5`); PyYAML's own guess looks the same in the node."""
@@ -297,7 +299,8 @@ def expand_references(configuration: ConfigurationText, environ: Mapping[str, st
                 return [walk(inner, (*path, index)) for index, inner in enumerate(value)]
             case str() if "${" in value:
                 return expand(value, path)
-        return value
+            case _:
+                return value
 
     def expand(text: str, path: FieldPath) -> str:
         def replaced(found: re.Match[str]) -> str:
