@@ -101,6 +101,8 @@ class ConverseReader:
         """
         try:
             for frame in self._decoder.feed(data):
+                if self.finished:
+                    return
                 self._read(frame)
         except EventStreamError as error:
             raise _protocol_error(str(error)) from error

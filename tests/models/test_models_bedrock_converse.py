@@ -307,6 +307,10 @@ def test_the_costs_may_come_before_the_stop_or_never() -> None:
     assert (without.stop, without.usage) == (StopReason.END_TURN, None)
 
 
+def test_nothing_counts_that_comes_after_the_end() -> None:
+    assert read(hello("Hi") + text("more", 5) + exception("throttlingException")).text == "Hi"
+
+
 @pytest.mark.parametrize("data", [b"", text("Hel"), text("Hel") + block_stop(), hello()[:-1], text("x") + metadata()])
 def test_a_stream_without_its_stop_is_truncated(data: bytes) -> None:
     with pytest.raises(ModelError) as caught:
