@@ -92,7 +92,10 @@ class Renderer:
         self._text = self._reasoning = self._call = b""
 
     def render(self, events: Sequence[Event], first: int) -> bytes:
-        """The frames of events with consecutive numbers from `first`; empty where none of them has a frame."""
+        """The frames of events with consecutive numbers from `first`; empty where none of them has a frame.
+
+        Numbers below 1 are none: such events (of which none is a delta) are not in the run's log.
+        """
         frames: list[bytes] = []
         number = first - 1
         for event in events:
@@ -142,7 +145,7 @@ class Renderer:
 
     def _rare(self, event: Event, number: int) -> bytes:
         frames = [_frame(payload) for payload in self._payloads(event)]
-        if frames:
+        if frames and number > 0:
             frames[-1] = b"%b\nid: %d\n\n" % (frames[-1][:-2], number)
         return b"".join(frames)
 

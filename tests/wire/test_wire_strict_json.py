@@ -1,0 +1,121 @@
+"""Strict JSON: what is refused, and that writing never fails."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.wire.strict_json import MAX_DEPTH, NotStrictJsonError, dump, load
+
+ANY_TEXT = st.text(st.characters(exclude_categories=()))
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | ANY_TEXT,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(ANY_TEXT, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+def nested(depth: int) -> bytes:
+    return b"[" * depth + b"]" * depth
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b"[NaN]",
+        b"[Infinity]",
+        b"[1,]",
+        b"\xef\xbb\xbf{}",
+        b'"\xff"',
+        b'"\xed\xa0\x80"',
+        b'"\x00"',
+        b"1" * 5000,
+        b"1e999",
+        b'{"a":1}{"b":2}',
+        nested(MAX_DEPTH + 1),
+        nested(200_000),
+        b'{"a":' * 3000 + b"1" + b"}" * 3000,
+    ],
+    ids=lambda body: repr(body[:12]),
+)
+def test_what_is_no_strict_json_is_refused(body: bytes) -> None:
+    with pytest.raises(NotStrictJsonError):
+        load(body)
+
+
+def test_documents_may_be_nested_200_deep() -> None:
+    assert json.dumps(load(nested(MAX_DEPTH))).encode() == nested(MAX_DEPTH)
+
+
+@pytest.mark.parametrize("body", [b'{"a":1,"a":2}', b'[{"b": {"c": 1, "\\u0063": 1}}]', b'{ "a" : 1 , "a" : 1 }'])
+def test_a_member_that_an_object_has_twice_is_refused(body: bytes) -> None:
+    with pytest.raises(NotStrictJsonError, match="twice"):
+        load(body)
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_a_document_may_be_spaced_as_its_writer_likes(indent: int | None) -> None:
+    document = {"a": [1, 2.5, {"b": "é\u2028\U0001f600"}], "c": None}
+    assert load(json.dumps(document, indent=indent).encode()) == document
+
+
+def test_half_a_surrogate_pair_is_refused_with_its_place() -> None:
+    body = rb'{"messages":[{"content":"ok \ud83d\ude00"},{"a/b~":["\ud83d"]}],"\ude00":1}'
+    with pytest.raises(NotStrictJsonError) as refused:
+        load(body)
+    assert set(refused.value.pointers) == {"/messages/1/a~1b~0/0", "/?"}
+
+
+@given(VALUES)
+def test_whatever_is_written_is_strict_json_on_one_line(value: Any) -> None:
+    written = dump(value)
+    assert b"\n" not in written
+    json.loads(written, parse_constant=pytest.fail)
+
+
+@given(ANY_TEXT)
+def test_text_is_written_so_that_it_reads_the_same(text: str) -> None:
+    assert json.loads(dump(text)) == text
+
+
+def test_what_json_has_no_word_for_becomes_text_or_null() -> None:
+    half = "\ud83d"  # makes the fast encoder give up, so that the careful one has to write the rest
+    value = {
+        "nan": float("nan"),
+        "big": 2**70,
+        "huge": 10**5000,
+        "when": datetime(2026, 1, 2, tzinfo=UTC),
+        "exact": Decimal("1.10"),
+        "bytes": b"\xff",
+        "set": {1},
+        "half": half,
+        5: (1,),
+    }
+    assert json.loads(dump(value)) == {
+        "nan": None,
+        "big": 2**70,
+        "huge": None,
+        "when": "2026-01-02T00:00:00+00:00",
+        "exact": "1.10",
+        "bytes": "/w==",
+        "set": [1],
+        "half": half,
+        "5": [1],
+    }
+
+
+def test_what_is_too_deep_is_cut_and_not_refused() -> None:
+    value: Any = "bottom"
+    for _ in range(5000):
+        value = [value]
+    written = dump(value)
+    assert json.loads(written)
+    assert b"null" in written
