@@ -2,9 +2,8 @@
 
 A thread that waits for Python's lock is woken when the event loop lets go of it for an instant (at every poll), needs
 some 50 us to wake, and finds that the loop has taken it again; since the lock was free in between, the interpreter does
-not force the loop to hand it over either (compare
-https://github.com/python/cpython/issues/90204). A saturated loop starved
-commits of 100 us for up to 10 seconds that way. So a loop whose jobs are late stands still for a moment.
+not force the loop to hand it over either (compare https://github.com/python/cpython/issues/90204). A saturated loop
+starved commits of 100 us for up to 10 seconds that way. So a loop whose jobs are late stands still for a moment.
 """
 
 from __future__ import annotations

@@ -1,0 +1,97 @@
+"""Threads, runs and events to store, and one way to open a store of each kind for a test."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TypeVar
+
+from gateway.clock import SystemClock
+from gateway.events import Event, TextDelta
+from gateway.messages import Message, TextBlock
+from gateway.records import encode_event
+from gateway.store import RunRecord, RunStatus, Store, StoreEnvironment, Thread
+from gateway.stores.sqlite import STORE as SQLITE
+
+Result = TypeVar("Result")
+
+DEADLINE_SECONDS = 20.0
+OWNER = "key-1"
+
+
+def sqlite_store(directory: Path, url: str = "sqlite:///gateway.db") -> Store:
+    """An embedded store in a folder, not opened."""
+    return SQLITE.open(url, StoreEnvironment(SystemClock(), directory))
+
+
+def memory_store(directory: Path) -> Store:
+    """An embedded store without a file, not opened."""
+    return sqlite_store(directory, "sqlite://:memory:")
+
+
+# A new kind of store is one more line: it then has to pass the whole suite.
+STORES: dict[str, Callable[[Path], Store]] = {"sqlite": sqlite_store, "sqlite-memory": memory_store}
+LASTING_STORES: dict[str, Callable[[Path], Store]] = {"sqlite": sqlite_store}
+
+
+async def within(work: Awaitable[Result]) -> Result:
+    """Wait, but not for ever."""
+    return await asyncio.wait_for(asyncio.ensure_future(work), DEADLINE_SECONDS)
+
+
+def message(number: int, text: str = "hello") -> Message:
+    return Message(f"msg_{number}", "user", (TextBlock(text),))
+
+
+def messages(count: int, text: str = "hello") -> tuple[Message, ...]:
+    return tuple(message(number, text) for number in range(count))
+
+
+def thread(
+    thread_id: str = "t1", *, owner: str = OWNER, count: int = 1, at: float = 100.0, text: str = "hello"
+) -> Thread:
+    """A thread of `count` messages."""
+    return Thread(owner, thread_id, "assistant", at, at, messages=messages(count, text), last_run_id="r1")
+
+
+def run(
+    run_id: str = "r1",
+    thread_id: str = "t1",
+    *,
+    owner: str = OWNER,
+    status: RunStatus = RunStatus.RUNNING,
+    at: float = 100.0,
+    finished_at: float | None = None,
+) -> RunRecord:
+    return RunRecord(owner, run_id, thread_id, "assistant", status, at, at, finished_at, input_digest="d1")
+
+
+def ended(run_id: str = "r1", thread_id: str = "t1", *, owner: str = OWNER, at: float = 200.0) -> RunRecord:
+    """A run that completed at a time."""
+    return run(run_id, thread_id, owner=owner, status=RunStatus.COMPLETED, finished_at=at)
+
+
+def delta(number: int) -> Event:
+    """The event that the tests store under that number."""
+    return TextDelta("msg_a", f"word {number}")
+
+
+def records(first: int, last: int) -> list[bytes]:
+    return [encode_event(delta(number)) for number in range(first, last + 1)]
+
+
+async def begin(store: Store, run_id: str = "r1", thread_id: str = "t1", *, owner: str = OWNER) -> None:
+    """A run under way on a thread of its own with one message."""
+    await within(store.begin_run(run(run_id, thread_id, owner=owner), thread(thread_id, owner=owner), keep=0))
+
+
+async def logged(store: Store, run_id: str = "r1", *, owner: str = OWNER) -> list[tuple[int, Event]]:
+    """All of a run's log."""
+    rows = await within(store.read_events(owner, run_id, after=0, limit=100_000))
+    return [(row.sequence, row.event) for row in rows]
+
+
+def numbered(last: int) -> list[tuple[int, Event]]:
+    """The log of a run that stored `records(1, last)`."""
+    return [(number, delta(number)) for number in range(1, last + 1)]
