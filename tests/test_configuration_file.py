@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from gateway.configuration_file import (
     ConfigurationText,
@@ -74,6 +77,29 @@ def test_json_is_read_whatever_its_indentation_and_escapes() -> None:
         text = json.dumps(values, indent=indent)
         assert parse_configuration(text, "f.json").values == json.loads(text)
     assert parse_configuration('{"a":1,"b":"x"}', "f.json").values == {"a": 1, "b": "x"}
+
+
+KEYS = st.text(max_size=40)  # YAML allows keys of up to 1024 characters of source
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS, inner, max_size=4),
+    max_leaves=20,
+)
+
+
+@given(st.dictionaries(KEYS, JSON, max_size=5))
+@settings(deadline=None, max_examples=200)
+def test_any_json_is_read_as_json(values: dict[str, JsonValue]) -> None:
+    text = parse_configuration(json.dumps(values), "f.json")
+    assert text.problems == []
+    assert text.values == values
+
+
+@given(st.text(alphabet="a1:-[]{}&*!|>'\"%@`#,?<~$ \n\t", max_size=40))
+@settings(deadline=None, max_examples=500)
+def test_any_text_is_read_or_refused_with_its_problems(text: str) -> None:
+    with contextlib.suppress(InvalidConfigurationError):
+        expand_references(parse_configuration(text, "f.yaml"), {}, Path())
 
 
 def test_every_value_has_its_place() -> None:
