@@ -6,12 +6,10 @@ from collections.abc import Callable, Sequence
 
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from gateway.ag_ui_events import Renderer
 from gateway.event_order import Sealer
 from gateway.events import (
-    Cancelled,
     Completed,
     Custom,
     Event,
@@ -21,9 +19,7 @@ from gateway.events import (
     ReasoningDelta,
     ReasoningEnded,
     ReasoningStarted,
-    RunFailed,
     RunFinished,
-    RunStarted,
     StepEnded,
     StepStarted,
     StopReason,
@@ -35,56 +31,14 @@ from gateway.events import (
     ToolCallStarted,
     ToolReturned,
 )
-from gateway.messages import Opaque, Role, TextBlock
+from gateway.messages import TextBlock
 from gateway.store import NumberedEvent
 from gateway.transcript import Transcript
 from gateway.wire.ag_ui_peer import PeerProfile
 from tests.ag_ui_verifier import read_stream, verify_server
+from tests.event_samples import FAILED, OPAQUE, START, batches, batches_of_a_run, seal, terminals
 from tests.invariants import check_log
 from tests.word_samples import REPEATABLE
-
-START = RunStarted("t", "r")
-FAILED = RunFailed("code", "message")
-OPAQUE = Opaque("provider", "model", "signature", "sig")
-
-# Few ids for everything, so that they collide in every way there is.
-ids = st.sampled_from(["a", "b", "c"])
-texts = st.sampled_from(["", "x", "yz"])
-roles: st.SearchStrategy[Role] = st.sampled_from(["assistant", "assistant", "user", "system", "reasoning", "tool"])
-openings = st.one_of(
-    st.builds(TextStarted, ids, roles),
-    st.builds(ReasoningStarted, ids),
-    st.builds(ToolCallStarted, ids, st.just("tool"), ids),
-    st.builds(StepStarted, ids),
-)
-contents = st.one_of(
-    st.builds(TextDelta, ids, texts),
-    st.builds(ReasoningDelta, ids, texts),
-    st.builds(ToolCallDelta, ids, texts),
-    st.builds(ToolReturned, ids, ids, st.just((TextBlock("result"),))),
-    st.builds(Custom, st.just("custom"), st.integers(0, 3)),
-)
-endings = st.one_of(
-    st.builds(TextEnded, ids, st.sampled_from([None, OPAQUE])),
-    st.builds(ReasoningEnded, ids),
-    st.builds(ToolCallEnded, ids),
-    st.builds(StepEnded, ids),
-)
-terminals: st.SearchStrategy[Event] = st.sampled_from([FAILED, RunFinished(Completed()), RunFinished(Cancelled())])
-middle: st.SearchStrategy[Event] = st.one_of(openings, contents, openings, contents, endings)
-anything: st.SearchStrategy[Event] = st.one_of(middle, middle, middle, middle, st.just(START), terminals)
-batches = st.lists(st.lists(anything, max_size=8), max_size=8)
-batches_of_a_run = st.lists(st.lists(middle, max_size=12), max_size=6).map(lambda rest: [[START], *rest])
-
-
-def seal(*batches: Events) -> Events:
-    """What leaves of a run with these batches, up to its end."""
-    sealer = Sealer()
-    out = [event for batch in batches for event in sealer.follow(list(batch))]
-    if not sealer.sealed:
-        out += sealer.follow([FAILED])
-    assert sealer.sealed
-    return out
 
 
 def check_legal(events: Sequence[Event]) -> None:
