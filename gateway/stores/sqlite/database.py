@@ -188,13 +188,7 @@ def _lock(path: Path) -> int:
         raise ConfigurationError(f"the folder {str(path.parent)!r} of the store does not exist; create it")
     if path.is_dir():
         raise ConfigurationError(f"the store {str(path)!r} is a folder; name a file in it")
-    name = f"{path}.lock"
-    try:
-        descriptor = os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    except OSError as error:
-        raise ConfigurationError(
-            f"cannot write {name!r} beside the store ({error.strerror}); the gateway needs write access to that folder"
-        ) from error
+    descriptor = _open_to_write(f"{path}.lock", os.O_CREAT)
     try:
         if fcntl is not None:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -204,7 +198,22 @@ def _lock(path: Path) -> int:
             f"the store {str(path)!r} is in use by another process; stop that gateway first, or give this one a store"
             " of its own"
         ) from error
+    try:
+        if path.exists():  # SQLite would open a file that it may only read, and fail at the first write
+            os.close(_open_to_write(str(path)))
+    except ConfigurationError:
+        os.close(descriptor)
+        raise
     return descriptor
+
+
+def _open_to_write(name: str, flags: int = 0) -> int:
+    try:
+        return os.open(name, os.O_RDWR | os.O_CLOEXEC | flags, 0o644)
+    except OSError as error:
+        raise ConfigurationError(
+            f"cannot write {name!r} ({error.strerror}); the gateway needs write access to the store and its folder"
+        ) from error
 
 
 def _opening_error(path: Path | None, error: sqlite3.Error) -> ConfigurationError:

@@ -31,7 +31,8 @@ Result = TypeVar("Result")
 
 # More than any number of an event, and what a page may be asked for: SQLite takes no larger integers than 63 bits.
 _LARGEST = 2**62
-_PROBE_BYTES = 8192
+# As much as a run that begins may need at once, so that a store that passes its check can begin one.
+_PROBE_BYTES = 32 * 1024
 _THREADS_CURSOR = struct.Struct(">cdq")
 _MESSAGES_CURSOR = struct.Struct(">cq")
 

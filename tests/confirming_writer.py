@@ -1,0 +1,40 @@
+"""A process that appends to a store and prints what was confirmed: what a test kills to see whether it is there.
+
+    python confirming_writer.py FOLDER ROUND
+
+Prints a line `run number` for each event once the store says it is kept, and goes on until it is killed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+from tests.stored_samples import OWNER, begin, records, sqlite_store
+
+RUNS = 5
+
+
+async def append_for_ever(folder: Path, round_number: str) -> None:
+    store = sqlite_store(folder)
+    await store.open()
+    names = [f"round-{round_number}-run-{number}" for number in range(RUNS)]
+    for name in names:
+        await begin(store, name, f"thread of {name}")
+    kept = dict.fromkeys(names, 0)
+    while True:
+        waiting = []
+        for place, name in enumerate(names):
+            first, size = kept[name] + 1, 1 + place
+            appended = store.append_events(OWNER, name, first, records(first, first + size - 1), urgent=place == 0)
+            waiting.append((name, first + size - 1, appended))
+        for name, last, appended in waiting:
+            await appended
+            kept[name] = last
+            os.write(1, f"{name} {last}\n".encode())
+
+
+if __name__ == "__main__":
+    asyncio.run(append_for_ever(Path(sys.argv[1]), sys.argv[2]))
