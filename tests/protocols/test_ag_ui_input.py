@@ -1,0 +1,535 @@
+"""What a client may send: case by case, and side by side with the package's own models."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any
+
+import pytest
+
+from gateway.ag_ui_input import parse_run_input
+from gateway.agent import ABSENT, AgentInput, Answer, ContextEntry
+from gateway.errors import InvalidRequestError
+from gateway.messages import (
+    AudioBlock,
+    Base64Source,
+    ContentBlock,
+    DocumentBlock,
+    FileSource,
+    ImageBlock,
+    Message,
+    ReasoningBlock,
+    TextBlock,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+    UrlSource,
+    VideoBlock,
+)
+from gateway.wire.ag_ui_peer import PeerProfile
+
+DROP = object()
+
+
+def body(*messages: object, **members: object) -> bytes:
+    given = {"threadId": "t", "runId": "r", "messages": list(messages), **members}
+    return json.dumps({name: value for name, value in given.items() if value is not DROP}).encode()
+
+
+def parse(*messages: object, **members: object) -> AgentInput:
+    return parse_run_input(body(*messages, **members))[0]
+
+
+def profile(*messages: object, **members: object) -> PeerProfile:
+    return parse_run_input(body(*messages, **members))[1]
+
+
+def refusal(*messages: object, **members: object) -> InvalidRequestError:
+    with pytest.raises(InvalidRequestError) as refused:
+        parse_run_input(body(*messages, **members))
+    return refused.value
+
+
+def pointers(error: InvalidRequestError) -> set[str]:
+    return {problem.pointer for problem in error.problems}
+
+
+def user(content: object = "Hi", **members: object) -> dict[str, Any]:
+    return {"id": "u", "role": "user", "content": content, **members}
+
+
+# --- the whole ---------------------------------------------------------------------------------------------------
+
+
+def test_only_three_members_are_needed() -> None:
+    assert parse(user()) == AgentInput("t", "r", (Message("u", "user", (TextBlock("Hi"),)),))
+
+
+def test_null_is_the_same_as_absent() -> None:
+    nulls = dict.fromkeys(["tools", "context", "state", "forwardedProps", "resume", "parentRunId", "protocolVersion"])
+    given = user(name=None, metadata=None, encryptedValue=None, subagentRunId=None)
+    assert parse(given, **nulls) == parse(user())
+
+
+def test_what_the_application_sends_along_is_taken() -> None:
+    given = parse(
+        user(),
+        state={"a": [None, 1.5]},
+        tools=[{"name": "show", "description": "Shows.", "parameters": {"type": "object"}, "metadata": {"k": 1}}],
+        context=[{"description": "page", "value": "home"}],
+        forwardedProps={"x": {"y": None}},
+        parentRunId="p",
+    )
+    assert given.state == {"a": [None, 1.5]}
+    assert given.tools == (ToolSpec("show", "Shows.", {"type": "object"}, {"k": 1}),)
+    assert given.context == (ContextEntry("page", "home"),)
+    assert given.forwarded == {"x": {"y": None}}
+    assert given.parent_run_id == "p"
+
+
+@pytest.mark.parametrize("state", [[1], "text", 0, False, {}])
+def test_any_state_is_passed_as_it_is(state: object) -> None:
+    assert parse(state=state).state == state
+
+
+def test_a_state_of_null_is_none_at_all() -> None:
+    assert parse(state=None).state is ABSENT
+
+
+def test_there_may_be_no_messages() -> None:
+    assert parse().messages == ()
+
+
+@pytest.mark.parametrize("bad", [b"", b"{", b"\xef\xbb\xbf{}", b'{"threadId":"\xff"}', b"NaN", b"[" * 100_000])
+def test_what_is_no_json_is_a_400(bad: bytes) -> None:
+    with pytest.raises(InvalidRequestError) as refused:
+        parse_run_input(bad)
+    assert (refused.value.status, refused.value.code) == (400, "invalid_json")
+
+
+def test_half_a_surrogate_pair_is_a_400_that_says_where() -> None:
+    with pytest.raises(InvalidRequestError) as refused:
+        parse_run_input(rb'{"threadId":"t","runId":"r","messages":[{"id":"u","role":"user","content":"\ud83d"}]}')
+    assert refused.value.status == 400
+    assert pointers(refused.value) == {"/messages/0/content"}
+
+
+@pytest.mark.parametrize("bad", [b"[]", b"null", b'"x"', b"5", b"true"])
+def test_what_is_no_object_is_a_422(bad: bytes) -> None:
+    with pytest.raises(InvalidRequestError) as refused:
+        parse_run_input(bad)
+    assert (refused.value.status, refused.value.code, pointers(refused.value)) == (422, "invalid_request", {""})
+
+
+def test_all_wrong_fields_are_listed() -> None:
+    error = refusal(
+        {"id": 5, "role": "user", "content": "x"},
+        {"id": "a", "role": "assistant", "toolCalls": [{"id": "c", "type": "function", "function": {"name": 1}}]},
+        "words",
+        threadId=DROP,
+        runId=7,
+        tools=[{"name": "t"}, 3],
+        context=[{"description": "d", "value": {"an": "object"}}],
+        resume=[{"interruptId": "i", "status": "maybe"}],
+        forwardedProps=None,
+    )
+    assert (error.status, error.code) == (422, "invalid_request")
+    assert pointers(error) == {
+        "/threadId",
+        "/runId",
+        "/messages/0/id",
+        "/messages/1/toolCalls/0/function/name",
+        "/messages/1/toolCalls/0/function/arguments",
+        "/messages/2",
+        "/tools/0/description",
+        "/tools/1",
+        "/context/0/value",
+        "/resume/0/status",
+    }
+
+
+def test_the_list_of_wrong_fields_has_an_end() -> None:
+    error = refusal(*[5] * 10_000)
+    assert len(error.problems) < 100
+    assert "9999 more" in error.message
+
+
+@pytest.mark.parametrize("name", ["threadId", "runId"])
+@pytest.mark.parametrize("value", ["", "x" * 257, "a\nb", "a\x00b", "a\x7fb", "a\x85b"])
+def test_ids_are_1_to_256_characters_without_control_characters(name: str, value: str) -> None:
+    assert pointers(refusal(**{name: value})) == {f"/{name}"}
+    assert parse(**{name: "x" * 256}) is not None
+    assert parse(**{name: "käse/ü 1"}) is not None
+
+
+def test_unknown_members_are_left_out_with_one_warning(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        given = parse(
+            user(mood="good"),
+            {"role": "user", "content": "x", "mood": "bad"},
+            {"id": "a", "role": "assistant", "content": "b", "snake_case": 1},
+            extra=1,
+        )
+    assert [message.text for message in given.messages] == ["Hi", "x", "b"]
+    [record] = caplog.records
+    assert vars(record)["left_out"] == {
+        "member 'extra' of input": 1,
+        "member 'mood' of a message of role user": 2,
+        "member 'snake_case' of a message of role assistant": 1,
+    }
+
+
+# --- versions ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.1", "1.10", "01.0", "abc", "", "1", "1.0.0", "v1.0"])
+def test_a_peer_of_1_x_or_of_no_known_form_gets_everything(version: str) -> None:
+    assert profile(protocolVersion=version) is PeerProfile.FULL
+
+
+@pytest.mark.parametrize("version", [None, DROP, "0.0", "0.1", "0.0.59"])
+def test_a_peer_that_declares_nothing_or_0_x_gets_what_0_x_knows(version: object) -> None:
+    assert profile(protocolVersion=version) is PeerProfile.LEGACY
+
+
+@pytest.mark.parametrize("version", ["2.0", "9.9", "10.0", "9" * 5000 + ".0"])
+def test_only_another_major_version_is_refused(version: str) -> None:
+    error = refusal(protocolVersion=version)
+    assert (error.status, error.code, pointers(error)) == (422, "unsupported_protocol_version", {"/protocolVersion"})
+
+
+def test_a_version_that_is_no_text_is_malformed() -> None:
+    assert pointers(refusal(protocolVersion=1.0)) == {"/protocolVersion"}
+
+
+@pytest.mark.parametrize(("version", "warned"), [("1.0", False), ("1.1", True), ("abc", True), (None, False)])
+def test_a_newer_peer_is_worth_a_warning(version: str, warned: bool, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        profile(protocolVersion=version)
+    assert bool(caplog.records) is warned
+
+
+def test_a_legacy_peer_that_sends_media_parts_knows_them() -> None:
+    image = {"type": "image", "source": {"type": "url", "value": "https://x.test/a.png"}}
+    binary = {"type": "binary", "mimeType": "image/png", "url": "https://x.test/a.png"}
+    assert profile(user([image])) is PeerProfile.LEGACY_MEDIA
+    assert profile(user([binary])) is PeerProfile.LEGACY
+    assert profile(user([image]), protocolVersion="1.0") is PeerProfile.FULL
+
+
+# --- messages ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("sent", "message"),
+    [
+        (
+            {"id": "s", "role": "system", "content": "Be brief.", "name": "app"},
+            Message("s", "system", (TextBlock("Be brief."),), "app"),
+        ),
+        ({"id": "d", "role": "developer", "content": ""}, Message("d", "developer", (TextBlock(""),))),
+        (user(metadata={"a": None}), Message("u", "user", (TextBlock("Hi"),), metadata={"a": None})),
+        (user(""), Message("u", "user")),
+        (user([]), Message("u", "user")),
+        (
+            {"id": "r", "role": "reasoning", "content": "Hm", "encryptedValue": "x"},
+            Message("r", "reasoning", (ReasoningBlock("Hm"),)),
+        ),
+        (
+            {"id": "a", "role": "assistant", "content": "Yes", "name": "bot"},
+            Message("a", "assistant", (TextBlock("Yes"),), "bot"),
+        ),
+        ({"id": "a", "role": "assistant"}, Message("a", "assistant")),
+        ({"id": "a", "role": "assistant", "content": ""}, Message("a", "assistant")),
+        ({"id": "a", "role": "assistant", "content": None, "toolCalls": None}, Message("a", "assistant")),
+        (
+            {"id": "t", "role": "tool", "toolCallId": "c", "content": "3"},
+            Message("t", "tool", (ToolResult("c", (TextBlock("3"),)),)),
+        ),
+        ({"id": "t", "role": "tool", "toolCallId": "c", "content": ""}, Message("t", "tool", (ToolResult("c", ()),))),
+        (
+            {"id": "t", "role": "tool", "toolCallId": "c", "content": [{"type": "text", "text": "3"}], "error": None},
+            Message("t", "tool", (ToolResult("c", (TextBlock("3"),)),)),
+        ),
+    ],
+)
+def test_messages_of_every_role_are_taken(sent: dict[str, Any], message: Message) -> None:
+    assert parse(sent).messages == (message,)
+
+
+@pytest.mark.parametrize("content", [DROP, None, ""])
+def test_an_assistant_message_may_be_calls_alone(content: object) -> None:
+    call = {
+        "id": "c",
+        "type": "function",
+        "function": {"name": "add", "arguments": "{not json"},
+        "encryptedValue": "e",
+        "metadata": {"m": 1},
+    }
+    plain = {"id": "d", "type": "function", "function": {"name": "add", "arguments": ""}}
+    sent = {"id": "a", "role": "assistant", "toolCalls": [call, plain], "content": content}
+    [message] = parse({name: value for name, value in sent.items() if value is not DROP}).messages
+    assert message.content == (ToolCall("c", "add", "{not json"), ToolCall("d", "add", ""))
+
+
+def test_the_call_comes_behind_the_words() -> None:
+    call = {"id": "c", "function": {"name": "add", "arguments": "{}"}}
+    [message] = parse({"id": "a", "role": "assistant", "content": "Let me see.", "toolCalls": [call]}).messages
+    assert message.content == (TextBlock("Let me see."), ToolCall("c", "add", "{}"))
+
+
+@pytest.mark.parametrize(
+    ("content", "error", "blocks"),
+    [
+        ("", "boom", ("boom",)),
+        ("half", "boom", ("half", "boom")),
+        ("boom", "boom", ("boom",)),
+        ([], "boom", ("boom",)),
+    ],
+)
+def test_a_failed_tool_says_why_in_its_last_text(content: object, error: str, blocks: tuple[str, ...]) -> None:
+    [message] = parse({"id": "t", "role": "tool", "toolCallId": "c", "content": content, "error": error}).messages
+    assert message.tool_result == ToolResult("c", tuple(TextBlock(text) for text in blocks), is_error=True)
+
+
+def test_an_empty_error_is_none() -> None:
+    [message] = parse({"id": "t", "role": "tool", "toolCallId": "c", "content": "3", "error": ""}).messages
+    assert message.tool_result == ToolResult("c", (TextBlock("3"),))
+
+
+def test_a_message_without_an_id_gets_one() -> None:
+    given = parse(
+        {"role": "user", "content": "a"},
+        {"role": "assistant", "toolCalls": [{"id": "c", "function": {"name": "f", "arguments": ""}}]},
+        {"role": "tool", "content": "b", "toolCallId": "c"},
+        {"role": "tool", "content": "b", "toolCallId": "d", "error": "e"},
+        user("c"),
+        {"role": "system", "content": "d", "id": None},
+        {"role": "system", "content": "d", "id": ""},
+    )
+    minted = [message.id for message in given.messages if message.id != "u"]
+    assert len(set(minted)) == 6
+    assert given.minted_ids == frozenset(minted)
+    assert [len(message.tool_calls) for message in given.messages] == [0, 1, 0, 0, 0, 0, 0]
+    assert [message.tool_result is not None and message.tool_result.is_error for message in given.messages[2:4]] == [
+        False,
+        True,
+    ]
+
+
+@pytest.mark.parametrize("sent", [user("42", toolCallId="c"), {"role": "user", "content": "42", "toolCallId": "c"}])
+def test_a_user_message_that_names_a_call_is_its_result(sent: dict[str, Any]) -> None:
+    [message] = parse(sent).messages
+    assert message.role == "tool"
+    assert message.tool_result == ToolResult("c", (TextBlock("42"),))
+
+
+def test_a_user_message_that_names_no_call_is_the_users() -> None:
+    assert parse(user(toolCallId=None)).messages == parse(user()).messages
+
+
+def test_unknown_roles_and_activities_are_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    activity = {"id": "x", "role": "activity", "activityType": "PLAN", "content": {}}
+    with caplog.at_level(logging.WARNING):
+        given = parse({"id": "w", "role": "wizard", "content": 5}, activity, user())
+    assert given == parse(user())
+    assert [vars(record)["left_out"] for record in caplog.records] == [{"message of role 'wizard'": 1}]
+
+
+def test_a_later_message_of_the_same_id_takes_the_place_of_the_first() -> None:
+    given = parse(user("a"), {"id": "b", "role": "assistant", "content": "b"}, user("c"))
+    assert [message.text for message in given.messages] == ["c", "b"]
+
+
+def test_a_message_of_the_same_id_that_is_something_else_gets_an_id_of_its_own() -> None:
+    # agno's results have the id of their call, and so has the message that HttpAgent makes for an unparented call
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    given = parse(
+        {"id": "c", "role": "assistant", "toolCalls": [call]},
+        {"id": "c", "role": "tool", "toolCallId": "c", "content": "1"},
+        {"id": "t", "role": "tool", "toolCallId": "c", "content": "1"},
+        {"id": "t", "role": "tool", "toolCallId": "d", "content": "2"},
+        {"id": "t", "role": "tool", "toolCallId": "c", "content": "3"},
+    )
+    assert [message.role for message in given.messages] == ["assistant", "tool", "tool", "tool"]
+    results = [message.tool_result for message in given.messages[1:]]
+    assert [(result.call_id, result.content) for result in results if result] == [
+        ("c", (TextBlock("1"),)),
+        ("c", (TextBlock("3"),)),
+        ("d", (TextBlock("2"),)),
+    ]
+    ids = [message.id for message in given.messages]
+    assert (ids[0], ids[2]) == ("c", "t")
+    assert given.minted_ids == {ids[1], ids[3]}
+
+
+@pytest.mark.parametrize(
+    ("message", "pointer"),
+    [
+        (user(None), "/content"),
+        (user(5), "/content"),
+        (user({}), "/content"),
+        ({"id": "u", "role": "user"}, "/content"),
+        ({"id": "s", "role": "system", "content": []}, "/content"),
+        ({"id": "s", "role": "reasoning", "content": None}, "/content"),
+        ({"id": "a", "role": "assistant", "content": ["x"]}, "/content"),
+        ({"id": "a", "role": "assistant", "toolCalls": {}}, "/toolCalls"),
+        ({"id": "a", "role": "assistant", "toolCalls": [None]}, "/toolCalls/0"),
+        ({"id": "a", "role": "assistant", "toolCalls": [{"id": "c"}]}, "/toolCalls/0/function"),
+        ({"id": "t", "role": "tool", "content": "x"}, "/toolCallId"),
+        ({"id": "t", "role": "tool", "toolCallId": "c"}, "/content"),
+        ({"id": "t", "role": "tool", "toolCallId": "c", "content": "", "error": {}}, "/error"),
+        (user(name=5), "/name"),
+        (user(metadata=[]), "/metadata"),
+        (user(subagentRunId=1), "/subagentRunId"),
+        (user(encryptedValue=1), "/encryptedValue"),
+        (user(toolCallId=1), "/toolCallId"),
+        ({"id": "u", "role": 5, "content": "x"}, "/role"),
+        ({"id": "u", "content": "x"}, "/role"),
+        ({"id": [], "role": "user", "content": "x"}, "/id"),
+        (user([{"type": "text"}]), "/content/0/text"),
+        (user([{"text": "x"}]), "/content/0/type"),
+        (user(["x"]), "/content/0"),
+        (user([{"type": "image"}]), "/content/0/source"),
+        (user([{"type": "image", "source": "x"}]), "/content/0/source"),
+        (user([{"type": "image", "source": {}}]), "/content/0/source/type"),
+        (user([{"type": "image", "source": {"type": "url"}}]), "/content/0/source/value"),
+        (user([{"type": "image", "source": {"type": "data", "value": "AA=="}}]), "/content/0/source/mimeType"),
+        (user([{"type": "binary", "mimeType": "image/png"}]), "/content/0"),
+        (user([{"type": "binary", "data": "AA=="}]), "/content/0/mimeType"),
+    ],
+)
+def test_a_known_field_of_the_wrong_type_is_refused(message: dict[str, Any], pointer: str) -> None:
+    assert pointers(refusal(user(), message)) == {f"/messages/1{pointer}"}
+
+
+def test_messages_that_are_no_array_are_refused() -> None:
+    assert pointers(refusal(messages={})) == {"/messages"}
+    assert pointers(refusal(messages=None)) == {"/messages"}
+    assert pointers(refusal(messages=DROP)) == {"/messages"}
+
+
+# --- content parts -----------------------------------------------------------------------------------------------
+
+DATA = {"type": "data", "value": "AAAA", "mimeType": "image/png"}
+URL = {"type": "url", "value": "https://x.test/a"}
+
+
+@pytest.mark.parametrize(
+    ("part", "block"),
+    [
+        ({"type": "text", "text": "x", "id": "p", "metadata": 5}, TextBlock("x")),
+        ({"type": "image", "source": DATA}, ImageBlock(Base64Source("AAAA", "image/png"))),
+        ({"type": "image", "source": URL}, ImageBlock(UrlSource("https://x.test/a"))),
+        (
+            {"type": "audio", "source": {**URL, "mimeType": "audio/wav"}},
+            AudioBlock(UrlSource(URL["value"], "audio/wav")),
+        ),
+        ({"type": "video", "source": {**URL, "mimeType": None}}, VideoBlock(UrlSource(URL["value"]))),
+        (
+            {"type": "document", "source": {"type": "file", "value": "file-1", "provider": "openai"}},
+            DocumentBlock(FileSource("file-1", "openai")),
+        ),
+        (
+            {"type": "document", "source": URL, "metadata": {"filename": "a.pdf"}},
+            DocumentBlock(UrlSource(URL["value"]), "a.pdf"),
+        ),
+        (
+            {"type": "image", "source": {"type": "url", "value": "data:image/gif;base64,R0lG"}},
+            ImageBlock(Base64Source("R0lG", "image/gif")),
+        ),
+        (
+            {"type": "image", "source": {"type": "url", "value": "data:text/plain,hello"}},
+            ImageBlock(UrlSource("data:text/plain,hello")),
+        ),
+        (
+            {"type": "binary", "mimeType": "image/png", "data": "AAAA"},
+            ImageBlock(Base64Source("AAAA", "image/png")),
+        ),
+        (
+            {"type": "binary", "mimeType": "audio/*", "url": URL["value"], "data": None},
+            AudioBlock(UrlSource(URL["value"])),
+        ),
+        ({"type": "binary", "mimeType": "video/mp4", "id": "f"}, VideoBlock(FileSource("f", None, "video/mp4"))),
+        (
+            {"type": "binary", "mimeType": "application/pdf", "data": "AAAA", "filename": "a.pdf"},
+            DocumentBlock(Base64Source("AAAA", "application/pdf"), "a.pdf"),
+        ),
+    ],
+)
+def test_parts_become_blocks_in_questions_and_in_results(part: dict[str, Any], block: ContentBlock) -> None:
+    asked, answered = parse(user([part]), {"id": "t", "role": "tool", "toolCallId": "c", "content": [part]}).messages
+    assert asked.content == (block,)
+    assert answered.tool_result == ToolResult("c", (block,))
+
+
+def test_unknown_parts_and_sources_are_left_out_and_the_rest_is_served(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        [message] = parse(
+            user(
+                [
+                    {"type": "hologram", "rays": 5},
+                    {"type": "text", "text": "x"},
+                    {"type": "image", "source": {"type": "telepathy", "value": 5}},
+                ]
+            )
+        ).messages
+    assert message.content == (TextBlock("x"),)
+    [record] = caplog.records
+    assert len(vars(record)["left_out"]) == 2
+
+
+# --- tools and answers -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("parameters", [DROP, None, {}, True, "x", []])
+def test_a_tool_without_a_usable_schema_takes_no_arguments(parameters: object) -> None:
+    tool = {"name": "t", "description": "", "parameters": parameters}
+    [spec] = parse(tools=[{name: value for name, value in tool.items() if value is not DROP}]).tools
+    assert spec == ToolSpec("t", "", {})
+
+
+def test_a_tool_that_is_declared_again_counts_as_it_was_last() -> None:
+    [spec] = parse(tools=[{"name": "t", "description": "old"}, {"name": "t", "description": "new"}]).tools
+    assert spec.description == "new"
+
+
+@pytest.mark.parametrize("name", ["", "a\nb", "x" * 257, 5, None])
+def test_a_tool_needs_a_name_that_fits_on_a_line(name: object) -> None:
+    assert pointers(refusal(tools=[{"name": name, "description": "d"}])) == {"/tools/0/name"}
+
+
+def test_answers_are_taken_with_whatever_they_say() -> None:
+    given = parse(
+        resume=[
+            {"interruptId": "a", "status": "resolved", "payload": {"approved": True}, "metadata": {"m": 1}},
+            {"interruptId": "b", "status": "cancelled", "payload": "ignored"},
+            {"interruptId": "c", "status": "resolved", "payload": None},
+            {"interruptId": "c", "status": "resolved"},
+        ]
+    )
+    assert given.answers == (
+        Answer("a", "resolved", {"approved": True}),
+        Answer("b", "cancelled"),
+        Answer("c", "resolved"),
+    )
+
+
+def test_two_different_answers_to_one_question_are_refused() -> None:
+    yes = {"interruptId": "a", "status": "resolved", "payload": {"approved": True}}
+    no = {"interruptId": "a", "status": "cancelled"}
+    assert pointers(refusal(resume=[yes, no])) == {"/resume/1/interruptId"}
+
+
+@pytest.mark.parametrize(
+    ("entry", "pointer"),
+    [
+        ({"status": "resolved"}, "/interruptId"),
+        ({"interruptId": "a"}, "/status"),
+        ({"interruptId": "a", "status": ["resolved"]}, "/status"),
+        ({"interruptId": "a", "status": "resolved", "metadata": 5}, "/metadata"),
+    ],
+)
+def test_a_malformed_answer_is_refused(entry: dict[str, Any], pointer: str) -> None:
+    assert pointers(refusal(resume=[entry])) == {f"/resume/0{pointer}"}
