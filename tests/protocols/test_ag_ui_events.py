@@ -1,0 +1,554 @@
+"""Every canonical event as AG-UI: equal to what the package writes, in the dialect of the peer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, get_args
+
+import pytest
+from ag_ui.core import Event as PackageEvent
+from ag_ui.encoder import EventEncoder
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import TypeAdapter
+
+from gateway import events
+from gateway.ag_ui_events import MAX_FRAME_BYTES, Renderer
+from gateway.agent import ABSENT
+from gateway.events import (
+    ActivityChanged,
+    ActivityReplaced,
+    Cancelled,
+    Completed,
+    Custom,
+    Event,
+    Incomplete,
+    Interrupt,
+    Interrupted,
+    MessagesReplaced,
+    ModelCallEnded,
+    ModelCallStarted,
+    Raw,
+    ReasoningDelta,
+    ReasoningEnded,
+    ReasoningStarted,
+    RunFailed,
+    RunFinished,
+    RunStarted,
+    StateChanged,
+    StateReplaced,
+    StepEnded,
+    StepStarted,
+    StopReason,
+    TextDelta,
+    TextEnded,
+    TextStarted,
+    ToolCallDelta,
+    ToolCallEnded,
+    ToolCallStarted,
+    ToolReturned,
+    Usage,
+    UsageReported,
+)
+from gateway.messages import (
+    Base64Source,
+    DocumentBlock,
+    ImageBlock,
+    Message,
+    Opaque,
+    TextBlock,
+    ToolCall,
+    UrlSource,
+)
+from gateway.transcript import OpenCall, OpenItems, OpenReasoning, OpenText
+from gateway.wire.ag_ui_peer import PeerProfile
+
+PACKAGE: TypeAdapter[Any] = TypeAdapter(PackageEvent)
+SEALED = Opaque("anthropic", "claude", "signature", "c2lnbmVk")
+CALL = ToolCall("c1", "pay", '{"n":1}')
+IMAGE = ImageBlock(Base64Source("AAAA", "image/png"))
+FULL, LEGACY = PeerProfile.FULL, PeerProfile.LEGACY
+
+
+def render(*given: Event, profile: PeerProfile = FULL, first: int = 1) -> bytes:
+    return Renderer(profile, "thread", "run").render(given, first)
+
+
+def read(stream: bytes) -> list[tuple[int | None, dict[str, Any]]]:
+    """The frames as (id, event); every one is checked against the package."""
+    assert b"\r" not in stream
+    *frames, rest = stream.split(b"\n\n")
+    assert rest == b""
+    read_frames = []
+    for frame in frames:
+        data, *more = frame.split(b"\n")
+        payload = json.loads(data.removeprefix(b"data: "), parse_constant=pytest.fail)
+        parsed = PACKAGE.validate_python(payload)
+        assert not parsed.model_extra, parsed.model_extra
+        assert json.loads(parsed.model_dump_json(by_alias=True)) == payload
+        assert len(more) <= 1
+        read_frames.append((int(more[0].removeprefix(b"id: ")) if more else None, payload))
+    return read_frames
+
+
+def payloads(*given: Event, profile: PeerProfile = FULL) -> list[dict[str, Any]]:
+    return [payload for _, payload in read(render(*given, profile=profile))]
+
+
+RENDERED: list[tuple[Event, list[dict[str, Any]]]] = [
+    (
+        RunStarted("thread", "run", "parent"),
+        [
+            {
+                "type": "RUN_STARTED",
+                "threadId": "thread",
+                "runId": "run",
+                "protocolVersion": "1.0",
+                "parentRunId": "parent",
+            }
+        ],
+    ),
+    (StepStarted("plan"), [{"type": "STEP_STARTED", "stepName": "plan"}]),
+    (StepEnded("plan"), [{"type": "STEP_FINISHED", "stepName": "plan"}]),
+    (ModelCallStarted("turn", "demo", "m"), []),
+    (ModelCallEnded(StopReason.END_TURN), []),
+    (UsageReported(Usage("demo", "m", 1, 2)), []),
+    (TextStarted("m1"), [{"type": "TEXT_MESSAGE_START", "messageId": "m1", "role": "assistant"}]),
+    (TextStarted("m1", "system"), [{"type": "TEXT_MESSAGE_START", "messageId": "m1", "role": "system"}]),
+    (TextStarted("m1", "tool"), [{"type": "TEXT_MESSAGE_START", "messageId": "m1", "role": "assistant"}]),
+    (TextDelta("m1", "Hi"), [{"type": "TEXT_MESSAGE_CONTENT", "messageId": "m1", "delta": "Hi"}]),
+    (TextEnded("m1"), [{"type": "TEXT_MESSAGE_END", "messageId": "m1"}]),
+    (
+        TextEnded("m1", SEALED),
+        [
+            {"type": "TEXT_MESSAGE_END", "messageId": "m1"},
+            {
+                "type": "REASONING_ENCRYPTED_VALUE",
+                "subtype": "message",
+                "entityId": "m1",
+                "encryptedValue": "c2lnbmVk",
+            },
+        ],
+    ),
+    (
+        ReasoningStarted("r1"),
+        [
+            {"type": "REASONING_START", "messageId": "r1"},
+            {"type": "REASONING_MESSAGE_START", "messageId": "r1", "role": "reasoning"},
+        ],
+    ),
+    (ReasoningDelta("r1", "Hm"), [{"type": "REASONING_MESSAGE_CONTENT", "messageId": "r1", "delta": "Hm"}]),
+    (
+        ReasoningEnded("r1"),
+        [{"type": "REASONING_MESSAGE_END", "messageId": "r1"}, {"type": "REASONING_END", "messageId": "r1"}],
+    ),
+    (
+        ReasoningEnded("r1", SEALED),
+        [
+            {"type": "REASONING_MESSAGE_END", "messageId": "r1"},
+            {
+                "type": "REASONING_ENCRYPTED_VALUE",
+                "subtype": "message",
+                "entityId": "r1",
+                "encryptedValue": "c2lnbmVk",
+            },
+            {"type": "REASONING_END", "messageId": "r1"},
+        ],
+    ),
+    (
+        ToolCallStarted("c1", "pay", "m1"),
+        [{"type": "TOOL_CALL_START", "toolCallId": "c1", "toolCallName": "pay", "parentMessageId": "m1"}],
+    ),
+    (ToolCallDelta("c1", '{"n":'), [{"type": "TOOL_CALL_ARGS", "toolCallId": "c1", "delta": '{"n":'}]),
+    (ToolCallEnded("c1"), [{"type": "TOOL_CALL_END", "toolCallId": "c1"}]),
+    (
+        ToolCallEnded("c1", SEALED),
+        [
+            {"type": "TOOL_CALL_END", "toolCallId": "c1"},
+            {
+                "type": "REASONING_ENCRYPTED_VALUE",
+                "subtype": "tool-call",
+                "entityId": "c1",
+                "encryptedValue": "c2lnbmVk",
+            },
+        ],
+    ),
+    (
+        ToolReturned("t1", "c1", (TextBlock("3"), TextBlock("4"))),
+        [{"type": "TOOL_CALL_RESULT", "messageId": "t1", "toolCallId": "c1", "content": "3\n4", "role": "tool"}],
+    ),
+    (StateReplaced({"a": None}), [{"type": "STATE_SNAPSHOT", "snapshot": {"a": None}}]),
+    (StateReplaced(None), [{"type": "STATE_SNAPSHOT", "snapshot": None}]),
+    (
+        StateChanged(({"op": "add", "path": "/a~1b", "value": 1},), {"a/b": 1}),
+        [{"type": "STATE_DELTA", "delta": [{"op": "add", "path": "/a~1b", "value": 1}]}],
+    ),
+    (
+        MessagesReplaced((Message("u", "user", (TextBlock("Hi"),)),)),
+        [{"type": "MESSAGES_SNAPSHOT", "messages": [{"id": "u", "role": "user", "content": "Hi"}]}],
+    ),
+    (
+        ActivityReplaced("x", "PLAN", {"steps": []}),
+        [{"type": "ACTIVITY_SNAPSHOT", "messageId": "x", "activityType": "PLAN", "content": {"steps": []}}],
+    ),
+    (
+        ActivityReplaced("x", "PLAN", {}, replace=False),
+        [
+            {
+                "type": "ACTIVITY_SNAPSHOT",
+                "messageId": "x",
+                "activityType": "PLAN",
+                "content": {},
+                "replace": False,
+            }
+        ],
+    ),
+    (
+        ActivityChanged("x", "PLAN", ({"op": "remove", "path": "/a"},)),
+        [
+            {
+                "type": "ACTIVITY_DELTA",
+                "messageId": "x",
+                "activityType": "PLAN",
+                "patch": [{"op": "remove", "path": "/a"}],
+            }
+        ],
+    ),
+    (Custom("my.event", None), [{"type": "CUSTOM", "name": "my.event", "value": None}]),
+    (Raw({"k": [1]}, "bedrock"), [{"type": "RAW", "event": {"k": [1]}, "source": "bedrock"}]),
+    (Raw(None), [{"type": "RAW", "event": None}]),
+    (
+        RunFinished(Completed(), (Usage("openai/v1/chat/completions", "gpt", 3, 4, 1, 2, 0),)),
+        [
+            {
+                "type": "RUN_FINISHED",
+                "threadId": "thread",
+                "runId": "run",
+                "outcome": {"type": "success"},
+                "usage": [
+                    {
+                        "provider": "openai",
+                        "model": "gpt",
+                        "inputTokens": 3,
+                        "outputTokens": 4,
+                        "totalTokens": 7,
+                        "reasoningTokens": 1,
+                        "cachedInputTokens": 2,
+                        "cacheWriteInputTokens": 0,
+                    }
+                ],
+            }
+        ],
+    ),
+    (
+        RunFailed("model_timeout", "the model did not answer", (Usage("demo", "m"),)),
+        [
+            {
+                "type": "RUN_ERROR",
+                "message": "the model did not answer",
+                "code": "model_timeout",
+                "usage": [{"provider": "demo", "model": "m"}],
+            }
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize(("event", "expected"), RENDERED, ids=lambda value: type(value).__name__)
+def test_every_event_is_what_the_package_would_have_written(event: Event, expected: list[dict[str, Any]]) -> None:
+    assert payloads(event) == expected
+
+
+def test_every_kind_of_event_is_among_these() -> None:
+    assert {type(event) for event, _ in RENDERED} == set(get_args(events.Event))
+
+
+@pytest.mark.parametrize("profile", list(PeerProfile))
+def test_both_dialects_share_what_is_not_an_outcome(profile: PeerProfile) -> None:
+    for event, expected in RENDERED:
+        if not isinstance(event, RunFinished):
+            assert payloads(event, profile=profile) == expected
+
+
+TEXTS = st.text(st.characters(exclude_categories=()), min_size=1)
+
+
+@given(TEXTS, TEXTS.filter(lambda text: text.isprintable()))
+def test_a_delta_is_byte_for_byte_what_the_package_writes(text: str, entity_id: str) -> None:
+    encoder = EventEncoder()
+    for delta in (TextDelta(entity_id, text), ReasoningDelta(entity_id, text), ToolCallDelta(entity_id, text)):
+        written = render(delta, first=7)
+        payload = json.loads(written.split(b"\n")[0].removeprefix(b"data: "))
+        assert written.endswith(b"\nid: 7\n\n")
+        assert payload["delta"] == text
+        try:
+            package = encoder.encode(PACKAGE.validate_python(payload)).encode()
+        except (
+            UnicodeEncodeError,
+            ValueError,
+        ):  # half a surrogate pair: the package raises
+            continue
+        assert written == package[:-1] + b"id: 7\n\n"
+
+
+@given(st.lists(TEXTS, min_size=1, max_size=5))
+def test_texts_are_whole_at_the_client_however_they_were_cut(texts: list[str]) -> None:
+    stream = render(*[TextDelta("m", text) for text in texts])
+    lines = [line.removeprefix(b"data: ") for line in stream.split(b"\n") if line.startswith(b"data: ")]
+    assert len(lines) == len(texts)
+    assert "".join(json.loads(line)["delta"] for line in lines) == "".join(texts)
+
+
+def test_the_halves_of_a_character_in_two_deltas_become_one_at_the_client() -> None:
+    stream = render(TextDelta("m", "\ud83d"), TextDelta("m", "\ude00"))
+    joined = "".join(json.loads(line[6:])["delta"] for line in stream.split(b"\n") if line.startswith(b"data: "))
+    assert joined.encode("utf-16", "surrogatepass").decode("utf-16") == "\U0001f600"
+
+
+def test_interleaved_entities_keep_their_own_ids() -> None:
+    given_events: list[Event] = [TextDelta("a", "1"), ToolCallDelta("a", "2"), TextDelta("b", "3"), TextDelta("a", "4")]
+    assert [(p.get("messageId"), p.get("toolCallId"), p["delta"]) for p in payloads(*given_events)] == [
+        ("a", None, "1"),
+        (None, "a", "2"),
+        ("b", None, "3"),
+        ("a", None, "4"),
+    ]
+
+
+def test_an_empty_delta_is_not_sent() -> None:
+    assert render(TextDelta("m", ""), ToolCallDelta("c", "")) == b""
+
+
+# --- numbers -----------------------------------------------------------------------------------------------------
+
+
+def test_the_last_frame_of_an_event_carries_its_number() -> None:
+    stream = render(
+        RunStarted("thread", "run"),
+        ModelCallStarted("turn", "demo", "m"),
+        ReasoningStarted("r"),
+        ReasoningDelta("r", "x"),
+        ReasoningEnded("r", SEALED),
+        first=41,
+    )
+    assert [number for number, _ in read(stream)] == [41, None, 43, 44, None, None, 45]
+
+
+def test_an_event_outside_the_log_carries_no_number() -> None:
+    assert [number for number, _ in read(render(RunStarted("t", "r"), RunFinished(Completed()), first=-1))] == [
+        None,
+        None,
+    ]
+
+
+# --- sizes -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("piece", ["x", "\x01", "\U0001f600", "\ud83d"])
+def test_a_huge_delta_comes_in_frames_that_every_client_takes(piece: str) -> None:
+    text = piece * 3_000_000
+    frames = render(ToolCallDelta("c", text), first=5).split(b"\n\n")[:-1]
+    assert max(len(frame) for frame in frames) < MAX_FRAME_BYTES
+    assert [frame.rpartition(b"\n")[2] for frame in frames if b"\nid: " in frame] == [b"id: 5"]
+    assert frames[-1].endswith(b"id: 5")
+    assert "".join(json.loads(frame.split(b"\n")[0][6:])["delta"] for frame in frames) == text
+
+
+def test_a_huge_result_is_cut_and_says_so() -> None:
+    [result] = payloads(ToolReturned("t", "c", (TextBlock("x" * 12_000_000),)))
+    assert result["content"].startswith("xxx")
+    assert "left out" in result["content"][-100:]
+    assert len(result["content"]) < 2_000_000
+    [media] = payloads(ToolReturned("t", "c", (ImageBlock(Base64Source("A" * 12_000_000, "image/png")),)))
+    assert "left out" in media["content"]
+
+
+def test_what_is_huge_and_cannot_be_cut_is_announced_instead() -> None:
+    message = Message("u", "user", (TextBlock("x" * 11_000_000),))
+    huge: list[Event] = [MessagesReplaced((message,)), StateReplaced("x" * 11_000_000)]
+    assert [(p["type"], p["name"], p["value"]["event"]) for p in payloads(*huge)] == [
+        ("CUSTOM", "agui_gateway.omitted", "MESSAGES_SNAPSHOT"),
+        ("CUSTOM", "agui_gateway.omitted", "STATE_SNAPSHOT"),
+    ]
+
+
+def test_the_end_of_a_run_is_said_however_large_it_is() -> None:
+    interrupt = Interrupt("i", "tool_call", "x" * 11_000_000)
+    [error] = payloads(RunFinished(Interrupted((interrupt,))))
+    assert (error["type"], error["code"]) == ("RUN_ERROR", "event_too_large")
+    [failed] = payloads(RunFailed("x", "y" * 11_000_000))
+    assert failed["type"] == "RUN_ERROR"
+    assert len(failed["message"]) < 10_000
+
+
+# --- outcomes ----------------------------------------------------------------------------------------------------
+
+INTERRUPT = Interrupt("i1", "tool_call", "Pay?", "c1", {"type": "object"}, 1_800_000_000.5, {"tool": "pay"})
+FINISHED = {"type": "RUN_FINISHED", "threadId": "thread", "runId": "run"}
+
+
+@pytest.mark.parametrize(
+    ("outcome", "full", "legacy"),
+    [
+        (Completed(), {**FINISHED, "outcome": {"type": "success"}}, FINISHED),
+        (
+            Completed((CALL, ToolCall("c2", "x", ""))),
+            {**FINISHED, "outcome": {"type": "success", "pendingToolCallIds": ["c1", "c2"]}},
+            FINISHED,
+        ),
+        (
+            Incomplete(StopReason.MAX_TOKENS),
+            {**FINISHED, "result": {"stopReason": "max_tokens"}, "outcome": {"type": "success"}},
+            {**FINISHED, "result": {"stopReason": "max_tokens"}},
+        ),
+        (
+            Cancelled(),
+            {**FINISHED, "outcome": {"type": "cancelled"}},
+            {"type": "RUN_ERROR", "message": "the run was cancelled", "code": "cancelled"},
+        ),
+        (
+            Cancelled("server_shutdown"),
+            {**FINISHED, "outcome": {"type": "cancelled"}, "metadata": {"code": "server_shutdown"}},
+            {"type": "RUN_ERROR", "message": "the run was cancelled", "code": "server_shutdown"},
+        ),
+    ],
+)
+def test_an_outcome_is_said_in_the_words_that_the_peer_knows(
+    outcome: events.Outcome, full: dict[str, Any], legacy: dict[str, Any]
+) -> None:
+    assert payloads(RunFinished(outcome)) == [full]
+    for profile in (LEGACY, PeerProfile.LEGACY_MEDIA):
+        assert payloads(RunFinished(outcome), profile=profile) == [legacy]
+
+
+@pytest.mark.parametrize("profile", list(PeerProfile))
+def test_an_interrupt_is_said_to_every_peer(profile: PeerProfile) -> None:
+    [finished] = payloads(RunFinished(Interrupted((INTERRUPT, Interrupt("i2", "x", "y")), (CALL,))), profile=profile)
+    assert finished["outcome"] == {
+        "type": "interrupt",
+        "interrupts": [
+            {
+                "id": "i1",
+                "reason": "tool_call",
+                "message": "Pay?",
+                "toolCallId": "c1",
+                "responseSchema": {"type": "object"},
+                "expiresAt": "2027-01-15T08:00:00.500Z",
+                "metadata": {"tool": "pay"},
+            },
+            {"id": "i2", "reason": "x", "message": "y"},
+        ],
+    }
+
+
+def test_counts_that_no_client_takes_are_left_out() -> None:
+    usage = Usage("demo", "m", -1, 2**60, None, 0, 5)
+    [finished] = payloads(RunFinished(Completed(), (usage,)))
+    assert finished["usage"] == [
+        {"provider": "demo", "model": "m", "cachedInputTokens": 0, "cacheWriteInputTokens": 5},
+    ]
+
+
+def test_the_ids_of_the_run_are_the_viewers_from_start_to_end() -> None:
+    first, last = payloads(RunStarted("other", "other"), RunFinished(Completed()))
+    assert (first["threadId"], first["runId"]) == (last["threadId"], last["runId"]) == ("thread", "run")
+
+
+# --- results -----------------------------------------------------------------------------------------------------
+
+
+def result(*content: Any, is_error: bool = False, profile: PeerProfile = FULL) -> Any:
+    [payload] = payloads(ToolReturned("t", "c", content, is_error), profile=profile)
+    return payload["content"]
+
+
+def test_media_of_a_result_is_shown_to_those_who_can_take_it() -> None:
+    assert result(TextBlock("a"), IMAGE) == [
+        {"type": "text", "text": "a"},
+        {"type": "image", "source": {"type": "data", "value": "AAAA", "mimeType": "image/png"}},
+    ]
+    assert result(TextBlock("a"), IMAGE, TextBlock("b"), profile=LEGACY) == "a\nb"
+    assert result(IMAGE, profile=LEGACY) == ""
+
+
+def test_a_failed_tool_says_something() -> None:
+    assert result(TextBlock("no such user"), is_error=True) == "no such user"
+    assert result(is_error=True) == "the tool failed"
+    assert result() == ""
+
+
+@pytest.mark.parametrize("value", [float("nan"), 2**80, "\ud83d", {1: float("inf")}], ids=repr)
+def test_no_value_breaks_the_stream(value: Any) -> None:
+    for event in (Custom("x", value), StateReplaced({"a": [value]}), Raw(value)):
+        stream = render(event)
+        json.loads(stream.split(b"\n")[0][6:], parse_constant=pytest.fail)
+
+
+# --- the prelude -------------------------------------------------------------------------------------------------
+
+
+def prelude(
+    messages: Sequence[Message] = (),
+    state: Any = ABSENT,
+    open_items: OpenItems = OpenItems(),
+    profile: PeerProfile = FULL,
+) -> list[dict[str, Any]]:
+    frames = read(Renderer(profile, "thread", "run").prelude(messages, state, open_items))
+    assert {number for number, _ in frames} == {None}
+    return [payload for _, payload in frames]
+
+
+def test_a_viewer_that_joins_a_fresh_run_is_told_that_it_started() -> None:
+    assert prelude() == [{"type": "RUN_STARTED", "threadId": "thread", "runId": "run", "protocolVersion": "1.0"}]
+
+
+def test_a_viewer_that_joins_late_is_told_what_is_closed_then_what_is_open() -> None:
+    told = prelude(
+        (Message("u", "user", (TextBlock("Hi"),)),),
+        {"k": 1},
+        OpenItems(
+            ("step",),
+            (OpenText("m", "assistant", "Hel"), OpenText("m2", "assistant", "")),
+            (OpenReasoning("r", "Hm"),),
+            (OpenCall("c1", "pay", "m", '{"a"', ended=False), OpenCall("c2", "pay", "m", "{}", ended=True)),
+        ),
+    )
+    assert [(p["type"], p.get("delta")) for p in told] == [
+        ("RUN_STARTED", None),
+        ("STATE_SNAPSHOT", None),
+        ("MESSAGES_SNAPSHOT", None),
+        ("STEP_STARTED", None),
+        ("REASONING_START", None),
+        ("REASONING_MESSAGE_START", None),
+        ("REASONING_MESSAGE_CONTENT", "Hm"),
+        ("TEXT_MESSAGE_START", None),
+        ("TEXT_MESSAGE_CONTENT", "Hel"),
+        ("TEXT_MESSAGE_START", None),
+        ("TOOL_CALL_START", None),
+        ("TOOL_CALL_ARGS", '{"a"'),
+        ("TOOL_CALL_START", None),
+        ("TOOL_CALL_ARGS", "{}"),
+        ("TOOL_CALL_END", None),
+    ]
+    assert told[10]["parentMessageId"] == "m"
+
+
+def test_a_state_of_null_is_shown_and_one_that_never_was_is_not() -> None:
+    assert [p["type"] for p in prelude(state=None)] == ["RUN_STARTED", "STATE_SNAPSHOT"]
+
+
+def test_what_is_open_and_huge_comes_in_pieces() -> None:
+    text = "y" * 12_000_000
+    told = prelude(open_items=OpenItems(texts=(OpenText("m", "assistant", text),)))
+    assert "".join(p["delta"] for p in told[2:]) == text
+
+
+def test_a_snapshot_for_a_legacy_peer_has_the_parts_that_it_knows() -> None:
+    document = DocumentBlock(UrlSource("https://x.test/a.pdf"), "a.pdf")
+    frames = Renderer(LEGACY, "t", "r").prelude((Message("u", "user", (IMAGE, document)),), ABSENT, OpenItems())
+    snapshot = json.loads(frames.split(b"\n\n")[1].removeprefix(b"data: "))
+    assert snapshot["messages"][0]["content"] == [
+        {"type": "binary", "mimeType": "image/png", "data": "AAAA"},
+        {"type": "binary", "mimeType": "application/*", "url": "https://x.test/a.pdf", "filename": "a.pdf"},
+    ]
