@@ -399,7 +399,8 @@ class ChatCompletionsModel:
         try:
             self._url = completions_url(endpoint)
         except ValueError as error:
-            raise ConfigurationError(f"the endpoint {endpoint!r} {error}") from error
+            shown = "of this model" if "@" in endpoint else repr(endpoint)  # it may hold a password
+            raise ConfigurationError(f"the endpoint {shown} {error}") from error
         self.model_id = settings.model_id
         self._dialect = dialect_of(self._url)
         self._headers = {

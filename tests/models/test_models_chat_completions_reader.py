@@ -502,7 +502,7 @@ def test_a_document_in_answer_to_a_stream_request_gives_the_same_events() -> Non
         "TextStarted",
         "TextEnded",
         "ToolCallStarted",
-        "ToolCallEnded",
         "UsageReported",
+        "ToolCallEnded",
         "ModelCallEnded",
     ]
