@@ -32,13 +32,14 @@ from gateway.runner import Runner, RunnerOptions
 from gateway.search import SearchEngine
 from gateway.settings import KnownParts, Settings, known_parts
 from gateway.sse import OpenStreams
+from gateway.start_page import PAGE_PATHS, page_routes
 from gateway.store import Store, StoreEnvironment
 from gateway.tool import ToolEnvironment
 
 logger = logging.getLogger(__name__)
 
 _HEALTH_PATHS = ("/healthz", "/readyz")
-_OPEN_PATHS = (*_HEALTH_PATHS, "/", "/favicon.ico", "/docs", "/docs/", "/openapi.json")
+_OPEN_PATHS = (*_HEALTH_PATHS, *PAGE_PATHS, "/docs", "/docs/", "/openapi.json")
 _RETENTION_ROUND_SECONDS = 3600.0
 
 
@@ -133,6 +134,7 @@ class Application:
             Route("/readyz", self._ready),
             Route("/metrics", self._metrics),
             *docs_routes(),
+            *page_routes(),
         ]
 
     async def _ready(self, request: Request) -> Response:
