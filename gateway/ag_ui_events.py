@@ -182,7 +182,7 @@ class Renderer:
             case StateReplaced():
                 yield {"type": "STATE_SNAPSHOT", "snapshot": event.state}
             case StateChanged():
-                yield {"type": "STATE_DELTA", "delta": list(event.patch)}
+                yield self._state_change(event)
             case MessagesReplaced():
                 yield {"type": "MESSAGES_SNAPSHOT", "messages": [*ag_ui_messages(event.messages, self._profile)]}
             case ActivityReplaced():
@@ -235,6 +235,12 @@ class Renderer:
         if event.usage:
             finished["usage"] = [_usage(usage) for usage in event.usage]
         return finished
+
+    def _state_change(self, event: StateChanged) -> JsonObject:
+        # 0.0.47 cannot apply a patch in Node (its module asks fast-json-patch for a name that is not there)
+        if not self._profile.is_full:
+            return {"type": "STATE_SNAPSHOT", "snapshot": event.state}
+        return {"type": "STATE_DELTA", "delta": list(event.patch)}
 
     def _result(self, event: ToolReturned) -> JsonObject:
         content = result_content(event.content, self._profile)

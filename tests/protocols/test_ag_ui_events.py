@@ -265,10 +265,15 @@ def test_every_kind_of_event_is_among_these() -> None:
 
 
 @pytest.mark.parametrize("profile", list(PeerProfile))
-def test_both_dialects_share_what_is_not_an_outcome(profile: PeerProfile) -> None:
+def test_both_dialects_share_what_is_no_outcome_and_no_patch_of_the_state(profile: PeerProfile) -> None:
     for event, expected in RENDERED:
-        if not isinstance(event, RunFinished):
+        if not isinstance(event, RunFinished | StateChanged):
             assert payloads(event, profile=profile) == expected
+
+
+def test_a_legacy_peer_gets_the_whole_state_for_a_patch() -> None:
+    change = StateChanged(({"op": "add", "path": "/b", "value": 1},), {"a": 0, "b": 1})
+    assert payloads(change, profile=LEGACY) == [{"type": "STATE_SNAPSHOT", "snapshot": {"a": 0, "b": 1}}]
 
 
 TEXTS = st.text(st.characters(exclude_categories=()), min_size=1)
@@ -488,10 +493,13 @@ def test_no_value_breaks_the_stream(value: Any) -> None:
 # --- the prelude -------------------------------------------------------------------------------------------------
 
 
+NOTHING_OPEN = OpenItems()
+
+
 def prelude(
     messages: Sequence[Message] = (),
     state: Any = ABSENT,
-    open_items: OpenItems = OpenItems(),
+    open_items: OpenItems = NOTHING_OPEN,
     profile: PeerProfile = FULL,
 ) -> list[dict[str, Any]]:
     frames = read(Renderer(profile, "thread", "run").prelude(messages, state, open_items))
