@@ -372,18 +372,21 @@ class _Reader:
                 self.text(item, "content", f"/messages/{i}")
             elif content:
                 blocks.append(TextBlock(content))
-        if len(item) > 3 or content is None or "id" not in item:
-            at = f"/messages/{i}"
+        if "toolCalls" in item:
+            blocks += self.tool_calls(item, f"/messages/{i}")
+        if len(item) - ("content" in item) - ("toolCalls" in item) > 2 or "id" not in item:
             metadata = self.extras(item, "assistant", i)
-            name = self.text(item, "name", at, optional=True)
-            if item.get("toolCalls") is not None:
-                blocks += [self.tool_call(call, at) for at, call in self.objects(item, "toolCalls", at)]
+            name = self.text(item, "name", f"/messages/{i}", optional=True)
         return Message(message_id, "assistant", tuple(blocks), name, None, False, metadata)
 
+    def tool_calls(self, item: dict[str, Any], at: str) -> list[ToolCall]:
+        sent = item["toolCalls"]
+        usual = [_usual_call(call) for call in sent] if type(sent) is list else [None]
+        if None not in usual:
+            return [call for call in usual if call is not None]
+        return [self.tool_call(call, at) for at, call in self.objects(item, "toolCalls", at)]
+
     def tool_call(self, item: dict[str, Any], at: str) -> ToolCall:
-        usual = _usual_call(item)
-        if usual is not None:
-            return usual
         self.expect_known(item, _TOOL_CALL, "a tool call")
         if item.get("type", "function") not in ("function", None):
             self.wrong(f"{at}/type", 'expected "function"')
@@ -497,14 +500,44 @@ def _usual_message(role: object, item: dict[str, Any]) -> Message | None:
     if type(message_id) is not str or not message_id or type(content) is not str or not content:
         return None
     if len(item) == 3 and (role == "user" or role == "assistant"):
-        return Message(message_id, role, (TextBlock(content),))
+        return _message(message_id, role, _text_block(content))
     if len(item) == 4 and role == "tool" and type(call_id := item.get("toolCallId")) is str:
-        return Message(message_id, role, (ToolResult(call_id, (TextBlock(content),)),))
+        return _message(message_id, role, ToolResult(call_id, (_text_block(content),)))
     return None
 
 
-def _usual_call(item: dict[str, Any]) -> ToolCall | None:
+# A frozen dataclass sets its fields in a way that costs twice as much as this, and a history has thousands of them.
+_new = object.__new__
+_set_text, _set_index, _set_opaque = (vars(TextBlock)[name].__set__ for name in ("text", "index", "opaque"))
+_set_id, _set_role, _set_content, _set_name, _set_turn_id, _set_incomplete, _set_metadata = (
+    vars(Message)[name].__set__ for name in ("id", "role", "content", "name", "turn_id", "incomplete", "metadata")
+)
+
+
+def _text_block(text: str) -> TextBlock:
+    block = _new(TextBlock)
+    _set_text(block, text)
+    _set_index(block, -1)
+    _set_opaque(block, None)
+    return block
+
+
+def _message(message_id: str, role: str, block: ContentBlock) -> Message:
+    message = _new(Message)
+    _set_id(message, message_id)
+    _set_role(message, role)
+    _set_content(message, (block,))
+    _set_name(message, None)
+    _set_turn_id(message, None)
+    _set_incomplete(message, False)
+    _set_metadata(message, None)
+    return message
+
+
+def _usual_call(item: Any) -> ToolCall | None:
     """The call, where it has nothing but what it must have."""
+    if type(item) is not dict:
+        return None
     function, call_id = item.get("function"), item.get("id")
     if len(item) != 3 or type(call_id) is not str or item.get("type") != "function" or type(function) is not dict:
         return None
