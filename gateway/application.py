@@ -51,6 +51,7 @@ class Application:
         self.clock = clock or SystemClock()
         self.metrics = Metrics()
         self.streams = OpenStreams(self.clock, heartbeat_seconds=settings.server.heartbeat_seconds)
+        self.metrics.viewers_active.set_function(lambda: len(self.streams))
         self._parts = parts or known_parts()
         self.store = self._open_store()
         self.runner = Runner({}, self.store, self.clock, _runner_options(settings), self.metrics)
@@ -62,7 +63,7 @@ class Application:
         rules = DoorRules(
             keys=[(key.name, key.key) for key in server.api_keys],
             cors_origins=server.cors_origins,
-            allowed_hosts=server.allowed_hosts,
+            allowed_hosts=server.allowed_hosts if server.api_keys else server.host_names,
             open_paths=_OPEN_PATHS,
             quiet_paths=(*_HEALTH_PATHS, "/metrics"),
             max_body_bytes=server.max_body_bytes,

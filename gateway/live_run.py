@@ -199,6 +199,7 @@ class LiveRun:
         self.usage = UsageLedger()
         self.thread: Thread | None = None  # as the run found it and took its input in; None while it waits
         self.turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()  # done when its thread is free
+        self.slow_viewers: set[Viewer] = set()  # those that were dropped
         self.begun = False  # kept as begun, and counted
         self.finishing = False
         self.first_sign_at: float | None = None  # when the model showed something, in Unix seconds
@@ -334,6 +335,8 @@ class LiveRun:
         self.kept = first + len(events) - 1
         for viewer in list(self._viewers):
             viewer.feed(first, events)
+            if viewer.dropped:
+                self.slow_viewers.add(viewer)
         if self._kept_waiters:
             self._wake_kept_waiters()
 

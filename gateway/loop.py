@@ -36,8 +36,8 @@ class LoopContext:
 
     `messages` is the thread's history, this run's input in it. `tools` are the backend tools by name, `approvals` the
     names that need a person first. `input.tools` are the frontend tools that remain after name collisions. `decisions`
-    are to be carried out before anything else; `still_open` interrupts that the request left uncovered end the run again
-    after that.
+    are to be carried out before anything else; `still_open` interrupts, which the request left uncovered, end the run
+    again after that. `on_retry` is told the provider and the code of each model call that is repeated.
     """
 
     agent: AgentDefinition
@@ -51,6 +51,7 @@ class LoopContext:
     clock: Clock
     decisions: tuple[Decision, ...] = ()
     still_open: tuple[OpenInterrupt, ...] = ()
+    on_retry: Callable[[str, str], None] | None = None
 
 
 class Loop(Protocol):

@@ -18,10 +18,9 @@ from prometheus_client.process_collector import ProcessCollector
 _PREFIX = "agui_gateway"
 _TOKEN_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 _RUN_SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800)
-_COMMIT_SECONDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1)
 
-ResumeResult = Literal["attached", "replayed", "ended", "unknown"]
-DropReason = Literal["slow", "disconnected", "drained"]
+ResumeResult = Literal["attached", "replayed", "ended"]
+DropReason = Literal["slow"]
 
 
 class Metrics:
@@ -46,7 +45,6 @@ class Metrics:
         self._retries = self._counter("provider_retries_total", "Repeated model calls.", "provider", "code")
         self._tool_errors = self._counter("tool_errors_total", "Backend tool calls that failed.", "tool")
         self._tokens = self._counter("tokens_total", "Tokens as providers report them.", "provider", "model", "kind")
-        self.store_commit_seconds = self._histogram("store_commit_seconds", "One commit.", _COMMIT_SECONDS)
         self._store_errors = self._counter("store_errors_total", "Failed writes.", "code")
 
     def run_ended(self, agent: str, outcome: str, code: str = "", seconds: float | None = None) -> None:

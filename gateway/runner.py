@@ -115,6 +115,7 @@ class Runner:
             waiting = await self._enter_line(live, agent)
             if waiting:
                 await self.store.queue_run(live.record)
+                self._metrics.runs_waiting.inc()
                 self._spawn(live, self._wait_and_run(live, agent, given))
             else:
                 context = await self._begin(live, agent, given)
@@ -242,6 +243,7 @@ class Runner:
             clock=self.clock,
             decisions=verdict.decisions,
             still_open=verdict.still_open,
+            on_retry=self._metrics.provider_retried,
         )
 
     # --- a run under way
@@ -259,6 +261,7 @@ class Runner:
             await live.turn
         except asyncio.CancelledError:
             cancelled = True
+        self._metrics.runs_waiting.dec()
         try:
             context = await self._begin(live, agent, replace(given, answers=()) if cancelled else given)
         except GatewayError as error:
@@ -310,7 +313,9 @@ class Runner:
         assert live.thread is not None, "a run that ends has begun"
         keep = len(live.thread.messages)
         live.record = ended_record(live.record, terminal, now)
-        thread = ended_thread(live.thread, live.transcript.messages, terminal, now, live.state)
+        produced = live.transcript.messages
+        self._count_failed_tools(live, produced)
+        thread = ended_thread(live.thread, produced, terminal, now, live.state)
         first, records = live.number(events)
         try:
             await _unhurt(self.store.end_run(live.record, thread, keep=keep, first=first, records=records))
@@ -323,6 +328,7 @@ class Runner:
     def _end_unkept(self, live: LiveRun, terminal: RunFailed) -> None:
         """The store cannot keep the run's end: viewers are told, and the end is kept once there is room."""
         live.finishing = True
+        self._metrics.store_failed(terminal.code)
         logger.error("a run ended before it could be kept", extra={"run_id": live.record.run_id, "code": terminal.code})
         live.record = replace(live.record, status=RunStatus.FAILED, error_code=terminal.code)
         live.give_up([terminal])
@@ -359,6 +365,8 @@ class Runner:
         if not live.begun or record.started_at is None:
             return
         metrics.runs_active.dec()
+        for _ in live.slow_viewers:
+            metrics.viewer_dropped("slow")
         metrics.events_total.inc(live.sequence)
         if not record.status.ended:
             return
@@ -368,6 +376,15 @@ class Runner:
             metrics.first_token(record.agent_id, live.first_sign_at - record.started_at)
         for usage in record.usage:
             metrics.tokens_used(usage.provider, usage.model, usage.input_tokens, usage.output_tokens)
+
+    def _count_failed_tools(self, live: LiveRun, produced: Sequence[Message]) -> None:
+        failed = {r.call_id for message in produced if (r := message.tool_result) is not None and r.is_error}
+        if failed:
+            settings = self.agent(live.record.agent_id).definition.tools
+            known = {tool.name or tool.type for tool in settings}
+            for call in (call for message in produced for call in message.tool_calls if call.call_id in failed):
+                # A model may call anything; a label may not be anything.
+                self._metrics.tool_failed(call.name if call.name in known else "other")
 
     # --- stopping
 
@@ -457,9 +474,12 @@ class Runner:
                 f"run {run_id!r} has no event {after}; its last is {last}", code="invalid_cursor", status=400
             )
         if live is not None and not live.ended.done():
+            self._metrics.resumed("attached")
             return await live.follow_from(after)
         if after == last:
+            self._metrics.resumed("ended")
             return None
+        self._metrics.resumed("replayed")
         return self._replay(record, after=after)
 
     async def connect(self, owner: str, agent_id: str, given: AgentInput) -> Viewer:

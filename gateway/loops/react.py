@@ -218,7 +218,10 @@ class _Run:
             tool_choice="auto" if self.limit is None else "none",
             parameters=self._context.agent.model.model_parameters,
         )
-        return stream_with_retries(model, request, self._context.clock, self._budgets.model_attempts)
+        context = self._context
+        return stream_with_retries(
+            model, request, context.clock, self._budgets.model_attempts, on_retry=context.on_retry
+        )
 
     def follow_model(self, batch: Events) -> Events:
         """Take a batch of the model's in; gives what to pass on: the same list, but for a turn's first."""
