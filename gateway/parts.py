@@ -10,7 +10,7 @@ import importlib
 import pkgutil
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
 from typing import Protocol, TypeVar
 
@@ -31,7 +31,7 @@ def collect(room: str, kind: type[PartT]) -> Mapping[str, PartT]:
     """The parts of type `kind` in `gateway.<room>` and in the entry point group of that name, by their names.
 
     Raises:
-        ConfigurationError: two parts of one name.
+        ConfigurationError: two parts of one name, or an entry point that gives none.
     """
     found: dict[str, PartT] = {}
     origins: dict[str, str] = {}
@@ -65,11 +65,22 @@ def _parts(room: str, kind: type[PartT]) -> Iterator[tuple[str, PartT]]:
         name = f"{package.__name__}.{module_info.name}"
         yield from _constants(importlib.import_module(name), kind)
     for entry_point in entry_points(group=f"gateway.{room}"):
+        yield from _plugged_in(entry_point, kind)
+
+
+def _plugged_in(entry_point: EntryPoint, kind: type[PartT]) -> list[tuple[str, PartT]]:
+    """The parts of somebody else's package: one part, or the module that has them."""
+    where = f"the entry point {entry_point.name!r} = {entry_point.value!r} of {entry_point.group!r}"
+    try:
         loaded = entry_point.load()
-        if isinstance(loaded, kind):
-            yield entry_point.value, loaded
-        elif isinstance(loaded, ModuleType):
-            yield from _constants(loaded, kind)
+    except Exception as error:
+        raise ConfigurationError(f"{where} cannot be loaded ({error}); repair or uninstall its package") from error
+    if isinstance(loaded, kind):
+        return [(entry_point.value, loaded)]
+    found = list(_constants(loaded, kind)) if isinstance(loaded, ModuleType) else []
+    if not found:
+        raise ConfigurationError(f"{where} is no {kind.__name__} and no module with one")
+    return found
 
 
 def _constants(module: ModuleType, kind: type[PartT]) -> Iterator[tuple[str, PartT]]:
