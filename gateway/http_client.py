@@ -20,6 +20,7 @@ from __future__ import annotations
 import asyncio
 import io
 import ipaddress
+import math
 import socket
 import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
@@ -37,7 +38,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.http_exceptions import HttpProcessingError
 from httpx_aiohttp import AiohttpTransport
 
-from gateway.clock import Clock
+from gateway.clock import Clock, Timer
 from gateway.deadline import Deadline, DeadlineError
 from gateway.errors import ModelError, ModelErrorKind
 from gateway.fetch_policy import (
@@ -58,6 +59,7 @@ LARGEST_HEADER = 32_768
 SETTLE_SECONDS = 0.05
 
 _BODY = "gateway.body"  # where the transport leaves the body among a response's extensions
+_LIMITS = "gateway.limits"  # and where it finds the time limits among a request's: clock, StreamTimeouts, began
 _OWN_HEADERS = {"accept-encoding": "identity", "user-agent": "agui-gateway"}
 _NO_AUTOMATIC_HEADERS = frozenset({"Accept", "Accept-Encoding", "Content-Type", "User-Agent"})
 _INLINE_BODY = 2**20  # aiohttp writes larger bodies piece by piece when they come as a file
@@ -106,16 +108,20 @@ class HttpStream:
         self.headers = headers
         self._body = body
 
+    async def receive(self) -> bytes:
+        """What the next network read brings: all that is there by then. Empty at the body's end."""
+        return await self._body.receive()
+
     async def chunks(self) -> AsyncGenerator[bytes]:
-        """The body as it arrives, one item per network read: all that is there by then."""
-        while data := await self._body.next():
+        """The body as it arrives, one item per network read, as `receive` gives it."""
+        while data := await self._body.receive():
             yield data
 
     async def read(self, limit: int = 1_000_000) -> bytes:
         """The rest of the body, at most `limit` bytes: for error bodies."""
         pieces: list[bytes] = []
         size = 0
-        while size < limit and (data := await self._body.next()):
+        while size < limit and (data := await self._body.receive()):
             pieces.append(data)
             size += len(data)
         return b"".join(pieces)[:limit]
@@ -128,47 +134,56 @@ class HttpStream:
 
 
 class _Body(httpx.AsyncByteStream):
-    """A response's body, read from aiohttp in pieces as large as they are there."""
+    """A response's body, read from aiohttp in pieces as large as they are there, under the stream's time limits."""
 
-    def __init__(self, response: aiohttp.ClientResponse) -> None:
+    def __init__(self, response: aiohttp.ClientResponse, clock: Clock, timeouts: StreamTimeouts, began: float) -> None:
         self._response = response
         self._content = response.content
-        self.clock: Clock | None = None
-        self.idle_seconds = 0.0
-        self.ends_at: float | None = None
+        self._clock = clock
+        self._idle = timeouts.idle
+        self._ends_at = math.inf if timeouts.total is None else began + timeouts.total
+        self._waits_since: float | None = None
+        self._timer: Timer | None = None
 
-    async def next(self) -> bytes:
-        """The next piece; empty at the end."""
+    async def receive(self) -> bytes:
+        self._waits_since = self._clock.monotonic()
+        if self._timer is None:
+            self._watch()
         try:
-            return self._content.read_nowait() or await self._wait()
+            return await self._content.readany()
         except _TRANSPORT_ERRORS as error:
             raise model_error(error) from error
-
-    async def _wait(self) -> bytes:
-        content, clock = self._content, self.clock
-        if content.at_eof() or clock is None:
-            return b""
-        seconds, what = self.idle_seconds, "the model provider fell silent in the middle of its answer"
-        if self.ends_at is not None and (left := self.ends_at - clock.monotonic()) < seconds:
-            seconds, what = max(0.0, left), "the model provider's answer took longer than it may"
-        # An exception on aiohttp's stream wakes the reader: cheaper than a cancel scope, once per read.
-        silence = ModelError(ModelErrorKind.TIMEOUT, what)
-        timer = clock.call_later(seconds, lambda: content.set_exception(silence))
-        try:
-            return await content.readany()
         finally:
-            timer.cancel()
+            self._waits_since = None
+
+    def _watch(self) -> None:
+        """Looks after the reader once its time may be up. One timer for many reads: one per read would cost as much as
+        the read itself.
+        """
+        self._timer = None
+        if self._waits_since is None:
+            return  # the caller is at work; its next read starts the timer again
+        now = self._clock.monotonic()
+        limit = min(self._waits_since + self._idle, self._ends_at)
+        if now < limit:
+            self._timer = self._clock.call_later(limit - now, self._watch)
+            return
+        what = "answer took longer than it may" if now >= self._ends_at else "answer stopped in the middle"
+        # An exception on aiohttp's stream wakes its reader, and stays for those to come.
+        self._content.set_exception(ModelError(ModelErrorKind.TIMEOUT, f"the model provider's {what}"))
 
     async def settle(self) -> None:
         try:
             async with asyncio.timeout(SETTLE_SECONDS):
                 while await self._content.readany():
                     pass
-        except (TimeoutError, ModelError, *_TRANSPORT_ERRORS):
+        except (ModelError, *_TRANSPORT_ERRORS):
             return
 
     async def aclose(self) -> None:
         """Closes the socket at once, unless the body was read to its end: then aiohttp has it back already."""
+        if self._timer is not None:
+            self._timer.cancel()
         connection = self._response.connection
         if connection is not None and connection.transport is not None:
             # close() would wait for what is unsent, and under TLS for the peer's goodbye
@@ -195,11 +210,12 @@ class _Transport(AiohttpTransport):
             allow_redirects=False,
             auto_decompress=False,
             # no total: aiohttp's default would end every stream after 300 seconds
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=request.extensions["timeout"]["connect"]),
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=request.extensions[_LIMITS][1].connect),
             proxy=str(self.proxy.url) if self.proxy else None,
             proxy_auth=aiohttp.BasicAuth(*self.proxy.auth) if self.proxy and self.proxy.auth else None,
         )
-        body = _Body(response)
+        clock, timeouts, began = request.extensions[_LIMITS]
+        body = _Body(response, clock, timeouts, began)
         return httpx.Response(
             response.status, headers=response.raw_headers, stream=body, request=request, extensions={_BODY: body}
         )
@@ -241,12 +257,8 @@ class HttpClients:
             ModelError: NETWORK or TIMEOUT, also from the stream's methods; PROTOCOL where the answer is no HTTP or came
                 compressed; INVALID for a URL that is none.
         """
-        clock = self._clock
-        ends_at = None if timeouts.total is None else clock.monotonic() + timeouts.total
         response = await self._send(call, timeouts)
         try:
-            body: _Body = response.extensions[_BODY]
-            body.clock, body.idle_seconds, body.ends_at = clock, timeouts.idle, ends_at
             if (coding := response.headers.get("content-encoding", "identity").strip().lower()) not in ("", "identity"):
                 raise ModelError(
                     ModelErrorKind.PROTOCOL,
@@ -254,7 +266,7 @@ class HttpClients:
                     provider_message=f"content-encoding: {coding[:100]}",
                     retryable=False,
                 )
-            yield HttpStream(response.status_code, response.headers, body)
+            yield HttpStream(response.status_code, response.headers, response.extensions[_BODY])
         finally:
             await response.aclose()
 
@@ -268,7 +280,7 @@ class HttpClients:
                     call.url,
                     headers={**_OWN_HEADERS, **call.headers},
                     content=call.content,
-                    extensions={"timeout": {"connect": timeouts.connect}},
+                    extensions={_LIMITS: (self._clock, timeouts, self._clock.monotonic())},
                 )
                 client = await self._client(request.url)
                 return await client.send(request, stream=True)

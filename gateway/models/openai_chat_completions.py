@@ -15,7 +15,8 @@ import json
 import logging
 import re
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing
+
+import orjson
 
 from gateway.agent import ModelSettings, Secret
 from gateway.chat_request import DETAILS, EXTRA_CONTENT, PROVIDER_NAME, chat_request
@@ -157,18 +158,25 @@ class ChatCompletionReader:
             self._finish()
 
     def _record(self, record: bytes, *, cut: bool = False) -> None:
+        try:
+            chunk = orjson.loads(record)
+        except ValueError:
+            chunk = self._odd_record(record, cut)
+        if isinstance(chunk, dict):
+            self._on_chunk(chunk)
+
+    def _odd_record(self, record: bytes, cut: bool) -> object:
+        """What a record is that the fast reader refuses: the end, a chunk all the same, or nothing."""
         if record.startswith(b"[DONE]"):
             self._finish()
-            return
+            return None
         try:
-            chunk = load(record)
+            return load(record)
         except ValueError:
             # `ping`s and the like are skipped; a broken chunk is a loss that nobody may overlook
             if record.lstrip().startswith(b"{") and not cut:
                 self._fail(ModelErrorKind.PROTOCOL, "the model provider sent a broken chunk", record[:200])
-            return
-        if isinstance(chunk, dict):
-            self._on_chunk(chunk)
+            return None
 
     def _on_chunk(self, chunk: dict[str, object]) -> None:
         choices = chunk.get("choices")
@@ -177,10 +185,10 @@ class ChatCompletionReader:
             if isinstance(choice, dict) and not choice.get("index"):
                 self._on_choice(choice)
         usage = chunk.get("usage")
-        if (isinstance(usage, dict) and usage) or (
-            isinstance(groq := chunk.get("x_groq"), dict) and isinstance(usage := groq.get("usage"), dict)
-        ):
+        if usage and isinstance(usage, dict):
             self._usage = usage
+        elif self._finish_reason is not None and isinstance(groq := chunk.get("x_groq"), dict):
+            self._usage = usage if isinstance(usage := groq.get("usage"), dict) else self._usage
         if ("error" in chunk or "choices" not in chunk) and (error := error_in(chunk)) is not None:
             self._report_usage()
             self.failure = failure(error)
@@ -425,20 +433,19 @@ class ChatCompletionsModel:
         async with self._http.stream(self._call(request), self._timeouts) as response:
             if response.status != 200:
                 raise await self._failure(response)
-            async with aclosing(response.chunks()) as chunks:
-                while not reader.done:
-                    try:
-                        data = await anext(chunks, b"")
-                    except ModelError:
-                        if not reader.has_finish_reason:
-                            raise
-                        data = b""  # the answer is whole; only the end of its connection is not
-                    events = reader.feed(data) if data else reader.eof()
-                    if events:
-                        yield events
-                    if reader.failure is not None:
-                        raise reader.failure
-                await response.settle()
+            while not reader.done:
+                try:
+                    data = await response.receive()
+                except ModelError:
+                    if not reader.has_finish_reason:
+                        raise
+                    data = b""  # the answer is whole; only the end of its connection is not
+                events = reader.feed(data) if data else reader.eof()
+                if events:
+                    yield events
+                if reader.failure is not None:
+                    raise reader.failure
+            await response.settle()
 
     async def close(self) -> None:
         """Nothing is the model's own."""
