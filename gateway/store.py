@@ -97,7 +97,7 @@ class NumberedEvent:
 class Store(Protocol):
     """Where everything lives that outlives a process.
 
-    Writes happen in the order of the calls. Methods raise StoreError when the store cannot be used and StoreFullError
+    Writes happen in the order of the calls, and whole, even where the caller is cancelled meanwhile. Methods raise StoreError when the store cannot be used and StoreFullError
     when there is no room; both pass.
     """
 
@@ -141,11 +141,18 @@ class Store(Protocol):
         the run's first events, numbered from 1.
 
         `keep`: how many of the thread's leading messages are stored already as they are; the rest replaces what is
-        stored behind them.
+        stored behind them. A title that is stored already stays: it is changed by rename_thread alone.
+
+        Raises:
+            ConflictError: the run was begun already.
         """
 
     async def queue_run(self, run: RunRecord) -> None:
-        """Keep a run that waits for its thread. The thread need not exist yet."""
+        """Keep a run that waits for its thread. The thread need not exist yet.
+
+        Raises:
+            ConflictError: there is a run of that id.
+        """
 
     def append_events(
         self, owner: str, run_id: str, first: int, records: Sequence[bytes], *, urgent: bool
@@ -153,11 +160,21 @@ class Store(Protocol):
         """Queue the events numbered from `first` (records.encode_event) and give what is done once they are kept.
 
         Returns at once. Several calls, also of different runs, share one commit and one future: an urgent one is
-        written as soon as the writer is free, others within 10 ms. Failure is StoreError in the future.
+        written as soon as the writer is free, others within 10 ms. A task that waits for the future and is cancelled
+        cancels it for nobody else. Failure is in the future: StoreError (also where `first` does not follow the last
+        event that is kept or queued), NotFoundError for a run that is not there (deleted), ConflictError for one that
+        has ended. Where events are lost, those that were appended behind them are lost too: a log has no gap.
         """
 
     async def end_run(self, run: RunRecord, thread: Thread, *, keep: int, first: int, records: Sequence[bytes]) -> None:
-        """In one transaction, behind everything appended: the last events, the run's row, the thread as it now is."""
+        """In one transaction, behind everything appended: the last events, the run's row, the thread as it now is.
+
+        `keep` and the title as in begin_run. `first` may leave out numbers of events that could not be kept.
+
+        Raises:
+            NotFoundError: no such run: its thread was deleted.
+            ConflictError: the run has ended already.
+        """
 
     async def load_run(self, owner: str, run_id: str) -> RunRecord | None: ...
 
