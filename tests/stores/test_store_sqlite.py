@@ -11,6 +11,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import AsyncGenerator, Generator
 from pathlib import Path
@@ -21,7 +22,7 @@ import pytest_asyncio
 from gateway.errors import ConfigurationError, GatewayError, StoreError, StoreFullError
 from gateway.parts import collect
 from gateway.store import Store, StoreType, Thread
-from gateway.stores.sqlite import STORE
+from gateway.stores.sqlite import STORE, worker_turns
 from gateway.stores.sqlite.address import Address, parse_address
 from gateway.stores.sqlite.database import store_error
 from gateway.stores.sqlite.schema import APPLICATION_ID, MIGRATIONS, migrate
@@ -389,7 +390,7 @@ async def test_an_urgent_event_takes_those_that_wait_with_it(store: Store) -> No
 
 
 async def test_a_busy_event_loop_starves_nobody(store: Store) -> None:
-    """Without worker_turns this takes minutes: the loop takes Python's lock back before the writer wakes."""
+    """Left to itself the loop may take Python's lock back before the writer wakes, for seconds: see worker_turns."""
     busy = True
 
     async def spin() -> None:
@@ -413,6 +414,43 @@ async def test_a_busy_event_loop_starves_nobody(store: Store) -> None:
     busy = False
     await within(spinning)
     assert took < 10
+
+
+async def longest_turn(turns: int) -> float:
+    """The longest of so many turns of the event loop, in seconds."""
+    longest, last = 0.0, time.perf_counter()
+    for _ in range(turns):
+        await asyncio.sleep(0)
+        now = time.perf_counter()
+        longest, last = max(longest, now - last), now
+    return longest
+
+
+async def test_the_loop_stands_still_for_a_late_job_but_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_turns, "LATE_SECONDS", 0.0)
+    monkeypatch.setattr(worker_turns, "STAND_STILL_SECONDS", 0.25)
+    turns = worker_turns.WorkerTurns(asyncio.get_running_loop())
+    turns.start()
+    assert await longest_turn(10) >= 0.25
+    turns.finished()
+    turns.settle()
+
+
+async def test_the_loop_goes_on_when_the_job_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_turns, "LATE_SECONDS", 0.0)
+    monkeypatch.setattr(worker_turns, "STAND_STILL_SECONDS", 30.0)
+    turns = worker_turns.WorkerTurns(asyncio.get_running_loop())
+    turns.start()
+    turns.finished()
+    assert await longest_turn(10) < 15, "a result that only waits for the loop is not waited for"
+    turns.settle()
+    assert await longest_turn(10) < 15, "no job is out"
+    turns.start()
+    thread_of_job = threading.Thread(target=turns.finished)
+    thread_of_job.start()
+    assert await longest_turn(10) < 15, "a job that is done ends the wait"
+    turns.settle()
+    thread_of_job.join(DEADLINE_SECONDS)
 
 
 async def test_a_long_read_by_another_program_holds_no_write_up(store: Store, tmp_path: Path) -> None:
@@ -514,23 +552,20 @@ async def test_removing_logs_makes_room(small_store: Store) -> None:
 async def test_a_log_that_met_a_full_store_has_no_gap(small_store: Store) -> None:
     await begin(small_store)
     await begin(small_store, "r2", "t2")
-    last = await fill(small_store)
-    refused_ones = [
-        small_store.append_events(OWNER, "r1", last + 1, records(last + 1, last + 900), urgent=True),
-        small_store.append_events(OWNER, "r1", last + 901, records(last + 901, last + 901), urgent=False),
-    ]
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)  # the first is with the writer, this one waits behind it
-    refused_ones.append(
-        small_store.append_events(OWNER, "r1", last + 902, records(last + 902, last + 902), urgent=True)
-    )
-    for appended in refused_ones:
-        with pytest.raises(StoreError):
-            await within(appended)
-    await within(small_store.delete_thread(OWNER, "t2"))
-    with pytest.raises(StoreError):  # events that are lost are not skipped when there is room
-        await within(small_store.append_events(OWNER, "r1", last + 903, records(1, 1), urgent=True))
-    assert await logged(small_store) == numbered(last)
+    await within(small_store.append_events(OWNER, "r1", 1, records(1, 10), urgent=True))
+    too_large = small_store.append_events(OWNER, "r1", 11, records(11, 20_000), urgent=True)
+    await asyncio.sleep(0)  # that one is with the writer; the next waits behind it, and would fit
+    behind = small_store.append_events(OWNER, "r1", 20_001, records(20_001, 20_001), urgent=True)
+    assert behind is not too_large
+    with pytest.raises(StoreFullError):
+        await within(too_large)
+    with pytest.raises(StoreError):
+        await within(behind)
+    with pytest.raises(StoreError):  # what is lost is not skipped later either
+        await within(small_store.append_events(OWNER, "r1", 20_002, records(1, 1), urgent=True))
+    await within(small_store.append_events(OWNER, "r2", 1, records(1, 1), urgent=True))
+    await within(small_store.append_events(OWNER, "r1", 11, records(11, 12), urgent=True))
+    assert await logged(small_store) == numbered(12)
 
 
 async def test_a_write_that_is_too_large_takes_no_other_with_it(small_store: Store) -> None:

@@ -141,7 +141,6 @@ class GroupCommit:
         """Queue a write behind everything before it, to be done as soon as the thread is free."""
         operation = Operation(self._loop, work, on_kept, on_failed)
         self._pending.append(operation)
-        self._group = None  # events appended from now on come behind it
         self._hurry()
         return operation.future
 
