@@ -45,6 +45,7 @@ DETAILS = "reasoning_details"  # OpenRouter's structured reasoning, as JSON text
 EXTRA_CONTENT = "extra_content"  # Gemini's thought signature on a call, as JSON text
 
 NO_CONTENT = "(no content)"
+OPENING = "(the conversation begins)"
 NO_OUTPUT = "(no output)"
 
 _MEDIA = (ImageBlock, AudioBlock, VideoBlock, DocumentBlock)
@@ -99,6 +100,9 @@ def _messages(request: ModelRequest, model_id: str, dialect: Dialect) -> list[Js
                     messages.append(_tool_result(result, names.get(result.call_id, ""), dialect, shown))
     if shown:
         messages.append({"role": "user", "content": shown})
+    if all(message["role"] in ("system", "developer") for message in messages):
+        # OpenAI refuses an empty list, and many chat templates one without a user's message.
+        messages.append({"role": "user", "content": OPENING})
     return messages
 
 

@@ -79,6 +79,13 @@ class ChatServer:
         """What the next requests get."""
         self._scripts += scripts
 
+    def forget(self) -> None:
+        """As new: nothing was received, and no script is left."""
+        self.requests.clear()
+        self._scripts.clear()
+        self._taken = 0
+        self.repeat = False
+
     async def received(self, count: int = 1) -> Received:
         """Wait until `count` requests have come in all; the last of them."""
         async with asyncio.timeout(10), self._arrived:
