@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
+from typing import TypeGuard
 
 from gateway.messages import (
     AudioBlock,
@@ -75,7 +76,7 @@ def _message(message: Message, profile: PeerProfile) -> JsonObject:
 
 
 def _user_content(content: Sequence[ContentBlock], profile: PeerProfile) -> JsonValue:
-    parts = [block for block in content if isinstance(block, TextBlock | MediaBlock)]
+    parts = [block for block in content if isinstance(block, TextBlock) or _can_be_shown(block, profile)]
     if not parts:
         return ""
     if len(parts) == 1 and isinstance(parts[0], TextBlock):
@@ -129,12 +130,33 @@ def _add_reasoning(rendered: JsonObject, content: Sequence[ContentBlock]) -> Non
             rendered["encryptedValue"] = block.opaque.value
 
 
+def _can_be_shown(block: ContentBlock, profile: PeerProfile) -> TypeGuard[MediaBlock]:
+    """Whether the block is media, and the client takes it: one before 1.0 refuses a `binary` part that is empty."""
+    if not isinstance(block, MediaBlock):
+        return False
+    return not _is_binary(block.source, profile) or bool(_value(block.source))
+
+
+def _is_binary(source: MediaSource, profile: PeerProfile) -> bool:
+    return profile is PeerProfile.LEGACY or (isinstance(source, FileSource) and not profile.is_full)
+
+
+def _value(source: MediaSource) -> str:
+    match source:
+        case Base64Source():
+            return source.data
+        case UrlSource():
+            return source.url
+        case FileSource():
+            return source.file_id
+
+
 def _part(block: TextBlock | MediaBlock, profile: PeerProfile) -> JsonObject:
     if isinstance(block, TextBlock):
         return {"type": "text", "text": block.text}
     kind = _kind(block)
     name = block.name if isinstance(block, DocumentBlock) else None
-    if profile is PeerProfile.LEGACY or (isinstance(block.source, FileSource) and not profile.is_full):
+    if _is_binary(block.source, profile):
         return _binary_part(kind, block.source, name)
     part: JsonObject = {"type": kind, "source": _source(block.source)}
     if name is not None:
@@ -155,16 +177,10 @@ def _kind(block: MediaBlock) -> str:
 
 
 def _source(source: MediaSource) -> JsonObject:
-    rendered: JsonObject
-    match source:
-        case Base64Source():
-            rendered = {"type": "data", "value": source.data}
-        case UrlSource():
-            rendered = {"type": "url", "value": source.url}
-        case FileSource():
-            rendered = {"type": "file", "value": source.file_id}
-            if source.provider is not None:
-                rendered["provider"] = source.provider
+    kinds = {Base64Source: "data", UrlSource: "url", FileSource: "file"}
+    rendered: JsonObject = {"type": kinds[type(source)], "value": _value(source)}
+    if isinstance(source, FileSource) and source.provider is not None:
+        rendered["provider"] = source.provider
     if source.media_type is not None:
         rendered["mimeType"] = source.media_type
     return rendered
@@ -173,14 +189,9 @@ def _source(source: MediaSource) -> JsonObject:
 def _binary_part(kind: str, source: MediaSource, name: str | None) -> JsonObject:
     """The part as all clients before 1.0 take it; 0.0.47 knows no other. It must have a type, so one may be made up."""
     made_up = "application/*" if kind == "document" else f"{kind}/*"
+    fields = {Base64Source: "data", UrlSource: "url", FileSource: "id"}
     part: JsonObject = {"type": "binary", "mimeType": source.media_type or made_up}
-    match source:
-        case Base64Source():
-            part["data"] = source.data
-        case UrlSource():
-            part["url"] = source.url
-        case FileSource():
-            part["id"] = source.file_id
+    part[fields[type(source)]] = _value(source)
     if name is not None:
         part["filename"] = name
     return part
