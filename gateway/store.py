@@ -97,8 +97,8 @@ class NumberedEvent:
 class Store(Protocol):
     """Where everything lives that outlives a process.
 
-    Writes happen in the order of the calls, and whole, even where the caller is cancelled meanwhile. Methods raise StoreError when the store cannot be used and StoreFullError
-    when there is no room; both pass.
+    Writes happen in the order of the calls, and whole, even where the caller is cancelled meanwhile. Methods raise
+    StoreError when the store cannot be used and StoreFullError when there is no room; both pass.
     """
 
     async def open(self) -> None:
