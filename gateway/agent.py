@@ -119,9 +119,9 @@ ABSENT = Absent()
 class AgentInput:
     """One run's input.
 
-    `messages` is the whole history (`history="replace"`), or only what is new (`"append"`); None leaves it to the agent.
-    Messages that came without an id have one by now; `minted_ids` names those, because a repeated request cannot repeat
-    them.
+    `messages` is the whole history (`history="replace"`), or only what is new (`"append"`); None leaves it to the
+    agent. Messages that came without an id have one by now; `minted_ids` names those, because a repeated request cannot
+    repeat them.
     """
 
     thread_id: str

@@ -53,7 +53,7 @@ class FieldProblem:
 
 
 class InvalidRequestError(GatewayError):
-    """The request cannot be served as it stands. `problems` lists its wrong fields, empty where no field is to blame."""
+    """The request cannot be served as it stands. `problems` lists its wrong fields; empty: no field is to blame."""
 
     status: ClassVar[int] = 422
     default_code: ClassVar[str] = "invalid_request"

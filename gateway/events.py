@@ -4,7 +4,7 @@ Below: messages. Above: everything else. Providers yield events through `model.R
 and adds its own, `event_order` guards their order, `transcript` folds them into messages, protocols render them.
 
 A run is: RunStarted, anything in the middle, then one terminal event (RunFinished or RunFailed). Texts, reasoning and
-tool calls come as Started / Delta / Ended triplets that may interleave. In a run's log every event has a number, from 1.
+tool calls come as Started / Delta / Ended triplets that may interleave. In a run's log each event has a number, from 1.
 """
 
 from __future__ import annotations

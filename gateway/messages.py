@@ -150,8 +150,8 @@ class Message:
     What the blocks of each role are: `system`, `developer`: one TextBlock; `user`: text and media; `assistant`: at most
     one TextBlock, then ToolCalls; `reasoning`: one ReasoningBlock; `tool`: one ToolResult. One answer of a model may
     be several messages (text, reasoning and text again): they share a `turn_id`, and the blocks' `index` is their place
-    in it (-1: as they stand). `turn_id` is None on what a client wrote. `incomplete` marks an answer that was cut off by
-    a failure or a cancel. `model_view` (history.py) makes of them what a provider may be sent.
+    in it (-1: as they stand). `turn_id` is None on what a client wrote. `incomplete` marks an answer that was cut off
+    by a failure or a cancel. `model_view` (history.py) makes of them what a provider may be sent.
     """
 
     id: str

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 
@@ -41,11 +41,13 @@ from gateway.errors import (
 )
 from gateway.events import Cancelled, Completed, RunFailed, RunFinished, RunStarted
 from gateway.history import append_history, merge_history, unchanged_prefix
-from gateway.live_run import LiveRun, Prelude, Viewer, read_log
+from gateway.live_run import LiveRun, Prelude, Viewer
 from gateway.loop import LoopContext
 from gateway.messages import JsonObject, Message
 from gateway.metrics import Metrics
 from gateway.open_agent import OpenAgent, frontend_tools
+from gateway.replay import last_event, produced_by, replay
+from gateway.run_counts import count_end, count_failed_tools
 from gateway.store import Page, RunRecord, RunStatus, Store, Thread, ThreadSummary
 from gateway.tool import SharedState, Tool
 from gateway.tool_calls import argument_problem
@@ -314,7 +316,8 @@ class Runner:
         keep = len(live.thread.messages)
         live.record = ended_record(live.record, terminal, now)
         produced = live.transcript.messages
-        self._count_failed_tools(live, produced)
+        backend = {tool.name or tool.type for tool in self.agent(live.record.agent_id).definition.tools}
+        count_failed_tools(self._metrics, produced, backend)
         thread = ended_thread(live.thread, produced, terminal, now, live.state)
         first, records = live.number(events)
         try:
@@ -350,7 +353,8 @@ class Runner:
         if self._runs.pop(live.key, None) is None:
             return
         live.finish()
-        self._count_end(live)
+        if live.begun:
+            count_end(self._metrics, live)
         line = self._lines.get(live.thread_key)
         if line is None or live not in line:
             return
@@ -359,32 +363,6 @@ class Runner:
             del self._lines[live.thread_key]
         elif not line[0].turn.done():
             line[0].turn.set_result(None)
-
-    def _count_end(self, live: LiveRun) -> None:
-        record, metrics = live.record, self._metrics
-        if not live.begun or record.started_at is None:
-            return
-        metrics.runs_active.dec()
-        for _ in live.slow_viewers:
-            metrics.viewer_dropped("slow")
-        metrics.events_total.inc(live.sequence)
-        if not record.status.ended:
-            return
-        seconds = (record.finished_at or self.clock.now()) - record.started_at
-        metrics.run_ended(record.agent_id, record.status.value, record.error_code or "", seconds)
-        if live.first_sign_at is not None:
-            metrics.first_token(record.agent_id, live.first_sign_at - record.started_at)
-        for usage in record.usage:
-            metrics.tokens_used(usage.provider, usage.model, usage.input_tokens, usage.output_tokens)
-
-    def _count_failed_tools(self, live: LiveRun, produced: Sequence[Message]) -> None:
-        failed = {r.call_id for message in produced if (r := message.tool_result) is not None and r.is_error}
-        if failed:
-            settings = self.agent(live.record.agent_id).definition.tools
-            known = {tool.name or tool.type for tool in settings}
-            for call in (call for message in produced for call in message.tool_calls if call.call_id in failed):
-                # A model may call anything; a label may not be anything.
-                self._metrics.tool_failed(call.name if call.name in known else "other")
 
     # --- stopping
 
@@ -480,7 +458,7 @@ class Runner:
             self._metrics.resumed("ended")
             return None
         self._metrics.resumed("replayed")
-        return self._replay(record, after=after)
+        return replay(self.store, self.clock, record, after=after)
 
     async def connect(self, owner: str, agent_id: str, given: AgentInput) -> Viewer:
         """Watch a thread: its history, then its live run's tail, or how its last run ended.
@@ -499,7 +477,7 @@ class Runner:
         else:
             last_run = thread.last_run_id
             viewer.prelude = Prelude(thread.thread_id, last_run, thread.state, thread.messages, OpenItems())
-            viewer.feed_unnumbered([await self._last_event(owner, last_run)])
+            viewer.feed_unnumbered([await last_event(self.store, owner, last_run)])
         viewer.finish()
         return viewer
 
@@ -542,7 +520,7 @@ class Runner:
         record = live.record if live is not None else await self.store.load_run(owner, given.run_id)
         if record is None:
             return None
-        produced = frozenset(m.id for m in await self._produced(record, live))
+        produced = frozenset(m.id for m in await produced_by(self.store, record, live))
         same = record.agent_id == agent.definition.id and record.thread_id == given.thread_id
         if not same or input_digest(given, produced) != record.input_digest:
             raise _run_exists(given.run_id)
@@ -550,33 +528,12 @@ class Runner:
         if live is not None and not live.ended.done():
             return live.watch() if live.thread is None else await live.join()
         if not any(message.id in produced for message in given.messages):
-            return self._replay(record, after=0)
+            return replay(self.store, self.clock, record, after=0)
         # The client holds a part of the answer: it has to go first, or the log would be added to it.
         sent = tuple(message for message in given.messages if message.id not in produced)
-        viewer = self._replay(record, after=1)
+        viewer = replay(self.store, self.clock, record, after=1)
         viewer.prelude = Prelude(record.thread_id, record.run_id, given.state, sent, OpenItems())
         return viewer
-
-    async def _produced(self, record: RunRecord, live: LiveRun | None) -> tuple[Message, ...]:
-        if live is not None:
-            return live.transcript.messages
-        transcript = Transcript()
-        async for batch in read_log(self.store, record.owner, record.run_id, after=0, until=None):
-            transcript.follow(batch.events)
-        return transcript.messages
-
-    def _replay(self, record: RunRecord, *, after: int) -> Viewer:
-        viewer = Viewer(self.clock)
-        viewer.read_first(read_log(self.store, record.owner, record.run_id, after=after, until=None))
-        viewer.finish()
-        return viewer
-
-    async def _last_event(self, owner: str, run_id: str) -> Terminal:
-        last = await self.store.last_sequence(owner, run_id)
-        for row in await self.store.read_events(owner, run_id, after=last - 1, limit=1):
-            if isinstance(row.event, RunFinished | RunFailed):
-                return row.event
-        return RunFinished(Completed())  # the log is gone: only what was said stays
 
 
 def _stopped(live: LiveRun) -> Terminal:

@@ -1,8 +1,8 @@
 """The process around the application: the socket, uvicorn, the signals.
 
 Below: application. The gateway owns the signals: stock uvicorn with sse-starlette cuts every stream at SIGTERM and then
-dies by the signal. Here SIGTERM and SIGINT let runs end (server.drain_seconds, then they are cancelled), the streams end
-with their runs, and the exit code is 0. A second signal ends the process at once.
+dies by the signal. Here SIGTERM and SIGINT let runs end (server.drain_seconds, then they are cancelled), the streams
+end with their runs, and the exit code is 0. A second signal ends the process at once.
 """
 
 from __future__ import annotations
@@ -64,11 +64,8 @@ async def _serve(application: Application, listener: socket.socket, on_listening
     try:
         async with application.starlette.router.lifespan_context(application.starlette):
             with _signals(application, server):
-                serving = asyncio.create_task(server.serve([listener]))
-                while not server.started and not serving.done():
-                    await asyncio.sleep(0.005)
-                on_listening()
-                await serving
+                server.on_listening = on_listening
+                await server.serve([listener])
     except GatewayError as error:
         print(error.message, file=sys.stderr)
         return 1
@@ -78,9 +75,15 @@ async def _serve(application: Application, listener: socket.socket, on_listening
 class _Server(uvicorn.Server):
     """uvicorn without its signal handlers, and without what sse-starlette adds to them."""
 
+    on_listening: Callable[[], None]
+
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.on_listening()
 
 
 @contextlib.contextmanager

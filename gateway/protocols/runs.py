@@ -145,7 +145,7 @@ def _title(body: JsonValue) -> str | None:
         raise InvalidRequestError("nothing to change", problems=[FieldProblem("/title", "expected a string or null")])
     unknown = [FieldProblem(f"/{name}", "only title can be changed") for name in body if name != "title"]
     title = body["title"]
-    if not (title is None or (isinstance(title, str) and 1 <= len(title.strip()) and len(title) <= _MAX_TITLE)):
+    if not (title is None or (isinstance(title, str) and len(title.strip()) > 0 and len(title) <= _MAX_TITLE)):
         unknown.append(FieldProblem("/title", f"expected null or a string of 1 to {_MAX_TITLE} characters"))
     if unknown:
         raise InvalidRequestError("the thread cannot be changed like that", problems=unknown)
