@@ -1,0 +1,547 @@
+"""A connection to an MCP server that is kept up: it connects when it is first wanted, and again whenever it broke.
+
+Below: child_process, tool_output, clock. Above: the MCP tool. The `mcp` package (2.x) speaks the protocol in both of
+its generations; here is what it leaves to its user: one task that owns the connection (its cancel scopes have to be
+entered and left in one task), bounds on time and size, backoff, and what went wrong in words.
+
+Protocol: https://modelcontextprotocol.io/specification/2025-11-25
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import ssl
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import anyio
+import httpx2
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp import ClientSession, MCPError, types
+from mcp.client.session import IncomingMessage
+from mcp.client.streamable_http import streamable_http_client
+from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost, listen
+from mcp.shared.message import SessionMessage
+from pydantic import ValidationError
+
+from gateway import __version__
+from gateway.child_process import ChildProcess, LineTooLongError, child_process
+from gateway.clock import Clock, Timer
+from gateway.errors import ToolError
+from gateway.messages import JsonObject
+from gateway.tool_output import encodable
+
+if TYPE_CHECKING:
+    from mcp.client._transport import ReadStream, TransportStreams, WriteStream
+
+logger = logging.getLogger(__name__)
+
+MAX_MESSAGE_BYTES = 16 * 2**20
+MAX_PAGES = 100
+_FIRST_DELAY_SECONDS = 0.5
+_LONGEST_DELAY_SECONDS = 60.0
+_STEADY_SECONDS = 60.0
+_CLOSE_SECONDS = 3.0
+_HTTP_SECONDS = 30.0
+_HTTP_READ_SECONDS = 300.0  # a tool may work for long; the loop has its own time limit
+_CLOSED = "the server closed the connection"
+_MAX_ERROR_CHARACTERS = 2_000
+
+Incoming: TypeAlias = SessionMessage | Exception
+
+
+@dataclass(frozen=True, slots=True)
+class StdioServer:
+    """A server that is a program: `command` is run in `directory`, without a shell, with `environment` added to a
+    scrubbed one."""
+
+    command: str
+    arguments: Sequence[str]
+    environment: Mapping[str, str]
+    directory: Path
+
+
+@dataclass(frozen=True, slots=True)
+class HttpServer:
+    """A server behind a URL, by streamable HTTP. `headers` go with every request."""
+
+    url: str
+    headers: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionLimits:
+    """Seconds and counts. `connect`: until the tools of a server are known, or known again; `check`: between two looks
+    at a server that has not said anything."""
+
+    connect_seconds: float = 30.0
+    check_seconds: float = 60.0
+    max_tools: int = 128
+
+
+class McpConnection:
+    """One server. Nothing happens before `start`; after that `tools` and `problem` say how things stand."""
+
+    def __init__(
+        self, name: str, server: StdioServer | HttpServer, clock: Clock, limits: ConnectionLimits = ConnectionLimits()
+    ) -> None:
+        self.tools: tuple[types.Tool, ...] = ()
+        self.problem: str | None = None
+        self.tried = False  # whether the first attempt to connect is over
+        self._name = name
+        self._server = server
+        self._clock = clock
+        self._limits = limits
+        self._session: ClientSession | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._scope: anyio.CancelScope | None = None
+        self._attempt: anyio.CancelScope | None = None
+        self._reason: str | None = None
+        self._settled = asyncio.Event()  # set while no attempt to connect is under way
+        self._look = asyncio.Event()  # set when the server's tools should be listed again
+        self._closing = False
+        self._at_once = False  # the next attempt follows without a delay
+        self._ask_modern = True
+        self._listed: dict[str, types.Tool] | None = None
+        self._status: int | None = None  # the last HTTP status that was an error
+
+    def start(self) -> None:
+        """Begin to connect. Harmless when it has begun."""
+        if self._task is None and not self._closing:
+            self._task = asyncio.create_task(self._keep_up(), name=f"mcp {self._name}")
+
+    async def settled(self, seconds: float) -> None:
+        """Wait while an attempt to connect is under way, at most so long."""
+        if self._settled.is_set() or seconds <= 0:
+            return
+        waiting = asyncio.ensure_future(self._settled.wait())
+        timer = self._clock.call_later(seconds, lambda: _cancel(waiting))
+        try:
+            await asyncio.wait([waiting])
+        finally:
+            timer.cancel()
+            waiting.cancel()
+
+    async def call(self, tool: str, arguments: JsonObject) -> types.CallToolResult:
+        """Call a tool. Where the connection is just being made, wait for it.
+
+        Raises:
+            ToolError: the server cannot be reached, refused the call, or was lost while it ran.
+        """
+        self.start()
+        await self.settled(self._limits.connect_seconds)
+        session = self._session
+        try:
+            return await self._call(tool, arguments)
+        except _SessionEndedError:
+            # the server knows nothing of the session, so it has not run the call: once more on a new one
+            if self._session is session:
+                self._at_once = True
+                self._settled.clear()
+                self._break("the server has ended the session")
+            await self.settled(self._limits.connect_seconds)
+            try:
+                return await self._call(tool, arguments)
+            except _SessionEndedError:
+                raise ToolError(f"the tool server {self._name!r} keeps ending its sessions; try again later") from None
+
+    async def _call(self, tool: str, arguments: JsonObject) -> types.CallToolResult:
+        session = self._session
+        if session is None:
+            raise ToolError(f"the tool server {self._name!r} cannot be reached just now ({self.problem or 'starting'})")
+        try:
+            return await session.call_tool(tool, arguments)
+        except MCPError as error:
+            if error.code == types.INVALID_REQUEST and error.message == "Session terminated":
+                raise _SessionEndedError from error
+            if error.code == types.CONNECTION_CLOSED:
+                raise ToolError(
+                    f"the connection to the tool server {self._name!r} was lost; the call may or may not have been "
+                    "carried out"
+                ) from error
+            raise ToolError(_cut(error.message) or "the tool server refused the call without a reason") from error
+        except (ValidationError, RuntimeError, anyio.ClosedResourceError, anyio.BrokenResourceError) as error:
+            raise ToolError(f"the tool server {self._name!r} gave no usable answer") from error
+
+    async def close(self) -> None:
+        """Say goodbye, end the program, wait for both; a few seconds at most."""
+        self._closing = True
+        if self._task is None:
+            self._settle()
+            return
+        self._look.set()
+        try:
+            await asyncio.wait([self._task], timeout=_CLOSE_SECONDS if self._session is not None else 0)
+        finally:
+            if self._scope is not None:
+                self._scope.cancel()
+        await asyncio.wait([self._task])
+        self._settle()
+
+    async def _keep_up(self) -> None:
+        delay = _FIRST_DELAY_SECONDS
+        with anyio.CancelScope() as self._scope:
+            while not self._closing:
+                began = self._clock.monotonic()
+                reason = await self._connected_once()
+                if self._over():
+                    break
+                if self._at_once:
+                    self._at_once = False
+                    continue
+                self._settle()
+                if self._clock.monotonic() - began > _STEADY_SECONDS:
+                    delay = _FIRST_DELAY_SECONDS
+                logger.warning(
+                    "an MCP server is not connected",
+                    extra={"server": self._name, "reason": reason, "next_attempt_seconds": delay},
+                )
+                await self._clock.sleep(delay * random.uniform(0.75, 1.25))
+                delay = min(delay * 2, _LONGEST_DELAY_SECONDS)
+
+    def _over(self) -> bool:
+        return self._closing
+
+    async def _connected_once(self) -> str:
+        """Connect, stay connected, and tell why that is over."""
+        self._forget()
+        failure = _CLOSED
+        with anyio.CancelScope() as self._attempt:
+            timer = self._bound("it did not answer in time")
+            try:
+                async with self._transport() as (reading, writing), self._open_session(reading, writing) as session:
+                    await self._negotiate(session)
+                    await self._list(session)
+                    timer.cancel()
+                    self._went_up(session)
+                    await self._serve(session)
+            except Exception as error:  # whatever the package or the system raises is a server that is not there
+                failure = _failure(error, self._server, self._status)
+            finally:
+                timer.cancel()
+                self._session = None
+                self.tools = ()
+        # an exception knows more than the end of the stream that it caused
+        reason = self._reason if self._reason and failure == _CLOSED else failure
+        self.problem = f"the MCP server {self._name!r} is not connected: {reason}"
+        return reason
+
+    def _settle(self) -> None:
+        self.tried = True
+        self._settled.set()
+
+    def _forget(self) -> None:
+        self._reason = self._status = None
+        self._settled.clear()
+
+    def _went_up(self, session: ClientSession) -> None:
+        self._session = session
+        self._settle()
+        logger.info(
+            "an MCP server is connected",
+            extra={"server": self._name, "tools": len(self.tools), "protocol": session.protocol_version},
+        )
+
+    def _bound(self, reason: str) -> Timer:
+        return self._clock.call_later(self._limits.connect_seconds, lambda: self._break(reason))
+
+    def _break(self, reason: str) -> None:
+        """Give the connection up; the next attempt follows."""
+        if self._attempt is not None and not self._attempt.cancel_called:
+            self._reason = self._reason or reason
+            self._session = None
+            self._attempt.cancel()
+
+    async def _negotiate(self, session: ClientSession) -> None:
+        """The newer protocol where the server has it, else the handshake of the older one."""
+        if self._ask_modern:
+            # Some programs of the older protocol end when they are asked anything before the handshake.
+            self._ask_modern = isinstance(self._server, HttpServer)
+            try:
+                await session.discover()
+            except (ValidationError, RuntimeError):
+                pass
+            except MCPError as error:
+                if error.code == types.CONNECTION_CLOSED:
+                    raise
+            else:
+                self._ask_modern = True
+                return
+        await session.initialize()
+        self._ask_modern = True
+
+    async def _list(self, session: ClientSession) -> None:
+        tools: list[types.Tool] = []
+        cursor: str | None = None
+        for _ in range(MAX_PAGES):
+            page = await session.list_tools(params=types.PaginatedRequestParams(cursor=cursor))
+            tools += page.tools
+            cursor = page.next_cursor
+            if not cursor or len(tools) > self._limits.max_tools:
+                break
+        self.problem = None
+        if len(tools) > self._limits.max_tools or cursor:
+            tools = tools[: self._limits.max_tools]
+            self.problem = (
+                f"the MCP server {self._name!r} has more than {self._limits.max_tools} tools: the rest is left out"
+            )
+        self._tell_changes(tools)
+        self.tools = tuple(tools)
+
+    def _tell_changes(self, tools: Sequence[types.Tool]) -> None:
+        """A server that changes its tools under way may be up to something: it is in the log."""
+        before, after = self._listed, {tool.name: tool for tool in tools}
+        self._listed = after
+        if before is None:
+            return
+        changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
+        if changed:
+            logger.warning("an MCP server changed its tools", extra={"server": self._name, "tools": changed[:50]})
+
+    async def _serve(self, session: ClientSession) -> None:
+        """Stay connected: list the tools again when they change, and now and then to see that the server is there."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._subscribe, session)
+            while not self._closing:
+                timer = self._clock.call_later(self._limits.check_seconds, self._look.set)
+                try:
+                    await self._look.wait()
+                finally:
+                    timer.cancel()
+                self._look.clear()
+                if not self._closing:
+                    timer = self._bound("it no longer answers")
+                    try:
+                        await self._list(session)
+                    finally:
+                        timer.cancel()
+            tasks.cancel_scope.cancel()
+
+    async def _subscribe(self, session: ClientSession) -> None:
+        """Hear of changes from servers of the newer protocol; those of the older one tell them unasked."""
+        while True:
+            try:
+                async with listen(session, tools_list_changed=True) as changes:
+                    async for _ in changes:
+                        self._look.set()
+            except ListenNotSupportedError:
+                return
+            except (MCPError, SubscriptionLost, TimeoutError):
+                pass  # the server does not offer it, or is gone: the next look tells which
+            await self._clock.sleep(self._limits.check_seconds)
+            self._look.set()
+
+    async def _heard(self, message: IncomingMessage) -> None:
+        if isinstance(message, types.ToolListChangedNotification):
+            self._look.set()
+
+    def _open_session(self, reading: ReadStream[Incoming], writing: WriteStream[SessionMessage]) -> ClientSession:
+        info = types.Implementation(name="agui-gateway", version=__version__)
+        return _Session(
+            _Watched(reading, lambda: self._break(_CLOSED)),
+            writing,
+            message_handler=self._heard,
+            client_info=info,
+        )
+
+    def _transport(self) -> AbstractAsyncContextManager[TransportStreams]:
+        match self._server:
+            case StdioServer():
+                return _stdio_transport(self._server, self._name)
+            case HttpServer():
+                return _http_transport(self._server, self._note_status)
+
+    async def _note_status(self, response: httpx2.Response) -> None:
+        if response.status_code >= 400:
+            self._status = response.status_code
+
+
+def _cancel(waiting: asyncio.Future[Literal[True]]) -> None:
+    waiting.cancel()
+
+
+class _SessionEndedError(Exception):
+    """The server has forgotten the session of a call, and so has not run it."""
+
+
+class _Session(ClientSession):
+    """Without the check of results against the server's own output schema.
+
+    The check would run the server's regular expressions over the server's data, on the event loop and without a limit.
+    """
+
+    async def validate_tool_result(self, name: str, result: types.CallToolResult) -> None:
+        return None
+
+
+class _Watched:
+    """A stream of messages that says when it ends; the package itself tells that only to calls under way."""
+
+    def __init__(self, stream: ReadStream[Incoming], ended: Callable[[], None]) -> None:
+        self._stream = stream
+        self._ended = ended
+
+    @property
+    def last_context(self) -> object:
+        return getattr(self._stream, "last_context", None)
+
+    async def receive(self) -> Incoming:
+        try:
+            return await self._stream.receive()
+        except (anyio.EndOfStream, anyio.ClosedResourceError):
+            self._ended()
+            raise
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+    def __aiter__(self) -> _Watched:
+        return self
+
+    async def __anext__(self) -> Incoming:
+        try:
+            return await self._stream.__anext__()
+        except StopAsyncIteration:
+            self._ended()
+            raise
+
+    async def __aenter__(self) -> _Watched:
+        await self._stream.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool | None:
+        return await self._stream.__aexit__(kind, error, traceback)
+
+
+@asynccontextmanager
+async def _stdio_transport(server: StdioServer, name: str) -> AsyncGenerator[TransportStreams]:
+    """The program, spoken to in lines of JSON-RPC.
+
+    Not the package's own: that one takes lines of any length, and leaves running what the program has started where the
+    program itself ends in good time.
+    """
+    child: ChildProcess | None = None
+    try:
+        async with child_process(server.command, server.arguments, server.environment, server.directory) as child:
+            to_session, reading = anyio.create_memory_object_stream[Incoming](0)
+            writing, from_session = anyio.create_memory_object_stream[SessionMessage](0)
+            with to_session, reading, writing, from_session:
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(_read_lines, child, to_session, name)
+                    tasks.start_soon(_write_lines, child, from_session)
+                    try:
+                        yield reading, writing
+                    finally:
+                        tasks.cancel_scope.cancel()
+    finally:
+        if child is not None and child.ended_by_itself:
+            extra = {"server": name, "exit_code": child.exit_code, "stderr": child.last_words}
+            logger.warning("an MCP server's program ended", extra=extra)
+
+
+async def _read_lines(child: ChildProcess, to_session: MemoryObjectSendStream[Incoming], name: str) -> None:
+    async with to_session, aclosing(child.lines()) as lines:
+        async for line in lines:
+            try:
+                message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+            except ValueError:
+                if line.strip():
+                    logger.debug("an MCP server wrote what is no message", extra={"server": name})
+                continue
+            await to_session.send(SessionMessage(message))
+
+
+async def _write_lines(child: ChildProcess, from_session: MemoryObjectReceiveStream[SessionMessage]) -> None:
+    async with from_session:
+        async for message in from_session:
+            await child.send(message.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
+
+
+@asynccontextmanager
+async def _http_transport(
+    server: HttpServer, note_status: Callable[[httpx2.Response], Awaitable[None]]
+) -> AsyncGenerator[TransportStreams]:
+    # reading the certificate authorities takes long enough to be felt
+    secure = server.url.lower().startswith("https:")
+    tls: ssl.SSLContext | bool = await asyncio.to_thread(httpx2.create_ssl_context) if secure else False
+    client = httpx2.AsyncClient(
+        transport=_BoundedTransport(verify=tls, trust_env=False),
+        headers={"user-agent": f"agui-gateway/{__version__}", **server.headers},
+        timeout=httpx2.Timeout(_HTTP_SECONDS, read=_HTTP_READ_SECONDS),
+        trust_env=False,  # as in http_client: no proxy of the environment
+        event_hooks={"response": [note_status]},
+    )
+    async with (
+        client,
+        streamable_http_client(server.url, http_client=client, max_sse_event_size=MAX_MESSAGE_BYTES) as streams,
+    ):
+        yield streams
+
+
+class _BoundedTransport(httpx2.AsyncHTTPTransport):
+    """Ends answers that are too long. Event streams have no end: the package bounds each of their events."""
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        response = await super().handle_async_request(request)
+        if not response.headers.get("content-type", "").lower().startswith("text/event-stream"):
+            assert isinstance(response.stream, httpx2.AsyncByteStream)
+            response.stream = _BoundedBody(response.stream)
+        return response
+
+
+class _BoundedBody(httpx2.AsyncByteStream):
+    def __init__(self, body: httpx2.AsyncByteStream) -> None:
+        self._body = body
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = 0
+        async for chunk in self._body:
+            size += len(chunk)
+            if size > MAX_MESSAGE_BYTES:
+                # of the kind that the package turns into an error of the one request
+                raise httpx2.StreamError(f"more than {MAX_MESSAGE_BYTES:,} bytes in one answer")
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._body.aclose()
+
+
+def _failure(error: BaseException, server: StdioServer | HttpServer, status: int | None) -> str:
+    """Why a server is not there, for the operator."""
+    if isinstance(error, BaseExceptionGroup):
+        return _failure(error.exceptions[0], server, status)
+    if status is not None:
+        return f"it answers with HTTP status {status}"
+    command = server.command if isinstance(server, StdioServer) else ""
+    match error:
+        case FileNotFoundError():
+            return f"the command {command!r} is not there, or its directory is not"
+        case PermissionError():
+            return f"the command {command!r} may not be run"
+        case LineTooLongError():
+            return f"it sent a message of more than {MAX_MESSAGE_BYTES:,} bytes"
+        case ConnectionError() | anyio.BrokenResourceError() | anyio.ClosedResourceError():
+            return _CLOSED
+        case OSError():
+            return f"the command {command!r} cannot be run"
+        case httpx2.ConnectError() | httpx2.ConnectTimeout():
+            return "nothing can be reached at its URL"
+        case httpx2.HTTPError() | httpx2.InvalidURL():
+            return "the HTTP connection to it failed"
+        case MCPError():
+            return _CLOSED if error.code == types.CONNECTION_CLOSED else f"it answered: {_cut(error.message)}"
+        case _:
+            return "it does not speak MCP as it should"
+
+
+def _cut(text: str) -> str:
+    text = encodable(text).strip()
+    return text if len(text) <= _MAX_ERROR_CHARACTERS else text[:_MAX_ERROR_CHARACTERS] + " [truncated]"

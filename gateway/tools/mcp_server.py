@@ -1,0 +1,272 @@
+"""McpServer: all tools of an MCP server, which is a program (stdio) or stands behind a URL (streamable HTTP).
+
+    tools:
+      - type: McpServer
+        name: files
+        parameters: {command: npx, args: ["-y", "@modelcontextprotocol/server-filesystem", "/data"], prefix: "files_"}
+      - type: McpServer
+        name: weather
+        parameters: {url: "https://weather.example/mcp", headers: {Authorization: "Bearer ${env:WEATHER_KEY}"}}
+
+A server that is down leaves the agent working without its tools, and is tried again. What a server says of its tools is
+not trusted further than it must be: names are brought to the form that model providers take, descriptions and schemas
+are bounded and cleaned of what people cannot see, and a list of tools that changes under way is in the log, or, with
+`changes: refuse`, has no effect.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import logging
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Literal
+from urllib.parse import unquote, urlsplit
+
+from mcp import types
+from pydantic import Field, InstanceOf
+
+from gateway.agent import Secret, ToolSettings
+from gateway.errors import ConfigurationError, ToolError
+from gateway.mcp_connection import ConnectionLimits, HttpServer, McpConnection, StdioServer
+from gateway.messages import AudioBlock, Base64Source, ContentBlock, ImageBlock, JsonObject, TextBlock, ToolSpec
+from gateway.tool import Tool, Toolbox, ToolContext, ToolEnvironment, ToolType
+from gateway.tool_output import MAX_OUTPUT_CHARACTERS, bounded, encodable, json_text, media_block
+from gateway.tool_parameters import ToolParameters, read_parameters, tool_label
+
+logger = logging.getLogger(__name__)
+
+_MAX_SCHEMA_CHARACTERS = 100_000
+_MAX_NAME_CHARACTERS = 64
+_NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_-]")
+# Characters that a person who reads a description does not see, but a model does: controls, the reversal of direction,
+# and the tag characters that spell hidden text.
+_INVISIBLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]")
+
+
+class McpServerParameters(ToolParameters):
+    """What stands under `parameters` of an McpServer: either `command` or `url`."""
+
+    command: str | None = None
+    """A program; found by PATH, or relative to the configuration file. Never a line for a shell."""
+    args: tuple[InstanceOf[str], ...] = ()
+    env: dict[str, InstanceOf[str]] = Field(default_factory=dict)
+    """Added to an environment that has only the likes of PATH and HOME: no secret of the gateway's gets there."""
+    url: InstanceOf[str] | None = None
+    headers: dict[str, InstanceOf[str]] = Field(default_factory=dict)
+    include: tuple[str, ...] = ("*",)
+    """Which of the server's tools are used: names or patterns (`read_*`)."""
+    exclude: tuple[str, ...] = ()
+    prefix: str = Field(default="", pattern=r"^[A-Za-z0-9_-]{0,40}$")
+    """Put before every tool's name, so that two servers may have tools of one name."""
+    changes: Literal["accept", "refuse"] = "accept"
+    """`refuse`: tools that are new or not as they were when the server was first seen are left out until a restart."""
+    max_tools: int = Field(default=128, gt=0)
+    max_description_characters: int = Field(default=4_000, gt=0)
+    max_output_characters: int = Field(default=MAX_OUTPUT_CHARACTERS, gt=0)
+    connect_timeout_seconds: float = Field(default=30.0, gt=0)
+    first_wait_seconds: float = Field(default=2.0, ge=0)
+    """How long a run waits for a server that was never connected yet; after that it goes on without its tools."""
+    check_seconds: float = Field(default=60.0, gt=0)
+    """After how much silence the server is asked for its tools, to see that it is there."""
+
+
+@dataclass(frozen=True, slots=True)
+class McpTool:
+    """One tool of a server. `remote_name` is what the server calls it."""
+
+    spec: ToolSpec
+    remote_name: str
+    connection: McpConnection
+    max_output_characters: int
+
+    async def call(self, arguments: JsonObject, context: ToolContext) -> tuple[ContentBlock, ...]:
+        result = await self.connection.call(self.remote_name, arguments)
+        blocks = bounded(result_blocks(result), self.max_output_characters)
+        if result.is_error:
+            text = "\n".join(block.text for block in blocks if isinstance(block, TextBlock))
+            raise ToolError(text or "the tool failed without a reason")
+        return blocks
+
+
+@dataclass(slots=True)
+class McpToolbox:
+    """The tools that a server has at present."""
+
+    connection: McpConnection
+    parameters: McpServerParameters
+    _first: dict[str, types.Tool] | None = None  # as the server was first seen
+    _listed: tuple[types.Tool, ...] = ()  # what `_tools` and `_left_out` were made of
+    _tools: tuple[Tool, ...] = ()
+    _left_out: list[str] = field(default_factory=list)
+
+    async def tools(self) -> tuple[Tool, ...]:
+        """Those that are known at once; only the very first attempt to connect is waited for, and not for long."""
+        self.connection.start()
+        if not self.connection.tried:
+            await self.connection.settled(self.parameters.first_wait_seconds)
+        if self.connection.tools is not self._listed:
+            self._take(self.connection.tools)
+        return self._tools
+
+    def problem(self) -> str | None:
+        if self.connection.problem is not None:
+            return self.connection.problem
+        if self._left_out:
+            return f"tools of an MCP server are left out: {'; '.join(self._left_out[:20])}"
+        return None
+
+    async def close(self) -> None:
+        await self.connection.close()
+
+    def _take(self, listed: tuple[types.Tool, ...]) -> None:
+        self._listed = listed
+        self._left_out = []
+        if self._first is None and listed:
+            self._first = {tool.name: tool for tool in listed}
+        taken: dict[str, Tool] = {}
+        for tool in listed:
+            if not _is_chosen(tool.name, self.parameters):
+                continue
+            spec = _spec(tool, self.parameters)
+            if (reason := self._refusal(tool, spec, taken)) is not None:
+                self._left_out.append(f"{_visible(tool.name)[:_MAX_NAME_CHARACTERS]!r} {reason}")
+            else:
+                taken[spec.name] = McpTool(spec, tool.name, self.connection, self.parameters.max_output_characters)
+        if self._left_out:
+            logger.warning("tools of an MCP server are left out", extra={"tools": self._left_out[:20]})
+        self._tools = tuple(taken.values())
+
+    def _refusal(self, tool: types.Tool, spec: ToolSpec, taken: Mapping[str, Tool]) -> str | None:
+        if spec.name in taken:
+            return f"has the name of another one ({spec.name!r})"
+        if self.parameters.changes == "refuse" and self._first is not None and self._first.get(tool.name) != tool:
+            return "is not as it was when the server was first seen"
+        if len(json.dumps(tool.input_schema)) > _MAX_SCHEMA_CHARACTERS:
+            return "has too large a schema"
+        return None
+
+
+def _is_chosen(name: str, parameters: McpServerParameters) -> bool:
+    if any(fnmatchcase(name, pattern) for pattern in parameters.exclude):
+        return False
+    return any(fnmatchcase(name, pattern) for pattern in parameters.include)
+
+
+def _spec(tool: types.Tool, parameters: McpServerParameters) -> ToolSpec:
+    name = (parameters.prefix + _NOT_IN_A_NAME.sub("_", tool.name))[:_MAX_NAME_CHARACTERS]
+    description = _visible(tool.description or tool.title or "")
+    if len(description) > parameters.max_description_characters:
+        description = description[: parameters.max_description_characters] + " [truncated]"
+    return ToolSpec(name or "_", description, tool.input_schema)
+
+
+def _visible(text: str) -> str:
+    return _INVISIBLE.sub("", encodable(text)).strip()
+
+
+def result_blocks(result: types.CallToolResult) -> tuple[ContentBlock, ...]:
+    """A result as content. Structured content is given as JSON where the server did not give it as text as well."""
+    blocks = [block for content in result.content for block in _blocks(content)]
+    if result.structured_content is not None and not any(isinstance(block, TextBlock) for block in blocks):
+        blocks.append(TextBlock(json_text(result.structured_content)))
+    return tuple(blocks)
+
+
+def _blocks(content: types.ContentBlock) -> Iterator[ContentBlock]:
+    match content:
+        case types.TextContent():
+            if content.text:
+                yield TextBlock(encodable(content.text))
+        case types.ImageContent():
+            yield _media(content, ImageBlock)
+        case types.AudioContent():
+            yield _media(content, AudioBlock)
+        case types.ResourceLink():
+            described = f" ({_visible(content.description)})" if content.description else ""
+            yield TextBlock(encodable(f"[resource {content.name!r}: {content.uri}{described}]"))
+        case types.EmbeddedResource():
+            yield from _resource(content.resource)
+
+
+def _media(content: types.ImageContent | types.AudioContent, kind: type[ImageBlock] | type[AudioBlock]) -> ContentBlock:
+    if _decoded(content.data) is None:
+        return TextBlock(f"[left out: {content.type} data that is not base64]")
+    return kind(Base64Source(content.data, content.mime_type.lower()))
+
+
+def _resource(resource: types.TextResourceContents | types.BlobResourceContents) -> Iterator[ContentBlock]:
+    if isinstance(resource, types.TextResourceContents):
+        yield TextBlock(encodable(resource.text))
+        return
+    data = _decoded(resource.blob)
+    if data is None:
+        yield TextBlock("[left out: a resource whose data is not base64]")
+    else:
+        name = unquote(urlsplit(str(resource.uri)).path).rpartition("/")[2]
+        yield media_block(data, (resource.mime_type or "application/octet-stream").lower(), encodable(name) or None)
+
+
+def _decoded(data: str) -> bytes | None:
+    try:
+        return base64.b64decode(data, validate=True)
+    except (binascii.Error, ValueError):
+        return None
+
+
+def open_mcp_server(settings: ToolSettings, environment: ToolEnvironment) -> Toolbox:
+    """The toolbox of a server; nothing is started before it is first asked for its tools.
+
+    Raises:
+        ConfigurationError: neither a command nor a URL, or both, or a URL that cannot be one.
+    """
+    parameters = read_parameters(settings, McpServerParameters)
+    server = _server(settings, parameters, environment)
+    limits = ConnectionLimits(parameters.connect_timeout_seconds, parameters.check_seconds, parameters.max_tools)
+    name = settings.name or (server.command if isinstance(server, StdioServer) else urlsplit(server.url).netloc)
+    return McpToolbox(McpConnection(name, server, environment.clock, limits), parameters)
+
+
+def _server(
+    settings: ToolSettings, parameters: McpServerParameters, environment: ToolEnvironment
+) -> StdioServer | HttpServer:
+    label = tool_label(settings)
+    if (parameters.command is None) == (parameters.url is None):
+        raise ConfigurationError(f"the tool {label}: parameters need either 'command' or 'url'")
+    if parameters.command is not None:
+        if parameters.headers:
+            raise ConfigurationError(f"the tool {label}: parameters.headers go with 'url', not with 'command'")
+        variables = {name: _revealed(value) for name, value in parameters.env.items()}
+        arguments = [_revealed(value) for value in parameters.args]
+        for text in (parameters.command, *arguments, *variables, *variables.values()):
+            if "\0" in text or encodable(text) != text:
+                raise ConfigurationError(f"the tool {label}: 'command', 'args' or 'env' has a character that cannot be")
+        return StdioServer(parameters.command, arguments, variables, environment.directory)
+    if parameters.args or parameters.env:
+        raise ConfigurationError(f"the tool {label}: parameters.args and env go with 'command', not with 'url'")
+    url = _revealed(parameters.url or "")
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable:
+        raise ConfigurationError(f"the tool {label}: parameters.url is not an http or https URL")
+    headers = {name: _revealed(value) for name, value in parameters.headers.items()}
+    for name, value in headers.items():
+        if not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name) or re.search(r"[\x00-\x08\x0a-\x1f\x7f]", value):
+            raise ConfigurationError(
+                f"the tool {label}: parameters.headers has a name or value that HTTP does not take"
+            )
+    return HttpServer(url, headers)
+
+
+def _revealed(text: str) -> str:
+    return text.reveal() if isinstance(text, Secret) else text
+
+
+TOOL_TYPE = ToolType("McpServer", open_mcp_server)
