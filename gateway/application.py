@@ -80,7 +80,11 @@ class Application:
         async with AsyncExitStack() as stack:
             await self.store.open()
             stack.push_async_callback(self.store.close)
-            http = HttpClients(self.clock)
+            http = HttpClients(
+                self.clock,
+                allowed_private_hosts=frozenset(self.settings.server.allowed_private_hosts),
+                environment_proxies=self.settings.server.environment_proxies,
+            )
             stack.push_async_callback(http.close)
             search = self._open_search()
             if search is not None:

@@ -84,6 +84,10 @@ class ServerSection(_Section):
     """With any key here, everything but health and the page needs one."""
     allow_unauthenticated: bool = False
     """Listen beyond loopback without api_keys: whoever reaches the port can use every agent."""
+    allowed_private_hosts: tuple[str, ...] = ()
+    """Hosts in private networks from which media that messages name may be fetched; all others must be public."""
+    environment_proxies: bool = False
+    """Reach model endpoints through the proxies that HTTP_PROXY, HTTPS_PROXY and NO_PROXY name."""
     disconnect_grace_seconds: Seconds = Field(default=15.0, ge=0, le=86_400)
     """How long a run under 'on_disconnect: cancel' waits for a viewer to come back."""
     heartbeat_seconds: Seconds = Field(default=15.0, ge=0.1, le=3600)

@@ -76,6 +76,8 @@ class ServerSettings:
     allowed_hosts: tuple[str, ...]
     api_keys: tuple[ApiKey, ...]
     allow_unauthenticated: bool
+    allowed_private_hosts: tuple[str, ...]
+    environment_proxies: bool
     disconnect_grace_seconds: float
     heartbeat_seconds: float
     drain_seconds: float
