@@ -1,0 +1,26 @@
+"""The stores that the shared suite runs on."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from gateway.store import Store
+from tests.stored_samples import LASTING_STORES, STORES, within
+
+
+@pytest_asyncio.fixture(params=STORES, ids=str)
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[Store]:
+    opened = STORES[request.param](tmp_path)
+    await within(opened.open())
+    yield opened
+    await within(opened.close())
+
+
+@pytest.fixture(params=LASTING_STORES, ids=str)
+def open_again(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Store]:
+    """A store of what the last one of this fixture left."""
+    return lambda: LASTING_STORES[request.param](tmp_path)

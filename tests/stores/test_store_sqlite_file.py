@@ -1,0 +1,335 @@
+"""The embedded store's file: its URL, its lock, kill -9, files that are not as they should be, versions."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import AsyncGenerator, Generator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from gateway.errors import ConfigurationError, StoreError
+from gateway.parts import collect
+from gateway.store import Store, StoreType
+from gateway.stores.sqlite import STORE
+from gateway.stores.sqlite.address import Address, parse_address
+from gateway.stores.sqlite.schema import APPLICATION_ID, MIGRATIONS, migrate
+from tests.stored_samples import (
+    DEADLINE_SECONDS,
+    OWNER,
+    begin,
+    logged,
+    memory_store,
+    numbered,
+    records,
+    run,
+    sqlite_store,
+    thread,
+    within,
+)
+
+ROOT = Path(__file__).parents[2]
+WRITER = ROOT / "tests" / "confirming_writer.py"
+
+
+@pytest_asyncio.fixture
+async def store(tmp_path: Path) -> AsyncGenerator[Store]:
+    opened = sqlite_store(tmp_path)
+    await within(opened.open())
+    yield opened
+    await within(opened.close())
+
+
+@contextlib.contextmanager
+def raw(folder: Path) -> Generator[sqlite3.Connection]:
+    """The file as another program sees it."""
+    with contextlib.closing(sqlite3.connect(folder / "gateway.db", isolation_level=None, timeout=0)) as connection:
+        yield connection
+
+
+async def refused(folder: Path, url: str = "sqlite:///gateway.db") -> str:
+    """What opening the store fails with."""
+    store = sqlite_store(folder, url)
+    with pytest.raises(ConfigurationError) as caught:
+        await within(store.open())
+    await within(store.close())  # harmless, and the lock is free again
+    return caught.value.message
+
+
+# --- the URL
+
+
+@pytest.mark.parametrize(
+    ("url", "path"),
+    [
+        ("sqlite:///gateway.db", Path("/etc/agents/gateway.db")),
+        ("sqlite:///data/my%20gateway%3F.db", Path("/etc/agents/data/my gateway?.db")),
+        ("sqlite:///../x#y.db", Path("/etc/agents/../x#y.db")),
+        ("sqlite:////var/lib/gateway.db", Path("/var/lib/gateway.db")),
+        ("sqlite://:memory:", None),
+        ("sqlite:///:memory:", None),
+    ],
+)
+def test_a_store_url_names_a_file(url: str, path: Path | None) -> None:
+    assert parse_address(url, Path("/etc/agents")) == Address(path)
+    assert parse_address(url + "?max_size_bytes=1000000", Path("/etc/agents")) == Address(path, 1_000_000)
+
+
+@pytest.mark.parametrize(
+    ("url", "hint"),
+    [
+        ("sqlite://", "sqlite:///gateway.db"),
+        ("sqlite:///", "sqlite:///gateway.db"),
+        ("sqlite://gateway.db", "sqlite:///gateway.db for a file beside"),
+        ("sqlite:gateway.db", "sqlite:///gateway.db"),
+        ("sqlite:///a%00b", "NUL"),
+        ("sqlite:///x.db?max_size=5", "did you mean 'max_size_bytes'"),
+        ("sqlite:///x.db?wal=off", "there is max_size_bytes"),
+        ("sqlite:///x.db?max_size_bytes=", "at least"),
+        ("sqlite:///x.db?max_size_bytes=-5000000", "at least"),
+        ("sqlite:///x.db?max_size_bytes=5000", "at least"),
+        ("sqlite:///x.db?max_size_bytes=1e9", "at least"),
+    ],
+)
+def test_a_store_url_that_is_none_is_explained(url: str, hint: str) -> None:
+    with pytest.raises(ConfigurationError, match=hint):
+        parse_address(url, Path("/etc/agents"))
+
+
+def test_the_store_is_a_part_of_its_room() -> None:
+    assert collect("stores", StoreType)["sqlite"] is STORE
+
+
+def test_naming_a_store_touches_no_disk(tmp_path: Path) -> None:
+    sqlite_store(tmp_path)
+    assert os.listdir(tmp_path) == []
+
+
+# --- the lock
+
+
+async def test_one_file_is_open_once_and_again_after_it_was_closed(tmp_path: Path) -> None:
+    store = sqlite_store(tmp_path)
+    await within(store.open())
+    (tmp_path / "other name.db").symlink_to(tmp_path / "gateway.db")
+    assert "in use by another process; stop that gateway first" in await refused(tmp_path)
+    assert "in use" in await refused(tmp_path, "sqlite:///other%20name.db")
+    await begin(store)  # the one that has it is not disturbed
+    await within(store.close())
+    again = sqlite_store(tmp_path)
+    await within(again.open())
+    assert await within(again.load_thread(OWNER, "t1")) == thread()
+    await within(again.close())
+
+
+async def test_two_stores_in_memory_are_two(tmp_path: Path) -> None:
+    first, second = memory_store(tmp_path), memory_store(tmp_path)
+    await within(first.open())
+    await within(second.open())
+    await begin(first)
+    assert await within(second.load_thread(OWNER, "t1")) is None
+    await within(first.close())
+    await within(second.close())
+    assert os.listdir(tmp_path) == []
+
+
+async def test_opening_twice_is_refused(store: Store) -> None:
+    with pytest.raises(StoreError):
+        await within(store.open())
+
+
+# --- kill -9
+
+
+def start_writer(folder: Path, round_number: int) -> subprocess.Popen[bytes]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.Popen(
+        [sys.executable, str(WRITER), str(folder), str(round_number)], stdout=subprocess.PIPE, env=environment
+    )
+
+
+def confirmed_until_killed(folder: Path, round_number: int, lines: int) -> dict[str, int]:
+    """The last confirmed number of each run of a process that is killed after so many lines."""
+    confirmed: dict[str, int] = {}
+    process = start_writer(folder, round_number)
+    try:
+        assert process.stdout is not None
+        with process.stdout as output:
+            for _ in range(lines):
+                name, last = output.readline().decode().rsplit(" ", 1)
+                confirmed[name] = int(last)
+            process.send_signal(signal.SIGKILL)
+            for line in output.read().decode().splitlines(keepends=True):
+                if line.endswith("\n"):
+                    name, last = line.rsplit(" ", 1)
+                    confirmed[name] = int(last)
+    finally:
+        process.kill()
+        assert process.wait(DEADLINE_SECONDS) == -signal.SIGKILL
+    return confirmed
+
+
+async def test_what_was_confirmed_is_there_after_kill_9(tmp_path: Path) -> None:
+    chance = random.Random(9)
+    confirmed: dict[str, int] = {}
+    for round_number in range(6):
+        lines = chance.randint(1, 600)
+        confirmed |= await asyncio.to_thread(confirmed_until_killed, tmp_path, round_number, lines)
+    store = sqlite_store(tmp_path)
+    await within(store.open())  # the lock went with the process
+    assert len(confirmed) > 6
+    for name, last in confirmed.items():
+        log = await logged(store, name)
+        assert log == numbered(len(log)), "no gap, and each event under its number"
+        assert len(log) >= last
+    unfinished = {item.run_id for item in await within(store.unfinished_runs())}
+    assert unfinished >= set(confirmed)
+    await within(store.close())
+    with raw(tmp_path) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
+
+
+async def test_a_second_process_is_refused_while_the_first_lives(tmp_path: Path) -> None:
+    process = start_writer(tmp_path, 0)
+    try:
+        assert process.stdout is not None
+        with process.stdout as output:
+            assert await asyncio.to_thread(output.readline)
+            assert "in use by another process" in await refused(tmp_path)
+            process.kill()
+    finally:
+        process.kill()
+        process.wait(DEADLINE_SECONDS)
+    store = sqlite_store(tmp_path)
+    await within(store.open())
+    await within(store.close())
+
+
+# --- files that are not ours, or not as they should be
+
+
+async def test_a_missing_folder_is_explained(tmp_path: Path) -> None:
+    assert "does not exist; create it" in await refused(tmp_path, "sqlite:///nowhere/gateway.db")
+
+
+async def test_a_folder_in_the_files_place_is_explained(tmp_path: Path) -> None:
+    (tmp_path / "gateway.db").mkdir()
+    assert "is a folder" in await refused(tmp_path)
+
+
+@pytest.mark.parametrize("content", [b"not a database at all, but long enough to have a header. " * 200, b"\0" * 5000])
+async def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "gateway.db"
+    path.write_bytes(content)
+    message = await refused(tmp_path)
+    assert "damaged or no SQLite file" in message
+    assert "move it away" in message
+    assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize("damage", ["cut", "garbled"])
+async def test_a_damaged_database_is_refused_and_left_alone(tmp_path: Path, damage: str) -> None:
+    store = sqlite_store(tmp_path)
+    await within(store.open())
+    await within(store.begin_run(run(), thread(count=400), keep=0, records=records(1, 500)))
+    await within(store.close())
+    path = tmp_path / "gateway.db"
+    whole = path.read_bytes()
+    damaged = whole[: 4096 * 3 + 100] if damage == "cut" else whole[:4096] + b"\xff" * (len(whole) - 4096)
+    path.write_bytes(damaged)
+    assert "damaged" in await refused(tmp_path)
+    assert path.read_bytes() == damaged
+
+
+async def test_an_empty_file_becomes_a_store(tmp_path: Path) -> None:
+    (tmp_path / "gateway.db").touch()
+    store = sqlite_store(tmp_path)
+    await within(store.open())
+    await begin(store)
+    await within(store.close())
+
+
+async def test_another_programs_database_is_refused_and_left_alone(tmp_path: Path) -> None:
+    with raw(tmp_path) as connection:
+        connection.execute("CREATE TABLE customers (id)")
+    assert "another program" in await refused(tmp_path)
+    with raw(tmp_path) as connection:
+        assert connection.execute("SELECT name FROM sqlite_master").fetchall() == [("customers",)]
+
+
+async def test_a_newer_file_is_refused_and_left_alone(tmp_path: Path) -> None:
+    store = sqlite_store(tmp_path)
+    await within(store.open())
+    await begin(store)
+    await within(store.close())
+    with raw(tmp_path) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    message = await refused(tmp_path)
+    assert f"newer agui-gateway (schema 99, this one knows up to {len(MIGRATIONS)})" in message
+    with raw(tmp_path) as connection:
+        assert connection.execute("PRAGMA user_version").fetchone() == (99,)
+        assert connection.execute("SELECT count(*) FROM threads").fetchone() == (1,)
+
+
+@pytest.mark.parametrize("what", ["folder", "file"])
+async def test_what_may_not_be_written_is_explained(tmp_path_factory: pytest.TempPathFactory, what: str) -> None:
+    folder = tmp_path_factory.mktemp("store")
+    store = sqlite_store(folder)
+    await within(store.open())
+    await within(store.close())
+    for parent in (folder, folder.parent, folder.parent.parent):
+        parent.chmod(0o755)
+    if what == "file":
+        folder.chmod(0o777)
+        (folder / "gateway.db.lock").chmod(0o666)
+        (folder / "gateway.db").chmod(0o444)
+    else:
+        (folder / "gateway.db.lock").unlink()
+        folder.chmod(0o555)
+    privileged = os.geteuid() == 0
+    try:
+        if privileged:  # nothing is forbidden to root
+            os.seteuid(65534)
+        assert "needs write access" in await refused(folder)
+    finally:
+        if privileged:
+            os.seteuid(0)
+        folder.chmod(0o755)
+
+
+# --- versions
+
+
+def test_an_older_file_is_brought_to_the_present_with_what_it_holds(tmp_path: Path) -> None:
+    first = ("CREATE TABLE notes (id INTEGER PRIMARY KEY, words TEXT)",)
+    second = ("ALTER TABLE notes ADD COLUMN length INTEGER", "UPDATE notes SET length = length(words)")
+    with raw(tmp_path) as connection:
+        assert migrate(connection, (first,)) == (0, 1)
+        connection.execute("INSERT INTO notes (words) VALUES ('hello')")
+        assert migrate(connection, (first, second)) == (1, 2)
+        assert migrate(connection, (first, second)) == (2, 2)
+        assert connection.execute("SELECT * FROM notes").fetchall() == [(1, "hello", 5)]
+        assert connection.execute("PRAGMA application_id").fetchone() == (APPLICATION_ID,)
+
+
+def test_a_migration_that_fails_leaves_the_file_as_it_was(tmp_path: Path) -> None:
+    first = ("CREATE TABLE notes (id INTEGER PRIMARY KEY, words TEXT)",)
+    second = ("DROP TABLE notes", "CREATE TABLE other (x)")
+    with raw(tmp_path) as connection:
+        migrate(connection, (first,))
+        connection.execute("INSERT INTO notes (words) VALUES ('hello')")
+        with pytest.raises(sqlite3.OperationalError):
+            migrate(connection, (first, second, ("THIS IS NO SQL",)))
+        assert not connection.in_transaction
+        assert connection.execute("SELECT words FROM notes").fetchall() == [("hello",)]
+        assert connection.execute("PRAGMA user_version").fetchone() == (1,)
+        assert migrate(connection, (first, second)) == (1, 2)
