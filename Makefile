@@ -29,7 +29,7 @@ check: .venv/dev-stamp
 	$(BIN)/lint-imports
 
 benchmark: .venv/dev-stamp
-	$(BIN)/python -m benchmarks $(BENCHMARK_ARGS)
+	$(BIN)/python -m tests.benchmarks $(BENCHMARK_ARGS)
 
 clean:
 	rm -rf .venv tests/clients/node_modules build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis \

@@ -1,0 +1,163 @@
+"""The load: requests over raw asyncio streams, cheap enough to keep a server busy from one other core."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import time
+import uuid
+from collections.abc import AsyncGenerator, Callable, Iterator
+from dataclasses import dataclass
+
+_END = b"0\r\n\r\n"
+_DATA = b"data: "
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where requests go; `body` makes each one's, given a number that stands for its connection."""
+
+    port: int
+    path: str
+    body: Callable[[int], bytes]
+
+
+class BrokenAnswerError(Exception):
+    """A server did not answer 200, or not to the end."""
+
+
+class Connection:
+    """A connection that is used again and again."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    def send(self, target: Target, number: int) -> None:
+        body = target.body(number)
+        head = (
+            f"POST {target.path} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n"
+            f"accept: text/event-stream\r\ncontent-length: {len(body)}\r\n\r\n"
+        )
+        self._writer.write(head.encode() + body)
+
+    async def run(self, target: Target, number: int = 0) -> bytes:
+        """One request; the whole answer, with its head and chunk sizes."""
+        self.send(target, number)
+        await self._writer.drain()
+        pieces = []
+        tail = b""
+        while not tail.endswith(_END):
+            pieces.append(await self._read())
+            tail = (tail + pieces[-1])[-len(_END) :]
+        answer = b"".join(pieces)
+        if not answer.startswith(b"HTTP/1.1 200"):
+            raise BrokenAnswerError(answer[:500].decode(errors="replace"))
+        return answer
+
+    async def seconds_to(self, mark: bytes, target: Target) -> float:
+        """Seconds from a request to the mark in its answer, which is then read to its end."""
+        begun = time.perf_counter()
+        self.send(target, 0)
+        answer, seconds = b"", 0.0
+        while not answer.endswith(_END):
+            answer += await self._read()
+            if not seconds and mark in answer:
+                seconds = time.perf_counter() - begun
+        if not seconds:
+            raise BrokenAnswerError(answer[:500].decode(errors="replace"))
+        return seconds
+
+    async def count_events(self) -> int:
+        """The events in the next piece of the answer."""
+        return (await self._read()).count(_DATA)
+
+    async def _read(self) -> bytes:
+        data = await self._reader.read(2**18)
+        if not data:
+            raise BrokenAnswerError("the connection was closed")
+        return data
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+@contextlib.asynccontextmanager
+async def connections(port: int, count: int) -> AsyncGenerator[list[Connection]]:
+    """So many open connections."""
+    opened: list[Connection] = []
+    try:
+        for _ in range(count):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=2**20)
+            opened.append(Connection(reader, writer))
+        yield opened
+    finally:
+        for connection in opened:
+            connection.close()
+
+
+async def run_all(opened: list[Connection], target: Target, runs: int) -> int:
+    """Make so many requests, each connection one at a time; how many events came."""
+    left = iter(range(runs))
+    return sum(await asyncio.gather(*(_run_some(c, target, n, left) for n, c in enumerate(opened))))
+
+
+async def _run_some(connection: Connection, target: Target, number: int, left: Iterator[int]) -> int:
+    events = 0
+    for _ in left:
+        events += (await connection.run(target, number)).count(_DATA)
+    return events
+
+
+def frames_of(answer: bytes) -> list[bytes]:
+    """The server-sent frames of a chunked answer."""
+    rest = answer.partition(b"\r\n\r\n")[2]
+    content = b""
+    while rest:
+        size, _, rest = rest.partition(b"\r\n")
+        length = int(size, 16)
+        content, rest = content + rest[:length], rest[length + 2 :]
+    return [frame + b"\n\n" for frame in content.split(b"\n\n") if frame]
+
+
+# --- requests
+
+
+def new_thread(messages: int = 1) -> Callable[[int], bytes]:
+    """Each request begins a thread of its own, with so many messages of 300 bytes."""
+    history = _history(messages - 1)
+
+    def body(number: int) -> bytes:
+        return _run_input(f"thread-{uuid.uuid4().hex}", history)
+
+    return body
+
+
+def known_thread(messages: int) -> Callable[[int], bytes]:
+    """Each connection goes on with its own thread of so many messages: only the last one is new."""
+    history = _history(messages - 1)
+    name = uuid.uuid4().hex
+
+    def body(number: int) -> bytes:
+        return _run_input(f"thread-{name}-{number}", history)
+
+    return body
+
+
+def _history(count: int) -> list[bytes]:
+    rows = []
+    for place in range(count):
+        role = ("user", "assistant")[place % 2]
+        rows.append(json.dumps({"id": f"message-{place}", "role": role, "content": f"{place} " + "x" * 250}).encode())
+    return rows
+
+
+def _run_input(thread_id: str, history: list[bytes]) -> bytes:
+    run_id = uuid.uuid4().hex
+    question = json.dumps({"id": f"question-{run_id}", "role": "user", "content": "hello"}).encode()
+    messages = b",".join([*history, question])
+    return (
+        b'{"threadId":"%b","runId":"run-%b","protocolVersion":"1.0","state":{},"tools":[],"context":[],'
+        b'"forwardedProps":{},"messages":[%b]}' % (thread_id.encode(), run_id.encode(), messages)
+    )

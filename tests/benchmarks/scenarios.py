@@ -1,0 +1,248 @@
+"""What is measured, and what is to be reached."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import tempfile
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.benchmarks.load import Connection, Target, connections, frames_of, known_thread, new_thread
+from tests.benchmarks.measurements import (
+    Amount,
+    Row,
+    Side,
+    cpu_per_event,
+    first_token_seconds,
+    idle_streams,
+    percentile,
+)
+from tests.benchmarks.server_process import Cores, ServerProcess, server_process
+
+DELTAS = 200
+_GATEWAY_MARK = b'"TEXT_MESSAGE_CONTENT"'
+_UPSTREAM_MARK = b'"content":"'
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How much of it: `amount` for each comparison; the lists are what is varied."""
+
+    amount: Amount
+    concurrencies: tuple[int, ...]
+    histories: tuple[int, ...]
+    first_token_samples: int
+    idle_streams: int
+    idle_seconds: float
+
+
+QUICK = Plan(Amount(3, 5_000), (10, 100), (2_000,), 150, 2_000, 3.0)
+FULL = Plan(Amount(7, 30_000), (10, 100, 1_000), (1, 20, 2_000), 500, 2_000, 10.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Servers:
+    """All that run."""
+
+    gateway: ServerProcess
+    bare: ServerProcess
+    upstream: ServerProcess
+    directory: Path
+    cores: Cores
+
+    @contextlib.asynccontextmanager
+    async def fresh_gateway(self) -> AsyncGenerator[ServerProcess]:
+        """Another gateway: one that has served many streams has room for more already, and shows less growth."""
+        with tempfile.TemporaryDirectory(dir=self.directory) as name:
+            directory = Path(name)
+            (directory / "gateway.yaml").write_bytes((self.directory / "gateway.yaml").read_bytes())
+            async with _gateway(directory, self.cores) as gateway:
+                yield gateway
+
+
+def _gateway(directory: Path, cores: Cores) -> contextlib.AbstractAsyncContextManager[ServerProcess]:
+    configuration = str(directory / "gateway.yaml")
+    return server_process("gateway", "serve", "--config", configuration, directory=directory, cores=cores.server)
+
+
+@contextlib.asynccontextmanager
+async def running_servers(directory: Path, cores: Cores) -> AsyncGenerator[Servers]:
+    """The gateway with its default store in `directory`, the bare applications, the upstream."""
+    async with server_process("tests.benchmarks.upstream_server", directory=directory, cores=cores.others) as upstream:
+        url = f"http://127.0.0.1:{upstream.port}/v1"
+        (directory / "gateway.yaml").write_text(json.dumps(_configuration(url)))
+        async with _gateway(directory, cores) as gateway:
+            frames = directory / "frames.json"
+            frames.write_text(json.dumps(await _recorded(gateway)))
+            async with server_process(
+                "tests.benchmarks.bare_server", str(frames), url, directory=directory, cores=cores.server
+            ) as bare:
+                yield Servers(gateway, bare, upstream, directory, cores)
+
+
+def _configuration(upstream_url: str) -> dict[str, Any]:
+    text = [{"text": "word ", "repeat": DELTAS}]
+    call = [{"tool": "ListIndexTool", "arguments": {}}]
+    return {
+        "server": {"host": "127.0.0.1", "port": 0, "log_level": "warning", "drain_seconds": 1},
+        "store": "sqlite:///gateway.db",
+        "search": "embedded:sample",
+        "agents": [
+            _scripted("text", [text], switch_every_delta=True),
+            _scripted("batch", [text]),
+            _scripted("tool", [call, [{"text": "word ", "repeat": 100}]], switch_every_delta=True, tools=True),
+            _scripted("tick", [[{"text": "word ", "repeat": 120, "delta_seconds": 1}]]),
+            *(_chat(model, upstream_url) for model in (f"{DELTAS}-0", f"{DELTAS}-1", "20-1", "120-1000")),
+        ],
+    }
+
+
+def _scripted(id: str, responses: list[Any], *, tools: bool = False, **more: Any) -> dict[str, Any]:
+    model = {"model_provider": "scripted", "model_id": id, "model_parameters": {"responses": responses, **more}}
+    return {"id": id, "model": model, "tools": [{"type": "ListIndexTool"}] if tools else []}
+
+
+def _chat(model: str, url: str) -> dict[str, Any]:
+    return {
+        "id": f"chat-{model}",
+        "model": {
+            "model_provider": "openai/v1/chat/completions",
+            "model_id": model,
+            "endpoint": url,
+            "credential": {"openai_api_key": "none"},
+        },
+    }
+
+
+_RECORDED = ("text", "batch", "tool", f"chat-{DELTAS}-0")
+
+
+async def _recorded(gateway: ServerProcess) -> dict[str, list[str]]:
+    """What the gateway sends, for the bare application to send the same."""
+    frames: dict[str, list[str]] = {}
+    for agent in _RECORDED:
+        async with connections(gateway.port, 1) as (connection,):
+            answer = await connection.run(_run(gateway, agent))
+            frames[agent] = [frame.decode() for frame in frames_of(answer)]
+    return frames
+
+
+def _run(gateway: ServerProcess, agent: str, body: Callable[[int], bytes] | None = None) -> Target:
+    return Target(gateway.port, f"/agents/{agent}/run", body or new_thread())
+
+
+async def check_answers(servers: Servers) -> dict[str, int]:
+    """One run of everything; how many events each gave. For tests: nothing here measures."""
+    counts: dict[str, int] = {}
+    paths = [f"/replay/{name}" for name in _RECORDED] + [f"/relay/{DELTAS}-0"]
+    for server, targets in (
+        (servers.gateway, [_run(servers.gateway, agent) for agent in _RECORDED]),
+        (servers.bare, [Target(servers.bare.port, path, new_thread()) for path in paths]),
+    ):
+        async with connections(server.port, 1) as (connection,):
+            for target in targets:
+                counts[target.path] = await _events(connection, target)
+    return counts
+
+
+async def _events(connection: Connection, target: Target) -> int:
+    return (await connection.run(target)).count(b"data: ")
+
+
+class Benchmarks:
+    """The measurements, one after the other."""
+
+    def __init__(self, servers: Servers, plan: Plan, report: Callable[[Row], None]) -> None:
+        self._servers = servers
+        self._plan = plan
+        self._report = report
+
+    async def run(self, only: str = "") -> None:
+        """Those whose name has `only` in it."""
+        for name, measure in {
+            "text": self.text,
+            "tool": self.tool,
+            "history": self.history,
+            "upstream": self.upstream,
+            "first": self.first_token,
+            "concurrency": self.concurrency,
+            "length": self.history_length,
+            "idle": self.idle,
+        }.items():
+            if only in name:
+                await measure()
+
+    async def text(self) -> None:
+        await self._compare(f"text run, {DELTAS} deltas, a task switch before each", "text", target="<= 2.0x")
+        await self._compare(f"text run, {DELTAS} deltas in one batch", "batch")
+
+    async def tool(self) -> None:
+        await self._compare("backend-tool run, then 100 deltas", "tool", target="<= 2.0x")
+
+    async def history(self) -> None:
+        name = "history of 200 messages (60 KB)"
+        await self._compare(f"{name}, known thread", "text", body=known_thread(200), target="<= 2.0x")
+        await self._compare(f"{name}, new thread each", "text", body=new_thread(200), target="<= 2.0x")
+
+    async def upstream(self) -> None:
+        burst = f"chat-{DELTAS}-0"
+        await self._compare("through the upstream, one burst", burst, target="<= 1.2x")
+        relay = Target(self._servers.bare.port, f"/relay/{DELTAS}-1", new_thread())
+        await self._compare("through the upstream, 1 ms apart (bare: relay)", f"chat-{DELTAS}-1", relay, "<= 2.0x")
+
+    async def first_token(self) -> None:
+        upstream, gateway = self._servers.upstream, self._servers.gateway
+        direct = Target(upstream.port, "/v1/chat/completions", lambda _: b'{"model":"20-1"}')
+        own, ours = await first_token_seconds(
+            [(Side(upstream, direct), _UPSTREAM_MARK), (Side(gateway, _run(gateway, "chat-20-1")), _GATEWAY_MARK)],
+            self._plan.first_token_samples,
+        )
+        for name, share, target in (("p50", 0.5, "<= 1.5 ms"), ("p99", 0.99, None)):
+            one, other = percentile(own, share) * 1e3, percentile(ours, share) * 1e3
+            added = f"+{other - one:.2f} ms"
+            self._report(Row(f"time to the first token {name} (bare: the upstream)", one, other, "ms", added, target))
+
+    async def concurrency(self) -> None:
+        for count in self._plan.concurrencies:
+            await self._compare(f"text run, {count} streams at once", "text", concurrency=count, target="<= 2.0x")
+
+    async def history_length(self) -> None:
+        for count in self._plan.histories:
+            body = known_thread(count)
+            await self._compare(f"history of {count} messages, known thread", "text", body=body, target="<= 2.0x")
+
+    async def idle(self) -> None:
+        servers, plan, count = self._servers, self._plan, self._plan.idle_streams
+        bare_side = Side(servers.bare, Target(servers.bare.port, "/tick", new_thread()))
+        bare = await idle_streams(bare_side, count, plan.idle_seconds)
+        for agent, name in (("tick", ""), ("chat-120-1000", ", each through the upstream")):
+            async with servers.fresh_gateway() as gateway:
+                ours = await idle_streams(Side(gateway, _run(gateway, agent)), count, plan.idle_seconds)
+            title = f"{count} idle streams{name}"
+            used, others = ours.kilobytes_each, bare.kilobytes_each
+            target = None if name else "<= 45 KB"
+            self._report(Row(f"{title}: memory of each", others, used, "KB", f"{used:.1f} KB", target))
+            own, other = ours.microseconds_per_event, bare.microseconds_per_event
+            self._report(Row(title, other, own, "us/event", f"{own / other:.2f}x" if other else "-"))
+
+    async def _compare(
+        self,
+        name: str,
+        agent: str,
+        bare_target: Target | None = None,
+        target: str | None = None,
+        *,
+        concurrency: int = 1,
+        body: Callable[[int], bytes] | None = None,
+    ) -> None:
+        servers = self._servers
+        replay = Target(servers.bare.port, f"/replay/{agent}", body or new_thread())
+        sides = [
+            Side(servers.bare, bare_target or replay),
+            Side(servers.gateway, _run(servers.gateway, agent, body)),
+        ]
+        bare, ours = await cpu_per_event(sides, self._plan.amount, concurrency=concurrency, events_per_run=DELTAS)
+        self._report(Row(name, bare, ours, "us/event", f"{ours / bare:.2f}x", target))

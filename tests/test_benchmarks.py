@@ -1,0 +1,65 @@
+"""The benchmarks still run: every measurement once, with as little of it as there can be. No number is judged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.benchmarks.load import frames_of, known_thread, new_thread
+from tests.benchmarks.measurements import Amount, Row, percentile
+from tests.benchmarks.scenarios import Benchmarks, Plan, check_answers, running_servers
+from tests.benchmarks.server_process import Cores
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="reads Linux's /proc")
+
+NO_PINNING = Cores(None, None)
+TINY = Plan(
+    Amount(rounds=1, events=1),
+    concurrencies=(2,),
+    histories=(3,),
+    first_token_samples=2,
+    idle_streams=3,
+    idle_seconds=0.01,
+)
+
+
+async def test_both_sides_send_the_same_number_of_events(tmp_path: Path) -> None:
+    async with running_servers(tmp_path, NO_PINNING) as servers:
+        counts = await check_answers(servers)
+    for agent in ("text", "batch", "tool", "chat-200-0"):
+        assert counts[f"/agents/{agent}/run"] == counts[f"/replay/{agent}"] > 100
+    assert counts["/relay/200-0"] == 202  # the deltas, the reason, [DONE]
+
+
+async def test_every_measurement_gives_its_rows(tmp_path: Path) -> None:
+    rows: list[Row] = []
+    async with running_servers(tmp_path, NO_PINNING) as servers:
+        await Benchmarks(servers, TINY, rows.append).run()
+    assert len({row.name for row in rows}) == len(rows) == 15
+    judged = [row for row in rows if "idle" not in row.name]
+    assert all(row.gateway > 0 and row.bare > 0 for row in judged), rows
+
+
+async def test_only_what_is_named_is_measured(tmp_path: Path) -> None:
+    rows: list[Row] = []
+    async with running_servers(tmp_path, NO_PINNING) as servers:
+        await Benchmarks(servers, TINY, rows.append).run("tool")
+    assert [row.target for row in rows] == ["<= 2.0x"]
+
+
+def test_the_frames_of_a_chunked_answer_are_found_across_its_chunks() -> None:
+    answer = b"HTTP/1.1 200 OK\r\ncontent-type: x\r\n\r\n9\r\ndata: 1\n\n\r\n6\r\ndata: \r\n3\r\n2\n\n\r\n0\r\n\r\n"
+    assert frames_of(answer) == [b"data: 1\n\n", b"data: 2\n\n"]
+
+
+def test_a_known_thread_stays_and_a_new_one_does_not() -> None:
+    known, new = known_thread(2), new_thread(2)
+    thread = slice(0, 60)
+    assert known(1)[thread] == known(1)[thread] != known(2)[thread]
+    assert new(1)[thread] != new(1)[thread]
+
+
+def test_a_percentile_lies_in_the_numbers() -> None:
+    assert percentile([3.0, 1.0, 2.0], 0.5) == 2.0
+    assert percentile([3.0, 1.0, 2.0], 0.99) == 3.0
