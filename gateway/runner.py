@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Coroutine, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from gateway.agent import Absent, AgentInput
 from gateway.approvals import decide
@@ -54,6 +55,8 @@ from gateway.tool_calls import argument_problem
 from gateway.transcript import OpenItems, Transcript
 
 logger = logging.getLogger(__name__)
+
+ResultT = TypeVar("ResultT")
 
 # A browser's Stop closes its socket and its next message may overtake the news of that: a network's matter, not a
 # policy's, so this is the machine's time.
@@ -226,10 +229,12 @@ class Runner:
         )
         live.messages, live.state = messages, state
         live.transcript = Transcript(call_turns(messages))
-        live.record = replace(live.record, status=RunStatus.RUNNING, started_at=now)
+        record = replace(live.record, status=RunStatus.RUNNING, started_at=now, finished_at=None)
+        if live.cancel_reason is None:
+            live.record = record
         started = live.follow([RunStarted(given.thread_id, given.run_id, given.parent_run_id)])
         _, records = live.number(started)
-        await self.store.begin_run(live.record, live.thread, keep=keep, records=records)
+        await self.store.begin_run(record, live.thread, keep=keep, records=records)
         live.begun = True
         self._metrics.runs_active.inc()
         live.publish_numbered()
@@ -258,21 +263,28 @@ class Runner:
         live.task.add_done_callback(lambda _: None if live.ended.done() or live.finishing else self._force_end(live))
 
     async def _wait_and_run(self, live: LiveRun, agent: OpenAgent, given: AgentInput) -> None:
-        cancelled = False
-        try:
-            await live.turn
-        except asyncio.CancelledError:
-            cancelled = True
+        await self._wait_for_turn(live)
         self._metrics.runs_waiting.dec()
+        cancelled = live.cancel_reason is not None
         try:
-            context = await self._begin(live, agent, replace(given, answers=()) if cancelled else given)
+            context = await _unhurt(self._begin(live, agent, replace(given, answers=()) if cancelled else given))
         except GatewayError as error:
             self._end_unkept(live, RunFailed(error.code, error.message))
             return
-        if cancelled:
+        if live.cancel_reason is not None:
             await self._finish(live, _stopped(live))
         else:
             await self._drive(live, agent, context)
+
+    async def _wait_for_turn(self, live: LiveRun) -> None:
+        while not live.turn.done():
+            try:
+                await asyncio.shield(live.turn)
+            except asyncio.CancelledError:
+                # Its viewers are told at once. What is kept has to wait: until its turn the thread is another run's.
+                stopped = _stopped(live)
+                live.record = ended_record(live.record, stopped, self.clock.now())
+                live.give_up([RunStarted(live.record.thread_id, live.record.run_id), stopped])
 
     async def _drive(self, live: LiveRun, agent: OpenAgent, context: LoopContext) -> None:
         terminal: Terminal
@@ -559,8 +571,8 @@ def _edit_problem(tools: Mapping[str, Tool], name: str, arguments: JsonObject) -
     return None if tool is None else argument_problem(tool.spec, arguments)
 
 
-async def _unhurt(work: Coroutine[None, None, None]) -> None:
-    """Await work to its end, also when this task is cancelled meanwhile: a run's end must not be left half kept."""
+async def _unhurt(work: Coroutine[None, None, ResultT]) -> ResultT:
+    """Await work to its end, also when this task is cancelled meanwhile: nothing may be left half kept."""
     task = asyncio.ensure_future(work)
     while not task.done():
         try:
@@ -570,4 +582,4 @@ async def _unhurt(work: Coroutine[None, None, None]) -> None:
                 raise
         except Exception:  # taken from the task below
             break
-    task.result()
+    return task.result()
