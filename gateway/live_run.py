@@ -130,9 +130,11 @@ class Viewer:
                 return
         if not self._events:
             self._first = first
-        self._events.extend(events)
-        if len(self._events) > self._max_events:
+        elif len(self._events) > self._max_events:  # before these: a burst alone is no reader's fault
             self._drop()
+            self._wake()
+            return
+        self._events.extend(events)
         self._wake()
 
     def feed_unnumbered(self, events: Sequence[Event]) -> None:

@@ -43,11 +43,19 @@ COMMENT: Final = b": keep-alive\n\n"
 _HEADERS: Final = {"Cache-Control": "no-store, no-transform", "X-Accel-Buffering": "no"}
 
 
+class CutOffError(Exception):
+    """A source gives up on its reader: the stream breaks off, and must not look as if it had come to its end."""
+
+
 class FrameSource(Protocol):
     """Where the frames of one stream come from."""
 
     async def next(self, timeout_seconds: float) -> bytes | None:
-        """What there is to send; None when nothing came for that long; empty at the end."""
+        """What there is to send; None when nothing came for that long; empty at the end.
+
+        Raises:
+            CutOffError: there is more, and this reader does not get it.
+        """
 
     @property
     def ended(self) -> bool:
@@ -155,6 +163,8 @@ class EventStreamResponse(EventSourceResponse):
                 raise
             # The response stays incomplete: the server closes the connection then, and the client knows it was cut.
             logger.warning("dropped a client that took nothing from its stream")
+        except CutOffError:  # incomplete too: HttpAgent takes a stream that ends well for a run that did
+            logger.warning("dropped a client that fell too far behind")
         finally:
             watch.cancel()
             self._streams.remove(self)
@@ -221,6 +231,10 @@ class Batch(Protocol):
 class EventSource(Protocol):
     """Where a run's events come from: a viewer of it."""
 
+    @property
+    def dropped(self) -> bool:
+        """The reader was too slow: its events end before the run does."""
+
     async def next(self, timeout_seconds: float) -> Batch | None:
         """What came; None when nothing came for that long."""
 
@@ -246,6 +260,8 @@ class RunFrames:
         while (batch := await self._viewer.next(timeout_seconds)) is not None:
             events = batch.events
             if not events:
+                if self._viewer.dropped:
+                    raise CutOffError
                 return b""
             last = type(events[-1])
             self.ended = last is RunFinished or last is RunFailed

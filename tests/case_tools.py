@@ -1,6 +1,6 @@
 """Backend tools for the conformance cases, as PythonTools: `tests.case_tools:add`.
 
-Each call is noted in `RAN` by its call id, so that a test can say how often something really ran in this process.
+Each call is noted in `executions` by its call id, so that a test can say how often something really ran.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ from typing import Any
 from gateway.messages import Base64Source, ContentBlock, ImageBlock, JsonValue, TextBlock
 from gateway.tool import ToolContext
 
-RAN: Counter[str] = Counter()
+executions: Counter[str] = Counter()
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
 
 async def add(a: float, b: float, context: ToolContext) -> float:
     """Add two numbers."""
-    RAN[context.call_id] += 1
+    executions[context.call_id] += 1
     return a + b
 
 
 async def refund(order: str, context: ToolContext, amount: float = 0) -> str:
     """Give money back."""
-    RAN[context.call_id] += 1
+    executions[context.call_id] += 1
     return f"refunded {order} with {amount:g}"
 
 
 async def fail(context: ToolContext) -> str:
     """Always fail."""
-    RAN[context.call_id] += 1
+    executions[context.call_id] += 1
     raise RuntimeError("the shelf is empty")
 
 

@@ -15,7 +15,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from gateway.events import Completed, Event, ModelCallStarted, RunFailed, RunFinished, RunStarted, TextDelta
-from gateway.sse import COMMENT, EventStreamResponse, OpenStreams, RunFrames
+from gateway.sse import COMMENT, CutOffError, EventStreamResponse, OpenStreams, RunFrames
 from tests.asgi_server import DEADLINE_SECONDS, RawClient, serving
 from tests.movable_clock import MovableClock
 
@@ -310,6 +310,7 @@ class Viewer:
     def __init__(self, batches: list[Events | None]) -> None:
         self.batches = batches
         self.closed = False
+        self.dropped = False
 
     async def next(self, timeout_seconds: float) -> Events | None:
         assert timeout_seconds == 15
@@ -353,3 +354,10 @@ async def test_a_run_that_is_over_ends_its_frames(batch: Events, ended: bool) ->
     frames = RunFrames(Viewer([batch]), render)
     assert await frames.next(15) == (b"1 " if ended else b"")
     assert frames.ended is ended
+
+
+async def test_a_viewer_that_was_dropped_breaks_its_frames_off() -> None:
+    viewer = Viewer([Events(0, ())])
+    viewer.dropped = True
+    with pytest.raises(CutOffError):
+        await RunFrames(viewer, render).next(15)

@@ -16,7 +16,7 @@ import pytest
 import pytest_asyncio
 
 from tests.agui_client import CLIENT_VERSIONS, ClientVersion, NodeClients, agui_clients
-from tests.case_tools import RAN, python_tools
+from tests.case_tools import executions, python_tools
 from tests.observed_runs import SECRET
 from tests.openai_chat_server import ChatServer, chat_server
 from tests.running_gateway import LocalGateway, agent, local_gateway
@@ -88,4 +88,4 @@ def fresh() -> Callable[[str], str]:
 
 @pytest.fixture(autouse=True)
 def _nothing_ran() -> None:
-    RAN.clear()
+    executions.clear()

@@ -279,7 +279,7 @@ async def test_case_11_the_gateway_fetches_no_address_of_a_client_for_chat_compl
 async def test_case_12_an_answer_without_words_but_with_calls_is_valid_history(
     gateway: LocalGateway, upstream: ChatServer, fresh: Fresh, content: str | None
 ) -> None:
-    words = {} if content == "absent" else {"content": content}
+    words: Json = {} if content == "absent" else {"content": content}
     messages = [user("hi"), assistant("c1", **words), result("c1", "seen")]
 
     sent = await provider_messages(gateway, upstream, fresh, messages)
@@ -402,7 +402,7 @@ async def test_case_35_any_state_is_taken(
 ) -> None:
     """Nothing is sent back that the client has already; what is not empty is shown to the model as it is."""
     upstream.answers(completion("ok"))
-    more = {} if state == "absent" else {"state": state}
+    more: Json = {} if state == "absent" else {"state": state}
 
     seen = await observe(gateway, "openai", run_body("hi", thread_id=fresh("thread"), run_id=fresh("run"), **more))
 
