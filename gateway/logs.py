@@ -78,7 +78,10 @@ _CONTROLS |= {ord("\n"): "\\n", ord("\r"): "\\r", ord("\t"): "\\t"}
 _CONTROLS_IN_JSON = {code: text for code, text in _CONTROLS.items() if code >= 127}
 
 # They say at INFO what is ours to say, or put whole requests into the log.
-_CHATTY = ("httpx", "httpcore", "aiohttp", "botocore", "boto3", "urllib3", "mcp", "asyncio", "multipart")
+_CHATTY = (
+    *("httpx", "httpcore", "aiohttp", "botocore", "boto3", "urllib3", "asyncio", "multipart"),
+    *("mcp", "client", "httpx2", "httpcore2"),  # the mcp package, whose sessions log as "client"
+)
 _SERVER_LOGGERS = ("uvicorn", "uvicorn.error", "uvicorn.access", "uvicorn.asgi")
 
 

@@ -107,6 +107,8 @@ class McpConnection:
         self._look = asyncio.Event()  # set when the server's tools should be listed again
         self._closing = False
         self._at_once = False  # the next attempt follows without a delay
+        self._calls = 0  # under way
+        self._down = "it is being connected"
         self._ask_modern = True
         self._listed: dict[str, types.Tool] | None = None
         self._status: int | None = None  # the last HTTP status that was an error
@@ -136,15 +138,10 @@ class McpConnection:
         """
         self.start()
         await self.settled(self._limits.connect_seconds)
-        session = self._session
         try:
             return await self._call(tool, arguments)
         except _SessionEndedError:
             # the server knows nothing of the session, so it has not run the call: once more on a new one
-            if self._session is session:
-                self._at_once = True
-                self._settled.clear()
-                self._break("the server has ended the session")
             await self.settled(self._limits.connect_seconds)
             try:
                 return await self._call(tool, arguments)
@@ -154,11 +151,13 @@ class McpConnection:
     async def _call(self, tool: str, arguments: JsonObject) -> types.CallToolResult:
         session = self._session
         if session is None:
-            raise ToolError(f"the tool server {self._name!r} cannot be reached just now ({self.problem or 'starting'})")
+            raise ToolError(f"the tool server {self._name!r} cannot be reached just now: {self._down}")
+        self._calls += 1
         try:
             return await session.call_tool(tool, arguments)
         except MCPError as error:
             if error.code == types.INVALID_REQUEST and error.message == "Session terminated":
+                self._end_session(session)
                 raise _SessionEndedError from error
             if error.code == types.CONNECTION_CLOSED:
                 raise ToolError(
@@ -168,6 +167,17 @@ class McpConnection:
             raise ToolError(_cut(error.message) or "the tool server refused the call without a reason") from error
         except (ValidationError, RuntimeError, anyio.ClosedResourceError, anyio.BrokenResourceError) as error:
             raise ToolError(f"the tool server {self._name!r} gave no usable answer") from error
+        finally:
+            self._calls -= 1
+            if self._at_once and not self._calls:
+                self._break("the server has ended the session")
+
+    def _end_session(self, session: ClientSession) -> None:
+        """Let no more calls begin on a session; the connection is made anew when those under way are over."""
+        if self._session is session:
+            self._session = None
+            self._at_once = True
+            self._settled.clear()
 
     async def close(self) -> None:
         """Say goodbye, end the program, wait for both; a few seconds at most."""
@@ -229,6 +239,7 @@ class McpConnection:
                 self.tools = ()
         # an exception knows more than the end of the stream that it caused
         reason = self._reason if self._reason and failure == _CLOSED else failure
+        self._down = reason
         self.problem = f"the MCP server {self._name!r} is not connected: {reason}"
         return reason
 

@@ -92,9 +92,7 @@ async def grow(context: Context[Any]) -> str:
         return "grown"
 
     server.add_tool(grown, name="grown")
-    await context.notify_tools_changed()  # to clients of the newer protocol
-    if "--legacy" in sys.argv:
-        await context.session.send_tool_list_changed()
+    await context.notify_tools_changed()
     return "done"
 
 

@@ -43,6 +43,7 @@ class Server:
 
     def __init__(self) -> None:
         self.pages = pages()
+        self.grown = False
 
     def answer(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         if method == "initialize":
@@ -56,7 +57,9 @@ class Server:
             if BEHAVIOUR == "flooding":
                 while True:
                     sys.stdout.write("x" * 1_000_000)
-            listed = next(self.pages)
+            listed = (
+                [tool("echo"), *([tool("grown")] if self.grown else [])] if BEHAVIOUR == "growing" else next(self.pages)
+            )
             return {"tools": listed, **({"nextCursor": "more"} if BEHAVIOUR == "endless" else {})}
         if method == "tools/call" and params["name"] == "bomb":
             return {"content": [], "structuredContent": {"a": "a" * 40 + "!"}}
@@ -76,6 +79,9 @@ class Server:
                 continue
             else:
                 reply = {"result": self.answer(method, request.get("params", {}))}
+            if BEHAVIOUR == "growing" and method == "tools/call":
+                self.grown = True
+                print(json.dumps({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}))
             if BEHAVIOUR == "chatty":
                 print("DEBUG: a line of a log, on the wrong stream")
             print(json.dumps({"jsonrpc": "2.0", "id": request["id"], **reply}), flush=True)

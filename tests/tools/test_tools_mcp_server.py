@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
+import re
 import signal
 import socket
 import sys
@@ -250,6 +252,17 @@ class TestRoughServers:
             await eventually(clock, lambda: box.problem() is None)
             assert await answer((await connected(box))["echo"], x=[1]) == '{"x": [1]}'
 
+    async def test_one_of_the_older_protocol_tells_its_changes(self, clock: MovableClock) -> None:
+        async with opened(clock, **rough("growing")) as box:
+            tools = await connected(box)
+            assert tools.keys() == {"echo"}
+            await tools["echo"].call({}, CONTEXT)
+            listed = tools
+            async with asyncio.timeout(DEADLINE_SECONDS):
+                while "grown" not in listed:
+                    await clock.settle()
+                    listed = await connected(box)
+
     async def test_one_that_logs_to_its_stdout_works(self, clock: MovableClock) -> None:
         async with opened(clock, **rough("chatty")) as box:
             assert await answer((await connected(box))["echo"], x=1) == '{"x": 1}'
@@ -391,6 +404,81 @@ class TestHttp:
                 assert await connected(box) == {}
                 assert problem in str(box.problem())
         assert b"authorization: bearer key-1" in seen[0].lower()
+
+
+class OlderHttpServer:
+    """A server of the older protocol, whose sessions can be forgotten."""
+
+    def __init__(self) -> None:
+        self.session = 0
+        self.calls: list[str] = []
+        self.closed: list[str] = []
+        self.steady = True
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await self._serve(reader, writer)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass  # the client has gone
+        finally:
+            writer.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+        length = re.search(r"content-length: (\d+)", head)
+        body = json.loads(await reader.readexactly(int(length[1]))) if length and int(length[1]) else {}
+        session = re.search(r"mcp-session-id: (\S+)", head)
+        status, headers, result = self._answer(head.split()[0], body, session[1] if session else "")
+        content = json.dumps({"jsonrpc": "2.0", "id": body.get("id"), **result}).encode() if result else b""
+        lines = [f"HTTP/1.1 {status} x", "content-type: application/json", f"content-length: {len(content)}", *headers]
+        writer.write("\r\n".join([*lines, "connection: close", "", ""]).encode() + content)
+        await writer.drain()
+
+    def _answer(self, method: str, body: dict[str, JsonValue], session: str) -> tuple[int, list[str], JsonObject]:
+        if method == "delete":
+            self.closed.append(session)
+            return 200, [], {}
+        if method == "get":
+            return 405, [], {}
+        if body["method"] == "server/discover":
+            return 400, [], {}
+        if body["method"] == "initialize":
+            self.session += 1
+            info: JsonObject = {"protocolVersion": "2025-06-18", "serverInfo": {"name": "o", "version": "1"}}
+            return 200, [f"mcp-session-id: s{self.session}"], {"result": {**info, "capabilities": {"tools": {}}}}
+        if session != f"s{self.session}":
+            return 404, [], {}
+        if "id" not in body:
+            return 202, [], {}
+        if body["method"] == "tools/list":
+            return 200, [], {"result": {"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]}}
+        if not self.steady:
+            self.session += 1
+            return 404, [], {}
+        self.calls.append(session)
+        return 200, [], {"result": {"content": [{"type": "text", "text": session}]}}
+
+
+class TestOlderHttp:
+    async def test_a_forgotten_session_is_made_anew_and_the_call_made_once(self, clock: MovableClock) -> None:
+        server = OlderHttpServer()
+        listener = await asyncio.start_server(server.serve, "127.0.0.1", 0)
+        async with listener:
+            url = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}/mcp"
+            async with opened(clock, url=url) as box:
+                echo = (await connected(box))["echo"]
+                assert await answer(echo) == "s1"
+                server.session += 1  # as a restart would
+                answers = await asyncio.gather(*(answer(echo) for _ in range(3)))
+                assert answers == ["s3", "s3", "s3"]
+                assert len(server.calls) == 4
+                server.steady = False
+                with pytest.raises(ToolError, match=r"keeps ending its sessions|cannot be reached"):
+                    await answer(echo)
+                server.steady = True
+                await eventually(clock, lambda: box.problem() is None)
+                assert (await answer(echo)).startswith("s")
+        assert server.closed[-1] == f"s{server.session}", "the last session was not closed"
 
 
 class TestConfiguration:
