@@ -53,6 +53,7 @@ from gateway.wire.ag_ui_peer import PROTOCOL_VERSION, PeerProfile, profile_of
 logger = logging.getLogger(__name__)
 
 _MAX_PROBLEMS: Final = 50
+_NO_WORDS: Final = TextBlock("")
 _WRONG_ID: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 _INPUT = frozenset(
@@ -273,6 +274,8 @@ class _Reader:
             if status != "resolved" and status != "cancelled":
                 self.wrong(f"{at}/status", 'expected "resolved" or "cancelled"')
                 continue
+            if type(item.get("interruptId")) is not str:
+                continue
             answer = Answer(interrupt_id, status, item.get("payload") if status == "resolved" else None)
             if answers.setdefault(interrupt_id, answer) != answer:
                 self.wrong(f"{at}/interruptId", "the same interrupt has two answers")
@@ -416,8 +419,9 @@ class _Reader:
         if len(item) > 4 or "id" not in item:
             metadata = self.extras(item, item["role"], i)
             error = self.text(item, "error", at, optional=True) if item["role"] == "tool" else None
-            if error and not (len(blocks) == 1 and content == error):
-                blocks = (*blocks, TextBlock(error))
+            if error:
+                said = tuple(block for block in blocks if block != _NO_WORDS)
+                blocks = said if content == error else (*said, TextBlock(error))
         result = ToolResult(call_id, blocks, bool(error))
         return Message(message_id, "tool", (result,), None, None, False, metadata)
 

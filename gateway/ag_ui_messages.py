@@ -116,7 +116,7 @@ def _add_result(rendered: JsonObject, result: ToolResult, profile: PeerProfile) 
         error = last.text if isinstance(last, TextBlock) and last.text else "the tool failed"
         if isinstance(last, TextBlock) and len(content) > 1:
             content = content[:-1]
-    rendered["content"] = result_content(content, profile)
+    rendered["content"] = result_content(content, profile) or error or ""
     rendered["toolCallId"] = result.call_id
     if error is not None:
         rendered["error"] = error

@@ -9,7 +9,7 @@ from typing import Any, get_args
 import pytest
 from ag_ui.core import Event as PackageEvent
 from ag_ui.encoder import EventEncoder
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
@@ -279,6 +279,7 @@ def test_a_legacy_peer_gets_the_whole_state_for_a_patch() -> None:
 TEXTS = st.text(st.characters(exclude_categories=()), min_size=1)
 
 
+@settings(deadline=None)  # the machine may be busy
 @given(TEXTS, TEXTS.filter(lambda text: text.isprintable()))
 def test_a_delta_is_byte_for_byte_what_the_package_writes(text: str, entity_id: str) -> None:
     encoder = EventEncoder()
@@ -297,6 +298,7 @@ def test_a_delta_is_byte_for_byte_what_the_package_writes(text: str, entity_id: 
         assert written == package[:-1] + b"id: 7\n\n"
 
 
+@settings(deadline=None)  # the machine may be busy
 @given(st.lists(TEXTS, min_size=1, max_size=5))
 def test_texts_are_whole_at_the_client_however_they_were_cut(texts: list[str]) -> None:
     stream = render(*[TextDelta("m", text) for text in texts])

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from ag_ui.core import RunAgentInput
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -117,7 +117,7 @@ def meaning(item: dict[str, Any]) -> dict[str, Any]:
     kept = {name: value for name, value in item.items() if name not in ("encryptedValue", "subagentRunId")}
     content = kept.get("content")
     if isinstance(content, list):
-        parts = [_part(part) for part in content]
+        parts = [_part(part) for part in content if not (kept.get("error") and part.get("text") == "")]
         texts = [part["text"] for part in parts if part["type"] == "text"]
         if not parts:
             content = ""
@@ -132,7 +132,7 @@ def meaning(item: dict[str, Any]) -> dict[str, Any]:
         _settle_answer(kept)
     if not kept.get("error"):
         kept.pop("error", None)
-    elif item["content"] in ("", []):
+    elif kept["content"] == "":
         kept["content"] = kept["error"]
     return kept
 
@@ -155,6 +155,7 @@ def _settle_answer(kept: dict[str, Any]) -> None:
             kept["content"] = ""
 
 
+@settings(deadline=None)  # the machine may be busy
 @given(inputs())
 def test_what_the_package_takes_means_the_same_here(data: dict[str, Any]) -> None:
     body = json.dumps(data).encode()
@@ -183,6 +184,7 @@ def test_what_the_package_takes_means_the_same_here(data: dict[str, Any]) -> Non
     assert profile.is_full is (data.get("protocolVersion") not in (None, "0.9"))
 
 
+@settings(deadline=None)  # the machine may be busy
 @given(inputs(), st.data(), st.sampled_from([5, True, {}, 1.5]))
 def test_a_field_of_the_wrong_type_is_refused_by_both_and_here_by_its_name(
     data: dict[str, Any], choose: st.DataObject, wrong: object
@@ -202,6 +204,7 @@ def test_a_field_of_the_wrong_type_is_refused_by_both_and_here_by_its_name(
     assert refused.value.status == 422
 
 
+@settings(deadline=None)  # the machine may be busy
 @given(inputs())
 def test_what_is_sent_back_as_it_was_shown_means_the_same(data: dict[str, Any]) -> None:
     ours, _ = parse_run_input(json.dumps(data).encode())

@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.wire.strict_json import MAX_DEPTH, NotStrictJsonError, dump, load
@@ -74,6 +74,7 @@ def test_half_a_surrogate_pair_is_refused_with_its_place() -> None:
     assert set(refused.value.pointers) == {"/messages/1/a~1b~0/0", "/?"}
 
 
+@settings(deadline=None)  # the machine may be busy
 @given(VALUES)
 def test_whatever_is_written_is_strict_json_on_one_line(value: Any) -> None:
     written = dump(value)
@@ -81,6 +82,7 @@ def test_whatever_is_written_is_strict_json_on_one_line(value: Any) -> None:
     json.loads(written, parse_constant=pytest.fail)
 
 
+@settings(deadline=None)  # the machine may be busy
 @given(ANY_TEXT)
 def test_text_is_written_so_that_it_reads_the_same(text: str) -> None:
     assert json.loads(dump(text)) == text
