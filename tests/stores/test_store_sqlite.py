@@ -14,12 +14,12 @@ import pytest
 import pytest_asyncio
 
 from gateway.errors import GatewayError, StoreError, StoreFullError
+from gateway.sqlite import worker_turns
+from gateway.sqlite.address import Address
+from gateway.sqlite.database import store_error
+from gateway.sqlite.store import SqliteStore
+from gateway.sqlite.thread_cache import ThreadCache
 from gateway.store import Store, Thread
-from gateway.stores.sqlite import worker_turns
-from gateway.stores.sqlite.address import Address
-from gateway.stores.sqlite.database import store_error
-from gateway.stores.sqlite.store import SqliteStore
-from gateway.stores.sqlite.thread_cache import ThreadCache
 from tests.stored_samples import (
     DEADLINE_SECONDS,
     OWNER,

@@ -18,10 +18,10 @@ import pytest_asyncio
 
 from gateway.errors import ConfigurationError, StoreError
 from gateway.parts import collect
+from gateway.sqlite.address import Address, parse_address
+from gateway.sqlite.schema import APPLICATION_ID, MIGRATIONS, migrate
 from gateway.store import Store, StoreType
 from gateway.stores.sqlite import STORE
-from gateway.stores.sqlite.address import Address, parse_address
-from gateway.stores.sqlite.schema import APPLICATION_ID, MIGRATIONS, migrate
 from tests.stored_samples import (
     DEADLINE_SECONDS,
     OWNER,

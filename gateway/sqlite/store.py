@@ -18,14 +18,14 @@ from typing import TypeVar
 
 from gateway.errors import ConflictError, InvalidRequestError, NotFoundError, StoreError
 from gateway.messages import Message
+from gateway.sqlite import event_log, tables
+from gateway.sqlite.address import Address
+from gateway.sqlite.database import READERS, Database
+from gateway.sqlite.group_commit import GroupCommit, Kept, RunLog
+from gateway.sqlite.tables import KeptThread, LoadedThread
+from gateway.sqlite.thread_cache import LIMIT_BYTES, ThreadCache
+from gateway.sqlite.worker_turns import WorkerTurns
 from gateway.store import NumberedEvent, Page, RunRecord, Thread, ThreadSummary
-from gateway.stores.sqlite import event_log, tables
-from gateway.stores.sqlite.address import Address
-from gateway.stores.sqlite.database import READERS, Database
-from gateway.stores.sqlite.group_commit import GroupCommit, Kept, RunLog
-from gateway.stores.sqlite.tables import KeptThread, LoadedThread
-from gateway.stores.sqlite.thread_cache import LIMIT_BYTES, ThreadCache
-from gateway.stores.sqlite.worker_turns import WorkerTurns
 
 Result = TypeVar("Result")
 

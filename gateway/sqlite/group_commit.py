@@ -16,9 +16,9 @@ from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
 
 from gateway.errors import StoreError
-from gateway.stores.sqlite.database import store_error
-from gateway.stores.sqlite.event_log import EventRow, insert_events
-from gateway.stores.sqlite.worker_turns import WorkerTurns
+from gateway.sqlite.database import store_error
+from gateway.sqlite.event_log import EventRow, insert_events
+from gateway.sqlite.worker_turns import WorkerTurns
 
 logger = logging.getLogger(__name__)
 

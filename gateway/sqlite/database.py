@@ -14,8 +14,8 @@ from pathlib import Path
 from queue import SimpleQueue
 
 from gateway.errors import ConfigurationError, StoreError, StoreFullError
-from gateway.stores.sqlite.address import Address
-from gateway.stores.sqlite.schema import migrate
+from gateway.sqlite.address import Address
+from gateway.sqlite.schema import migrate
 
 try:
     import fcntl

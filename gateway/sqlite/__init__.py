@@ -1,0 +1,12 @@
+"""The inside of the embedded store (`stores/sqlite.py` is the part).
+
+store.py          the Store: what each promise of the contract is made of
+group_commit.py   the writer thread: writes in call order, many runs in one commit
+worker_turns.py   the store's threads get their turn while the event loop is busy
+tables.py         threads, messages and runs as rows
+event_log.py      the runs' events as rows
+thread_cache.py   threads that were just used, decoded
+database.py       the file: lock, connections, SQLite's errors as ours
+schema.py         the tables and their versions
+address.py        the store URL
+"""

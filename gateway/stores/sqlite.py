@@ -1,0 +1,23 @@
+"""The embedded store: one SQLite file, one process, durable at every commit.
+
+URLs: `sqlite:///relative.db`, `sqlite:////absolute.db`, `sqlite://:memory:` (gone with the process), each with an
+optional `?max_size_bytes=N`. To copy a live file: `sqlite3 gateway.db ".backup copy.db"`. Its inside is `gateway.sqlite`.
+"""
+
+from __future__ import annotations
+
+from gateway.sqlite.address import parse_address
+from gateway.sqlite.store import SqliteStore
+from gateway.store import Store, StoreEnvironment, StoreType
+
+
+def open_sqlite(url: str, environment: StoreEnvironment) -> Store:
+    """The store behind a `sqlite:` URL, not opened yet.
+
+    Raises:
+        ConfigurationError: the URL is not one.
+    """
+    return SqliteStore(parse_address(url, environment.directory))
+
+
+STORE = StoreType("sqlite", open_sqlite)
