@@ -93,6 +93,8 @@ class Application:
             for agent in self.runner.agents.values():
                 stack.push_async_callback(agent.close)
             await self.runner.recover()
+            warming = asyncio.create_task(self._meet_tools(), name="meet the tools")
+            stack.callback(warming.cancel)
             retention = asyncio.create_task(self._forget_old_logs(), name="retention")
             stack.callback(retention.cancel)
             stack.push_async_callback(self.stop)
@@ -105,7 +107,10 @@ class Application:
 
     def _open_search(self) -> SearchEngine | None:
         url = self.settings.search
-        return None if url is None else find(self._parts.search_engines, _scheme(url), "search engine").open(url)
+        if url is None:
+            return None
+        engine = find(self._parts.search_engines, _scheme(url), "search engine")
+        return engine.open(url, self.settings.directory)
 
     def _open_agents(self, http: HttpClients, search: SearchEngine | None) -> dict[str, OpenAgent]:
         models = ModelEnvironment(self.clock, http)
@@ -120,6 +125,11 @@ class Application:
             )
             for agent in self.settings.agents
         }
+
+    async def _meet_tools(self) -> None:
+        """Tool servers are connected to before somebody waits for them, and readiness knows which are down."""
+        for agent in self.runner.agents.values():
+            await agent.tools()
 
     async def _forget_old_logs(self) -> None:
         while True:

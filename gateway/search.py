@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from gateway.messages import JsonObject
@@ -42,7 +43,10 @@ class SearchEngine(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SearchEngineType:
-    """A part: `open(url)` for the URLs whose scheme is `name` (`embedded:`, `opensearch:`...)."""
+    """A part: `open(url, directory)` for the URLs whose scheme is `name` (`embedded:`, `opensearch:`...).
+
+    Relative paths in the URL are relative to `directory`.
+    """
 
     name: str
-    open: Callable[[str], SearchEngine]
+    open: Callable[[str, Path], SearchEngine]

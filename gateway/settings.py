@@ -487,7 +487,7 @@ def _try_parts(settings: Settings, text: ConfigurationText, parts: KnownParts) -
     search = None
     with _reporting(text, ("search",)):
         if settings.search is not None:
-            search = parts.search_engines[_scheme(settings.search)].open(settings.search)
+            search = parts.search_engines[_scheme(settings.search)].open(settings.search, settings.directory)
     with _reporting(text, ("store",)):
         parts.stores[_scheme(settings.store)].open(settings.store, StoreEnvironment(clock, settings.store_directory))
     models = ModelEnvironment(clock, http)

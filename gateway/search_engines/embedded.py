@@ -129,8 +129,8 @@ def _load_sample(database: sqlite3.Connection) -> None:
             put_documents(database, entry.name.removesuffix(".json"), content["documents"], content["mappings"])
 
 
-def open_embedded(url: str) -> EmbeddedSearchEngine:
-    """The engine behind an `embedded:` URL.
+def open_embedded(url: str, directory: Path) -> EmbeddedSearchEngine:
+    """The engine behind an `embedded:` URL; a relative path in it is relative to `directory`.
 
     Raises:
         ConfigurationError: the directory of the file is not there.
@@ -140,7 +140,7 @@ def open_embedded(url: str) -> EmbeddedSearchEngine:
         place = place[2:]
     if place in ("", "memory", "sample"):
         return EmbeddedSearchEngine(None, sample=place == "sample")
-    path = Path(place)
+    path = directory / place
     if not path.parent.is_dir() or path.is_dir():
         raise ConfigurationError(
             f"search {url!r}: {str(path)!r} cannot be a file; name one in a directory that is there, "

@@ -1,7 +1,8 @@
 """The embedded store: one SQLite file, one process, durable at every commit.
 
 URLs: `sqlite:///relative.db`, `sqlite:////absolute.db`, `sqlite://:memory:` (gone with the process), each with an
-optional `?max_size_bytes=N`. To copy a live file: `sqlite3 gateway.db ".backup copy.db"`. Its inside is `gateway.sqlite`.
+optional `?max_size_bytes=N`. To copy a live file: `sqlite3 gateway.db ".backup copy.db"`. Its inside is
+`gateway.sqlite`.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ BOOKS: list[dict[str, JsonValue]] = [
 
 @pytest.fixture
 async def engine() -> AsyncIterator[EmbeddedSearchEngine]:
-    opened = ENGINE.open("embedded:")
+    opened = ENGINE.open("embedded:", Path.cwd())
     assert isinstance(opened, EmbeddedSearchEngine)
     mappings: JsonObject = {"properties": {"tags": {"type": "keyword"}, "price": {"type": "double"}}}
     await opened.index("books", BOOKS, mappings)
@@ -327,7 +327,7 @@ class TestIndexing:
 class TestUrls:
     async def test_a_file_keeps_what_is_in_it(self, tmp_path: Path) -> None:
         for prefix in ("embedded:", "embedded://"):
-            engine = ENGINE.open(f"{prefix}{tmp_path}/search.db")
+            engine = ENGINE.open(f"{prefix}{tmp_path}/search.db", Path.cwd())
             assert isinstance(engine, EmbeddedSearchEngine)
             await engine.index("notes", [{"_id": prefix, "text": "kept"}])
             await engine.close()
@@ -337,22 +337,22 @@ class TestUrls:
         with sqlite3.connect(tmp_path / "other.db") as other:
             other.execute("CREATE TABLE precious (x)")
         other.close()
-        engine = ENGINE.open(f"embedded:{tmp_path}/other.db")
+        engine = ENGINE.open(f"embedded:{tmp_path}/other.db", Path.cwd())
         with pytest.raises(ToolError, match="name another file"):
             await engine.list_indices()
         await engine.close()
         (tmp_path / "text.db").write_text("no database at all, just words" * 100)
-        engine = ENGINE.open(f"embedded:{tmp_path}/text.db")
+        engine = ENGINE.open(f"embedded:{tmp_path}/text.db", Path.cwd())
         with pytest.raises(ToolError, match="cannot be used"):
             await engine.list_indices()
         await engine.close()
 
     async def test_a_directory_that_is_not_there_is_refused_at_once(self, tmp_path: Path) -> None:
         with pytest.raises(ConfigurationError, match="cannot be a file"):
-            ENGINE.open(f"embedded:{tmp_path}/nowhere/search.db")
+            ENGINE.open(f"embedded:{tmp_path}/nowhere/search.db", Path.cwd())
 
     async def test_a_closed_engine_says_so(self) -> None:
-        engine = ENGINE.open("embedded:")
+        engine = ENGINE.open("embedded:", Path.cwd())
         await engine.close()
         await engine.close()
         with pytest.raises(ToolError, match="closed"):
@@ -360,7 +360,7 @@ class TestUrls:
 
 
 async def reopened(directory: Path) -> JsonObject:
-    engine = ENGINE.open(f"embedded:{directory}/search.db")
+    engine = ENGINE.open(f"embedded:{directory}/search.db", Path.cwd())
     try:
         return await engine.search("notes", {"query": {"match": {"text": "kept"}}})
     finally:
@@ -374,7 +374,7 @@ def document_ids(found: list[JsonObject]) -> set[str]:
 class TestSample:
     @pytest.fixture
     async def sample(self) -> AsyncIterator[EmbeddedSearchEngine]:
-        opened = ENGINE.open("embedded:sample")
+        opened = ENGINE.open("embedded:sample", Path.cwd())
         assert isinstance(opened, EmbeddedSearchEngine)
         yield opened
         await opened.close()
@@ -408,3 +408,12 @@ class TestSample:
         searches = [sample.search("test_tech_news", {"size": size}) for size in range(1, 20)]
         answers = await asyncio.wait_for(asyncio.gather(*searches), 20)
         assert [len(hits(answer)) for answer in answers] == list(range(1, 20))
+
+
+async def test_a_relative_path_is_relative_to_the_configuration(tmp_path: Path) -> None:
+    engine = ENGINE.open("embedded:search.db", tmp_path)
+    assert isinstance(engine, EmbeddedSearchEngine)
+    await engine.index("notes", [{"text": "hello"}])
+    await engine.close()
+
+    assert (tmp_path / "search.db").exists()

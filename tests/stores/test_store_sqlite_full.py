@@ -88,7 +88,7 @@ async def test_a_full_store_says_so_and_still_reads(small_store: Store, tmp_path
 async def test_a_full_store_works_again_when_there_is_room(
     small_store: Store, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, "gateway.stores.sqlite")
+    caplog.set_level(logging.INFO, "gateway.sqlite")
     await begin(small_store, "r2", "t2")
     await begin(small_store)
     last = await fill(small_store)

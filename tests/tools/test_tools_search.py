@@ -26,7 +26,7 @@ CONTEXT = ToolContext("call_1", "owner", "thread_1", "run_1", "agent_1", SharedS
 
 @pytest.fixture
 async def engine() -> AsyncIterator[SearchEngine]:
-    opened = ENGINE.open("embedded:sample")
+    opened = ENGINE.open("embedded:sample", Path.cwd())
     yield opened
     await opened.close()
 
