@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from gateway.agent import Answer
-from gateway.errors import FieldProblem, InvalidRequestError, ToolError
+from gateway.errors import FieldProblem, InvalidRequestError
 from gateway.events import OpenInterrupt
 from gateway.loop import Decision
 from gateway.messages import JsonObject
