@@ -140,6 +140,7 @@ def test_of_an_answer_of_several_messages_those_stay_that_the_client_kept() -> N
     # The result of a call that left goes with it: it would be an orphan for ever.
     assert ids(merge_history(stored, [user("u"), *echo([more])])) == ["u", "second", "r"]
     assert ids(merge_history(stored, [user("u"), *echo(stored[3:4])])) == ["u", "r"]
+    assert ids(merge_history(stored, [user("u"), *echo(stored[4:5])])) == ["u", "t"]
 
 
 def test_an_answer_stays_together_where_its_first_message_stands() -> None:
@@ -446,6 +447,11 @@ def test_a_blank_text_with_something_opaque_stays() -> None:
 def test_pictures_and_names_are_left_alone() -> None:
     picture = Message("u", "user", (TextBlock("see"), ImageBlock(UrlSource("https://example.org/x.png"))), name="ann")
     assert model_view([picture]) == (picture,)
+
+
+def test_a_clients_words_stay_in_the_order_in_which_it_sent_them() -> None:
+    (shown,) = model_view([answer("a", TextBlock("one", 7)), answer("b", TextBlock("two", 0))])
+    assert shown.text == "onetwo"
 
 
 def test_an_orphan_between_a_clients_words_does_not_part_them() -> None:
