@@ -43,7 +43,7 @@ class UsageLedger:
     @property
     def total_tokens(self) -> int:
         """Of all models together; what was not reported counts nothing."""
-        return sum(usage.total_tokens or 0 for usage in self.total)
+        return sum((usage.input_tokens or 0) + (usage.output_tokens or 0) for usage in self.total)
 
     def _close_call(self) -> None:
         if self._open is not None:
