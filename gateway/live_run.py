@@ -30,7 +30,7 @@ from gateway.events import (
     UsageReported,
 )
 from gateway.messages import JsonValue, Message
-from gateway.records import encode_event
+from gateway.records import encode_events
 from gateway.store import RunRecord, Store, Thread
 from gateway.transcript import OpenItems, Transcript
 from gateway.usage import UsageLedger
@@ -38,6 +38,8 @@ from gateway.usage import UsageLedger
 # The first of these in a run is what a person waits for: it is kept at once, not together with what comes next.
 _FIRST_SIGNS = (TextStarted, ReasoningStarted, ToolCallStarted)
 _PAGE = 2_000
+# How long all other events may wait for more to share a commit with.
+GATHER_SECONDS = 0.010
 
 
 class Batch(NamedTuple):
@@ -176,6 +178,37 @@ class Viewer:
             waiter.set_result(None)
 
 
+class GatherWindow:
+    """The runs whose events wait a moment, so that many events of many runs go to the store together.
+
+    A call of the store per event costs more than everything else that happens to the event.
+    """
+
+    def __init__(self, seconds: float = GATHER_SECONDS) -> None:
+        """`seconds`: how long at most; 0: nothing waits."""
+        self._seconds = seconds
+        self._runs: dict[LiveRun, None] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    def add(self, run: LiveRun) -> None:
+        if not self._seconds:
+            run.hand_over()
+            return
+        self._runs[run] = None
+        if self._timer is None:
+            # how long a commit may be put off is the machine's time, not the clock's
+            self._timer = asyncio.get_running_loop().call_later(self._seconds, self._hand_over)
+
+    def discard(self, run: LiveRun) -> None:
+        self._runs.pop(run, None)
+
+    def _hand_over(self) -> None:
+        self._timer = None
+        runs, self._runs = self._runs, {}
+        for run in runs:
+            run.hand_over()
+
+
 class LiveRun:
     """A run from its begin to its end. Only the runner writes to it."""
 
@@ -188,8 +221,9 @@ class LiveRun:
         grace_seconds: float,
         on_abandoned: Callable[[LiveRun], None],
         max_viewer_events: int = 10_000,
+        window: GatherWindow | None = None,
     ) -> None:
-        """`on_abandoned` is called once nobody has watched for `grace_seconds`."""
+        """`on_abandoned` is called once nobody has watched for `grace_seconds`. Runs share a `window`."""
         self.record = record
         self.task: asyncio.Task[None] | None = None
         self.cancel_reason: str | None = None
@@ -214,6 +248,8 @@ class LiveRun:
         self._on_abandoned = on_abandoned
         self._max_viewer_events = max_viewer_events
         self._viewers: set[Viewer] = set()
+        self._window = window or GatherWindow()
+        self._gathered: Events = []  # numbered, and not with the store yet
         self._unkept: deque[tuple[asyncio.Future[None] | None, int, Events]] = deque()
         self._last_future: asyncio.Future[None] | None = None
         self._grace: Timer | None = None
@@ -244,8 +280,7 @@ class LiveRun:
     def follow(self, batch: Events) -> Events:
         """Put the batch in order and take it into the transcript; what of it may leave, not yet numbered."""
         events = self._sealer.follow(batch)
-        self.transcript.follow(events)
-        for event in events:
+        for event in self.transcript.follow(events):
             kind = type(event)
             if kind is UsageReported or kind is ModelCallStarted or kind is ModelCallEnded:
                 self.usage.follow([event])
@@ -260,17 +295,31 @@ class LiveRun:
             self.append(events)
 
     def append(self, events: Events) -> None:
-        """Number events that `follow` gave and hand them to the store; viewers get them when it has them."""
+        """Number events that `follow` gave; the store gets them soon, and viewers when it has them."""
         if self.failure is not None:  # behind what the store did not take they would leave a gap in the log
             return
-        first = self.sequence + 1
         self.sequence += len(events)
-        urgent = not self._signs_seen and any(isinstance(event, _FIRST_SIGNS) for event in events)
-        if urgent:
+        first = not self._gathered
+        self._gathered += events
+        if not self._signs_seen and any(isinstance(event, _FIRST_SIGNS) for event in events):
             self._signs_seen = True
             self.first_sign_at = self._clock.now()
+            self.hand_over()
+        elif first:
+            self._window.add(self)
+
+    def hand_over(self) -> None:
+        """Give the store what was gathered: to be kept at once."""
+        events = self._gathered
+        if not events:
+            return
+        self._gathered = []
+        self._window.discard(self)
+        if self.failure is not None:
+            return
         owner, run_id = self.key
-        future = self._store.append_events(owner, run_id, first, [encode_event(e) for e in events], urgent=urgent)
+        first = self.sequence - len(events) + 1
+        future = self._store.append_events(owner, run_id, first, encode_events(events), urgent=True)
         self._unkept.append((future, first, events))
         if future is not self._last_future:
             self._last_future = future
@@ -278,10 +327,11 @@ class LiveRun:
 
     def number(self, events: Events) -> tuple[int, list[bytes]]:
         """Number events that go to the store by another way (begin, end): the first number, the records."""
+        self.hand_over()
         first = self.sequence + 1
         self.sequence += len(events)
         self._unkept.append((None, first, events))
-        return first, [encode_event(event) for event in events]
+        return first, encode_events(events)
 
     def publish_numbered(self) -> None:
         """What `number` gave out is in the store, and everything before it."""
@@ -292,6 +342,8 @@ class LiveRun:
     def give_up(self, events: Events) -> None:
         """The store cannot keep the run's end: show these all the same, without numbers, and let the viewers go."""
         self._unkept.clear()
+        self._gathered = []
+        self._window.discard(self)
         self._given_up = True
         for viewer in list(self._viewers):
             viewer.feed_unnumbered(events)
@@ -309,6 +361,7 @@ class LiveRun:
         Raises:
             StoreError: it could not keep it.
         """
+        self.hand_over()
         if self._last_future is not None:
             await asyncio.shield(self._last_future)
 
@@ -359,6 +412,7 @@ class LiveRun:
         record = self.record
         prelude = Prelude(record.thread_id, record.run_id, self.state, messages, self.transcript.open_items())
         viewer = self._add_viewer(after=accepted, prelude=prelude)
+        self.hand_over()
         try:
             await self._until_kept(accepted)
         except BaseException:  # the one who asked is gone: nobody else could close it

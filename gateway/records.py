@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import UnionType
 from typing import Any, TypeVar, cast, get_args
 
@@ -51,6 +51,31 @@ def encode_event(event: Event) -> bytes:
         call = cast(ToolCallDelta, event)
         return dump_json({"type": "ToolCallDelta", "call_id": call.call_id, "arguments": call.arguments})
     return encode_record(event)
+
+
+def encode_events(batch: Sequence[Event]) -> list[bytes]:
+    """Each as `encode_event`; deltas of one text, one reasoning or one call share what they begin with."""
+    records: list[bytes] = []
+    delta_of: tuple[type, str] | None = None
+    prefix = b""
+    for event in batch:
+        kind = type(event)
+        if kind is TextDelta or kind is ReasoningDelta:
+            name, text = cast(TextDelta, event).message_id, cast(TextDelta, event).text
+        elif kind is ToolCallDelta:
+            name, text = cast(ToolCallDelta, event).call_id, cast(ToolCallDelta, event).arguments
+        else:
+            records.append(encode_record(event))
+            continue
+        try:
+            if delta_of is None or name != delta_of[1] or kind is not delta_of[0]:
+                fields = ("call_id", "arguments") if kind is ToolCallDelta else ("message_id", "text")
+                prefix = orjson.dumps({"type": kind.__name__, fields[0]: name})[:-1] + b',"%b":' % fields[1].encode()
+                delta_of = (kind, name)
+            records.append(b"%b%b}" % (prefix, orjson.dumps(text)))
+        except TypeError:  # half a surrogate pair
+            records.append(encode_event(event))
+    return records
 
 
 def decode_event(data: bytes) -> Event:

@@ -42,7 +42,7 @@ from gateway.errors import (
 )
 from gateway.events import Cancelled, Completed, RunFailed, RunFinished, RunStarted
 from gateway.history import append_history, merge_history, unchanged_prefix
-from gateway.live_run import LiveRun, Prelude, Viewer
+from gateway.live_run import GatherWindow, LiveRun, Prelude, Viewer
 from gateway.loop import LoopContext
 from gateway.messages import JsonObject, Message
 from gateway.metrics import Metrics
@@ -94,6 +94,7 @@ class Runner:
         self._options = options
         self._runs: dict[tuple[str, str], LiveRun] = {}
         self._lines: dict[tuple[str, str], deque[LiveRun]] = {}
+        self._window = GatherWindow()
         self._draining = False
         self._endings: set[asyncio.Task[None]] = set()
 
@@ -153,6 +154,7 @@ class Runner:
             grace_seconds=self._options.disconnect_grace_seconds,
             on_abandoned=self._abandoned,
             max_viewer_events=self._options.max_viewer_events,
+            window=self._window,
         )
         return live
 
@@ -301,14 +303,15 @@ class Runner:
         await self._finish(live, terminal)
 
     async def _follow_loop(self, live: LiveRun, agent: OpenAgent, context: LoopContext) -> Terminal:
+        most_unkept = self._options.max_unkept_events
         async with aclosing(agent.loop.run(context)) as batches:
             async for batch in batches:
                 last = batch[-1]
-                if isinstance(last, RunFinished | RunFailed):
+                if type(last) is RunFinished or type(last) is RunFailed:
                     live.accept(batch[:-1])
                     return last
                 live.accept(batch)
-                if live.backlog > self._options.max_unkept_events:
+                if live.backlog > most_unkept:
                     await live.wait_kept()
         raise GatewayError("the agent stopped without an end")
 

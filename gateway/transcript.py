@@ -118,9 +118,10 @@ class Transcript:
         self._open_turn: str | None = None
         self._unended_turns: set[str] = set()
 
-    def follow(self, events: Sequence[Event]) -> None:
-        """Take the next events in."""
+    def follow(self, events: Sequence[Event]) -> Sequence[Event]:
+        """Take the next events in. Gives those that are no deltas: what others may want to look at."""
         entries = self._entries
+        rare: list[Event] | tuple[()] = ()
         for event in events:
             kind = type(event)
             if kind is TextDelta or kind is ReasoningDelta:
@@ -131,6 +132,11 @@ class Transcript:
                 self._calls[event.call_id].parts.append(event.arguments)  # type: ignore[union-attr]
             else:
                 self._follow_rare(event)
+                if rare:
+                    rare.append(event)
+                else:
+                    rare = [event]
+        return rare
 
     @property
     def messages(self) -> tuple[Message, ...]:

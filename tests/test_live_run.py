@@ -42,7 +42,7 @@ from gateway.events import (
     Usage,
     UsageReported,
 )
-from gateway.live_run import END, Batch, LiveRun, Viewer, read_log
+from gateway.live_run import END, Batch, GatherWindow, LiveRun, Viewer, read_log
 from gateway.messages import JsonValue, Message, TextBlock
 from gateway.records import decode_event
 from gateway.store import NumberedEvent, RunRecord, RunStatus, Store, StoreEnvironment, Thread
@@ -68,6 +68,7 @@ class HeldStore:
     def __init__(self) -> None:
         self.log: list[NumberedEvent] = []
         self.urgent: list[bool] = []
+        self.appended = asyncio.Event()
         self._held: list[tuple[int, Sequence[bytes]]] = []
         self._future: asyncio.Future[None] | None = None
         self.broken: StoreError | None = None
@@ -77,6 +78,7 @@ class HeldStore:
     ) -> asyncio.Future[None]:
         assert (owner, run_id) == (OWNER, RUN)
         self.urgent.append(urgent)
+        self.appended.set()
         self._held.append((first, records))
         if self._future is None:
             self._future = asyncio.get_running_loop().create_future()
@@ -117,7 +119,7 @@ class HeldStore:
 class Scene:
     """A run that has begun, the clock and the store it lives with."""
 
-    def __init__(self, *, max_viewer_events: int = 10_000) -> None:
+    def __init__(self, *, max_viewer_events: int = 10_000, window: GatherWindow | None = None) -> None:
         self.clock = MovableClock()
         self.store = HeldStore()
         self.abandoned: list[LiveRun] = []
@@ -129,6 +131,7 @@ class Scene:
             grace_seconds=GRACE_SECONDS,
             on_abandoned=self.abandoned.append,
             max_viewer_events=max_viewer_events,
+            window=window or GatherWindow(0.0),
         )
         self.first_viewer = self.live.watch()
         self.store.write(*self.live.number(self.live.follow([START])))
@@ -238,12 +241,53 @@ async def test_a_batch_of_which_nothing_may_leave_takes_no_number() -> None:
 
 @pytest.mark.parametrize("sign", [TextStarted("m"), ReasoningStarted("r"), ToolCallStarted("c", "tool", "m")])
 async def test_the_first_sign_of_an_answer_is_kept_at_once_and_nothing_else(sign: Event) -> None:
-    scene = Scene()
+    scene = Scene(window=GatherWindow(1000.0))
     await scene.clock.advance(3)
-    for batch in ([StepStarted("s")], [Custom("c", 1), sign], [TextDelta("x", "y")], [TextStarted("z")]):
-        scene.live.accept(list(batch))
-    assert scene.store.urgent == [False, True, False, False]
+    scene.live.accept([StepStarted("s")])
+    assert scene.store.urgent == []
+    scene.live.accept([Custom("c", 1), sign])
+    assert scene.store.urgent == [True]
+    scene.live.accept([TextDelta("x", "y")])
+    scene.live.accept([TextStarted("z")])
+    assert scene.store.urgent == [True]
     assert scene.live.first_sign_at == scene.clock.now()
+
+
+async def test_what_many_runs_say_in_one_moment_goes_to_the_store_in_one_turn_of_the_loop() -> None:
+    window = GatherWindow(0.001)
+    scenes = [Scene(window=window) for _ in range(3)]
+    for scene in scenes:
+        for text in "abc":
+            scene.live.accept([Custom(text, 1)])
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        await asyncio.gather(*(scene.store.appended.wait() for scene in scenes))
+    assert [scene.store.urgent for scene in scenes] == [[True]] * 3
+    for scene in scenes:
+        scene.store.keep()
+        assert [row.sequence for row in await read_ready(scene.first_viewer)] == [1, 2, 3, 4]
+
+
+async def test_whoever_waits_for_what_was_said_does_not_wait_for_more_to_be_said() -> None:
+    scene = Scene(window=GatherWindow(1000.0))
+    scene.live.accept([Custom("a", 1)])
+    waiting = asyncio.create_task(scene.live.wait_kept())
+    await asyncio.sleep(0)
+    assert scene.store.urgent == [True]
+    scene.store.keep()
+    await waiting
+    scene.live.accept([Custom("b", 1)])
+    joining = asyncio.create_task(scene.live.join())
+    await asyncio.sleep(0)
+    assert scene.store.urgent == [True, True]
+    scene.store.keep()
+    (await joining).close()
+
+
+async def test_the_end_goes_behind_all_that_was_said_before() -> None:
+    scene = Scene(window=GatherWindow(1000.0))
+    scene.live.accept([Custom("a", 1)])
+    first, _ = scene.live.number(scene.live.follow([RunFinished(Completed())]))
+    assert (first, scene.store.urgent) == (3, [True])
 
 
 async def test_state_and_usage_are_known_at_every_moment() -> None:

@@ -31,6 +31,7 @@ from gateway.records import (
     decode_record,
     dump_json,
     encode_event,
+    encode_events,
     encode_message,
     encode_record,
     load_json,
@@ -49,6 +50,21 @@ def test_every_word_comes_back_as_it_was(cls: type, data: st.DataObject) -> None
     record = encode_record(word)
     assert repr(decode_record(cls, record)) == repr(word)
     assert b"\n" not in record, "stores keep one record per line"
+
+
+@settings(REPEATABLE, max_examples=150)
+@given(st.lists(st.one_of([words(cls) for cls in (TextDelta, ReasoningDelta, ToolCallDelta, *get_args(Event))])))
+def test_a_batch_is_written_as_its_events_one_by_one(batch: list[Event]) -> None:
+    twice = [event for event in batch for _ in range(2)]
+    assert [load_json(record) for record in encode_events(twice)] == [load_json(encode_event(event)) for event in twice]
+
+
+def test_a_batch_of_deltas_of_different_kinds_and_ids_keeps_them_apart() -> None:
+    batch: list[Event] = [
+        TextDelta("a", "x"), TextDelta("a", 'y"'), ReasoningDelta("a", "z"), ToolCallDelta("a", "{"),
+        TextDelta("b", "x"), TextDelta("b", "\ud83d"), TextDelta("b", "w"),
+    ]  # fmt: skip
+    assert [decode_event(record) for record in encode_events(batch)] == batch
 
 
 @settings(REPEATABLE, max_examples=150)

@@ -228,16 +228,17 @@ class _Run:
         if self._opening is not None:
             batch = [self._opening, *batch]
             self._opening = None
-        self._follow(batch)
-        self._ledger.follow(batch)
-        last = batch[-1]
-        if type(last) is ModelCallEnded:
-            self._reason = last.reason
+        if rare := self._follow(batch):
+            self._ledger.follow(rare)
+            last = batch[-1]
+            if type(last) is ModelCallEnded:
+                self._reason = last.reason
         return batch
 
-    def _follow(self, batch: Events) -> None:
+    def _follow(self, batch: Events) -> Sequence[Event]:
+        """Take a batch into the transcript; gives those that are no deltas."""
         try:
-            self._transcript.follow(batch)
+            return self._transcript.follow(batch)
         except (KeyError, AssertionError) as error:
             raise ModelError(ModelErrorKind.PROTOCOL, "the model's response came out of order") from error
 

@@ -25,9 +25,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from itertools import chain
+from itertools import repeat as repeat_object
 from typing import Any, Literal
 
 import orjson
@@ -158,14 +159,18 @@ class ScriptedModel:
             elif step.usage is not None:
                 builder.usage(Usage(self.provider, self.model_id, **step.usage.model_dump()))
             elif step.text is not None or step.reasoning is not None or step.tool is not None:
-                for feed in _feeds(step, position, builder, scene, self._script):
-                    if self._script.switch_every_delta:
+                switch, pause = self._script.switch_every_delta, self._pause(step)
+                feed, chunks = _feed(step, position, builder, scene, self._script)
+                for chunk in chunks:
+                    if switch:
                         await asyncio.sleep(0)
-                    if pause := self._pause(step):
+                    if pause:
                         await self._clock.sleep(pause)
-                    feed()
-                    if pause or self._script.switch_every_delta:
+                    feed(position, chunk)
+                    if pause or switch:
                         yield builder.take()
+                if step.reasoning is not None and step.signature is not None:
+                    builder.opaque(position, "signature", step.signature)
                 builder.close(position)
             elif "raw_event" in step.model_fields_set:
                 builder.raw(step.raw_event)
@@ -211,26 +216,24 @@ class ScriptedModel:
         raise ModelError(kind, step.message, retry_after_seconds=step.retry_after_seconds)
 
 
-def _feeds(step: Step, key: int, builder: ResponseBuilder, scene: _Scene, script: Script) -> list[Callable[[], None]]:
-    """The deltas of a step, each as a call that feeds it; the first opens the block, the last brings the signature."""
+def _feed(
+    step: Step, key: int, builder: ResponseBuilder, scene: _Scene, script: Script
+) -> tuple[Callable[[int, str], None], Iterable[str]]:
+    """The deltas of a step and what takes each in; the first opens the block."""
     size = step.chunk_characters or script.chunk_characters
     if step.tool is not None:
         arguments = step.arguments if isinstance(step.arguments, str) else orjson.dumps(step.arguments).decode()
         builder.tool_started(key, step.id, step.tool)
-        return [partial(builder.tool_arguments, key, chunk) for chunk in _chunks(arguments, size, step.repeat)]
+        return builder.tool_arguments, _chunks(arguments, size, step.repeat)
     if step.text is not None:
         text = step.text.replace("{{user}}", scene.user).replace("{{result}}", scene.result)
-        return [partial(builder.text, key, chunk) for chunk in _chunks(text, size, step.repeat)]
-    chunks = _chunks(step.reasoning or "", size, step.repeat)
-    feeds: list[Callable[[], None]] = [partial(builder.reasoning, key, chunk) for chunk in chunks]
-    if step.signature is not None:
-        feeds.append(partial(builder.opaque, key, "signature", step.signature))
-    return feeds
+        return builder.text, _chunks(text, size, step.repeat)
+    return builder.reasoning, _chunks(step.reasoning or "", size, step.repeat)
 
 
-def _chunks(text: str, size: int | None, repeat: int) -> list[str]:
+def _chunks(text: str, size: int | None, repeat: int) -> Iterable[str]:
     chunks = [text[start : start + size] for start in range(0, len(text), size)] if size else [text] if text else []
-    return chunks * repeat
+    return chain.from_iterable(repeat_object(chunks, repeat))
 
 
 def _scene(messages: Sequence[Message]) -> _Scene:

@@ -149,15 +149,20 @@ def _history(count: int) -> list[bytes]:
     rows = []
     for place in range(count):
         role = ("user", "assistant")[place % 2]
-        rows.append(json.dumps({"id": f"message-{place}", "role": role, "content": f"{place} " + "x" * 250}).encode())
+        rows.append(_json({"id": f"message-{place}", "role": role, "content": f"{place} " + "x" * 250}))
     return rows
 
 
 def _run_input(thread_id: str, history: list[bytes]) -> bytes:
     run_id = uuid.uuid4().hex
-    question = json.dumps({"id": f"question-{run_id}", "role": "user", "content": "hello"}).encode()
+    question = _json({"id": f"question-{run_id}", "role": "user", "content": "hello"})
     messages = b",".join([*history, question])
     return (
         b'{"threadId":"%b","runId":"run-%b","protocolVersion":"1.0","state":{},"tools":[],"context":[],'
         b'"forwardedProps":{},"messages":[%b]}' % (thread_id.encode(), run_id.encode(), messages)
     )
+
+
+def _json(message: dict[str, str]) -> bytes:
+    """As JSON.stringify writes it."""
+    return json.dumps(message, separators=(",", ":")).encode()
