@@ -169,9 +169,11 @@ class Store(Protocol):
     async def end_run(self, run: RunRecord, thread: Thread, *, keep: int, first: int, records: Sequence[bytes]) -> None:
         """In one transaction, behind everything appended: the last events, the run's row, the thread as it now is.
 
-        `keep` and the title as in begin_run. `first` may leave out numbers of events that could not be kept.
+        `keep` and the title as in begin_run.
 
         Raises:
+            StoreError: also where `first` does not follow the last event that is kept: what was appended is lost, and
+                the end of what nobody can read any more would be a log that breaks the order of events.
             NotFoundError: no such run: its thread was deleted.
             ConflictError: the run has ended already.
         """

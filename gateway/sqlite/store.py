@@ -168,8 +168,8 @@ class SqliteStore:
             key = _open_run(connection, run.owner, run.run_id)
             if records:
                 last = event_log.last_sequence(connection, key)
-                if first <= last:
-                    raise StoreError(f"run {run.run_id!r} has event {last} already; it cannot end with event {first}")
+                if first != last + 1:
+                    raise StoreError(f"the log of run {run.run_id!r} ends with event {last}, not before event {first}")
                 event_log.insert_events(connection, [_event_row(key, first, records)])
             tables.update_run(connection, key, run)
             return tables.write_thread(connection, thread, keep)

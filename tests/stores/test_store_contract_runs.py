@@ -219,13 +219,15 @@ async def test_an_end_with_numbers_that_are_taken_is_refused(store: Store) -> No
     assert await logged(store) == numbered(4)
 
 
-async def test_an_end_may_leave_numbers_out_that_were_never_kept(store: Store) -> None:
+async def test_an_end_behind_events_that_were_not_kept_is_refused(store: Store) -> None:
     await within(store.begin_run(run(), thread(), keep=0, records=records(1, 2)))
-    await within(
-        store.end_run(ended(), thread(), keep=1, first=9, records=[encode_event(RunFailed("store_full", "x"))])
-    )
-    assert [number for number, _ in await logged(store)] == [1, 2, 9]
-    assert [row.sequence for row in await within(store.read_events(OWNER, "r1", after=5, limit=9))] == [9]
+    failed = [encode_event(RunFailed("store_full", "x"))]
+    with pytest.raises(StoreError):
+        await within(store.end_run(ended(), thread(count=2), keep=1, first=9, records=failed))
+    assert await within(store.load_run(OWNER, "r1")) == run()
+    assert await logged(store) == numbered(2)
+    await within(store.end_run(ended(), thread(), keep=1, first=3, records=failed))
+    assert [number for number, _ in await logged(store)] == [1, 2, 3]
 
 
 async def test_large_and_odd_events_come_back(store: Store) -> None:
