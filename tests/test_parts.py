@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from importlib import import_module, invalidate_caches
@@ -151,3 +152,9 @@ def test_an_unknown_name_is_answered_with_the_names_there_are() -> None:
     with pytest.raises(ConfigurationError) as caught:
         find(parts, "%%%", "model provider")
     assert "did you mean" not in caught.value.message
+
+
+def test_a_start_without_tool_servers_does_not_wait_for_their_package() -> None:
+    code = "import sys; from gateway.settings import known_parts; known_parts(); sys.exit('mcp' in sys.modules)"
+
+    assert subprocess.run([sys.executable, "-c", code], timeout=30).returncode == 0

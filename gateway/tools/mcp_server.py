@@ -24,19 +24,23 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 from urllib.parse import unquote, urlsplit
 
-from mcp import types
 from pydantic import Field, InstanceOf
 
 from gateway.agent import Secret, ToolSettings
 from gateway.errors import ConfigurationError, ToolError
-from gateway.mcp_connection import ConnectionLimits, HttpServer, McpConnection, StdioServer
 from gateway.messages import AudioBlock, Base64Source, ContentBlock, ImageBlock, JsonObject, TextBlock, ToolSpec
 from gateway.tool import Tool, Toolbox, ToolContext, ToolEnvironment, ToolType
 from gateway.tool_output import MAX_OUTPUT_CHARACTERS, bounded, encodable, json_text, media_block
 from gateway.tool_parameters import ToolParameters, read_parameters, tool_label
+
+# The `mcp` package takes half a second to import: that is spent where a server is configured, not at every start.
+if TYPE_CHECKING:
+    from mcp import types
+
+    from gateway.mcp_connection import HttpServer, McpConnection, StdioServer
 
 logger = logging.getLogger(__name__)
 
@@ -178,6 +182,8 @@ def result_blocks(result: types.CallToolResult) -> tuple[ContentBlock, ...]:
 
 
 def _blocks(content: types.ContentBlock) -> Iterator[ContentBlock]:
+    from mcp import types
+
     match content:
         case types.TextContent():
             if content.text:
@@ -200,6 +206,8 @@ def _media(content: types.ImageContent | types.AudioContent, kind: type[ImageBlo
 
 
 def _resource(resource: types.TextResourceContents | types.BlobResourceContents) -> Iterator[ContentBlock]:
+    from mcp import types
+
     if isinstance(resource, types.TextResourceContents):
         yield TextBlock(encodable(resource.text))
         return
@@ -224,6 +232,8 @@ def open_mcp_server(settings: ToolSettings, environment: ToolEnvironment) -> Too
     Raises:
         ConfigurationError: neither a command nor a URL, or both, or a URL that cannot be one.
     """
+    from gateway.mcp_connection import ConnectionLimits, McpConnection, StdioServer
+
     parameters = read_parameters(settings, McpServerParameters)
     server = _server(settings, parameters, environment)
     limits = ConnectionLimits(parameters.connect_timeout_seconds, parameters.check_seconds, parameters.max_tools)
@@ -234,6 +244,8 @@ def open_mcp_server(settings: ToolSettings, environment: ToolEnvironment) -> Too
 def _server(
     settings: ToolSettings, parameters: McpServerParameters, environment: ToolEnvironment
 ) -> StdioServer | HttpServer:
+    from gateway.mcp_connection import HttpServer, StdioServer
+
     label = tool_label(settings)
     if (parameters.command is None) == (parameters.url is None):
         raise ConfigurationError(f"the tool {label}: parameters need either 'command' or 'url'")
