@@ -386,6 +386,10 @@ class LiveRun:
             if self.task is not None:
                 self.task.cancel()
 
+    def first_failure(self, error: GatewayError) -> GatewayError:
+        """Why the store could not keep the run: `error`, unless an earlier one made that come."""
+        return self.failure or error
+
     def _publish(self, first: int, events: Events) -> None:
         self.kept = first + len(events) - 1
         for viewer in list(self._viewers):

@@ -338,7 +338,8 @@ class Runner:
         try:
             await _unhurt(self.store.end_run(live.record, thread, keep=keep, first=first, records=records))
         except StoreError as error:
-            self._end_unkept(live, RunFailed(error.code, error.message))
+            cause = live.first_failure(error)
+            self._end_unkept(live, RunFailed(cause.code, cause.message))
             return
         live.publish_numbered()
         self._leave(live)
