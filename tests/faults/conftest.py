@@ -1,0 +1,49 @@
+"""What the fault tests share: nothing may be left behind, whatever broke."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator, Iterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from tests.fault_scenes import executions
+
+_DEADLINE_SECONDS = 5.0
+
+
+@pytest_asyncio.fixture(autouse=True)
+async def _no_task_is_left() -> AsyncGenerator[None]:
+    """Every task that a test's gateway started is over when the gateway is."""
+    yield
+    try:
+        async with asyncio.timeout(_DEADLINE_SECONDS):
+            while _other_tasks():  # noqa: ASYNC110  # there is no event to wait for
+                await asyncio.sleep(0)
+    except TimeoutError:
+        raise AssertionError(f"left behind: {_other_tasks()}") from None
+
+
+@pytest.fixture(autouse=True)
+def _no_process_is_left() -> Iterator[None]:
+    before = _children()
+    yield
+    assert _children() - before == set(), "a process is left behind"
+
+
+@pytest.fixture(autouse=True)
+def _nothing_ran() -> None:
+    executions.clear()
+
+
+def _other_tasks() -> set[asyncio.Task[object]]:
+    return {task for task in asyncio.all_tasks() if task is not asyncio.current_task()}
+
+
+def _children() -> set[str]:
+    """This process's children, where the system says (Linux)."""
+    lists = Path(f"/proc/{os.getpid()}/task").glob("*/children")
+    return {child for each in lists for child in each.read_text().split()}
