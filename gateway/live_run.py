@@ -162,6 +162,7 @@ class Viewer:
         self.dropped = True
         self._over = True
         self._events = []
+        self._farewell = []
 
     async def _wait(self, timeout_seconds: float) -> None:
         waiter = self._waiter = asyncio.get_running_loop().create_future()

@@ -454,6 +454,7 @@ async def test_a_read_of_the_log_that_breaks_off_never_leaves_a_gap() -> None:
     with pytest.raises(asyncio.CancelledError):
         await reading
     scene.store.broken = StoreError("gone")
+    scene.live.give_up([FAILED])
     with pytest.raises(StoreError):
         await failed.next(0)
     for viewer in (cancelled, failed):
