@@ -20,4 +20,6 @@ def event_stream(
     prelude = b""
     if (shown := viewer.prelude) is not None:
         prelude = renderer.prelude(shown.messages, shown.state, shown.open_items)
-    return EventStreamResponse(RunFrames(viewer, renderer.render, prelude), gateway.streams)
+    if (there := viewer.take()) is not None:
+        prelude += renderer.render(there.events, there.first)
+    return EventStreamResponse(RunFrames(viewer, renderer.render), gateway.streams, opening=prelude)

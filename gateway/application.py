@@ -15,7 +15,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gateway.authentication import Door, DoorRules
 from gateway.clock import Clock, SystemClock
@@ -26,7 +26,6 @@ from gateway.model import ModelEnvironment
 from gateway.open_agent import OpenAgent
 from gateway.openapi import docs_routes
 from gateway.parts import collect, find
-from gateway.problems import exception_handlers
 from gateway.protocol import Gateway, WireProtocol
 from gateway.runner import Runner, RunnerOptions
 from gateway.search import SearchEngine
@@ -58,8 +57,9 @@ class Application:
         server = settings.server
         gateway = Gateway(self.runner, self.metrics, self.streams, server.public_url)
         protocols = collect("protocols", WireProtocol)
-        routes = [*self._own_routes(), *(route for part in protocols.values() for route in part.routes(gateway))]
-        self.starlette = Starlette(routes=routes, exception_handlers=exception_handlers(), lifespan=self._lifespan)
+        # Routes are tried in this order: what is asked for most stands first.
+        routes = [*(route for part in protocols.values() for route in part.routes(gateway)), *self._own_routes()]
+        self.starlette = Starlette(routes=routes, lifespan=self._lifespan)
         rules = DoorRules(
             keys=[(key.name, key.key) for key in server.api_keys],
             cors_origins=server.cors_origins,
@@ -68,7 +68,14 @@ class Application:
             quiet_paths=(*_HEALTH_PATHS, "/metrics"),
             max_body_bytes=server.max_body_bytes,
         )
-        self.asgi: ASGIApp = Door(self.starlette, rules)
+        self.asgi: ASGIApp = Door(self._route, rules)
+
+    async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Starlette's routes without its middleware: the door answers for what they raise, and each layer of
+        exception handling costs every chunk of every stream a coroutine.
+        """
+        scope["app"] = self.starlette
+        await self.starlette.router(scope, receive, send)
 
     async def stop(self) -> None:
         """Not ready from now on; viewers are told, runs end or are ended. Returns once no run is left."""

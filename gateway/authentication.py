@@ -15,14 +15,15 @@ import hashlib
 import hmac
 import ipaddress
 import logging
+import os
 import re
 import time
-import uuid
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 from urllib.parse import urlsplit
 
+from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -34,7 +35,7 @@ from gateway.errors import (
     UnauthenticatedError,
     UnsupportedMediaTypeError,
 )
-from gateway.problems import internal_problem, problem
+from gateway.problems import http_problem, internal_problem, problem
 
 logger = logging.getLogger(__name__)
 
@@ -106,8 +107,10 @@ class Door:
                 await problem(error, scope)(scope, receive, answer.send)
             else:
                 logger.exception("a request failed after its answer had begun", extra=_fields(scope))
+        except HTTPException as error:
+            await http_problem(error, scope)(scope, receive, answer.send)
         except Exception:
-            # Starlette has answered by now and raises again for the log; what is half sent, the server cuts off.
+            # What is half sent, the server cuts off.
             logger.exception("a request failed", extra=_fields(scope))
             if not answer.status:
                 await internal_problem(scope)(scope, receive, answer.send)
@@ -359,7 +362,7 @@ def _headers(scope: Scope) -> RequestHeaders:
 
 
 def _request_id(received: str | None) -> str:
-    return received if received is not None and _REQUEST_ID.match(received) else uuid.uuid4().hex
+    return received if received is not None and _REQUEST_ID.match(received) else os.urandom(16).hex()
 
 
 def _fields(scope: Scope) -> dict[str, object]:

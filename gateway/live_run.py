@@ -117,6 +117,13 @@ class Viewer:
             return Batch(-len(farewell), farewell)
         return END if self._over else None
 
+    def take(self) -> Batch | None:
+        """What is there already; None where `next` would have to wait or to read."""
+        if self._log is not None or not self._events:
+            return None
+        batch, self._events = Batch(self._first, self._events), []
+        return batch
+
     def read_first(self, log: AsyncGenerator[Batch]) -> None:
         """Show these before anything that is fed: for whoever made the viewer."""
         self._log = log

@@ -6,7 +6,7 @@ these. All types are immutable; a message is replaced, never changed.
 
 from __future__ import annotations
 
-import uuid
+import os
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -20,7 +20,7 @@ Role: TypeAlias = Literal["system", "developer", "user", "assistant", "reasoning
 
 def new_id(prefix: str) -> str:
     """A fresh identifier such as `msg_0f6c...`: 32 hex digits of randomness behind the prefix."""
-    return f"{prefix}_{uuid.uuid4().hex}"
+    return f"{prefix}_{os.urandom(16).hex()}"
 
 
 @dataclass(frozen=True, slots=True)

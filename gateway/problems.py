@@ -5,15 +5,12 @@ Below: errors. Above: authentication, the protocols and the application. https:/
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from http import HTTPStatus
-from typing import cast
 
 import orjson
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import ExceptionHandler, Scope
+from starlette.types import Scope
 
 from gateway.errors import GatewayError, InvalidRequestError, StoreError, TooManyRequestsError, UnavailableError
 from gateway.messages import JsonValue
@@ -50,33 +47,17 @@ def internal_problem(scope: Scope) -> Response:
     return _response(500, "internal_error", detail, [], {}, scope)
 
 
-def exception_handlers() -> Mapping[type[Exception], ExceptionHandler]:
-    """For Starlette: what endpoints raise on purpose, the router's own 404 and 405, and what should not happen."""
-    return {
-        GatewayError: cast(ExceptionHandler, _on_gateway_error),
-        HTTPException: cast(ExceptionHandler, _on_http),
-        Exception: _on_exception,
-    }
-
-
-def _on_gateway_error(request: Request, error: GatewayError) -> Response:
-    return problem(error, request.scope)
-
-
-def _on_exception(request: Request, error: Exception) -> Response:
-    return internal_problem(request.scope)
-
-
-def _on_http(request: Request, error: HTTPException) -> Response:
+def http_problem(error: HTTPException, scope: Scope) -> Response:
+    """The answer where the router raised: its 404 and 405."""
     status = error.status_code
     if status == 404:
-        detail = f"there is nothing at {request.url.path!r}; GET /docs lists what there is"
+        detail = f"there is nothing at {scope['path']!r}; GET /docs lists what there is"
     elif status == 405:
-        detail = f"{request.method} is not served at {request.url.path!r}"
+        detail = f"{scope['method']} is not served at {scope['path']!r}"
     else:
         detail = str(error.detail)
     code = _ROUTER_CODES.get(status, "invalid_request" if status < 500 else "internal_error")
-    return _response(status, code, detail, [], dict(error.headers or {}), request.scope)
+    return _response(status, code, detail, [], dict(error.headers or {}), scope)
 
 
 def _response(

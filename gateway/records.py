@@ -111,7 +111,7 @@ def decode_record(kind: type[Record], data: bytes) -> Record:
 
 
 def dump_json(value: JsonValue) -> bytes:
-    """Compact JSON. NaN and infinities become null; half surrogates survive as escapes, integers of any size as they are.
+    """Compact JSON. NaN and infinities become null, half surrogates escapes; integers of any size stay as they are.
 
     Raises:
         ValueError: it is nested too deeply (some hundreds of levels).

@@ -19,7 +19,6 @@ from starlette.types import Message, Receive, Scope, Send
 from gateway.agent import Secret
 from gateway.authentication import Door, DoorRules, Paths
 from gateway.errors import ConflictError, FieldProblem, InvalidRequestError, StoreFullError, TooManyRequestsError
-from gateway.problems import exception_handlers
 
 ALICE, BOB = "alice-0123456789", "bob-0123456789abc"
 KEYS = [("alice", Secret(ALICE)), ("bob", Secret(BOB))]
@@ -70,12 +69,20 @@ ROUTES = [
 ]
 
 
+STARLETTE = Starlette(routes=ROUTES)
+
+
+async def route(scope: Scope, receive: Receive, send: Send) -> None:
+    """As the application does it: without Starlette's middleware."""
+    scope["app"] = STARLETTE
+    await STARLETTE.router(scope, receive, send)
+
+
 @asynccontextmanager
 async def client(
     rules: DoorRules | None = None, *, base_url: str = "http://127.0.0.1:8000"
 ) -> AsyncIterator[httpx.AsyncClient]:
-    app = Starlette(routes=ROUTES, exception_handlers=exception_handlers())
-    transport = httpx.ASGITransport(Door(app, rules or DoorRules(open_paths=["/healthz", "/docs/"])))
+    transport = httpx.ASGITransport(Door(route, rules or DoorRules(open_paths=["/healthz", "/docs/"])))
     async with httpx.AsyncClient(transport=transport, base_url=base_url) as opened:
         yield opened
 
@@ -432,7 +439,7 @@ async def test_a_stream_that_breaks_off_is_logged_with_its_request_id(caplog: py
     async def send(message: Message) -> None:
         sent.append(message)
 
-    door = Door(Starlette(routes=ROUTES, exception_handlers=exception_handlers()), DoorRules())
+    door = Door(route, DoorRules())
     scope = {"type": "http", "method": "GET", "path": "/break", "query_string": b"", "root_path": ""}
     headers = [(b"host", b"localhost"), (b"x-request-id", b"find-me")]
     await door({**scope, "headers": headers, "http_version": "1.1"}, receive, send)

@@ -64,8 +64,8 @@ class _Endpoints:
 def _routes(gateway: Gateway) -> Sequence[BaseRoute]:
     on = _Endpoints(gateway)
     return [
-        Route("/agents", on.agents),
         Route("/agents/{agent_id}/run", on.run, methods=["POST"]),
+        Route("/agents", on.agents),
         Route("/agents/{agent_id}/connect", on.connect, methods=["POST"]),
         Route("/agents/{agent_id}/capabilities", on.capabilities),
     ]
