@@ -1,14 +1,8 @@
-"""Who watches a run sees what is kept of it, whole, from wherever it joined.
-
-Most tests use a store that keeps what it is given when the test says so; the last ones use the real one.
-"""
+"""Who watches a run sees what is kept of it, whole, from wherever it joined."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
-from dataclasses import replace
-from pathlib import Path
 from typing import cast
 
 import pytest
@@ -16,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.agent import ABSENT, Absent
-from gateway.clock import SystemClock
-from gateway.errors import StoreError, StoreFullError
+from gateway.errors import StoreError
 from gateway.events import (
     Completed,
     Custom,
@@ -26,9 +19,7 @@ from gateway.events import (
     ModelCallEnded,
     ModelCallStarted,
     ReasoningStarted,
-    RunFailed,
     RunFinished,
-    RunStarted,
     StateChanged,
     StateReplaced,
     StepStarted,
@@ -37,163 +28,35 @@ from gateway.events import (
     TextEnded,
     TextStarted,
     ToolCallDelta,
-    ToolCallEnded,
     ToolCallStarted,
     Usage,
     UsageReported,
 )
-from gateway.live_run import END, Batch, GatherWindow, LiveRun, Viewer, read_log
+from gateway.live_run import END, GatherWindow, Viewer, read_log
 from gateway.messages import JsonValue, Message, TextBlock
-from gateway.records import decode_event
-from gateway.store import NumberedEvent, RunRecord, RunStatus, Store, StoreEnvironment, Thread
-from gateway.stores.sqlite import STORE
+from gateway.store import NumberedEvent, Store
 from gateway.transcript import OpenCall, OpenItems, OpenText
 from tests.event_samples import batches_of_a_run
-from tests.invariants import check_log, check_replay, check_thread, numbers_without_gaps
+from tests.invariants import check_log, check_replay, check_thread
+from tests.live_run_scene import (
+    DEADLINE_SECONDS,
+    FAILED,
+    FINISHED,
+    GRACE_SECONDS,
+    OWNER,
+    RUN,
+    START,
+    THREAD,
+    Scene,
+    numbered,
+    read_all,
+    read_ready,
+    settle,
+    words,
+)
 from tests.movable_clock import MovableClock
 from tests.viewer_screen import Screen
 from tests.word_samples import REPEATABLE
-
-OWNER, RUN, THREAD = "owner", "r", "t"
-START = RunStarted(THREAD, RUN)
-FINISHED = RunFinished(Completed())
-FAILED = RunFailed("store_full", "the store is full")
-DEADLINE_SECONDS = 10.0
-GRACE_SECONDS = 15.0
-
-
-class HeldStore:
-    """The log of one run, as LiveRun uses it: what is appended is kept when the test calls `keep`, in order."""
-
-    def __init__(self) -> None:
-        self.log: list[NumberedEvent] = []
-        self.urgent: list[bool] = []
-        self.appended = asyncio.Event()
-        self._held: list[tuple[int, Sequence[bytes]]] = []
-        self._future: asyncio.Future[None] | None = None
-        self.broken: StoreError | None = None
-
-    def append_events(
-        self, owner: str, run_id: str, first: int, records: Sequence[bytes], *, urgent: bool
-    ) -> asyncio.Future[None]:
-        assert (owner, run_id) == (OWNER, RUN)
-        self.urgent.append(urgent)
-        self.appended.set()
-        self._held.append((first, records))
-        if self._future is None:
-            self._future = asyncio.get_running_loop().create_future()
-        return self._future
-
-    async def read_events(self, owner: str, run_id: str, *, after: int, limit: int) -> list[NumberedEvent]:
-        assert (owner, run_id) == (OWNER, RUN)
-        await asyncio.sleep(0)
-        if self.broken is not None:
-            raise self.broken
-        return [row for row in self.log if row.sequence > after][:limit]
-
-    def keep(self) -> None:
-        """Keep what is held, as one commit."""
-        for first, records in self._held:
-            self.write(first, records)
-        self._settle(lambda future: future.set_result(None))
-
-    def fail(self, error: StoreError) -> None:
-        """Lose what is held."""
-        self._settle(lambda future: future.set_exception(error))
-
-    def close(self) -> None:
-        self._settle(lambda future: future.cancel())
-
-    def write(self, first: int, records: Sequence[bytes]) -> None:
-        """Keep these at once: what begin_run and end_run do."""
-        self.log += [NumberedEvent(number, decode_event(record)) for number, record in enumerate(records, first)]
-        numbers_without_gaps(self.log)
-
-    def _settle(self, settle: Callable[[asyncio.Future[None]], object]) -> None:
-        self._held = []
-        if self._future is not None:
-            settle(self._future)
-            self._future = None
-
-
-class Scene:
-    """A run that has begun, the clock and the store it lives with."""
-
-    def __init__(self, *, max_viewer_events: int = 10_000, window: GatherWindow | None = None) -> None:
-        self.clock = MovableClock()
-        self.store = HeldStore()
-        self.abandoned: list[LiveRun] = []
-        record = RunRecord(OWNER, RUN, THREAD, "agent", RunStatus.RUNNING, 0.0)
-        self.live = LiveRun(
-            record,
-            cast(Store, self.store),
-            self.clock,
-            grace_seconds=GRACE_SECONDS,
-            on_abandoned=self.abandoned.append,
-            max_viewer_events=max_viewer_events,
-            window=window or GatherWindow(0.0),
-        )
-        self.first_viewer = self.live.watch()
-        self.store.write(*self.live.number(self.live.follow([START])))
-        self.live.publish_numbered()
-
-    async def say(self, *events: Event) -> None:
-        """Accept events and keep them."""
-        self.live.accept(list(events))
-        self.store.keep()
-        await settle()
-
-    async def end(self, terminal: Event = FINISHED) -> None:
-        """End the run as the runner does: behind everything appended, in one transaction."""
-        number = self.live.number(self.live.follow([terminal]))
-        self.store.keep()
-        self.store.write(*number)
-        await settle()
-        self.live.publish_numbered()
-        self.live.finish()
-
-
-async def settle() -> None:
-    """Let callbacks and tasks run that only wait for one another."""
-    for _ in range(5):
-        await asyncio.sleep(0)
-
-
-async def read_all(viewer: Viewer) -> list[Batch]:
-    """What the viewer gets up to the end of its stream."""
-    batches: list[Batch] = []
-    async with asyncio.timeout(DEADLINE_SECONDS):
-        while (batch := await viewer.next(1e9)) != END:
-            assert batch is not None
-            assert batch.events
-            batches.append(batch)
-    return batches
-
-
-async def read_ready(viewer: Viewer) -> list[NumberedEvent]:
-    """What the viewer has by now; it must not have come to its end."""
-    rows: list[NumberedEvent] = []
-    async with asyncio.timeout(DEADLINE_SECONDS):
-        while True:
-            reading = asyncio.create_task(viewer.next(0.0))
-            await settle()
-            if not reading.done():  # it waits for a timer of the clock, which stands still
-                reading.cancel()
-                await asyncio.wait([reading])
-                return rows
-            batch = reading.result()
-            assert batch is not None
-            assert batch != END
-            rows += numbered([batch])
-
-
-def numbered(batches: Sequence[Batch]) -> list[NumberedEvent]:
-    return [NumberedEvent(number, event) for batch in batches for number, event in enumerate(batch.events, batch.first)]
-
-
-def words(*texts: str) -> Events:
-    return [TextDelta("m", text) for text in texts]
-
 
 # --- nothing is seen before it is kept
 
@@ -553,74 +416,6 @@ async def test_one_can_wait_until_nobody_watches() -> None:
         await scene.live.viewers_gone()
 
 
-# --- the store fails
-
-
-async def test_what_could_not_be_kept_is_not_shown_and_stops_the_run() -> None:
-    scene = Scene()
-    scene.live.task = asyncio.create_task(asyncio.Event().wait())  # type: ignore[arg-type]  # any work that takes long
-    await settle()
-    await scene.say(TextStarted("m"), *words("kept"))
-    scene.live.accept(words("lost"))
-    waiting = asyncio.create_task(scene.live.wait_kept())
-    await settle()
-    scene.store.fail(StoreFullError("the store is full"))
-    with pytest.raises(StoreFullError):
-        await waiting
-    with pytest.raises(asyncio.CancelledError):
-        await scene.live.task
-    assert isinstance(scene.live.failure, StoreFullError)
-    scene.live.accept(words("never sent"))
-    assert len(scene.store.urgent) == 2, "nothing more is handed to the store: it would leave a gap"
-    scene.live.give_up([FAILED])
-    *seen, farewell = await read_all(scene.first_viewer)
-    assert numbered(seen) == scene.store.log
-    assert (farewell.first < 1, list(farewell.events)) == (True, [FAILED])
-
-
-async def test_a_store_that_was_closed_is_a_failure_too() -> None:
-    scene = Scene()
-    scene.live.accept([TextStarted("m")])
-    scene.store.close()
-    await settle()
-    assert isinstance(scene.live.failure, StoreError)
-
-
-@pytest.mark.parametrize("given_up", [True, False])
-async def test_who_joins_while_the_store_fails_is_told_so(given_up: bool) -> None:
-    scene = Scene()
-    scene.live.accept([TextStarted("m"), *words("lost")])
-    joining = asyncio.create_task(scene.live.join())
-    await settle()
-    scene.store.fail(StoreError("the disk is gone"))
-    await settle()
-    if given_up:
-        scene.live.give_up([FAILED])
-    else:
-        scene.live.finish()
-    async with asyncio.timeout(DEADLINE_SECONDS):
-        with pytest.raises(StoreError, match="try again"):
-            await joining
-        with pytest.raises(StoreError, match="try again"):
-            await scene.live.join()
-    scene.first_viewer.close()
-    assert not scene.live.has_viewers
-
-
-async def test_a_cursor_works_while_the_store_fails() -> None:
-    scene = Scene()
-    await scene.say(TextStarted("m"), *words("kept"))
-    scene.live.accept(words("lost"))
-    scene.store.fail(StoreError("the disk is gone"))
-    await settle()
-    async with asyncio.timeout(DEADLINE_SECONDS):
-        viewer = await scene.live.follow_from(1)
-    scene.live.give_up([FAILED])
-    *seen, farewell = await read_all(viewer)
-    assert numbered(seen) == scene.store.log[1:]
-    assert list(farewell.events) == [FAILED]
-
-
 # --- any moment, any order
 
 
@@ -678,91 +473,3 @@ async def _play(batches: list[Events], moves: list[str], data: st.DataObject) ->
         screen.show(viewer.prelude.messages, viewer.prelude.open_items)
         screen.follow([row.event for row in numbered(await read_all(viewer))])
         assert screen == told_all
-
-
-# --- with the store that there is
-
-
-@pytest.fixture
-async def sqlite() -> AsyncGenerator[Store]:
-    store = STORE.open("sqlite://:memory:", StoreEnvironment(SystemClock(), Path()))
-    await store.open()
-    yield store
-    await store.close()
-
-
-async def begin(store: Store, abandoned: Callable[[LiveRun], None] = lambda _: None) -> tuple[LiveRun, Viewer]:
-    record = RunRecord(OWNER, RUN, THREAD, "agent", RunStatus.RUNNING, 0.0)
-    live = LiveRun(record, store, SystemClock(), grace_seconds=GRACE_SECONDS, on_abandoned=abandoned)
-    viewer = live.watch()
-    _, records = live.number(live.follow([START]))
-    await store.begin_run(record, Thread(OWNER, THREAD, "agent", 0.0, 0.0), keep=0, records=records)
-    live.publish_numbered()
-    return live, viewer
-
-
-async def test_with_a_real_store_everybody_gets_all_of_it(sqlite: Store) -> None:
-    live, first = await begin(sqlite)
-    reading = [asyncio.create_task(read_all(first))]
-    joined: list[Viewer] = []
-    live.accept([TextStarted("m")])
-    for number in range(300):
-        live.accept(words(str(number)))
-        if number % 50 == 20:
-            viewer = await live.join()
-            joined.append(viewer)
-            reading.append(asyncio.create_task(read_all(viewer)))
-            reading.append(asyncio.create_task(read_all(await live.follow_from(0))))
-        await asyncio.sleep(0)
-    number_of_end, records = live.number(live.follow([FINISHED]))
-    ended = replace(live.record, status=RunStatus.COMPLETED, finished_at=1.0)
-    thread = Thread(OWNER, THREAD, "agent", 0.0, 1.0, messages=live.transcript.messages)
-    await sqlite.end_run(ended, thread, keep=0, first=number_of_end, records=records)
-    live.publish_numbered()
-    live.finish()
-    log = await sqlite.read_events(OWNER, RUN, after=0, limit=1_000)
-    check_log(log)
-    assert len(log) == 304
-    for batches in await asyncio.gather(*reading):
-        check_replay(numbered(batches), log)
-    assert len(joined) == 6
-    for viewer in joined:
-        assert viewer.prelude is not None
-        (text,) = viewer.prelude.open_items.texts
-        assert text.text == "".join(str(n) for n in range(300))[: len(text.text)]
-        assert text.text
-
-
-async def test_with_a_real_store_that_is_full_the_run_fails_with_its_words() -> None:
-    store = STORE.open("sqlite://:memory:?max_size_bytes=200000", StoreEnvironment(SystemClock(), Path()))
-    await store.open()
-    live, viewer = await begin(store)
-    live.task = asyncio.create_task(asyncio.Event().wait())  # type: ignore[arg-type]  # any work that takes long
-    live.accept([TextStarted("m"), TextDelta("m", "kept")])
-    await live.wait_kept()
-    live.accept([ToolCallStarted("c", "tool", "m"), ToolCallDelta("c", "x" * 400_000), ToolCallEnded("c")])
-    with pytest.raises(StoreFullError):
-        await live.wait_kept()
-    await settle()
-    assert isinstance(live.failure, StoreFullError)
-    assert live.failure.code == "store_full"
-    live.give_up([FAILED])
-    *seen, farewell = await read_all(viewer)
-    assert numbered(seen) == await store.read_events(OWNER, RUN, after=0, limit=10)
-    assert list(farewell.events) == [FAILED]
-    await asyncio.wait([live.task])
-    await store.close()
-
-
-async def test_a_run_does_not_end_in_the_log_behind_words_that_the_log_has_no_room_for() -> None:
-    store = STORE.open("sqlite://:memory:?max_size_bytes=200000", StoreEnvironment(SystemClock(), Path()))
-    await store.open()
-    live, _ = await begin(store)
-    live.accept([TextStarted("m"), TextDelta("m", "x" * 400_000)])
-    first, records = live.number(live.follow([FINISHED]))
-    ended = replace(live.record, status=RunStatus.COMPLETED, finished_at=1.0)
-    with pytest.raises(StoreError):
-        await store.end_run(ended, Thread(OWNER, THREAD, "agent", 0.0, 1.0), keep=0, first=first, records=records)
-    assert isinstance(live.failure, StoreFullError)
-    assert await store.read_events(OWNER, RUN, after=0, limit=10) == [NumberedEvent(1, START)]
-    await store.close()

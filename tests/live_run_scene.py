@@ -1,0 +1,163 @@
+"""A live run in a test, with a store that keeps what it is given when the test says so and a clock that is moved."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import cast
+
+from gateway.errors import StoreError
+from gateway.events import (
+    Completed,
+    Event,
+    Events,
+    RunFailed,
+    RunFinished,
+    RunStarted,
+    TextDelta,
+)
+from gateway.live_run import END, Batch, GatherWindow, LiveRun, Viewer
+from gateway.records import decode_event
+from gateway.store import NumberedEvent, RunRecord, RunStatus, Store
+from tests.invariants import numbers_without_gaps
+from tests.movable_clock import MovableClock
+
+OWNER, RUN, THREAD = "owner", "r", "t"
+START = RunStarted(THREAD, RUN)
+FINISHED = RunFinished(Completed())
+FAILED = RunFailed("store_full", "the store is full")
+DEADLINE_SECONDS = 10.0
+GRACE_SECONDS = 15.0
+
+
+class HeldStore:
+    """The log of one run, as LiveRun uses it: what is appended is kept when the test calls `keep`, in order."""
+
+    def __init__(self) -> None:
+        self.log: list[NumberedEvent] = []
+        self.urgent: list[bool] = []
+        self.appended = asyncio.Event()
+        self._held: list[tuple[int, Sequence[bytes]]] = []
+        self._future: asyncio.Future[None] | None = None
+        self.broken: StoreError | None = None
+
+    def append_events(
+        self, owner: str, run_id: str, first: int, records: Sequence[bytes], *, urgent: bool
+    ) -> asyncio.Future[None]:
+        assert (owner, run_id) == (OWNER, RUN)
+        self.urgent.append(urgent)
+        self.appended.set()
+        self._held.append((first, records))
+        if self._future is None:
+            self._future = asyncio.get_running_loop().create_future()
+        return self._future
+
+    async def read_events(self, owner: str, run_id: str, *, after: int, limit: int) -> list[NumberedEvent]:
+        assert (owner, run_id) == (OWNER, RUN)
+        await asyncio.sleep(0)
+        if self.broken is not None:
+            raise self.broken
+        return [row for row in self.log if row.sequence > after][:limit]
+
+    def keep(self) -> None:
+        """Keep what is held, as one commit."""
+        for first, records in self._held:
+            self.write(first, records)
+        self._settle(lambda future: future.set_result(None))
+
+    def fail(self, error: StoreError) -> None:
+        """Lose what is held."""
+        self._settle(lambda future: future.set_exception(error))
+
+    def close(self) -> None:
+        self._settle(lambda future: future.cancel())
+
+    def write(self, first: int, records: Sequence[bytes]) -> None:
+        """Keep these at once: what begin_run and end_run do."""
+        self.log += [NumberedEvent(number, decode_event(record)) for number, record in enumerate(records, first)]
+        numbers_without_gaps(self.log)
+
+    def _settle(self, settle: Callable[[asyncio.Future[None]], object]) -> None:
+        self._held = []
+        if self._future is not None:
+            settle(self._future)
+            self._future = None
+
+
+class Scene:
+    """A run that has begun, the clock and the store it lives with."""
+
+    def __init__(self, *, max_viewer_events: int = 10_000, window: GatherWindow | None = None) -> None:
+        self.clock = MovableClock()
+        self.store = HeldStore()
+        self.abandoned: list[LiveRun] = []
+        record = RunRecord(OWNER, RUN, THREAD, "agent", RunStatus.RUNNING, 0.0)
+        self.live = LiveRun(
+            record,
+            cast(Store, self.store),
+            self.clock,
+            grace_seconds=GRACE_SECONDS,
+            on_abandoned=self.abandoned.append,
+            max_viewer_events=max_viewer_events,
+            window=window or GatherWindow(0.0),
+        )
+        self.first_viewer = self.live.watch()
+        self.store.write(*self.live.number(self.live.follow([START])))
+        self.live.publish_numbered()
+
+    async def say(self, *events: Event) -> None:
+        """Accept events and keep them."""
+        self.live.accept(list(events))
+        self.store.keep()
+        await settle()
+
+    async def end(self, terminal: Event = FINISHED) -> None:
+        """End the run as the runner does: behind everything appended, in one transaction."""
+        number = self.live.number(self.live.follow([terminal]))
+        self.store.keep()
+        self.store.write(*number)
+        await settle()
+        self.live.publish_numbered()
+        self.live.finish()
+
+
+async def settle() -> None:
+    """Let callbacks and tasks run that only wait for one another."""
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+async def read_all(viewer: Viewer) -> list[Batch]:
+    """What the viewer gets up to the end of its stream."""
+    batches: list[Batch] = []
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        while (batch := await viewer.next(1e9)) != END:
+            assert batch is not None
+            assert batch.events
+            batches.append(batch)
+    return batches
+
+
+async def read_ready(viewer: Viewer) -> list[NumberedEvent]:
+    """What the viewer has by now; it must not have come to its end."""
+    rows: list[NumberedEvent] = []
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        while True:
+            reading = asyncio.create_task(viewer.next(0.0))
+            await settle()
+            if not reading.done():  # it waits for a timer of the clock, which stands still
+                reading.cancel()
+                await asyncio.wait([reading])
+                return rows
+            batch = reading.result()
+            assert batch is not None
+            assert batch != END
+            rows += numbered([batch])
+
+
+def numbered(batches: Sequence[Batch]) -> list[NumberedEvent]:
+    return [NumberedEvent(number, event) for batch in batches for number, event in enumerate(batch.events, batch.first)]
+
+
+def words(*texts: str) -> Events:
+    return [TextDelta("m", text) for text in texts]
