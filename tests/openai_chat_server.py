@@ -40,9 +40,9 @@ class Received:
 class Script:
     """An answer. `pieces` are written one by one.
 
-    `framing`: how the body's end is told; `declared`: a content-length that lies. `hold`: what is awaited before the
-    ending. `ending`: `end` is a proper one, `reset` a RST, `close` a FIN in the middle, `silence` none until the client
-    leaves. `headers_after`: awaited before anything is sent.
+    `framing`: how the body's end is told; `declared`: a content-length that lies. `hold`: what is awaited before
+    `pieces_after` and the ending. `ending`: `end` is a proper one, `reset` a RST, `close` a FIN in the middle,
+    `silence` none until the client leaves. `headers_after`: awaited before anything is sent.
     """
 
     status: int = 200
@@ -53,6 +53,7 @@ class Script:
     declared: int | None = None
     ending: Literal["end", "reset", "close", "silence"] = "end"
     hold: asyncio.Event | None = None
+    pieces_after: Sequence[bytes] = ()
     headers_after: asyncio.Event | None = None
     raw: bytes | None = None  # instead of an HTTP answer
 
@@ -115,12 +116,10 @@ class ChatServer:
             await writer.drain()
             return False
         writer.write(_head(script))
-        for piece in script.pieces:
-            writer.write(b"%x\r\n%b\r\n" % (len(piece), piece) if script.framing == "chunked" else piece)
-            await writer.drain()
-            await asyncio.sleep(0)
+        await _write(script, script.pieces, writer)
         if script.hold is not None:
             await self._until(script.hold, reader, request)
+        await _write(script, script.pieces_after, writer)
         return await self._end(script, reader, writer, request)
 
     async def _end(
@@ -170,6 +169,13 @@ async def _read_request(reader: asyncio.StreamReader, number: int) -> Received:
     headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
     body = await reader.readexactly(int(headers.get("content-length", 0)))
     return Received(method, target, headers, body, number)
+
+
+async def _write(script: Script, pieces: Sequence[bytes], writer: asyncio.StreamWriter) -> None:
+    for piece in pieces:
+        writer.write(b"%x\r\n%b\r\n" % (len(piece), piece) if script.framing == "chunked" else piece)
+        await writer.drain()
+        await asyncio.sleep(0)
 
 
 def _head(script: Script) -> bytes:
