@@ -5,16 +5,20 @@ Below: messages, agent, events. A tool knows nothing of the loop, the wire or th
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeAlias, TypeVar
 
 from gateway.agent import ToolSettings
 from gateway.clock import Clock
+from gateway.events import ActivityChanged, ActivityReplaced, Custom, Events, StepEnded, StepStarted
 from gateway.http_client import HttpClients
 from gateway.messages import ContentBlock, JsonObject, JsonValue, ToolSpec
 from gateway.search import SearchEngine
+
+ResultT = TypeVar("ResultT")
 
 
 @dataclass(slots=True)
@@ -30,9 +34,43 @@ class SharedState:
         self.changes.append(value)
 
 
+Announcement: TypeAlias = StepStarted | StepEnded | ActivityReplaced | ActivityChanged | Custom
+"""What a tool may let viewers see while it works."""
+
+
+class Announcements:
+    """What the tools of one run announced and viewers have not been told. Made on the event loop, fed from anywhere."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._events: Events = []
+        self._waiter: asyncio.Future[None] | None = None
+
+    def add(self, event: Announcement) -> None:
+        """Announce, from any thread."""
+        self._events.append(event)
+        self._loop.call_soon_threadsafe(self._wake)
+
+    def take(self) -> Events:
+        """What was announced since the last take."""
+        events, self._events = self._events, []
+        return events
+
+    async def wait_beside(self, other: asyncio.Future[ResultT]) -> None:
+        """Until something is announced or `other` is done."""
+        if self._events or other.done():
+            return
+        self._waiter = self._loop.create_future()
+        await asyncio.wait((self._waiter, other), return_when=asyncio.FIRST_COMPLETED)
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """Where a call comes from."""
+    """Where a call comes from, and the way to the viewers while it is under way."""
 
     call_id: str
     owner: str
@@ -40,6 +78,12 @@ class ToolContext:
     run_id: str
     agent_id: str
     state: SharedState
+    announcements: Announcements | None = None
+
+    def announce(self, event: Announcement) -> None:
+        """Let viewers see a step, an activity or an application's own event now, before the result. From any thread."""
+        if self.announcements is not None:
+            self.announcements.add(event)
 
 
 class Tool(Protocol):

@@ -27,7 +27,7 @@ from gateway.messages import (
     ToolResult,
     VideoBlock,
 )
-from gateway.tool import Tool, ToolContext
+from gateway.tool import Announcements, Tool, ToolContext
 from gateway.tool_output import bounded, content_blocks, encodable
 
 logger = logging.getLogger(__name__)
@@ -60,7 +60,7 @@ class _Execution:
 
 @dataclass(slots=True)
 class ToolExecutions:
-    """One turn's calls. Add them in call order, then `take` until nothing comes.
+    """One turn's calls. Add them in call order, then `take` until it is `finished`.
 
     Use as `async with`: leaving it cancels what still runs and waits for it (shortly: a tool may ignore it).
     """
@@ -68,6 +68,7 @@ class ToolExecutions:
     clock: Clock
     limit: int
     timeout_seconds: float
+    announcements: Announcements = field(default_factory=Announcements)
     _results: deque[asyncio.Future[ToolResult]] = field(default_factory=deque)
     _waiting: deque[_Execution] = field(default_factory=deque)
     _running: dict[str, _Execution] = field(default_factory=dict)
@@ -95,11 +96,15 @@ class ToolExecutions:
         self._results.append(known)
 
     async def take(self) -> list[ToolResult]:
-        """The next results in call order, as many as there are without waiting, at least one; none at the end."""
-        if not self._results:
-            return []
-        await asyncio.wait((self._results[0],))
+        """The next results in call order, as many as there are, once there is one or an announcement."""
+        if self._results:
+            await self.announcements.wait_beside(self._results[0])
         return self._take_ready()
+
+    @property
+    def finished(self) -> bool:
+        """Every result was taken."""
+        return not self._results
 
     def give_up(self, message: str) -> list[ToolResult]:
         """Stop everything: the results there are, in call order, and errors with `message` for all others."""

@@ -361,25 +361,33 @@ class _Run:
     ) -> None:
         context = self._context
         asked = context.input
-        where = ToolContext(call.call_id, context.owner, asked.thread_id, asked.run_id, context.agent.id, context.state)
+        where = ToolContext(
+            call.call_id,
+            context.owner,
+            asked.thread_id,
+            asked.run_id,
+            context.agent.id,
+            context.state,
+            executions.announcements,
+        )
         executions.add(call, tool, arguments, where, note=note)
 
     async def _results(self, executions: ToolExecutions) -> AsyncGenerator[Events]:
-        """Each result as soon as those of the calls before it are there, behind what it did to the state."""
+        """Each result as soon as those before it are there, behind what it announced and did to the state."""
         try:
-            while True:
+            while not executions.finished:
                 with self.deadline:
                     results = await executions.take()
-                if not results:
-                    return
-                yield self._returned(results)
+                if events := self._returned(executions, results):
+                    yield events
         except DeadlineError:
-            if results := executions.give_up("This call was stopped: the time of the run was up."):
-                yield self._returned(results)
+            results = executions.give_up("This call was stopped: the time of the run was up.")
+            if events := self._returned(executions, results):
+                yield events
             raise
 
-    def _returned(self, results: Iterable[ToolResult]) -> Events:
-        events = self._state_changes.take()
+    def _returned(self, executions: ToolExecutions, results: Iterable[ToolResult]) -> Events:
+        events = [*executions.announcements.take(), *self._state_changes.take()]
         for result in results:
             self._note_result(result)
             events.append(ToolReturned(new_id("msg"), result.call_id, result.content, result.is_error))
