@@ -15,6 +15,7 @@ from gateway.errors import FieldProblem, InvalidRequestError
 from gateway.events import OpenInterrupt
 from gateway.loop import Decision
 from gateway.messages import JsonObject
+from gateway.tool_calls import are_same_arguments
 
 logger = logging.getLogger(__name__)
 
@@ -92,4 +93,6 @@ def _decision(
         return Decision(item.call, approved=False, reason=said)
     if edited is not None and (wrong := check(item.call.name, edited)) is not None:
         problems.append(FieldProblem(f"{pointer}/editedArgs", wrong))
+    if edited is not None and are_same_arguments(item.call.arguments, edited):
+        edited = None  # a form sends back what it was given: nobody changed anything
     return Decision(item.call, approved=True, arguments=edited, reason=said)

@@ -43,6 +43,14 @@ def parse_arguments(text: str) -> JsonObject:
     return arguments
 
 
+def are_same_arguments(text: str, arguments: JsonObject) -> bool:
+    """Whether the JSON `text` that a model wrote says these arguments: as JSON, where 1 is 1.0 but true is not 1."""
+    try:
+        return jsonschema_rs.is_valid({"const": parse_arguments(text)}, arguments)
+    except (ToolError, ValueError):  # ValueError: numbers that the validator does not know
+        return False
+
+
 class ArgumentChecks:
     """The schemas of one run's tools, each compiled at its first use.
 

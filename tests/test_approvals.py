@@ -53,6 +53,7 @@ CALL = asked("i").call
             says("i", {"approved": True, "editedArgs": {"amount": 2}, "reason": "less"}),
             Decision(CALL, approved=True, arguments={"amount": 2}, reason="less"),
         ),
+        (says("i", {"approved": True, "editedArgs": {"amount": 1}}), Decision(CALL, approved=True)),  # changes nothing
         (says("i", {"approved": True, "ignored": 1}), Decision(CALL, approved=True)),
         (says("i", {"approved": False}), Decision(CALL, approved=False)),
         (says("i", {"approved": False, "reason": "no"}), Decision(CALL, approved=False, reason="no")),

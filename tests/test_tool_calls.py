@@ -6,7 +6,14 @@ import pytest
 
 from gateway.errors import ToolError
 from gateway.messages import JsonObject, ToolSpec
-from gateway.tool_calls import ArgumentChecks, approval_schema, argument_problem, canonical_call, parse_arguments
+from gateway.tool_calls import (
+    ArgumentChecks,
+    approval_schema,
+    are_same_arguments,
+    argument_problem,
+    canonical_call,
+    parse_arguments,
+)
 
 
 def spec(schema: JsonObject) -> ToolSpec:
@@ -87,3 +94,20 @@ def test_the_schema_of_an_approval_keeps_its_references_whole() -> None:
 def test_the_same_call_has_the_same_bytes() -> None:
     assert canonical_call("a", {"x": 1, "y": {"b": 1, "a": 2}}) == canonical_call("a", {"y": {"a": 2, "b": 1}, "x": 1})
     assert canonical_call("a", {}) != canonical_call("b", {})
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "same"),
+    [
+        ('{"a": 1, "b": [true]}', {"b": [True], "a": 1}, True),
+        ('{"a": 1.0}', {"a": 1}, True),
+        ("", {}, True),
+        ('{"a": 1}', {"a": True}, False),
+        ('{"a": 1}', {"a": 1, "b": None}, False),
+        ('{"a": ', {}, False),
+        ('{"a": 1}', {"a": 10**400}, False),
+        ('{"$ref": "#/nowhere"}', {"$ref": "#/nowhere"}, True),
+    ],
+)
+def test_arguments_are_the_same_as_json(text: str, arguments: JsonObject, same: bool) -> None:
+    assert are_same_arguments(text, arguments) is same
