@@ -31,6 +31,7 @@ def page_routes() -> Sequence[Route]:
     return [
         _file("/", "index.html"),
         _file("/page/page.js", "page.js"),
+        _file("/page/markdown.js", "markdown.js"),
         _file("/page/stream.js", "stream.js"),
         _file("/page/page.css", "page.css"),
         Route("/favicon.ico", _no_icon),
