@@ -329,18 +329,19 @@ class Runner:
         now = self.clock.now()
         assert live.thread is not None, "a run that ends has begun"
         keep = len(live.thread.messages)
-        live.record = ended_record(live.record, terminal, now)
+        record = ended_record(live.record, terminal, now)
         produced = live.transcript.messages
-        backend = {tool.name or tool.type for tool in self.agent(live.record.agent_id).definition.tools}
+        backend = {tool.name or tool.type for tool in self.agent(record.agent_id).definition.tools}
         count_failed_tools(self._metrics, produced, backend)
         thread = ended_thread(live.thread, produced, terminal, now, live.state)
         first, records = live.number(events)
         try:
-            await _unhurt(self.store.end_run(live.record, thread, keep=keep, first=first, records=records))
+            await _unhurt(self.store.end_run(record, thread, keep=keep, first=first, records=records))
         except StoreError as error:
             cause = live.first_failure(error)
             self._end_unkept(live, RunFailed(cause.code, cause.message))
             return
+        live.record = record  # not before: an end that was told and not kept would change after a kill -9
         live.publish_numbered()
         self._leave(live)
 
@@ -349,7 +350,9 @@ class Runner:
         live.finishing = True
         self._metrics.store_failed(terminal.code)
         logger.error("a run ended before it could be kept", extra={"run_id": live.record.run_id, "code": terminal.code})
-        live.record = replace(live.record, status=RunStatus.FAILED, error_code=terminal.code)
+        live.record = replace(
+            live.record, status=RunStatus.FAILED, error_code=terminal.code, error_message=terminal.message
+        )
         live.give_up([terminal])
         live.task = asyncio.create_task(self._keep_later(live, terminal))
 
@@ -533,7 +536,7 @@ class Runner:
             ConflictError: the run id belongs to another request.
         """
         live = self._runs.get((owner, given.run_id))
-        record = live.record if live is not None else await self.store.load_run(owner, given.run_id)
+        record = live.record if live else await self.store.load_start(owner, given.run_id, given.thread_id)
         if record is None:
             return None
         produced = frozenset(m.id for m in await produced_by(self.store, record, live))

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import Counter
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from tests.ag_ui_verifier import SentEvent, read_stream, verify_server
 from tests.invariants import check_history, check_log, check_nothing_leaks, check_thread
 from tests.observed_runs import OWNER, check_run
 from tests.openai_chat_server import ChatServer
-from tests.running_gateway import DEADLINE_SECONDS, LocalGateway, agent, scripted
+from tests.running_gateway import DEADLINE_SECONDS, LocalGateway, agent, run_body, scripted
 
 SECRET = "sk-fault-test-secret-0123"
 SERVER: dict[str, Any] = {"drain_seconds": 0, "disconnect_grace_seconds": 30, "heartbeat_seconds": 15}
@@ -142,6 +142,17 @@ async def binary(context: ToolContext) -> bytes:
     return bytes(range(256))
 
 
+async def until(condition: Callable[[], object]) -> None:
+    """Let everything run until the condition holds.
+
+    Raises:
+        TimeoutError: it did not come to hold within a deadline.
+    """
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        while not condition():  # a condition of any kind: there is no event to wait for
+            await asyncio.sleep(0)
+
+
 # --- how it ended ----------------------------------------------------------------------------------------------------
 
 
@@ -151,9 +162,7 @@ async def check_ended(
     """Wait for a run's end, hold it against every invariant, give its log."""
     run = await gateway.client.until_status(run_id, "completed", "interrupted", "cancelled", "failed")
     assert (run["status"], (run["error"] or {}).get("code")) == (status, code), run
-    async with asyncio.timeout(DEADLINE_SECONDS):
-        while (OWNER, run_id) in gateway.application.runner._runs:
-            await asyncio.sleep(0)
+    await until(lambda: (OWNER, run_id) not in gateway.application.runner._runs)
     log = await check_run(gateway, run_id)
     replay = await gateway.client.http.get(f"/runs/{run_id}/events")
     sent = read_stream(replay.content)
@@ -172,9 +181,11 @@ async def replayed(gateway: LocalGateway, run_id: str, *, after: int = 0) -> lis
 
 async def check_free(gateway: LocalGateway, agent_id: str, thread_id: str, run_id: str = "next") -> None:
     """The thread takes another run: nobody holds its lock."""
-    body = {"threadId": thread_id, "runId": run_id, "messages": [], "protocolVersion": "1.0"}
-    response = await gateway.client.http.post(f"/agents/{agent_id}/run", json=body)
-    assert response.status_code == 200, response.text
+    async with gateway.client.stream(agent_id, run_body(thread_id=thread_id, run_id=run_id)) as stream:
+        assert stream.response.status_code == 200
+        await stream.until("RUN_STARTED")
+        await gateway.client.http.post(f"/runs/{run_id}/cancel")
+        await stream.rest()
 
 
 @asynccontextmanager

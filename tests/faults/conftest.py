@@ -21,7 +21,7 @@ async def _no_task_is_left() -> AsyncGenerator[None]:
     yield
     try:
         async with asyncio.timeout(_DEADLINE_SECONDS):
-            while _other_tasks():  # noqa: ASYNC110  # there is no event to wait for
+            while _other_tasks():  # there is no event to wait for
                 await asyncio.sleep(0)
     except TimeoutError:
         raise AssertionError(f"left behind: {_other_tasks()}") from None
