@@ -180,6 +180,11 @@ class Store(Protocol):
 
     async def load_run(self, owner: str, run_id: str) -> RunRecord | None: ...
 
+    async def load_start(self, owner: str, run_id: str, thread_id: str) -> RunRecord | None:
+        """As `load_run`, for a run that may be about to begin: its thread is read along, so that `load_thread` need not
+        be waited for.
+        """
+
     async def read_events(self, owner: str, run_id: str, *, after: int, limit: int) -> list[NumberedEvent]:
         """Events whose number is greater than `after`, in order, at most about `limit` (a few more may come)."""
 

@@ -99,6 +99,8 @@ class ChatCompletionReader:
                 self._keep(data)
             elif self.failure is None:
                 for record in self._sse.feed(data):
+                    if self._in_text and self._more_text(record):
+                        continue
                     self._record(record)
                     if self._is_over():
                         break
@@ -156,6 +158,22 @@ class ChatCompletionReader:
         self._on_chunk(answer)
         if not self._is_over():
             self._finish()
+
+    def _more_text(self, record: bytes) -> bool:
+        """Take a record that brings more text and nothing else, which nearly every one does; False: it is not such."""
+        try:
+            chunk = orjson.loads(record)
+            (choice,) = chunk["choices"]
+            delta = choice["delta"]
+            if len(delta) != 1 or choice.get("index") or choice.get("finish_reason") or choice.get("usage"):
+                return False
+            content = delta["content"]
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return False
+        if type(content) is not str or chunk.get("usage") or "error" in chunk or "x_groq" in chunk:
+            return False
+        self._builder.text(_TEXT, content)
+        return True
 
     def _record(self, record: bytes, *, cut: bool = False) -> None:
         try:

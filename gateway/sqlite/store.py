@@ -83,18 +83,10 @@ class SqliteStore:
     async def load_thread(self, owner: str, thread_id: str) -> Thread | None:
         key = (owner, thread_id)
         cached = self._cache.get(key)
-        if cached is not None:
+        if cached is not None or self._cache.is_absent(key):
             return cached
-        loading = self._cache.start_loading(key)
-        loaded: LoadedThread | None = None
-        try:
-            loaded = await self._read(lambda connection: tables.read_thread(connection, owner, thread_id))
-        finally:
-            if loaded is None:
-                self._cache.finish_loading(key, loading, None, [], 0)
-            else:
-                self._cache.finish_loading(key, loading, loaded.thread, loaded.sizes, loaded.state_size)
-        return None if loaded is None else loaded.thread
+        loaded = await self._load(key, lambda connection: (None, tables.read_thread(connection, owner, thread_id)))
+        return None if loaded[1] is None else loaded[1].thread
 
     async def list_threads(self, owner: str, *, limit: int, cursor: str | None) -> Page[ThreadSummary]:
         before = None if cursor is None else _read_threads_cursor(cursor)
@@ -184,6 +176,16 @@ class SqliteStore:
     async def load_run(self, owner: str, run_id: str) -> RunRecord | None:
         return await self._read(lambda connection: tables.read_run(connection, owner, run_id))
 
+    async def load_start(self, owner: str, run_id: str, thread_id: str) -> RunRecord | None:
+        key = (owner, thread_id)
+        if self._cache.get(key) is not None or self._cache.is_absent(key):
+            return await self.load_run(owner, run_id)
+
+        def work(connection: sqlite3.Connection) -> tuple[RunRecord | None, LoadedThread | None]:
+            return tables.read_run(connection, owner, run_id), tables.read_thread(connection, owner, thread_id)
+
+        return (await self._load(key, work))[0]
+
     async def read_events(self, owner: str, run_id: str, *, after: int, limit: int) -> list[NumberedEvent]:
         after, limit = min(max(after, 0), _LARGEST), max(limit, 1)
 
@@ -247,6 +249,23 @@ class SqliteStore:
         reading = asyncio.get_running_loop().run_in_executor(readers, run)
         reading.add_done_callback(lambda _: turns.settle())
         return await reading
+
+    async def _load(
+        self, key: tuple[str, str], work: Callable[[sqlite3.Connection], tuple[Result, LoadedThread | None]]
+    ) -> tuple[Result, LoadedThread | None]:
+        """A read that brings a thread along, for the cache."""
+        loading = self._cache.start_loading(key)
+        try:
+            result = await self._read(work)
+        except BaseException:
+            self._cache.give_up_loading(key, loading)
+            raise
+        loaded = result[1]
+        if loaded is None:
+            self._cache.finish_loading(key, loading, None, [], 0)
+        else:
+            self._cache.finish_loading(key, loading, loaded.thread, loaded.sizes, loaded.state_size)
+        return result
 
     def _thread_written(self, thread: Thread, keep: int, written: KeptThread) -> None:
         if thread.title != written.title or thread.created_at != written.created_at:

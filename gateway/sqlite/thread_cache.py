@@ -19,6 +19,8 @@ Key: TypeAlias = tuple[str, str]
 LIMIT_BYTES = 64 * 1024 * 1024
 # A decoded message is a handful of objects: what they take besides their text.
 _MESSAGE_BYTES = 1000
+# Threads of which it is known that they do not exist: a thread is asked for twice while its first run begins.
+_MOST_ABSENT = 1000
 
 
 class _Entry:
@@ -49,6 +51,7 @@ class ThreadCache:
         self._size = 0
         self._entries: OrderedDict[Key, _Entry] = OrderedDict()
         self._loading: dict[Key, set[Loading]] = {}
+        self._absent: OrderedDict[Key, None] = OrderedDict()
 
     def get(self, key: Key) -> Thread | None:
         """The thread as the last commit left it, None where that is not known here."""
@@ -58,23 +61,37 @@ class ThreadCache:
         self._entries.move_to_end(key)
         return entry.thread
 
+    def is_absent(self, key: Key) -> bool:
+        """Whether there was no such thread when it was last read or written."""
+        return key in self._absent
+
     def start_loading(self, key: Key) -> Loading:
-        """Before reading a thread; `finish_loading` must follow."""
+        """Before reading a thread; `finish_loading` or `give_up_loading` must follow."""
         loading = Loading()
         self._loading.setdefault(key, set()).add(loading)
         return loading
 
     def finish_loading(self, key: Key, loading: Loading, thread: Thread | None, sizes: list[int], state: int) -> None:
-        """Take what was read, unless it was written meanwhile; `thread` is None where there is none, or reading failed.
+        """Take what was read, unless it was written meanwhile; `thread` is None where there is none.
 
         `sizes` and `state` are the bytes of the stored messages and of the stored state.
         """
+        self.give_up_loading(key, loading)
+        if loading.void:
+            return
+        if thread is not None:
+            self._put(key, _Entry(thread, _totals(0, sizes), state))
+            return
+        self._absent[key] = None
+        if len(self._absent) > _MOST_ABSENT:
+            self._absent.popitem(last=False)
+
+    def give_up_loading(self, key: Key, loading: Loading) -> None:
+        """Nothing could be read."""
         waiting = self._loading[key]
         waiting.discard(loading)
         if not waiting:
             del self._loading[key]
-        if thread is not None and not loading.void:
-            self._put(key, _Entry(thread, _totals(0, sizes), state))
 
     def written(self, key: Key, thread: Thread, keep: int, sizes: list[int], state: int) -> None:
         """A commit replaced the thread; `sizes` are the bytes of its messages from `keep` on."""
@@ -102,6 +119,7 @@ class ThreadCache:
             self._size -= oldest.size
 
     def _pop(self, key: Key) -> _Entry | None:
+        self._absent.pop(key, None)
         entry = self._entries.pop(key, None)
         if entry is not None:
             self._size -= entry.size

@@ -44,6 +44,18 @@ async def test_a_run_comes_back_as_it_was_given(store: Store) -> None:
     assert await within(store.load_run(OWNER, "r1")) == failed
 
 
+async def test_what_a_run_begins_from_is_the_run_and_its_thread_as_they_are(store: Store) -> None:
+    assert await within(store.load_start(OWNER, "r1", "t1")) is None
+    assert await within(store.load_thread(OWNER, "t1")) is None
+    await within(store.begin_run(run(), thread(), keep=0))
+    assert await within(store.load_start(OWNER, "r1", "t1")) == run()
+    assert await within(store.load_start(OWNER, "r2", "t1")) is None
+    assert await within(store.load_thread(OWNER, "t1")) == thread()
+    await within(store.delete_thread(OWNER, "t1"))
+    assert await within(store.load_start(OWNER, "r1", "t1")) is None
+    assert await within(store.load_thread(OWNER, "t1")) is None
+
+
 async def test_a_runs_first_events_are_kept_with_its_begin(store: Store) -> None:
     await within(store.begin_run(run(), thread(), keep=0, records=records(1, 2)))
     assert await logged(store) == numbered(2)

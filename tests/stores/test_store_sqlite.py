@@ -300,5 +300,25 @@ def test_what_was_read_before_a_write_is_not_remembered_after_it() -> None:
     assert cache.get(key) == thread(count=1)
 
 
+def test_a_thread_that_was_not_there_is_known_to_be_absent_until_it_is_written() -> None:
+    cache = ThreadCache()
+    key = (OWNER, "t1")
+    cache.finish_loading(key, cache.start_loading(key), None, [], 0)
+    assert cache.is_absent(key)
+    cache.written(key, thread(count=1), 0, [10], 0)
+    assert not cache.is_absent(key)
+    cache.changed(key)
+    loading = cache.start_loading(key)
+    cache.changed(key)
+    cache.finish_loading(key, loading, None, [], 0)
+    assert not cache.is_absent(key), "it was written while it was read"
+    cache.give_up_loading(key, cache.start_loading(key))
+    assert not cache.is_absent(key), "nothing was read"
+    for number in range(2000):
+        cache.finish_loading((OWNER, str(number)), cache.start_loading((OWNER, str(number))), None, [], 0)
+    assert not cache.is_absent((OWNER, "0")), "only so many are remembered"
+    assert cache.is_absent((OWNER, "1999"))
+
+
 def test_the_samples_are_what_the_log_shows() -> None:
     assert numbered(2) == [(1, delta(1)), (2, delta(2))]
