@@ -27,6 +27,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
+from functools import lru_cache
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import TypeAlias
 from urllib.request import getproxies, proxy_bypass
@@ -145,6 +146,10 @@ class _Body(httpx.AsyncByteStream):
         self._waits_since: float | None = None
         self._timer: Timer | None = None
 
+    @property
+    def content_coding(self) -> str:
+        return self._response.headers.get("content-encoding", "").strip().lower()
+
     async def receive(self) -> bytes:
         self._waits_since = self._clock.monotonic()
         if self._timer is None:
@@ -203,8 +208,9 @@ class _Transport(AiohttpTransport):
         content = request.content
         response = await self.get_client().request(
             request.method,
-            yarl.URL(str(request.url), encoded=True),
-            headers=request.headers.multi_items(),
+            _encoded_url(str(request.url)),
+            # as httpx encoded them; its own way back looks through all headers for each of them
+            headers=[(name.decode("ascii"), value.decode("ascii")) for name, value in request.headers.raw],
             skip_auto_headers=_NO_AUTOMATIC_HEADERS,
             data=(io.BytesIO(content) if len(content) > _INLINE_BODY else content) or None,
             allow_redirects=False,
@@ -219,6 +225,17 @@ class _Transport(AiohttpTransport):
         return httpx.Response(
             response.status, headers=response.raw_headers, stream=body, request=request, extensions={_BODY: body}
         )
+
+
+# Parsing takes 0.1 ms each time, and a model has one URL.
+@lru_cache(maxsize=256)
+def _parsed_url(url: str) -> httpx.URL:
+    return httpx.URL(url)
+
+
+@lru_cache(maxsize=256)
+def _encoded_url(url: str) -> yarl.URL:
+    return yarl.URL(url, encoded=True)
 
 
 class HttpClients:
@@ -259,14 +276,15 @@ class HttpClients:
         """
         response = await self._send(call, timeouts)
         try:
-            if (coding := response.headers.get("content-encoding", "identity").strip().lower()) not in ("", "identity"):
+            body: _Body = response.extensions[_BODY]
+            if (coding := body.content_coding) not in ("", "identity"):
                 raise ModelError(
                     ModelErrorKind.PROTOCOL,
                     "the model provider sent its answer compressed, though none was asked for",
                     provider_message=f"content-encoding: {coding[:100]}",
                     retryable=False,
                 )
-            yield HttpStream(response.status_code, response.headers, response.extensions[_BODY])
+            yield HttpStream(response.status_code, response.headers, body)
         finally:
             await response.aclose()
 
@@ -277,7 +295,7 @@ class HttpClients:
             with deadline:
                 request = httpx.Request(
                     call.method,
-                    call.url,
+                    _parsed_url(call.url),
                     headers={**_OWN_HEADERS, **call.headers},
                     content=call.content,
                     extensions={_LIMITS: (self._clock, timeouts, self._clock.monotonic())},
