@@ -78,8 +78,13 @@ class Application:
         await self.starlette.router(scope, receive, send)
 
     async def stop(self) -> None:
-        """Not ready from now on; viewers are told, runs end or are ended. Returns once no run is left."""
-        await self.runner.shut_down(self.settings.server.drain_seconds)
+        """Not ready from now on; viewers are told, runs end or are ended. Returns once no run is left.
+
+        Called again it waits for nothing: what has not ended is ended.
+        """
+        drain_seconds = 0 if self.runner.draining else self.settings.server.drain_seconds
+        self.streams.drain()
+        await self.runner.shut_down(drain_seconds)
         self.streams.close()
 
     @asynccontextmanager

@@ -75,14 +75,19 @@ class OpenStreams:
         self._send_timeout_seconds = send_timeout_seconds
         self._streams: dict[EventStreamResponse, Message | None] = {}  # with what each was sending at the last look
         self._timer: Timer | None = None
+        self.draining = False
         self.closing = False
 
     def __len__(self) -> int:
         return len(self._streams)
 
+    def drain(self) -> None:
+        """The server is about to go down: every client is told when to come back, with the next that it gets."""
+        self.draining = True
+
     def close(self) -> None:
-        """The server goes down: every client is told when to come back, and its stream ends."""
-        self.closing = True
+        """The server goes down: every client was told when to come back, or is now, and its stream ends."""
+        self.draining = self.closing = True
         for stream in list(self._streams):
             stream.source.close()
 
@@ -179,14 +184,15 @@ class EventStreamResponse(EventSourceResponse):
         source, heartbeat_seconds = self.source, self._streams.heartbeat_seconds
         body: bytes | None = COMMENT + self._opening
         self._opening = b""
-        more = True
+        more, opened, told = True, False, False
         while more:
             if body is None:
                 body = COMMENT
             elif not body or source.ended:
                 more = False
-                if self._streams.closing and not body:
-                    body = _farewell()
+            if self._streams.draining and opened and not told:
+                body, told = _farewell() + body, True
+            opened = True
             self.sending = {"type": "http.response.body", "body": body, "more_body": more}
             await send(self.sending)
             self.sending = None
