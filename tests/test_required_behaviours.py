@@ -1,0 +1,162 @@
+"""The manifest of required behaviours, held against the tests there are, both ways."""
+
+from __future__ import annotations
+
+import ast
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+TESTS = Path(__file__).parent
+PROOF_FOLDERS = ("conformance", "faults")  # of these every single test stands in the manifest
+CASES = [f"ag-ui-case-{number:02d}" for number in range(1, 59)]
+REQUIRED = [
+    "configuration-file",
+    "command-line",
+    "secrets",
+    "demo-model",
+    "problem-details",
+    "request-ids",
+    "agents-list",
+    "capabilities",
+    "run-shape",
+    "event-log",
+    "event-ids",
+    "cancel-endpoint",
+    "threads-list",
+    "threads-change",
+    "repeated-request",
+    "connect",
+    "owners",
+    "api-keys",
+    "origins",
+    "enqueue",
+    "ids-of-any-shape",
+    "operations",
+    "event-order",
+    "loop",
+    "hybrid",
+    "history",
+    "history-append",
+    "incomplete-answers",
+    "ends",
+    "approvals",
+    "durable-events",
+    "disconnect",
+    "stop-and-go-on",
+    "viewers",
+    "cancel",
+    "restart",
+    "shutdown",
+    "one-process",
+    "full-store",
+    "retention",
+    "attach",
+    "seed-requests",
+    "equals-package",
+    "framing",
+    "results-by-generation",
+    "activities-and-custom",
+    "chat-completions",
+    "converse",
+    "fetch-policy",
+    "http-client",
+    "retries",
+    "scripted-model",
+    "python-tool",
+    "search-tools",
+    "mcp",
+    "http-tool",
+    "store-contract",
+    "real-clients",
+    "verifier",
+    "invariants",
+]
+
+
+class Behaviour(NamedTuple):
+    """One entry of the manifest. `tests` are `file::name`, or a file, below this folder."""
+
+    id: str
+    must: str
+    source: str
+    tests: tuple[str, ...]
+
+
+def read_manifest() -> list[Behaviour]:
+    entries = tomllib.loads((TESTS / "required_behaviours.toml").read_text("utf-8"))["behaviour"]
+    return [Behaviour(entry["id"], entry["must"], entry["source"], tuple(entry["tests"])) for entry in entries]
+
+
+def names_in(path: Path) -> Iterator[str]:
+    """The names of a file's tests, those of classes as `Class::name`, read from its source: nothing is imported."""
+    for node in ast.parse(path.read_text("utf-8")).body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
+            yield node.name
+        elif isinstance(node, ast.ClassDef) and node.name.startswith("Test"):
+            for inner in node.body:
+                if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef) and inner.name.startswith("test_"):
+                    yield f"{node.name}::{inner.name}"
+
+
+def collect_tests() -> dict[str, set[str]]:
+    """The tests of each file below this folder."""
+    files = [path for path in TESTS.rglob("test_*.py") if "node_modules" not in path.parts]
+    return {path.relative_to(TESTS).as_posix(): set(names_in(path)) for path in files}
+
+
+MANIFEST = read_manifest()
+THERE_ARE = collect_tests()
+
+
+@pytest.mark.parametrize("behaviour", MANIFEST, ids=lambda behaviour: behaviour.id)
+def test_every_test_that_is_listed_exists(behaviour: Behaviour) -> None:
+    missing = []
+    for listed in behaviour.tests:
+        file, separator, name = listed.partition("::")
+        exists = name in THERE_ARE.get(file, ()) if separator else THERE_ARE.get(file)
+        if not exists:
+            missing.append(listed)
+    assert behaviour.tests, "a behaviour without a proof"
+    assert missing == []
+
+
+def test_every_test_of_conformance_and_of_faults_is_listed() -> None:
+    listed = {test for behaviour in MANIFEST for test in behaviour.tests}
+    there_are = {
+        f"{file}::{name}" for file, names in THERE_ARE.items() if file.startswith(PROOF_FOLDERS) for name in names
+    }
+    assert sorted(there_are - listed) == []
+
+
+def test_the_folders_of_proofs_are_not_empty() -> None:
+    for folder in PROOF_FOLDERS:
+        assert any(names for file, names in THERE_ARE.items() if file.startswith(f"{folder}/"))
+
+
+def test_each_of_the_58_cases_and_each_requirement_is_covered_once() -> None:
+    ids = [behaviour.id for behaviour in MANIFEST]
+    assert sorted(ids) == sorted(CASES + REQUIRED)
+
+
+def test_each_case_is_proven_over_real_sockets() -> None:
+    by_id = {behaviour.id: behaviour for behaviour in MANIFEST}
+    for case in CASES:
+        assert any(test.startswith("conformance/") for test in by_id[case].tests), case
+
+
+def test_each_behaviour_says_what_it_is_and_where_it_comes_from() -> None:
+    for behaviour in MANIFEST:
+        assert behaviour.must.endswith("."), behaviour.id
+        assert behaviour.source.startswith(("https://", "issue ")), behaviour.id
+
+
+def test_a_case_that_names_its_number_is_listed_under_it() -> None:
+    by_id = {behaviour.id: set(behaviour.tests) for behaviour in MANIFEST}
+    for file, names in THERE_ARE.items():
+        for name in names:
+            if name.startswith("test_case_"):
+                assert f"{file}::{name}" in by_id[f"ag-ui-case-{name[10:12]}"]
