@@ -23,7 +23,7 @@ import uvicorn
 
 from gateway.application import Application
 from gateway.clock import Clock
-from gateway.settings import Flags, load_settings
+from gateway.settings import Flags, KnownParts, load_settings
 
 DEADLINE_SECONDS = 20.0
 
@@ -219,11 +219,17 @@ class LocalGateway:
 
 @contextlib.asynccontextmanager
 async def local_gateway(
-    directory: Path, agents: Sequence[Mapping[str, Any]], *, clock: Clock | None = None, **configuration: Any
+    directory: Path,
+    agents: Sequence[Mapping[str, Any]],
+    *,
+    clock: Clock | None = None,
+    parts: KnownParts | None = None,
+    **configuration: Any,
 ) -> AsyncGenerator[LocalGateway]:
-    """A gateway in this event loop; its clock is the machine's unless another is given."""
+    """A gateway in this event loop. Its clock is the machine's and its parts are all there are, unless given."""
     path = write_configuration(directory, agents, **configuration)
-    application = Application(load_settings(Flags(config=path), environ=dict(os.environ)), clock=clock)
+    settings = load_settings(Flags(config=path), environ=dict(os.environ), parts=parts)
+    application = Application(settings, clock=clock, parts=parts)
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
     config = uvicorn.Config(
