@@ -230,7 +230,7 @@ async def local_gateway(
     path = write_configuration(directory, agents, **configuration)
     settings = load_settings(Flags(config=path), environ=dict(os.environ), parts=parts)
     application = Application(settings, clock=clock, parts=parts)
-    listener = socket.socket()
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # as gateway.serving says
     listener.bind(("127.0.0.1", 0))
     config = uvicorn.Config(
         application.asgi, lifespan="off", log_config=None, access_log=False, ws="none", timeout_graceful_shutdown=2
