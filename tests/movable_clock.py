@@ -95,7 +95,7 @@ class MovableClock:
             TimeoutError: it did not come to hold within a deadline in real time.
         """
         async with asyncio.timeout(DEADLINE_SECONDS):
-            while not condition():  # noqa: ASYNC110  # a condition of any kind: there is no event to wait for
+            while not condition():  # a condition of any kind: there is no event to wait for
                 await asyncio.sleep(0)
 
     async def until_timer(self, seconds: float) -> None:

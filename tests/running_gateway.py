@@ -1,4 +1,4 @@
-"""A real gateway for tests: in this process on a free port with a clock that tests may move, or as a process of its own.
+"""A real gateway for tests: in this process on a free port with a clock that tests may move, or as its own process.
 
 Both read an ordinary configuration file, written here from a dict, and listen on 127.0.0.1.
 """
