@@ -27,12 +27,9 @@ from typing import Any, Final
 from gateway.agent import ABSENT, AgentInput, Answer, ContextEntry
 from gateway.errors import FieldProblem, InvalidRequestError
 from gateway.messages import (
-    AudioBlock,
     Base64Source,
     ContentBlock,
-    DocumentBlock,
     FileSource,
-    ImageBlock,
     JsonObject,
     MediaBlock,
     MediaSource,
@@ -44,7 +41,7 @@ from gateway.messages import (
     ToolResult,
     ToolSpec,
     UrlSource,
-    VideoBlock,
+    block_of_media,
     new_id,
 )
 from gateway.wire import strict_json
@@ -448,7 +445,7 @@ class _Reader:
             self.expect_known(item, _MEDIA_PART, "a media part")
             self.text(item, "id", at, optional=True)
             source = self.source(item, f"{at}/source")
-            return None if source is None else _media_block(kind, source, _file_name(item.get("metadata")))
+            return None if source is None else block_of_media(kind, source, _file_name(item.get("metadata")))
         if isinstance(kind, str):
             self.leave_out(f"part of type {kind[:64]!r}")
         else:
@@ -495,7 +492,7 @@ class _Reader:
             self.wrong(at, "expected one of data, url and id")
             return None
         kind = media_type.partition("/")[0]
-        return _media_block(kind, source, name)
+        return block_of_media(kind, source, name)
 
 
 def _usual_message(role: object, item: dict[str, Any]) -> Message | None:
@@ -549,18 +546,6 @@ def _usual_call(item: Any) -> ToolCall | None:
     if len(function) == 2 and type(name) is str and type(arguments) is str:
         return ToolCall(call_id, name, arguments)
     return None
-
-
-def _media_block(kind: str, source: MediaSource, name: str | None) -> MediaBlock:
-    match kind:
-        case "image":
-            return ImageBlock(source)
-        case "audio":
-            return AudioBlock(source)
-        case "video":
-            return VideoBlock(source)
-        case _:
-            return DocumentBlock(source, name)
 
 
 def _url_source(url: str, media_type: str | None) -> MediaSource:

@@ -143,6 +143,19 @@ ContentBlock: TypeAlias = (
 MediaBlock: TypeAlias = ImageBlock | AudioBlock | VideoBlock | DocumentBlock
 
 
+def block_of_media(kind: str, source: MediaSource, name: str | None = None) -> MediaBlock:
+    """The block for the first half of a media type; what is no `image`, `audio` or `video` is a document."""
+    match kind:
+        case "image":
+            return ImageBlock(source)
+        case "audio":
+            return AudioBlock(source)
+        case "video":
+            return VideoBlock(source)
+        case _:
+            return DocumentBlock(source, name)
+
+
 @dataclass(frozen=True, slots=True)
 class Message:
     """One message of a thread.

@@ -22,6 +22,7 @@ from gateway.messages import (
     MediaBlock,
     TextBlock,
     VideoBlock,
+    block_of_media,
 )
 
 MAX_OUTPUT_CHARACTERS = 100_000
@@ -106,15 +107,7 @@ def truncation_mark(shown: int, total: int, unit: str = "characters") -> str:
 def media_block(data: bytes, media_type: str, name: str | None = None) -> MediaBlock:
     """Bytes as the block that fits their media type; what is no picture, sound or film is a document."""
     source = Base64Source(base64.b64encode(data).decode(), media_type)
-    match media_type.partition("/")[0].lower():
-        case "image":
-            return ImageBlock(source)
-        case "audio":
-            return AudioBlock(source)
-        case "video":
-            return VideoBlock(source)
-        case _:
-            return DocumentBlock(source, name)
+    return block_of_media(media_type.partition("/")[0].lower(), source, name)
 
 
 def _plain(value: Any) -> object:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import contextlib
+import sqlite3
+from collections.abc import Awaitable, Callable, Generator
 from pathlib import Path
 from typing import TypeVar
 
@@ -23,6 +25,13 @@ OWNER = "key-1"
 def sqlite_store(directory: Path, url: str = "sqlite:///gateway.db") -> Store:
     """An embedded store in a folder, not opened."""
     return SQLITE.open(url, StoreEnvironment(SystemClock(), directory))
+
+
+@contextlib.contextmanager
+def sqlite_file(directory: Path) -> Generator[sqlite3.Connection]:
+    """The file of `sqlite_store`, as another program sees it."""
+    with contextlib.closing(sqlite3.connect(directory / "gateway.db", isolation_level=None, timeout=0)) as connection:
+        yield connection
 
 
 def memory_store(directory: Path) -> Store:

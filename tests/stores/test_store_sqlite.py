@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import sqlite3
 import threading
 import time
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
@@ -31,6 +30,7 @@ from tests.stored_samples import (
     numbered,
     records,
     run,
+    sqlite_file,
     sqlite_store,
     thread,
     within,
@@ -45,13 +45,6 @@ async def store(tmp_path: Path) -> AsyncGenerator[Store]:
     await within(opened.close())
 
 
-@contextlib.contextmanager
-def raw(folder: Path) -> Generator[sqlite3.Connection]:
-    """The file as another program sees it."""
-    with contextlib.closing(sqlite3.connect(folder / "gateway.db", isolation_level=None, timeout=0)) as connection:
-        yield connection
-
-
 # --- commits
 
 
@@ -62,7 +55,7 @@ async def test_events_of_one_commit_are_one_row_for_each_run(store: Store, tmp_p
         store.append_events(OWNER, "r1", number, records(number, number), urgent=False)
         store.append_events(OWNER, "r2", number, records(number, number), urgent=False)
     await within(store.check())  # writes are in order: these are done
-    with raw(tmp_path) as connection:
+    with sqlite_file(tmp_path) as connection:
         rows = connection.execute("SELECT first, last FROM events ORDER BY run").fetchall()
     assert rows == [(1, 50), (1, 50)]
 
@@ -154,7 +147,7 @@ async def test_the_loop_goes_on_when_the_job_is_done(monkeypatch: pytest.MonkeyP
 
 async def test_a_long_read_by_another_program_holds_no_write_up(store: Store, tmp_path: Path) -> None:
     await begin(store)
-    with raw(tmp_path) as connection:
+    with sqlite_file(tmp_path) as connection:
         connection.execute("BEGIN")
         assert connection.execute("SELECT count(*) FROM events").fetchone() == (0,)
         await within(store.append_events(OWNER, "r1", 1, records(1, 3), urgent=True))
@@ -165,7 +158,7 @@ async def test_a_long_read_by_another_program_holds_no_write_up(store: Store, tm
 
 async def test_a_write_waits_for_another_programs_write(store: Store, tmp_path: Path) -> None:
     await begin(store)
-    with raw(tmp_path) as connection:
+    with sqlite_file(tmp_path) as connection:
         connection.execute("BEGIN IMMEDIATE")
         appended = store.append_events(OWNER, "r1", 1, records(1, 3), urgent=True)
         renamed = asyncio.ensure_future(store.rename_thread(OWNER, "t1", "later"))
@@ -193,11 +186,11 @@ async def test_a_file_that_was_taken_away_is_noticed(store: Store, tmp_path: Pat
 async def test_checking_often_makes_the_file_no_larger(store: Store, tmp_path: Path) -> None:
     for _ in range(5):
         await within(store.check())
-    with raw(tmp_path) as connection:
+    with sqlite_file(tmp_path) as connection:
         pages = connection.execute("PRAGMA page_count").fetchone()
     for _ in range(200):
         await within(store.check())
-    with raw(tmp_path) as connection:
+    with sqlite_file(tmp_path) as connection:
         assert connection.execute("PRAGMA page_count").fetchone() == pages
         assert connection.execute("SELECT count(*) FROM write_probe").fetchone() == (0,)
 

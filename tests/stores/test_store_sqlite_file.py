@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import random
 import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
@@ -31,6 +30,7 @@ from tests.stored_samples import (
     numbered,
     records,
     run,
+    sqlite_file,
     sqlite_store,
     thread,
     within,
@@ -46,13 +46,6 @@ async def store(tmp_path: Path) -> AsyncGenerator[Store]:
     await within(opened.open())
     yield opened
     await within(opened.close())
-
-
-@contextlib.contextmanager
-def raw(folder: Path) -> Generator[sqlite3.Connection]:
-    """The file as another program sees it."""
-    with contextlib.closing(sqlite3.connect(folder / "gateway.db", isolation_level=None, timeout=0)) as connection:
-        yield connection
 
 
 async def refused(folder: Path, url: str = "sqlite:///gateway.db") -> str:
@@ -193,7 +186,7 @@ async def test_what_was_confirmed_is_there_after_kill_9(tmp_path: Path) -> None:
     unfinished = {item.run_id for item in await within(store.unfinished_runs())}
     assert unfinished >= set(confirmed)
     await within(store.close())
-    with raw(tmp_path) as connection:
+    with sqlite_file(tmp_path) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
 
@@ -259,10 +252,10 @@ async def test_an_empty_file_becomes_a_store(tmp_path: Path) -> None:
 
 
 async def test_another_programs_database_is_refused_and_left_alone(tmp_path: Path) -> None:
-    with raw(tmp_path) as connection:
+    with sqlite_file(tmp_path) as connection:
         connection.execute("CREATE TABLE customers (id)")
     assert "another program" in await refused(tmp_path)
-    with raw(tmp_path) as connection:
+    with sqlite_file(tmp_path) as connection:
         assert connection.execute("SELECT name FROM sqlite_master").fetchall() == [("customers",)]
 
 
@@ -271,11 +264,11 @@ async def test_a_newer_file_is_refused_and_left_alone(tmp_path: Path) -> None:
     await within(store.open())
     await begin(store)
     await within(store.close())
-    with raw(tmp_path) as connection:
+    with sqlite_file(tmp_path) as connection:
         connection.execute("PRAGMA user_version = 99")
     message = await refused(tmp_path)
     assert f"newer agui-gateway (schema 99, this one knows up to {len(MIGRATIONS)})" in message
-    with raw(tmp_path) as connection:
+    with sqlite_file(tmp_path) as connection:
         assert connection.execute("PRAGMA user_version").fetchone() == (99,)
         assert connection.execute("SELECT count(*) FROM threads").fetchone() == (1,)
 
@@ -312,7 +305,7 @@ async def test_what_may_not_be_written_is_explained(tmp_path_factory: pytest.Tem
 def test_an_older_file_is_brought_to_the_present_with_what_it_holds(tmp_path: Path) -> None:
     first = ("CREATE TABLE notes (id INTEGER PRIMARY KEY, words TEXT)",)
     second = ("ALTER TABLE notes ADD COLUMN length INTEGER", "UPDATE notes SET length = length(words)")
-    with raw(tmp_path) as connection:
+    with sqlite_file(tmp_path) as connection:
         assert migrate(connection, (first,)) == (0, 1)
         connection.execute("INSERT INTO notes (words) VALUES ('hello')")
         assert migrate(connection, (first, second)) == (1, 2)
@@ -324,7 +317,7 @@ def test_an_older_file_is_brought_to_the_present_with_what_it_holds(tmp_path: Pa
 def test_a_migration_that_fails_leaves_the_file_as_it_was(tmp_path: Path) -> None:
     first = ("CREATE TABLE notes (id INTEGER PRIMARY KEY, words TEXT)",)
     second = ("DROP TABLE notes", "CREATE TABLE other (x)")
-    with raw(tmp_path) as connection:
+    with sqlite_file(tmp_path) as connection:
         migrate(connection, (first,))
         connection.execute("INSERT INTO notes (words) VALUES ('hello')")
         with pytest.raises(sqlite3.OperationalError):

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-import sqlite3
 import subprocess
 from collections.abc import AsyncGenerator, Generator
 from pathlib import Path
@@ -23,6 +21,7 @@ from tests.stored_samples import (
     numbered,
     records,
     run,
+    sqlite_file,
     sqlite_store,
     thread,
     within,
@@ -37,13 +36,6 @@ async def small_store(tmp_path: Path) -> AsyncGenerator[Store]:
     await within(opened.open())
     yield opened
     await within(opened.close())
-
-
-@contextlib.contextmanager
-def raw(folder: Path) -> Generator[sqlite3.Connection]:
-    """The file as another program sees it."""
-    with contextlib.closing(sqlite3.connect(folder / "gateway.db", isolation_level=None, timeout=0)) as connection:
-        yield connection
 
 
 # --- no room
@@ -179,5 +171,5 @@ async def test_a_full_disk_is_a_full_store_until_there_is_room(small_disk: Path)
         assert await logged(store) == numbered(last + 5)
     finally:
         await within(store.close())
-    with raw(small_disk) as connection:
+    with sqlite_file(small_disk) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
