@@ -40,6 +40,7 @@ _FIRST_SIGNS = (TextStarted, ReasoningStarted, ToolCallStarted)
 _PAGE = 2_000
 # How long all other events may wait for more to share a commit with.
 GATHER_SECONDS = 0.010
+LONGEST_GATHER_SECONDS = 0.050
 
 
 class Batch(NamedTuple):
@@ -94,6 +95,8 @@ class Viewer:
         self._over = False
         self._closed = False
         self._waiter: asyncio.Future[None] | None = None
+        self._wait_until = 0.0
+        self._timer: Timer | None = None
         self._log: AsyncGenerator[Batch] | None = None
 
     async def next(self, timeout_seconds: float) -> Batch | None:
@@ -161,6 +164,9 @@ class Viewer:
         if self._closed:
             return
         self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         self.finish()
         if self._on_close is not None:
             self._on_close(self)
@@ -173,12 +179,24 @@ class Viewer:
 
     async def _wait(self, timeout_seconds: float) -> None:
         waiter = self._waiter = asyncio.get_running_loop().create_future()
-        timer = self._clock.call_later(timeout_seconds, self._wake)
+        self._wait_until = self._clock.monotonic() + timeout_seconds
+        if self._timer is None:
+            self._timer = self._clock.call_later(timeout_seconds, self._time_up)
         try:
             await waiter
         finally:
-            timer.cancel()
             self._waiter = None
+
+    def _time_up(self) -> None:
+        # One timer for many waits: one for each wait costs as much as the rest of it.
+        self._timer = None
+        if self._waiter is None:
+            return
+        left = self._wait_until - self._clock.monotonic()
+        if left <= 0:
+            self._wake()
+        else:
+            self._timer = self._clock.call_later(left, self._time_up)
 
     def _wake(self) -> None:
         waiter = self._waiter
@@ -189,12 +207,15 @@ class Viewer:
 class GatherWindow:
     """The runs whose events wait a moment, so that many events of many runs go to the store together.
 
-    A call of the store per event costs more than everything else that happens to the event.
+    A call of the store per event costs more than everything else that happens to the event. When the loop is so busy
+    that the moment is over late, a turn of the loop brings each run hardly more than one event: then the moment gets
+    longer, which nobody notices who waits for that loop, and saves a third of its work.
     """
 
     def __init__(self, seconds: float = GATHER_SECONDS) -> None:
         """`seconds`: how long at most; 0: nothing waits."""
-        self._seconds = seconds
+        self._shortest = self._seconds = seconds
+        self._due = 0.0
         self._runs: dict[LiveRun, None] = {}
         self._timer: asyncio.TimerHandle | None = None
 
@@ -205,13 +226,19 @@ class GatherWindow:
         self._runs[run] = None
         if self._timer is None:
             # how long a commit may be put off is the machine's time, not the clock's
-            self._timer = asyncio.get_running_loop().call_later(self._seconds, self._hand_over)
+            loop = asyncio.get_running_loop()
+            self._due = loop.time() + self._seconds
+            self._timer = loop.call_at(self._due, self._hand_over)
 
     def discard(self, run: LiveRun) -> None:
         self._runs.pop(run, None)
 
     def _hand_over(self) -> None:
         self._timer = None
+        if asyncio.get_running_loop().time() - self._due > self._shortest / 2:
+            self._seconds = min(2 * self._seconds, LONGEST_GATHER_SECONDS)
+        else:
+            self._seconds = max(self._seconds / 2, self._shortest)
         runs, self._runs = self._runs, {}
         for run in runs:
             run.hand_over()

@@ -5,13 +5,14 @@ Below: the runner. A protocol parses requests into AgentInput (pure), asks the r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute
+from starlette.types import Receive, Scope, Send
 
 from gateway.errors import InvalidRequestError
 from gateway.messages import JsonValue
@@ -41,6 +42,23 @@ class WireProtocol:
 
     name: str
     routes: Callable[[Gateway], Sequence[BaseRoute]]
+
+
+class Endpoint:
+    """A function from a request to its response as an ASGI application, to be a route's endpoint.
+
+    Starlette wraps functions in its own handling of exceptions, which every chunk of a stream then passes; the door
+    answers for exceptions here.
+    """
+
+    __slots__ = ("_answer",)
+
+    def __init__(self, answer: Callable[[Request], Awaitable[Response]]) -> None:
+        self._answer = answer
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        response = await self._answer(Request(scope, receive, send))
+        await response(scope, receive, send)
 
 
 def owner_of(request: Request) -> str:

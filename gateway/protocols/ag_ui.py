@@ -16,7 +16,7 @@ from gateway.ag_ui_capabilities import capabilities
 from gateway.ag_ui_input import parse_run_input
 from gateway.ag_ui_stream import event_stream
 from gateway.messages import JsonObject
-from gateway.protocol import Gateway, WireProtocol, json_response, owner_of, path_id
+from gateway.protocol import Endpoint, Gateway, WireProtocol, json_response, owner_of, path_id
 
 
 class _Endpoints:
@@ -64,9 +64,9 @@ class _Endpoints:
 def _routes(gateway: Gateway) -> Sequence[BaseRoute]:
     on = _Endpoints(gateway)
     return [
-        Route("/agents/{agent_id}/run", on.run, methods=["POST"]),
+        Route("/agents/{agent_id}/run", Endpoint(on.run), methods=["POST"]),
         Route("/agents", on.agents),
-        Route("/agents/{agent_id}/connect", on.connect, methods=["POST"]),
+        Route("/agents/{agent_id}/connect", Endpoint(on.connect), methods=["POST"]),
         Route("/agents/{agent_id}/capabilities", on.capabilities),
     ]
 

@@ -16,7 +16,7 @@ from gateway.ag_ui_messages import ag_ui_messages
 from gateway.ag_ui_stream import event_stream
 from gateway.errors import FieldProblem, InvalidRequestError
 from gateway.messages import JsonObject, JsonValue
-from gateway.protocol import Gateway, WireProtocol, json_response, owner_of, path_id, read_json
+from gateway.protocol import Endpoint, Gateway, WireProtocol, json_response, owner_of, path_id, read_json
 from gateway.store import RunRecord, ThreadSummary
 from gateway.wire.ag_ui_peer import PROTOCOL_VERSION, PeerProfile, profile_of
 
@@ -155,7 +155,7 @@ def _title(body: JsonValue) -> str | None:
 def _routes(gateway: Gateway) -> Sequence[BaseRoute]:
     on = _Endpoints(gateway)
     return [
-        Route("/runs/{run_id:path}/events", on.events),
+        Route("/runs/{run_id:path}/events", Endpoint(on.events), methods=["GET"]),
         Route("/runs/{run_id:path}/cancel", on.cancel, methods=["POST"]),
         Route("/runs/{run_id:path}", on.run),
         Route("/threads", on.threads),
