@@ -270,6 +270,7 @@ class LiveRun:
         self.usage = UsageLedger()
         self.thread: Thread | None = None  # as the run found it and took its input in; None while it waits
         self.turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()  # done when its thread is free
+        self.settled: asyncio.Future[None] = asyncio.get_running_loop().create_future()  # it runs, waits or is gone
         self.slow_viewers: set[Viewer] = set()  # those that were dropped
         self.begun = False  # kept as begun, and counted
         self.finishing = False
@@ -470,11 +471,17 @@ class LiveRun:
         """The run is over and everything is published: viewers read what they have, then end."""
         for viewer in list(self._viewers):
             viewer.finish()
+        self.settle()
         if self._grace is not None:
             self._grace.cancel()
         if not self.ended.done():
             self.ended.set_result(None)
         self._wake_kept_waiters()
+
+    def settle(self) -> None:
+        """Who asked for the same run meanwhile may go on."""
+        if not self.settled.done():
+            self.settled.set_result(None)
 
     async def viewers_gone(self) -> None:
         """Until nobody watches."""

@@ -115,6 +115,9 @@ class Runner:
             raise UnavailableError("the gateway is shutting down; try again in a moment", code="shutting_down")
         if (viewer := await self._start_again(owner, agent, given)) is not None:
             return viewer
+        while (owner, given.run_id) in self._runs:  # the same request twice at the same moment
+            if (viewer := await self._start_again(owner, agent, given)) is not None:
+                return viewer
         live = self._new_run(owner, agent, given)
         viewer = live.watch()
         try:
@@ -141,8 +144,6 @@ class Runner:
             ) from None
 
     def _new_run(self, owner: str, agent: OpenAgent, given: AgentInput) -> LiveRun:
-        if (owner, given.run_id) in self._runs:  # two requests of one run id at the same moment
-            raise _run_exists(given.run_id)
         record = RunRecord(
             owner, given.run_id, given.thread_id, agent.definition.id, RunStatus.QUEUED, self.clock.now(),
             input_digest=input_digest(given),
@@ -259,6 +260,7 @@ class Runner:
 
     def _spawn(self, live: LiveRun, work: Coroutine[None, None, None]) -> None:
         live.task = asyncio.create_task(work, name=f"run {live.record.run_id}")
+        live.settle()
         if live.cancel_reason is not None:  # it was stopped while it began
             live.task.cancel()
         # A task that is cancelled before its first step never runs a line: the run still has to end.
