@@ -17,7 +17,7 @@ import orjson
 
 from gateway import events, messages
 from gateway.events import Event, ReasoningDelta, StopReason, TextDelta, ToolCallDelta
-from gateway.messages import JsonObject, JsonValue, Message
+from gateway.messages import JsonObject, JsonValue, Message, TextBlock
 
 Record = TypeVar("Record")
 Encode = Callable[[Any], JsonValue]
@@ -85,7 +85,21 @@ def decode_event(data: bytes) -> Event:
 
 def encode_message(message: Message) -> bytes:
     """The message as one JSON object."""
+    # A client's plain words, which come by the thousand, are written out.
+    if (text := _plain_words(message)) is not None:
+        words: JsonValue = [{"type": "TextBlock", "text": text}]
+        return dump_json({"type": "Message", "id": message.id, "role": message.role, "content": words})
     return encode_record(message)
+
+
+def _plain_words(message: Message) -> str | None:
+    """The text of a message that has nothing else."""
+    content = message.content
+    if len(content) != 1 or type(block := content[0]) is not TextBlock or block.index != -1 or block.opaque is not None:
+        return None
+    if message.turn_id is not None or message.name is not None or message.incomplete or message.metadata is not None:
+        return None
+    return block.text
 
 
 def decode_message(data: bytes) -> Message:

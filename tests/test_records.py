@@ -59,6 +59,13 @@ def test_a_batch_is_written_as_its_events_one_by_one(batch: list[Event]) -> None
     assert [load_json(record) for record in encode_events(twice)] == [load_json(encode_event(event)) for event in twice]
 
 
+@settings(REPEATABLE, max_examples=150)
+@given(words(Message))
+def test_a_message_is_written_as_any_record(message: Message) -> None:
+    for each in (message, Message(message.id, "user", (TextBlock("words"),)), Message(message.id, message.role)):
+        assert load_json(encode_message(each)) == load_json(encode_record(each))
+
+
 def test_a_batch_of_deltas_of_different_kinds_and_ids_keeps_them_apart() -> None:
     batch: list[Event] = [
         TextDelta("a", "x"), TextDelta("a", 'y"'), ReasoningDelta("a", "z"), ToolCallDelta("a", "{"),
