@@ -38,7 +38,7 @@ class _Server(uvicorn.Server):
 async def serving(application: ASGIApp) -> AsyncGenerator[int, None]:
     """The port; what is still connected at the end is cut."""
     listener = socket.create_server(("127.0.0.1", 0))
-    config = uvicorn.Config(application, log_level="error", access_log=False, lifespan="off", http="httptools")
+    config = uvicorn.Config(application, log_config=None, access_log=False, lifespan="off", http="httptools")
     server = _Server(config)
     task = asyncio.create_task(server.serve([listener]))
     try:

@@ -24,9 +24,12 @@ CONTEXT = ToolContext("call_1", "owner", "thread_1", "run_1", "agent_1", SharedS
 
 @dataclass
 class Endpoint:
-    """A server that notes each request and gives one answer."""
+    """A server that notes each request and gives one answer, and closes the connection, as the answer says."""
 
-    answer: bytes = b'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 11\r\n\r\n{"ok":true}'
+    answer: bytes = (
+        b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: 11\r\n\r\n"
+        b'{"ok":true}'
+    )
     url: str = ""
     requests: list[tuple[str, dict[str, str], bytes]] = field(default_factory=list)
     silent: asyncio.Event | None = None
@@ -47,7 +50,7 @@ class Endpoint:
             writer.close()
 
     def give(self, status: int, content_type: str, body: bytes, *headers: str) -> None:
-        lines = [f"HTTP/1.1 {status} Whatever", f"content-length: {len(body)}", *headers]
+        lines = [f"HTTP/1.1 {status} Whatever", "connection: close", f"content-length: {len(body)}", *headers]
         if content_type:
             lines.append(f"content-type: {content_type}")
         self.answer = "\r\n".join([*lines, "", ""]).encode() + body
