@@ -55,9 +55,9 @@ def read_stream(body: bytes) -> list[SentEvent]:
         lines = frame.split(b"\n")
         data = [line for line in lines if line.startswith(b"data: ")]
         ids = [line for line in lines if line.startswith(b"id: ")]
-        comments = [line for line in lines if line.startswith(b":")]
+        comments = [line for line in lines if line.startswith((b":", b"retry: "))]
         if b"\r" in frame or len(data) + len(ids) + len(comments) != len(lines) or len(ids) > 1:
-            raise BrokenRuleError("framing", position, frame, "a line that is no data, id or comment")
+            raise BrokenRuleError("framing", position, frame, "a line that is no data, id, retry or comment")
         if not data and not ids:
             continue
         if len(data) != 1:

@@ -125,9 +125,9 @@ async def self_cancel(context: ToolContext) -> str:
 
 
 async def fail(context: ToolContext) -> str:
-    """Always fail, with words that nobody may see."""
+    """Always fail."""
     executions[context.call_id] += 1
-    raise RuntimeError(f"the password is {SECRET}")
+    raise RuntimeError("the shelf is empty")
 
 
 async def flood(context: ToolContext) -> str:

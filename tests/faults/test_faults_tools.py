@@ -1,0 +1,220 @@
+"""Tools that hang, crash, flood, block, leave: one failure is one result, and the run goes on."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fault_scenes import (
+    SECRET,
+    SERVER,
+    WORDS,
+    check_ended,
+    executions,
+    fault_tool,
+    release,
+    replayed,
+    until,
+)
+from tests.invariants import check_nothing_leaks
+from tests.movable_clock import MovableClock
+from tests.running_gateway import Frame, LocalGateway, agent, local_gateway, run_body, scripted
+
+ADD = {"tool": "add", "arguments": {"a": 1, "b": 2}}
+SAY = [{"text": "it gave {{result}}"}]
+
+
+def results(frames: list[Frame]) -> list[str]:
+    return [frame.data["content"] for frame in frames if frame.type == "TOOL_CALL_RESULT"]
+
+
+async def run(gateway: LocalGateway, agent_id: str, **more: Any) -> list[Frame]:
+    """A run to its end, checked."""
+    frames = await gateway.client.run(agent_id, run_body(**more))
+    check_nothing_leaks(str([frame.data for frame in frames]), [SECRET])
+    return frames
+
+
+# --- 43, 44: hangs and crashes
+
+
+@pytest.mark.parametrize("tool", ["fail", "leave", "interrupt", "self_cancel", "binary", "flood"])
+async def test_one_tool_that_fails_is_one_result_and_the_others_have_theirs(tmp_path: Path, tool: str) -> None:
+    clock = MovableClock()
+    mixed = agent("mixed", scripted([ADD, {"tool": tool}, ADD], SAY), tools=[fault_tool("add"), fault_tool(tool)])
+    async with local_gateway(tmp_path, [mixed], clock=clock, server=SERVER) as gateway:
+        frames = await run(gateway, "mixed")
+        first, odd, last = results(frames)
+        assert first == last
+        assert "3" in first
+        assert odd
+        assert len(odd) < 2_000_000, "what a tool gives has a bound"
+        assert frames[-1].type == "RUN_FINISHED"
+        assert executions.total() == 3
+        await check_ended(gateway, "run-1", "completed")
+
+
+@pytest.mark.parametrize("tool", ["stuck", "blocked", "stubborn"])
+async def test_a_tool_that_hangs_is_given_up_and_the_run_goes_on(tmp_path: Path, tool: str) -> None:
+    clock = MovableClock()
+    release.clear()
+    slow = agent("slow", scripted([ADD, {"tool": tool}], SAY), tools=[fault_tool("add"), fault_tool(tool)])
+    try:
+        async with local_gateway(tmp_path, [slow], clock=clock, server=SERVER) as gateway:
+            async with gateway.client.stream("slow", run_body()) as stream:
+                await until(lambda: executions.total() == 2)
+                await clock.advance(29)
+                assert "RUN_FINISHED" not in stream.types
+                await clock.advance(1.5)
+                frames = await stream.rest()
+            _, late = results(frames)
+            assert "30" in late
+            assert frames[-1].type == "RUN_FINISHED"
+            await check_ended(gateway, "run-1", "completed")
+            release.set()
+    finally:
+        release.set()
+
+
+# --- 45: a tool that blocks
+
+
+async def test_a_tool_that_blocks_its_thread_blocks_nobody_else(tmp_path: Path) -> None:
+    release.clear()
+    agents = [
+        agent("blocked", scripted([{"tool": "blocked"}], SAY), tools=[fault_tool("blocked")]),
+        agent("greeter", scripted([{"text": WORDS}])),
+    ]
+    try:
+        async with local_gateway(tmp_path, agents, server=SERVER) as gateway:
+            async with gateway.client.stream("blocked", run_body()) as stream:
+                await until(executions.total)
+                await gateway.client.run("greeter", run_body(run_id="run-2", thread_id="thread-2"))
+                release.set()
+                assert results(await stream.rest()) == ["let go"]
+            await check_ended(gateway, "run-1", "completed")
+            await check_ended(gateway, "run-2", "completed")
+    finally:
+        release.set()
+
+
+# --- 42: very many, very large
+
+
+async def test_a_thousand_calls_at_once_stay_within_the_budget(tmp_path: Path) -> None:
+    calls = [{"tool": "add", "arguments": {"a": number, "b": 2}} for number in range(1_000)]
+    many = agent(
+        "many", scripted(calls, rules=[{"when": {"after_tool": "add"}, "response": SAY}]), tools=[fault_tool("add")]
+    )
+    async with local_gateway(tmp_path, [many], server=SERVER) as gateway:
+        frames = await run(gateway, "many")
+        assert len(results(frames)) == 1_000, "every call has its result"
+        assert executions.total() == 50, "and only as many ran as may"
+        assert frames[-1].type == "RUN_FINISHED"
+        await check_ended(gateway, "run-1", "completed")
+
+
+async def test_arguments_of_megabytes_are_taken_or_refused_but_never_hang(tmp_path: Path) -> None:
+    large = {"tool": "add", "arguments": '{"a": 1, "b": 2, "c": "' + "x" * 4_000_000 + '"}'}
+    agents = [agent("large", scripted([large], SAY), tools=[fault_tool("add")])]
+    async with local_gateway(tmp_path, agents, server=SERVER) as gateway:
+        frames = await run(gateway, "large")
+        assert len(results(frames)) == 1
+        await check_ended(gateway, "run-1", "completed")
+
+
+# --- 41: names
+
+
+async def test_an_unknown_tool_is_answered_with_those_there_are(tmp_path: Path) -> None:
+    lost = agent("lost", scripted([{"tool": "ad"}, {"tool": "add\r\nid: 7"}], SAY), tools=[fault_tool("add")])
+    async with local_gateway(tmp_path, [lost], server=SERVER) as gateway:
+        frames = await run(gateway, "lost")
+        assert all("add" in text for text in results(frames))
+        assert not executions
+        ids = [each.id for each in await replayed(gateway, "run-1") if each.id is not None]
+        assert ids == sorted(set(ids)), "no name breaks a line"
+        await check_ended(gateway, "run-1", "completed")
+
+
+async def test_a_frontend_tool_with_a_backend_tools_name_is_dropped(tmp_path: Path) -> None:
+    both = agent("both", scripted([ADD], SAY), tools=[fault_tool("add")])
+    declared = [{"name": "add", "description": "Mine.", "parameters": {"type": "object"}}]
+    async with local_gateway(tmp_path, [both], server=SERVER) as gateway:
+        frames = await run(gateway, "both", tools=declared)
+        assert len(results(frames)) == 1
+        assert executions.total() == 1
+        await check_ended(gateway, "run-1", "completed")
+
+
+# --- 47: loops without an end
+
+
+@pytest.mark.parametrize("budget", [{"max_iteration": 3}, {"max_tool_calls": 2}, {"max_repeated_calls": 1}])
+async def test_a_model_that_never_stops_calling_is_stopped(tmp_path: Path, budget: dict[str, int]) -> None:
+    model = scripted(
+        rules=[
+            {"when": {"tool_choice": "none"}, "response": [{"text": "that is all"}]},
+            {"when": {"tool_choice": "auto"}, "response": [ADD]},
+        ]
+    )
+    endless = agent("endless", model, tools=[fault_tool("add")], parameters=budget)
+    async with local_gateway(tmp_path, [endless], server=SERVER) as gateway:
+        frames = await run(gateway, "endless")
+        assert "".join(frame.data.get("delta", "") for frame in frames).endswith("that is all")
+        assert executions.total() <= 3
+        await check_ended(gateway, "run-1", "completed")
+
+
+async def test_a_run_that_takes_too_long_is_ended(tmp_path: Path) -> None:
+    clock = MovableClock()
+    release.clear()
+    long = agent("long", scripted([{"tool": "stuck"}], SAY), tools=[fault_tool("stuck")],
+                 parameters={"max_run_seconds": 10})  # fmt: skip
+    async with local_gateway(tmp_path, [long], clock=clock, server=SERVER) as gateway:
+        async with gateway.client.stream("long", run_body()) as stream:
+            await until(executions.total)
+            await clock.advance(11)
+            last = (await stream.rest())[-1].data
+        assert last["type"] == "RUN_ERROR"
+        await check_ended(gateway, "run-1", "failed", code="limit_max_run_seconds")
+
+
+# --- 48: a tool server that is not there
+
+
+async def test_a_tool_server_that_is_down_leaves_the_agent_working_and_is_reported(tmp_path: Path) -> None:
+    missing = {"type": "McpServer", "name": "gone", "parameters": {"command": "no-such-program-anywhere"}}
+    degraded = agent("degraded", scripted([ADD], SAY), tools=[fault_tool("add"), missing])
+    async with local_gateway(tmp_path, [degraded], server=SERVER) as gateway:
+        frames = await run(gateway, "degraded")
+        assert len(results(frames)) == 1
+        ready = await gateway.client.http.get("/readyz")
+        assert ready.status_code == 200
+        assert any("gone" in warning for warning in ready.json()["warnings"])
+        check_nothing_leaks(ready.content)
+        await check_ended(gateway, "run-1", "completed")
+
+
+async def test_runs_under_way_in_all_kinds_of_trouble_end_with_their_gateway(tmp_path: Path) -> None:
+    release.clear()
+    agents = [
+        agent(name, scripted([{"tool": name}], SAY), tools=[fault_tool(name)], on_disconnect="continue")
+        for name in ("stuck", "blocked", "stubborn")
+    ]
+    try:
+        async with local_gateway(tmp_path, agents, server=SERVER) as gateway:
+            for name in ("stuck", "blocked", "stubborn"):
+                async with gateway.client.stream(name, run_body(run_id=name, thread_id=name)) as stream:
+                    await stream.until("TOOL_CALL_END")
+            await until(lambda: executions.total() == 3)
+            async with asyncio.timeout(10):
+                await gateway.application.stop()
+            for name in ("stuck", "blocked", "stubborn"):
+                await check_ended(gateway, name, "failed", code="server_shutdown")
+            release.set()
+    finally:
+        release.set()
