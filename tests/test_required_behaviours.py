@@ -73,6 +73,17 @@ REQUIRED = [
     "store-contract",
     "real-clients",
     "verifier",
+    "front-end-stories",
+    "fault-any-provider",
+    "fault-random-walk",
+    "fault-requests",
+    "fault-store",
+    "fault-threads",
+    "fault-tools",
+    "fault-upstream",
+    "extension",
+    "benchmarks",
+    "readme",
     "invariants",
 ]
 
