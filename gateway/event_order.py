@@ -21,6 +21,7 @@ with a warning. A stream that follows the rules passes as the very list it came 
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from dataclasses import replace
 from enum import Enum
 from typing import TypeVar
@@ -89,6 +90,10 @@ class Sealer:
         # What stands for a reused id; by kind, because an id may stand for an open text and an open reasoning at once.
         self._answers: dict[str, str] = {}  # texts, and the messages that calls are part of
         self._thoughts: dict[str, str] = {}
+
+    def reserve(self, message_ids: Iterable[str]) -> None:
+        """Ids that the thread has already: what a model says anew under one of them gets another."""
+        self._messages |= dict.fromkeys(message_ids, _Kind.WORDS)
 
     def follow(self, events: Events) -> Events:
         """The events as they may leave: the same list where all are in order."""

@@ -313,6 +313,11 @@ class LiveRun:
 
     # --- events in
 
+    def begin_with(self, messages: tuple[Message, ...], transcript: Transcript) -> None:
+        """The thread as the run found it and took its input in."""
+        self.messages, self.transcript = messages, transcript
+        self._sealer.reserve(message.id for message in messages)
+
     def follow(self, batch: Events) -> Events:
         """Put the batch in order and take it into the transcript; what of it may leave, not yet numbered."""
         events = self._sealer.follow(batch)

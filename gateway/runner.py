@@ -230,8 +230,8 @@ class Runner:
             interrupts=verdict.still_open,
             last_run_id=given.run_id,
         )
-        live.messages, live.state = messages, state
-        live.transcript = Transcript(call_turns(messages))
+        live.state = state
+        live.begin_with(messages, Transcript(call_turns(messages)))
         record = replace(live.record, status=RunStatus.RUNNING, started_at=now, finished_at=None)
         if live.cancel_reason is None:
             live.record = record

@@ -312,6 +312,12 @@ async def test_viewers_of_what_ends_with_the_server_are_told_to_come_back(tmp_pa
         for each in (first, waiting):
             assert b"\nretry: " in each.body
         _quiet(gateway)
+    async with store_at(tmp_path) as store:
+        assert await store.unfinished_runs() == []
+        for run_id in ("run-1", "run-2"):
+            log = await check_kept(store, run_id)
+            assert isinstance(log[-1].event, RunFailed)
+            assert log[-1].event.code == "server_shutdown"
 
 
 async def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:

@@ -260,7 +260,6 @@ async def test_many_runs_leave_no_task_and_no_run_behind(tmp_path: Path) -> None
             await asyncio.gather(*(gateway.client.run("greeter", body) for body in bodies))
             await until(lambda: not runner._runs)
             assert not runner._lines
-            assert not runner._endings
             running = [task for task in asyncio.all_tasks() if task.get_name().startswith("run ")]
             assert all(task.done() for task in running)
             assert len(gateway.application.streams) == 0

@@ -140,7 +140,7 @@ async def test_what_no_other_try_would_mend_is_not_tried_again(tmp_path: Path, a
 
 async def test_a_first_token_that_never_comes(tmp_path: Path) -> None:
     clock = MovableClock()
-    waiting = {"parameters": {"model_attempts": 1, "max_run_seconds": None}}
+    waiting: dict[str, Any] = {"parameters": {"model_attempts": 1, "max_run_seconds": None}}
     async with (
         chat_server() as upstream,
         local_gateway(tmp_path, [upstream_agent(upstream, **waiting)], clock=clock, server=SERVER) as gateway,
@@ -158,7 +158,7 @@ async def test_a_first_token_that_never_comes(tmp_path: Path) -> None:
 
 async def test_tokens_and_then_silence(tmp_path: Path) -> None:
     clock = MovableClock()
-    waiting = {"parameters": {"max_run_seconds": None}}
+    waiting: dict[str, Any] = {"parameters": {"max_run_seconds": None}}
     async with (
         chat_server() as upstream,
         local_gateway(tmp_path, [upstream_agent(upstream, **waiting)], clock=clock, server=SERVER) as gateway,
@@ -218,7 +218,7 @@ async def test_a_stream_that_breaks_keeps_what_was_said_and_says_nothing_twice(t
     ids=["html", "nothing", "noise"],
 )
 async def test_an_answer_that_is_no_stream_is_an_error_and_never_silence(tmp_path: Path, answer: Script) -> None:
-    once = {"parameters": {"model_attempts": 1}}
+    once: dict[str, Any] = {"parameters": {"model_attempts": 1}}
     async with (
         chat_server() as upstream,
         local_gateway(tmp_path, [upstream_agent(upstream, **once)], server=SERVER) as gateway,
@@ -284,7 +284,7 @@ def call(arguments: str, finish: str, *, name: str = "add", id: str = "call-1") 
      ('{"a": 1, "b": 2}', "content_filter"), ('{"a": 1, "a": 2, "b": 2}{}', "tool_calls")],
 )  # fmt: skip
 async def test_a_call_that_is_broken_or_cut_off_never_runs(tmp_path: Path, arguments: str, finish: str) -> None:
-    adding = {"tools": [fault_tool("add")]}
+    adding: dict[str, Any] = {"tools": [fault_tool("add")]}
     async with (
         chat_server() as upstream,
         local_gateway(tmp_path, [upstream_agent(upstream, **adding)], server=SERVER) as gateway,
@@ -298,7 +298,7 @@ async def test_a_call_that_is_broken_or_cut_off_never_runs(tmp_path: Path, argum
 
 
 async def test_a_provider_that_gives_every_call_the_same_id(tmp_path: Path) -> None:
-    adding = {"tools": [fault_tool("add")]}
+    adding: dict[str, Any] = {"tools": [fault_tool("add")]}
     async with (
         chat_server() as upstream,
         local_gateway(tmp_path, [upstream_agent(upstream, **adding)], server=SERVER) as gateway,
