@@ -7,7 +7,7 @@ become a decision; an answer that does not fit is refused before anything runs.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gateway.agent import Answer
@@ -15,7 +15,8 @@ from gateway.errors import FieldProblem, InvalidRequestError
 from gateway.events import OpenInterrupt
 from gateway.loop import Decision
 from gateway.messages import JsonObject
-from gateway.tool_calls import are_same_arguments
+from gateway.tool import Tool
+from gateway.tool_calls import are_same_arguments, argument_problem
 
 logger = logging.getLogger(__name__)
 
@@ -31,6 +32,16 @@ class Verdict:
 
     decisions: tuple[Decision, ...]
     still_open: tuple[OpenInterrupt, ...]
+
+
+def arguments_check(tools: Mapping[str, Tool]) -> ArgumentsCheck:
+    """Whether edited arguments fit the tools there are; a tool that is gone by now refuses when it is to run."""
+
+    def check(name: str, arguments: JsonObject) -> str | None:
+        tool = tools.get(name)
+        return None if tool is None else argument_problem(tool.spec, arguments)
+
+    return check
 
 
 def decide(

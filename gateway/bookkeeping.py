@@ -1,6 +1,7 @@
 """What a run's begin and end make of the records that are kept; and how a run that its process left behind is ended.
 
-Below: the words, store, transcript, event_order. Above: the runner. Pure but for `end_left_behind`.
+Below: the words, store, transcript, event_order. Above: the runner. Pure but for `end_left_behind` and a
+line in the log.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ import orjson
 
 from gateway.agent import Absent, AgentInput
 from gateway.clock import Clock
+from gateway.errors import GatewayError
 from gateway.event_order import Sealer
 from gateway.events import (
     Cancelled,
+    Completed,
     Event,
     Interrupted,
     OpenInterrupt,
@@ -120,6 +123,39 @@ def ended_record(record: RunRecord, terminal: Terminal, now: float) -> RunRecord
             return replace(record, status=RunStatus.CANCELLED)
         case _:
             return replace(record, status=RunStatus.COMPLETED)
+
+
+def words_alone(given: AgentInput) -> AgentInput:
+    """What is kept of the input of a run that is stopped before it begins: nothing that could answer or replace."""
+    words = tuple(message for message in given.messages if message.tool_result is None)
+    return replace(given, messages=words, answers=(), history="append")
+
+
+def stopped(reason: str | None) -> Terminal:
+    """How a run ends that was stopped."""
+    if reason == "server_shutdown":
+        return RunFailed("server_shutdown", "the server is shutting down")
+    return RunFinished(Cancelled(reason or "cancelled"))
+
+
+def failed(record: RunRecord, error: Exception) -> RunFailed:
+    """How a run ends that fails like this; the log has what viewers are not told."""
+    if isinstance(error, GatewayError):
+        logger.warning("a run failed", extra={"run_id": record.run_id, "code": error.code})
+        return RunFailed(error.code, error.message)
+    logger.error("a run failed unexpectedly", extra={"run_id": record.run_id}, exc_info=error)
+    return RunFailed("internal_error", "the gateway failed; its log has the details")
+
+
+def terminal_of(record: RunRecord) -> Terminal:
+    """The run's terminal event as far as its row tells: what was pending or asked, its log alone knew."""
+    match record.status:
+        case RunStatus.FAILED:
+            return RunFailed(record.error_code or "internal_error", record.error_message or "", record.usage)
+        case RunStatus.CANCELLED:
+            return RunFinished(Cancelled(), record.usage)
+        case _:
+            return RunFinished(Completed(), record.usage)
 
 
 def ended_thread(

@@ -8,6 +8,7 @@ sees an event that a crash could take back.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
@@ -34,6 +35,8 @@ from gateway.records import encode_events
 from gateway.store import RunRecord, Store, Thread
 from gateway.transcript import OpenItems, Transcript
 from gateway.usage import UsageLedger
+
+logger = logging.getLogger(__name__)
 
 # The first of these in a run is what a person waits for: it is kept at once, not together with what comes next.
 _FIRST_SIGNS = (TextStarted, ReasoningStarted, ToolCallStarted)
@@ -271,6 +274,9 @@ class LiveRun:
         self.thread: Thread | None = None  # as the run found it and took its input in; None while it waits
         self.turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()  # done when its thread is free
         self.settled: asyncio.Future[None] = asyncio.get_running_loop().create_future()  # it runs, waits or is gone
+        self.concluded: asyncio.Future[None] = asyncio.get_running_loop().create_future()  # ended, or `unkept`
+        self.unkept: StoreError | None = None  # why its end cannot be kept for now
+        self.patient = False  # it waits for its turn without keeping its request waiting
         self.slow_viewers: set[Viewer] = set()  # those that were dropped
         self.begun = False  # kept as begun, and counted
         self.finishing = False
@@ -291,6 +297,7 @@ class LiveRun:
         self._grace: Timer | None = None
         self._signs_seen = False
         self._given_up = False
+        self._farewell: Events = []  # what those are told who come after it was given up
         self._kept_waiters: list[asyncio.Future[None]] = []
         self._gone_waiters: list[asyncio.Future[None]] = []
 
@@ -360,7 +367,13 @@ class LiveRun:
             return
         owner, run_id = self.key
         first = self.sequence - len(events) + 1
-        future = self._store.append_events(owner, run_id, first, encode_events(events), urgent=True)
+        try:
+            records = encode_events(events)
+        except Exception as error:  # in a timer's call for many runs: it is this one's failure alone
+            logger.exception("events could not be written as JSON", extra={"run_id": run_id})
+            self._fail(error)
+            return
+        future = self._store.append_events(owner, run_id, first, records, urgent=True)
         self._unkept.append((future, first, events))
         if future is not self._last_future:
             self._last_future = future
@@ -386,10 +399,17 @@ class LiveRun:
         self._gathered = []
         self._window.discard(self)
         self._given_up = True
+        self._farewell = list(events)
         for viewer in list(self._viewers):
             viewer.feed_unnumbered(events)
             viewer.finish()
         self._wake_kept_waiters()
+
+    def block(self, error: StoreError) -> None:
+        """The store cannot keep the run's end for now; whoever waits for that end is told."""
+        self.unkept = error
+        if not self.concluded.done():
+            self.concluded.set_result(None)
 
     @property
     def backlog(self) -> int:
@@ -479,8 +499,9 @@ class LiveRun:
         self.settle()
         if self._grace is not None:
             self._grace.cancel()
-        if not self.ended.done():
-            self.ended.set_result(None)
+        for future in (self.ended, self.concluded):
+            if not future.done():
+                future.set_result(None)
         self._wake_kept_waiters()
 
     def settle(self) -> None:
@@ -488,12 +509,17 @@ class LiveRun:
         if not self.settled.done():
             self.settled.set_result(None)
 
-    async def viewers_gone(self) -> None:
-        """Until nobody watches."""
-        while self._viewers:
-            waiter = asyncio.get_running_loop().create_future()
-            self._gone_waiters.append(waiter)
-            await waiter
+    async def viewers_gone(self, seconds: float) -> None:
+        """Until nobody watches or the run has ended, but not longer than that."""
+        if not self._viewers or self.ended.done():
+            return
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._gone_waiters.append(waiter)
+        try:
+            await asyncio.wait((waiter, self.ended), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            if waiter in self._gone_waiters:
+                self._gone_waiters.remove(waiter)
 
     def _add_viewer(self, *, after: int, prelude: Prelude | None) -> Viewer:
         viewer = Viewer(
@@ -503,7 +529,9 @@ class LiveRun:
         if self._grace is not None:
             self._grace.cancel()
             self._grace = None
-        if self.ended.done():
+        if self._given_up:
+            viewer.feed_unnumbered(self._farewell)
+        if self._given_up or self.ended.done():
             viewer.finish()
         return viewer
 

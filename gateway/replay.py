@@ -1,13 +1,16 @@
-"""A run that is over, from its log.
+"""A run that is over, from its log, or one that is ending.
 
 Below: store, live_run (viewers), transcript. Above: the runner.
 """
 
 from __future__ import annotations
 
-from gateway.bookkeeping import Terminal
+import asyncio
+
+from gateway.bookkeeping import Terminal, terminal_of
 from gateway.clock import Clock
-from gateway.events import Completed, RunFailed, RunFinished
+from gateway.errors import StoreError
+from gateway.events import Completed, RunFailed, RunFinished, RunStarted
 from gateway.live_run import LiveRun, Viewer, read_log
 from gateway.messages import Message
 from gateway.store import RunRecord, Store
@@ -32,10 +35,33 @@ async def produced_by(store: Store, record: RunRecord, live: LiveRun | None) -> 
     return transcript.messages
 
 
+def without_log(clock: Clock, record: RunRecord) -> Viewer:
+    """A viewer of a run whose log is gone: that it was, and how it ended."""
+    viewer = Viewer(clock)
+    viewer.feed_unnumbered([RunStarted(record.thread_id, record.run_id), terminal_of(record)])
+    viewer.finish()
+    return viewer
+
+
 async def last_event(store: Store, owner: str, run_id: str) -> Terminal:
-    """How a run ended. Where its log is gone, only what it said stays."""
+    """How a run ended. Where its log is gone, as its record says."""
     last = await store.last_sequence(owner, run_id)
     for row in await store.read_events(owner, run_id, after=last - 1, limit=1):
         if isinstance(row.event, RunFinished | RunFailed):
             return row.event
-    return RunFinished(Completed())
+    record = await store.load_run(owner, run_id)
+    return RunFinished(Completed()) if record is None else terminal_of(record)
+
+
+async def join(live: LiveRun) -> Viewer | None:
+    """A viewer of all there is and comes; None once the run has ended.
+
+    Raises:
+        StoreError: what there is cannot be kept for now.
+    """
+    if not live.finishing:
+        return await live.join()
+    await asyncio.wait((live.concluded,))
+    if live.ended.done():
+        return None
+    raise live.unkept or StoreError("the run's end could not be kept; try again in a moment")

@@ -11,24 +11,26 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Coroutine, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from gateway.agent import Absent, AgentInput
-from gateway.approvals import decide
+from gateway.approvals import arguments_check, decide
 from gateway.bookkeeping import (
     Terminal,
     call_turns,
     end_left_behind,
     ended_record,
     ended_thread,
+    failed,
     input_digest,
     still_asked,
+    stopped,
     title_of,
     without_claims,
+    words_alone,
 )
 from gateway.clock import Clock
 from gateway.errors import (
@@ -37,30 +39,26 @@ from gateway.errors import (
     InvalidRequestError,
     NotFoundError,
     StoreError,
-    TooManyRequestsError,
     UnavailableError,
 )
-from gateway.events import Cancelled, Completed, RunFailed, RunFinished, RunStarted
+from gateway.events import Completed, RunFailed, RunFinished, RunStarted
 from gateway.history import append_history, merge_history, unchanged_prefix
 from gateway.live_run import GatherWindow, LiveRun, Prelude, Viewer
 from gateway.loop import LoopContext
-from gateway.messages import JsonObject, Message
+from gateway.messages import Message
 from gateway.metrics import Metrics
 from gateway.open_agent import OpenAgent, frontend_tools
-from gateway.replay import last_event, produced_by, replay
+from gateway.replay import join, last_event, produced_by, replay, without_log
 from gateway.run_counts import count_end, count_failed_tools
 from gateway.store import Page, RunRecord, RunStatus, Store, Thread, ThreadSummary
+from gateway.thread_lines import ThreadLines
 from gateway.tool import SharedState, Tool
-from gateway.tool_calls import argument_problem
 from gateway.transcript import OpenItems, Transcript
 
 logger = logging.getLogger(__name__)
 
 ResultT = TypeVar("ResultT")
 
-# A browser's Stop closes its socket and its next message may overtake the news of that: a network's matter, not a
-# policy's, so this is the machine's time.
-_DISCONNECT_NEWS_SECONDS = 0.2
 # How long a cancelled run may take to come to its end by itself.
 _CANCEL_SECONDS = 0.8
 _STORE_RETRY_SECONDS = 2.0
@@ -93,10 +91,12 @@ class Runner:
         self.clock = clock
         self._options = options
         self._runs: dict[tuple[str, str], LiveRun] = {}
-        self._lines: dict[tuple[str, str], deque[LiveRun]] = {}
+        self._lines = ThreadLines(
+            options.max_waiting_per_thread, stop=self._cancel, ends_unwatched=self._ends_unwatched
+        )
         self._window = GatherWindow()
         self._draining = False
-        self._endings: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
 
     # --- a run's begin
 
@@ -111,17 +111,17 @@ class Runner:
             StoreError, UnavailableError: not now.
         """
         agent = self.agent(agent_id)
-        if self._draining:
-            raise UnavailableError("the gateway is shutting down; try again in a moment", code="shutting_down")
-        if (viewer := await self._start_again(owner, agent, given)) is not None:
-            return viewer
-        while (owner, given.run_id) in self._runs:  # the same request twice at the same moment
+        while True:
             if (viewer := await self._start_again(owner, agent, given)) is not None:
                 return viewer
+            if (owner, given.run_id) not in self._runs:  # else it came meanwhile: the same request twice at one moment
+                break
+        if self._draining:
+            raise UnavailableError("the gateway is shutting down; try again in a moment", code="shutting_down")
         live = self._new_run(owner, agent, given)
         viewer = live.watch()
         try:
-            waiting = await self._enter_line(live, agent)
+            waiting = await self._lines.enter(live, agent.definition.on_concurrent_run)
             if waiting:
                 await self.store.queue_run(live.record)
                 self._metrics.runs_waiting.inc()
@@ -159,65 +159,21 @@ class Runner:
         )
         return live
 
-    async def _enter_line(self, live: LiveRun, agent: OpenAgent) -> bool:
-        """Stand in the thread's line. True: the run has to wait for its turn; False: it is its turn."""
-        line = self._lines.setdefault(live.thread_key, deque())
-        if not line:
-            line.append(live)
-            return False
-        policy = agent.definition.on_concurrent_run
-        if policy == "enqueue":
-            if len(line) > self._options.max_waiting_per_thread:
-                raise TooManyRequestsError(
-                    f"too many runs wait for thread {live.record.thread_id!r}; wait for one to end"
-                )
-            line.append(live)
-            return True
-        if policy == "reject":
-            current = line[0]
-            left = await self._was_left(current)
-            if current.ended.done():
-                return await self._enter_line(live, agent)
-            if not left:
-                raise ConflictError(
-                    f"thread {live.record.thread_id!r} is busy with run {current.record.run_id!r};"
-                    " wait for its end or cancel it",
-                    code="thread_busy",
-                )
-        line.append(live)
-        for earlier in [run for run in line if run is not live]:
-            self._cancel(earlier, "superseded")
-        await live.turn
-        return False
-
-    async def _was_left(self, current: LiveRun) -> bool:
-        """Whether nobody watches a run that ends when nobody watches it."""
-        if self.agent(current.record.agent_id).definition.on_disconnect != "cancel":
-            return False
-        if current.has_viewers and not current.ended.done():
-            try:
-                await asyncio.wait_for(current.viewers_gone(), _DISCONNECT_NEWS_SECONDS)
-            except TimeoutError:
-                return False
-        return True
-
     async def _begin(self, live: LiveRun, agent: OpenAgent, given: AgentInput) -> LoopContext:
         """Read the thread, take the input in, keep both with RunStarted: from here on the run exists."""
         owner = live.record.owner
+        tools, approvals = await _tools(live, agent) if live.cancel_reason is None else ({}, frozenset())
+        if live.cancel_reason is not None:
+            given = words_alone(given)
         now = self.clock.now()
         stored = await self.store.load_thread(owner, given.thread_id)
         thread = stored or Thread(owner, given.thread_id, agent.definition.id, now, now)
-        tools, approvals = await agent.tools()
         sent = without_claims(given.messages, thread, tools)
         # No message at all is no history to replace one with: the answers alone carry the thread on.
         append = not sent or (given.history or agent.definition.history) == "append"
         messages = append_history(thread.messages, sent) if append else merge_history(thread.messages, sent)
-        verdict = decide(
-            still_asked(thread.interrupts, messages),
-            given.answers,
-            now=now,
-            check=lambda name, args: _edit_problem(tools, name, args),
-        )
+        asked = still_asked(thread.interrupts, messages)
+        verdict = decide(asked, given.answers, now=now, check=arguments_check(tools))
         state = thread.state if isinstance(given.state, Absent) else given.state
         keep = unchanged_prefix(thread.messages, messages)
         live.thread = replace(
@@ -259,49 +215,52 @@ class Runner:
     # --- a run under way
 
     def _spawn(self, live: LiveRun, work: Coroutine[None, None, None]) -> None:
-        live.task = asyncio.create_task(work, name=f"run {live.record.run_id}")
+        # `live.task` is set by the task itself: one that is cancelled before its first step never runs a line.
+        task = asyncio.create_task(work, name=f"run {live.record.run_id}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
         live.settle()
-        if live.cancel_reason is not None:  # it was stopped while it began
-            live.task.cancel()
-        # A task that is cancelled before its first step never runs a line: the run still has to end.
-        live.task.add_done_callback(lambda _: None if live.ended.done() or live.finishing else self._force_end(live))
 
     async def _wait_and_run(self, live: LiveRun, agent: OpenAgent, given: AgentInput) -> None:
-        await self._wait_for_turn(live)
-        self._metrics.runs_waiting.dec()
-        cancelled = live.cancel_reason is not None
+        live.task = asyncio.current_task()
         try:
-            context = await _unhurt(self._begin(live, agent, replace(given, answers=()) if cancelled else given))
-        except GatewayError as error:
-            self._end_unkept(live, RunFailed(error.code, error.message))
+            await self._wait_for_turn(live)
+        finally:
+            self._metrics.runs_waiting.dec()
+        try:
+            context = await _unhurt(self._begin(live, agent, given))
+        except Exception as error:
+            self._end_unkept(live, failed(live.record, error))
             return
-        if live.cancel_reason is not None:
-            await self._finish(live, _stopped(live))
-        else:
-            await self._drive(live, agent, context)
+        await self._drive(live, agent, context)
 
     async def _wait_for_turn(self, live: LiveRun) -> None:
+        told = False
         while not live.turn.done():
+            if live.cancel_reason is not None and not told:
+                # Its viewers are told at once. What is kept has to wait: until its turn the thread is another run's.
+                told = True
+                end = stopped(live.cancel_reason)
+                live.record = ended_record(live.record, end, self.clock.now())
+                live.give_up([RunStarted(live.record.thread_id, live.record.run_id), end])
             try:
                 await asyncio.shield(live.turn)
             except asyncio.CancelledError:
-                # Its viewers are told at once. What is kept has to wait: until its turn the thread is another run's.
-                stopped = _stopped(live)
-                live.record = ended_record(live.record, stopped, self.clock.now())
-                live.give_up([RunStarted(live.record.thread_id, live.record.run_id), stopped])
+                if told or live.cancel_reason is None:  # not the run is stopped, but the process
+                    raise
 
     async def _drive(self, live: LiveRun, agent: OpenAgent, context: LoopContext) -> None:
+        live.task = asyncio.current_task()
         terminal: Terminal
         try:
-            terminal = await self._follow_loop(live, agent, context)
+            if live.cancel_reason is None:
+                terminal = await self._follow_loop(live, agent, context)
+            else:  # it was stopped while it began
+                terminal = stopped(live.cancel_reason)
         except asyncio.CancelledError:
-            terminal = _stopped(live)
-        except GatewayError as error:
-            logger.warning("a run failed", extra={"run_id": live.record.run_id, "code": error.code})
-            terminal = RunFailed(error.code, error.message)
-        except Exception:
-            logger.exception("a run failed unexpectedly", extra={"run_id": live.record.run_id})
-            terminal = RunFailed("internal_error", "the gateway failed; its log has the details")
+            terminal = stopped(live.cancel_reason)
+        except Exception as error:
+            terminal = failed(live.record, error)
         await self._finish(live, terminal)
 
     async def _follow_loop(self, live: LiveRun, agent: OpenAgent, context: LoopContext) -> Terminal:
@@ -343,31 +302,48 @@ class Runner:
             cause = live.first_failure(error)
             self._end_unkept(live, RunFailed(cause.code, cause.message))
             return
+        except Exception as error:
+            self._end_unkept(live, failed(live.record, error))
+            return
         live.record = record  # not before: an end that was told and not kept would change after a kill -9
         live.publish_numbered()
         self._leave(live)
 
     def _end_unkept(self, live: LiveRun, terminal: RunFailed) -> None:
-        """The store cannot keep the run's end: viewers are told, and the end is kept once there is room."""
+        """The run's end cannot be kept as it is: viewers are told, and an end is kept once there is room."""
         live.finishing = True
         self._metrics.store_failed(terminal.code)
         logger.error("a run ended before it could be kept", extra={"run_id": live.record.run_id, "code": terminal.code})
         live.record = replace(
-            live.record, status=RunStatus.FAILED, error_code=terminal.code, error_message=terminal.message
+            live.record,
+            status=RunStatus.FAILED,
+            finished_at=self.clock.now(),
+            error_code=terminal.code,
+            error_message=terminal.message,
         )
-        live.give_up([terminal])
-        live.task = asyncio.create_task(self._keep_later(live, terminal))
+        started = [] if live.begun else [RunStarted(live.record.thread_id, live.record.run_id)]
+        live.give_up([*started, terminal])
+        self._spawn(live, self._keep_later(live, terminal))
 
     async def _keep_later(self, live: LiveRun, terminal: RunFailed) -> None:
         # The thread stays locked until then: what it holds is not what its viewers saw.
-        while True:
-            try:
-                await end_left_behind(self.store, self.clock, live.record, code=terminal.code, message=terminal.message)
-            except StoreError:
+        live.task = asyncio.current_task()
+        try:
+            while True:
+                try:
+                    await end_left_behind(
+                        self.store, self.clock, live.record, code=terminal.code, message=terminal.message
+                    )
+                    return
+                except StoreError as error:
+                    self._lines.block(live, error)
                 await self.clock.sleep(_STORE_RETRY_SECONDS)
-            else:
-                break
-        self._leave(live)
+        except (NotFoundError, ConflictError):
+            logger.warning("a run was gone before it could be ended", extra={"run_id": live.record.run_id})
+        except Exception:
+            logger.exception("a run's end cannot be kept", extra={"run_id": live.record.run_id})
+        finally:
+            self._leave(live)
 
     def _leave(self, live: LiveRun) -> None:
         """The run is over, or never began: forget it and let the next of its thread run."""
@@ -376,14 +352,7 @@ class Runner:
         live.finish()
         if live.begun:
             count_end(self._metrics, live)
-        line = self._lines.get(live.thread_key)
-        if line is None or live not in line:
-            return
-        line.remove(live)
-        if not line:
-            del self._lines[live.thread_key]
-        elif not line[0].turn.done():
-            line[0].turn.set_result(None)
+        self._lines.leave(live)
 
     # --- stopping
 
@@ -407,20 +376,23 @@ class Runner:
             asyncio.get_running_loop().call_later(_CANCEL_SECONDS, self._force_end, live)
 
     def _force_end(self, live: LiveRun) -> None:
-        """End a run whose task does not, or never ran."""
-        if live.finishing or live.thread is None:
+        """End a run whose task does not."""
+        if live.finishing or not live.begun:
             return
         logger.warning("a run's work did not stop in time", extra={"run_id": live.record.run_id})
-        ending = asyncio.create_task(self._finish(live, _stopped(live)))
-        self._endings.add(ending)
-        ending.add_done_callback(self._endings.discard)
+        self._spawn(live, self._finish(live, stopped(live.cancel_reason)))
+
+    def _ends_unwatched(self, live: LiveRun) -> bool:
+        return self.agent(live.record.agent_id).definition.on_disconnect == "cancel"
 
     def _abandoned(self, live: LiveRun) -> None:
-        if self.agent(live.record.agent_id).definition.on_disconnect == "cancel":
+        if self._ends_unwatched(live):
             self._cancel(live, "abandoned")
 
     async def shut_down(self, drain_seconds: float) -> None:
-        """Take no more runs, let those under way end, and stop what has not ended by then."""
+        """Take no more runs, let those under way end, stop what has not ended by then. A second call does not wait."""
+        if self._draining:
+            drain_seconds = 0
         self._draining = True
         live_runs = list(self._runs.values())
         for live in live_runs:
@@ -431,6 +403,11 @@ class Runner:
             for live in live_runs:
                 self._cancel(live, "server_shutdown")
             await asyncio.wait([live.ended for live in live_runs], timeout=2 * _CANCEL_SECONDS)
+        # What cannot be kept now is ended at the next start, from what the log has.
+        for task in list(self._tasks):
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=_CANCEL_SECONDS)
 
     @property
     def draining(self) -> bool:
@@ -438,15 +415,15 @@ class Runner:
 
     async def recover(self) -> None:
         """End the runs that an earlier process left behind. Call once, before serving."""
+        message = "the server was restarted while this run was under way"
         for record in await self.store.unfinished_runs():
             logger.warning("ending a run that the last process left behind", extra={"run_id": record.run_id})
-            await end_left_behind(
-                self.store,
-                self.clock,
-                record,
-                code="server_restarted",
-                message="the server was restarted while this run was under way",
-            )
+            try:
+                await end_left_behind(self.store, self.clock, record, code="server_restarted", message=message)
+            except StoreError:
+                raise
+            except Exception:  # one log that cannot be read is no reason to serve nobody
+                logger.exception("a run of the last process cannot be ended", extra={"run_id": record.run_id})
 
     # --- reading
 
@@ -488,10 +465,15 @@ class Runner:
             NotFoundError: no such agent.
         """
         self.agent(agent_id)
-        line = self._lines.get((owner, given.thread_id))
-        if line and line[0].thread is not None and not line[0].finishing:
-            return await line[0].join()
-        thread = await self.store.load_thread(owner, given.thread_id)
+        thread = None
+        live = self._lines.head(owner, given.thread_id)
+        if live is None or live.thread is None:
+            thread = await self.store.load_thread(owner, given.thread_id)
+            live = None if thread is None else self._runs.get((owner, thread.last_run_id or ""))
+        if live is not None:
+            if (joined := await join(live)) is not None:
+                return joined
+            thread = await self.store.load_thread(owner, given.thread_id)
         viewer = Viewer(self.clock)
         if thread is None or thread.last_run_id is None:
             viewer.feed_unnumbered([RunStarted(given.thread_id, given.run_id), RunFinished(Completed())])
@@ -514,7 +496,7 @@ class Runner:
 
     async def rename_thread(self, owner: str, thread_id: str, title: str | None) -> None:
         """Raises NotFoundError for an unknown thread."""
-        for live in self._lines.get((owner, thread_id), ()):
+        for live in self._lines.line(owner, thread_id):
             if live.thread is not None:
                 live.thread = replace(live.thread, title=title)
         if not await self.store.rename_thread(owner, thread_id, title):
@@ -522,11 +504,18 @@ class Runner:
 
     async def delete_thread(self, owner: str, thread_id: str) -> None:
         """Forget a thread and its runs; a run on it is cancelled first. Raises NotFoundError for an unknown thread."""
-        while line := self._lines.get((owner, thread_id)):
-            for live in list(line):
+        deleted = False
+        while line := self._lines.line(owner, thread_id):
+            for live in line:
                 self._cancel(live, "cancelled")
-            await line[0].ended
-        if not await self.store.delete_thread(owner, thread_id):
+            head = line[0]
+            await asyncio.wait((head.concluded,))
+            if head.unkept is not None and not head.ended.done():  # nobody wants to keep it any more
+                deleted = await self.store.delete_thread(owner, thread_id) or deleted
+                if head.task is not None:
+                    head.task.cancel()
+                await asyncio.wait((head.ended,))
+        if not (await self.store.delete_thread(owner, thread_id) or deleted):
             raise _no_thread(thread_id)
 
     # --- a request that was made before
@@ -538,6 +527,9 @@ class Runner:
             ConflictError: the run id belongs to another request.
         """
         live = self._runs.get((owner, given.run_id))
+        if live is not None and not live.settled.done():
+            await asyncio.wait((live.settled,))
+            live = self._runs.get((owner, given.run_id))
         record = live.record if live else await self.store.load_start(owner, given.run_id, given.thread_id)
         if record is None:
             return None
@@ -546,8 +538,14 @@ class Runner:
         if not same or input_digest(given, produced) != record.input_digest:
             raise _run_exists(given.run_id)
         live = self._runs.get((owner, given.run_id))
-        if live is not None and not live.ended.done():
-            return live.watch() if live.thread is None else await live.join()
+        if live is not None:
+            if live.thread is None:
+                return live.watch()
+            if (joined := await join(live)) is not None:
+                return joined
+            record = await self.run(owner, given.run_id)
+        if await self.store.last_sequence(owner, given.run_id) == 0:
+            return without_log(self.clock, record)
         if not any(message.id in produced for message in given.messages):
             return replay(self.store, self.clock, record, after=0)
         # The client holds a part of the answer: it has to go first, or the log would be added to it.
@@ -557,11 +555,19 @@ class Runner:
         return viewer
 
 
-def _stopped(live: LiveRun) -> Terminal:
-    """How a run ends whose task was cancelled."""
-    if live.cancel_reason == "server_shutdown":
-        return RunFailed("server_shutdown", "the server is shutting down")
-    return RunFinished(Cancelled(live.cancel_reason or "cancelled"))
+async def _tools(live: LiveRun, agent: OpenAgent) -> tuple[Mapping[str, Tool], frozenset[str]]:
+    """The agent's tools; none where the run is stopped before they are there: a tool server may take its time."""
+    before, task = live.task, asyncio.current_task()
+    assert task is not None
+    live.task = task
+    try:
+        return await agent.tools()
+    except asyncio.CancelledError:
+        if live.cancel_reason is None or task.uncancel():  # not the run is stopped, but the request
+            raise
+        return {}, frozenset()
+    finally:
+        live.task = before
 
 
 def _run_exists(run_id: str) -> ConflictError:
@@ -573,11 +579,6 @@ def _run_exists(run_id: str) -> ConflictError:
 
 def _no_thread(thread_id: str) -> NotFoundError:
     return NotFoundError(f"there is no thread {thread_id!r}", code="thread_not_found")
-
-
-def _edit_problem(tools: Mapping[str, Tool], name: str, arguments: JsonObject) -> str | None:
-    tool = tools.get(name)
-    return None if tool is None else argument_problem(tool.spec, arguments)
 
 
 async def _unhurt(work: Coroutine[None, None, ResultT]) -> ResultT:

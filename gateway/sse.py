@@ -196,6 +196,8 @@ class EventStreamResponse(EventSourceResponse):
             self.sending = {"type": "http.response.body", "body": body, "more_body": more}
             await send(self.sending)
             self.sending = None
+            if not self.active:  # nobody reads any more what a long log still has
+                return
             if more:
                 body = await source.next(heartbeat_seconds)
 

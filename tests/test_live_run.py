@@ -414,7 +414,7 @@ async def test_who_gives_up_joining_is_no_viewer_any_more() -> None:
 async def test_one_can_wait_until_nobody_watches() -> None:
     scene = Scene()
     second = scene.live.watch()
-    waiting = [asyncio.create_task(scene.live.viewers_gone()) for _ in range(2)]
+    waiting = [asyncio.create_task(scene.live.viewers_gone(DEADLINE_SECONDS)) for _ in range(2)]
     await settle()
     waiting[0].cancel()
     scene.first_viewer.close()
@@ -423,7 +423,7 @@ async def test_one_can_wait_until_nobody_watches() -> None:
     second.close()
     async with asyncio.timeout(DEADLINE_SECONDS):
         await waiting[1]
-        await scene.live.viewers_gone()
+        await scene.live.viewers_gone(DEADLINE_SECONDS)
 
 
 # --- any moment, any order

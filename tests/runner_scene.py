@@ -1,0 +1,206 @@
+"""The runner with a store in memory, scripted models and tools that are coroutine functions; no server around it.
+
+    async with runner_scene(agent_of("talker", HANGS)) as scene:
+        viewer = await scene.runner.start(OWNER, "talker", question("hi"))
+        events = await read(viewer)
+
+The store does what it is told when the test lets it: `scene.store.hold("end_run")` until `release`, `refuse` with an
+error. Leaving the scene checks that nothing is left: no task, no run, no line.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from gateway.agent import AgentDefinition, AgentInput, ModelSettings, ToolSettings
+from gateway.events import Event, RunFailed, RunFinished
+from gateway.live_run import Viewer
+from gateway.loops.react import ReactLoop
+from gateway.messages import Message, TextBlock
+from gateway.models.scripted import ScriptedModel, parse_script
+from gateway.open_agent import OpenAgent
+from gateway.runner import Runner, RunnerOptions
+from gateway.sqlite.address import Address
+from gateway.sqlite.store import SqliteStore
+from gateway.store import RunRecord, Thread
+from gateway.tool import SingleTool, Tool, Toolbox
+from tests.movable_clock import MovableClock
+
+OWNER = "owner"
+DEADLINE_SECONDS = 10.0
+
+SAYS_HELLO: list[list[dict[str, Any]]] = [[{"text": "hello there", "chunk_characters": 4}]]
+HANGS: list[list[dict[str, Any]]] = [[{"text": "one two three ", "chunk_characters": 4}, {"hang": True}]]
+
+
+class GatedStore(SqliteStore):
+    """The real store, whose begins and ends wait or fail when a test says so."""
+
+    def __init__(self) -> None:
+        super().__init__(Address(None))
+        self._gates: dict[str, asyncio.Event] = {}
+        self._errors: dict[str, Exception] = {}
+        self.reached: dict[str, asyncio.Event] = {
+            name: asyncio.Event() for name in ("queue_run", "begin_run", "end_run", "append_events")
+        }
+
+    def hold(self, name: str) -> None:
+        self._gates[name] = asyncio.Event()
+
+    def release(self, name: str) -> None:
+        self._gates.pop(name).set()
+
+    def refuse(self, name: str, error: Exception | None) -> None:
+        """Fail with it from now on; None: no more."""
+        self._errors.pop(name, None)
+        if error is not None:
+            self._errors[name] = error
+
+    async def queue_run(self, run: RunRecord) -> None:
+        await self._pass("queue_run")
+        await super().queue_run(run)
+
+    async def begin_run(self, run: RunRecord, thread: Thread, *, keep: int, records: Sequence[bytes] = ()) -> None:
+        await self._pass("begin_run")
+        await super().begin_run(run, thread, keep=keep, records=records)
+
+    async def end_run(self, run: RunRecord, thread: Thread, *, keep: int, first: int, records: Sequence[bytes]) -> None:
+        await self._pass("end_run")
+        await super().end_run(run, thread, keep=keep, first=first, records=records)
+
+    def append_events(
+        self, owner: str, run_id: str, first: int, records: Sequence[bytes], *, urgent: bool
+    ) -> asyncio.Future[None]:
+        self.reached["append_events"].set()
+        if (error := self._errors.get("append_events")) is not None:
+            failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            failed.set_exception(error)
+            failed.exception()
+            return failed
+        return super().append_events(owner, run_id, first, records, urgent=urgent)
+
+    async def _pass(self, name: str) -> None:
+        self.reached[name].set()
+        if (gate := self._gates.get(name)) is not None:
+            await gate.wait()
+        if (error := self._errors.get(name)) is not None:
+            raise error
+
+
+@dataclass
+class Scene:
+    runner: Runner
+    store: GatedStore
+    clock: MovableClock
+    viewers: list[Viewer] = field(default_factory=list)
+
+    async def start(self, agent_id: str, given: AgentInput) -> Viewer:
+        """As Runner.start, but not for ever; the viewer is closed at the scene's end."""
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            viewer = await self.runner.start(OWNER, agent_id, given)
+        self.viewers.append(viewer)
+        return viewer
+
+    async def status(self, run_id: str) -> str:
+        return (await self.runner.run(OWNER, run_id)).status.value
+
+    async def kept_events(self, run_id: str) -> list[Event]:
+        return [row.event for row in await self.store.read_events(OWNER, run_id, after=0, limit=100_000)]
+
+    async def until_idle(self) -> None:
+        """Until no run is left."""
+        await until(lambda: not self.runner._runs)
+
+
+@contextlib.asynccontextmanager
+async def runner_scene(*agents: OpenAgent, options: RunnerOptions | None = None) -> AsyncGenerator[Scene]:
+    """A runner with these agents; at the end everything is stopped and nothing may be left."""
+    before = asyncio.all_tasks()
+    clock = MovableClock()
+    for opened in agents:
+        if isinstance(opened.model, ScriptedModel):
+            opened.model._clock = clock
+    store = GatedStore()
+    await store.open()
+    runner = Runner({opened.definition.id: opened for opened in agents}, store, clock, options or RunnerOptions())
+    scene = Scene(runner, store, clock)
+    try:
+        yield scene
+        for viewer in scene.viewers:
+            viewer.close()
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            await runner.shut_down(0)
+        assert not runner._runs, f"runs are left: {list(runner._runs)}"
+        assert not runner._lines, f"threads are left locked: {runner._lines._lines}"
+        assert not await store.unfinished_runs()
+    finally:
+        await store.close()
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        while left := asyncio.all_tasks() - before:
+            assert not [task for task in left if task.get_name().startswith("run ")], left
+            await asyncio.sleep(0)
+
+
+def agent_of(
+    id: str, responses: Sequence[Sequence[dict[str, Any]]], *tools: tuple[Tool, str] | Toolbox, **more: Any
+) -> OpenAgent:
+    """An agent with a scripted model. Tools are toolboxes, or (tool, approval)."""
+    settings = ModelSettings("scripted", model_parameters={"responses": [list(each) for each in responses]})
+    definition = AgentDefinition(id, id, "conversational", settings, **more)
+    boxes: list[tuple[ToolSettings, Toolbox]] = []
+    for tool in tools:
+        if isinstance(tool, tuple):
+            boxes.append((ToolSettings("FunctionTool", approval=tool[1]), SingleTool(tool[0])))  # type: ignore[arg-type]
+        else:
+            boxes.append((ToolSettings("Toolbox"), tool))
+    return OpenAgent(
+        definition, ReactLoop(), ScriptedModel(parse_script(settings.model_parameters), MovableClock()), boxes
+    )
+
+
+def question(text: str = "hi", *, thread_id: str = "t", run_id: str = "r", **more: Any) -> AgentInput:
+    """One user message; its id is the run's."""
+    message = Message(f"user-{run_id}", "user", (TextBlock(text),))
+    return AgentInput(thread_id, run_id, (message,), **more)
+
+
+async def read(viewer: Viewer) -> list[Event]:
+    """All that the viewer is shown, to the end of its stream."""
+    events: list[Event] = []
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        while batch := await viewer.next(3600):
+            if not batch.events:
+                return events
+            events += batch.events
+    raise AssertionError("nothing came for an hour")
+
+
+async def read_until(viewer: Viewer, kind: type[Event]) -> list[Event]:
+    """All up to the batch with the first event of that kind."""
+    events: list[Event] = []
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        while not any(isinstance(event, kind) for event in events):
+            batch = await viewer.next(3600)
+            assert batch is not None
+            assert batch.events, f"the stream ended before {kind.__name__}: {events}"
+            events += batch.events
+    return events
+
+
+def end_of(events: Sequence[Event]) -> RunFinished | RunFailed:
+    """The terminal event, which there is exactly one of, at the end."""
+    terminals = [event for event in events if isinstance(event, RunFinished | RunFailed)]
+    assert len(terminals) == 1, events
+    assert events[-1] is terminals[0]
+    return terminals[0]
+
+
+async def until(condition: Any) -> None:
+    """Let everything run until the condition holds."""
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        while not condition():  # a condition of any kind: there is no event to wait for
+            await asyncio.sleep(0)

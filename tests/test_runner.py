@@ -1,0 +1,466 @@
+"""Runs under every kind of simultaneous requests: each is served, refused or attached, and none is ever left behind."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from gateway.agent import Answer
+from gateway.errors import ConflictError, StoreError, StoreFullError, UnavailableError
+from gateway.events import Cancelled, Completed, Interrupted, RunFailed, RunFinished, RunStarted, TextDelta
+from gateway.messages import JsonObject
+from gateway.store import RunStatus
+from gateway.tool import Tool, ToolContext
+from tests.loop_runs import FunctionTool
+from tests.runner_scene import (
+    HANGS,
+    OWNER,
+    SAYS_HELLO,
+    Scene,
+    agent_of,
+    end_of,
+    question,
+    read,
+    read_until,
+    runner_scene,
+    until,
+)
+
+# --- one run id, several requests
+
+
+async def test_two_simultaneous_requests_of_one_run_are_one_run() -> None:
+    async with runner_scene(agent_of("a", SAYS_HELLO)) as scene:
+        viewers = await asyncio.gather(*(scene.start("a", question()) for _ in range(5)))
+        for events in await asyncio.gather(*(read(viewer) for viewer in viewers)):
+            assert end_of(events) == RunFinished(Completed())
+
+
+async def test_a_request_that_finds_its_run_failing_to_begin_tries_itself() -> None:
+    async with runner_scene(agent_of("a", SAYS_HELLO)) as scene:
+        scene.store.hold("begin_run")
+        first = asyncio.create_task(scene.start("a", question()))
+        await until(scene.store.reached["begin_run"].is_set)
+        second = asyncio.create_task(scene.start("a", question()))
+        await scene.clock.settle()
+        scene.store.refuse("begin_run", StoreFullError("no room"))
+        scene.store.release("begin_run")
+        with pytest.raises(StoreFullError):
+            await first
+        with pytest.raises(StoreFullError):
+            await second
+
+
+async def test_another_request_with_the_run_id_of_one_that_begins_is_refused() -> None:
+    async with runner_scene(agent_of("a", HANGS)) as scene:
+        scene.store.hold("begin_run")
+        first = asyncio.create_task(scene.start("a", question("one")))
+        await until(scene.store.reached["begin_run"].is_set)
+        second = asyncio.create_task(scene.start("a", question("two")))
+        await scene.clock.settle()
+        scene.store.release("begin_run")
+        await first
+        with pytest.raises(ConflictError):
+            await second
+
+
+async def test_a_repeated_request_while_the_run_ends_is_told_the_end() -> None:
+    async with runner_scene(agent_of("a", SAYS_HELLO)) as scene:
+        scene.store.hold("end_run")
+        first = await scene.start("a", question())
+        await until(scene.store.reached["end_run"].is_set)
+        repeated = asyncio.create_task(scene.start("a", question()))
+        await scene.clock.settle()
+        scene.store.release("end_run")
+        end_of(await read(first))
+        end_of(await read(await repeated))
+
+
+async def test_a_repeated_request_of_a_run_whose_log_is_forgotten_is_told_how_it_ended() -> None:
+    async with runner_scene(agent_of("a", SAYS_HELLO), agent_of("broken", [[{"crash": "boom"}]])) as scene:
+        await read(await scene.start("a", question(run_id="good")))
+        await read(await scene.start("broken", question(run_id="bad", thread_id="t2")))
+        await scene.until_idle()
+        assert await scene.store.remove_logs(finished_before=scene.clock.now() + 1) == 2
+        events = await read(await scene.start("a", question(run_id="good")))
+        assert events[0] == RunStarted("t", "good")
+        assert end_of(events) == RunFinished(Completed())
+        ended = end_of(await read(await scene.start("broken", question(run_id="bad", thread_id="t2"))))
+        assert isinstance(ended, RunFailed)
+        assert ended.code == "internal_error"
+        viewer = await scene.runner.connect(OWNER, "broken", question(run_id="look", thread_id="t2"))
+        assert isinstance(end_of(await read(viewer)), RunFailed)
+
+
+# --- one thread, several runs
+
+
+async def test_of_two_runs_that_come_for_an_abandoned_one_the_second_is_refused() -> None:
+    async with runner_scene(agent_of("a", HANGS)) as scene:
+        left = await scene.start("a", question(run_id="left"))
+        await read_until(left, TextDelta)
+        left.close()
+        outcomes = await asyncio.gather(
+            scene.start("a", question(run_id="one")), scene.start("a", question(run_id="two")), return_exceptions=True
+        )
+        refused = [outcome for outcome in outcomes if isinstance(outcome, ConflictError)]
+        assert len(refused) == 1
+        assert refused[0].code == "thread_busy"
+        await until(lambda: len(scene.runner._runs) == 1)
+        (live,) = scene.runner._runs.values()
+        assert live.cancel_reason is None
+        assert await scene.status("left") == "cancelled"
+
+
+async def test_a_refused_run_leaves_nothing_behind_at_the_run_it_met() -> None:
+    async with runner_scene(agent_of("a", HANGS)) as scene:
+        await read_until(await scene.start("a", question(run_id="first")), TextDelta)
+        for number in range(3):
+            with pytest.raises(ConflictError):
+                await scene.start("a", question(run_id=f"r{number}"))
+        (live,) = scene.runner._runs.values()
+        assert not live._gone_waiters
+
+
+async def test_superseding_runs_one_after_the_other_all_end_but_the_last() -> None:
+    async with runner_scene(agent_of("a", HANGS, on_concurrent_run="cancel_previous")) as scene:
+        viewers = await asyncio.gather(*(scene.start("a", question(run_id=f"r{number}")) for number in range(6)))
+        for viewer in viewers[:-1]:
+            assert end_of(await read(viewer)) == RunFinished(Cancelled("superseded"))
+        assert await scene.status("r5") == "running"
+
+
+async def test_an_enqueued_run_does_not_wait_for_one_that_everybody_left() -> None:
+    async with runner_scene(agent_of("a", [*HANGS], on_concurrent_run="enqueue")) as scene:
+        left = await scene.start("a", question(run_id="left"))
+        await read_until(left, TextDelta)
+        left.close()
+        await read_until(await scene.start("a", question(run_id="next")), TextDelta)
+        assert await scene.status("left") == "cancelled"
+
+
+async def test_a_run_that_is_cancelled_while_it_is_queued_ends_and_frees_its_thread() -> None:
+    async with runner_scene(agent_of("a", HANGS, on_concurrent_run="enqueue")) as scene:
+        await read_until(await scene.start("a", question(run_id="first")), TextDelta)
+        scene.store.hold("queue_run")
+        queued = asyncio.create_task(scene.start("a", question(run_id="queued")))
+        await until(scene.store.reached["queue_run"].is_set)
+        await scene.runner.cancel(OWNER, "queued")
+        scene.store.release("queue_run")
+        assert isinstance(end_of(await read(await queued)), RunFinished)
+        await scene.runner.cancel(OWNER, "first")
+        await scene.until_idle()
+        assert await scene.status("queued") == "cancelled"
+        assert end_of(await scene.kept_events("queued")) == RunFinished(Cancelled())
+
+
+class BrokenToolbox:
+    """A part from elsewhere that breaks its promise."""
+
+    def __init__(self) -> None:
+        self.broken = False
+        self.waits: asyncio.Event | None = None
+        self.asked = asyncio.Event()
+
+    async def tools(self) -> tuple[Tool, ...]:
+        self.asked.set()
+        if self.waits is not None:
+            await self.waits.wait()
+        if self.broken:
+            raise RuntimeError("the secret is 123")
+        return ()
+
+    def problem(self) -> str | None:
+        return None
+
+    async def close(self) -> None:
+        return None
+
+
+async def test_a_queued_run_that_fails_unexpectedly_as_it_begins_ends_and_frees_its_thread() -> None:
+    box = BrokenToolbox()
+    async with runner_scene(agent_of("a", HANGS, box, on_concurrent_run="enqueue")) as scene:
+        await read_until(await scene.start("a", question(run_id="first")), TextDelta)
+        queued = await scene.start("a", question(run_id="queued"))
+        box.broken = True
+        await scene.runner.cancel(OWNER, "first")
+        events = await read(queued)
+        assert events[0] == RunStarted("t", "queued")
+        ended = end_of(events)
+        assert isinstance(ended, RunFailed)
+        assert ended.code == "internal_error"
+        assert "secret" not in ended.message
+        await scene.until_idle()
+        assert end_of(await scene.kept_events("queued")) == ended
+
+
+async def test_a_queued_run_with_a_malformed_answer_ends_with_the_reason_behind_its_start() -> None:
+    async with runner_scene(agent_of("a", [[{"tool": "refund"}], [{"text": "done"}]], (_refund(), "always"),
+                                     on_concurrent_run="enqueue")) as scene:  # fmt: skip
+        asked = end_of(await read(await scene.start("a", question(run_id="ask"))))
+        assert isinstance(asked, RunFinished)
+        assert isinstance(asked.outcome, Interrupted)
+        interrupt = asked.outcome.interrupts[0].id
+        scene.store.hold("begin_run")
+        scene.store.reached["begin_run"].clear()
+        blocking = asyncio.create_task(scene.start("a", question("x", run_id="blocking", history="append")))
+        await until(scene.store.reached["begin_run"].is_set)
+        answer = Answer(interrupt, "resolved", {"approved": "yes"})
+        queued = await scene.start("a", _resume("queued", answer))
+        scene.store.release("begin_run")
+        await blocking
+        events = await read(queued)
+        assert events[0] == RunStarted("t", "queued")
+        ended = end_of(events)
+        assert isinstance(ended, RunFailed)
+        assert ended.code == "invalid_answer"
+        await scene.until_idle()
+        thread = await scene.store.load_thread(OWNER, "t")
+        assert thread is not None
+        assert [item.interrupt.id for item in thread.interrupts] == [interrupt]
+
+
+def _refund(ran: list[str] | None = None) -> FunctionTool:
+    async def refund(arguments: JsonObject, context: ToolContext) -> Any:
+        if ran is not None:
+            ran.append(context.call_id)
+        return "refunded"
+
+    return FunctionTool("refund", refund)
+
+
+# --- approvals
+
+
+async def _ask(scene: Scene) -> str:
+    """Run until the question; the interrupt's id."""
+    asked = end_of(await read(await scene.start("a", question(run_id="ask"))))
+    assert isinstance(asked, RunFinished)
+    assert isinstance(asked.outcome, Interrupted)
+    return asked.outcome.interrupts[0].id
+
+
+_ASKS: list[list[dict[str, Any]]] = [[{"tool": "refund"}], [{"text": "done"}]]
+
+
+@pytest.mark.parametrize("policy", ["reject", "enqueue", "cancel_previous"])
+async def test_an_approved_call_runs_once_whoever_approves_at_the_same_moment(policy: Any) -> None:
+    ran: list[str] = []
+    async with runner_scene(agent_of("a", _ASKS, (_refund(ran), "always"), on_concurrent_run=policy)) as scene:
+        answer = Answer(await _ask(scene), "resolved", {"approved": True})
+        given = [_resume(f"r{number}", answer) for number in range(8)]
+        outcomes = await asyncio.gather(*(scene.start("a", each) for each in given), return_exceptions=True)
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException):
+                assert isinstance(outcome, ConflictError)
+            else:
+                end_of(await read(outcome))
+        await scene.until_idle()
+        assert len(ran) <= 1
+        if policy != "cancel_previous":
+            assert len(ran) == 1
+
+
+def _resume(run_id: str, answer: Answer) -> Any:
+    return question(run_id=run_id, answers=(answer,), history="append")
+
+
+async def test_an_approval_whose_run_cannot_begin_is_still_open() -> None:
+    ran: list[str] = []
+    async with runner_scene(agent_of("a", _ASKS, (_refund(ran), "always"))) as scene:
+        answer = Answer(await _ask(scene), "resolved", {"approved": True})
+        scene.store.refuse("begin_run", StoreFullError("no room"))
+        with pytest.raises(StoreFullError):
+            await scene.start("a", _resume("r", answer))
+        assert not ran
+        scene.store.refuse("begin_run", None)
+        end_of(await read(await scene.start("a", _resume("r", answer))))
+        assert len(ran) == 1
+
+
+async def test_a_run_that_is_stopped_as_it_begins_runs_nothing_that_was_approved() -> None:
+    ran: list[str] = []
+    async with runner_scene(agent_of("a", _ASKS, (_refund(ran), "always"))) as scene:
+        answer = Answer(await _ask(scene), "resolved", {"approved": True})
+        scene.store.hold("begin_run")
+        scene.store.reached["begin_run"].clear()
+        begins = asyncio.create_task(scene.start("a", _resume("r", answer)))
+        await until(scene.store.reached["begin_run"].is_set)
+        await scene.runner.cancel(OWNER, "r")
+        scene.store.release("begin_run")
+        assert end_of(await read(await begins)) == RunFinished(Cancelled())
+        assert not ran
+        await scene.until_idle()
+        end_of(await read(await scene.start("a", _resume("again", answer))))
+        assert not ran
+
+
+# --- the store
+
+
+async def test_a_thread_whose_end_cannot_be_kept_refuses_the_next_run_at_once() -> None:
+    async with runner_scene(
+        agent_of("a", SAYS_HELLO), agent_of("b", HANGS, on_concurrent_run="cancel_previous")
+    ) as scene:
+        scene.store.refuse("end_run", StoreFullError("no room"))
+        viewer = await scene.start("a", question())
+        ended = end_of(await read(viewer))
+        assert isinstance(ended, RunFailed)
+        assert ended.code == "store_full"
+        viewer.close()
+        for agent_id in ("a", "b"):
+            with pytest.raises(StoreError) as refused:
+                await scene.start(agent_id, question(run_id="next"))
+            assert refused.value.code == "store_full"
+        scene.store.refuse("end_run", None)
+        await scene.clock.advance(2)
+        await scene.until_idle()
+        assert await scene.status("r") == "failed"
+        await read(await scene.start("a", question(run_id="next")))
+
+
+async def test_a_run_that_waits_for_one_whose_end_cannot_be_kept_is_refused() -> None:
+    async with runner_scene(agent_of("a", HANGS, on_concurrent_run="cancel_previous")) as scene:
+        await read_until(await scene.start("a", question()), TextDelta)
+        scene.store.refuse("end_run", StoreFullError("no room"))
+        with pytest.raises(StoreError) as refused:
+            await scene.start("a", question(run_id="next"))
+        assert refused.value.code == "store_full"
+        scene.store.refuse("end_run", None)
+        await scene.clock.advance(2)
+        await scene.until_idle()
+
+
+async def test_who_joins_a_run_whose_end_cannot_be_kept_is_told_that_it_failed() -> None:
+    async with runner_scene(agent_of("a", SAYS_HELLO)) as scene:
+        scene.store.refuse("end_run", StoreFullError("no room"))
+        await read(await scene.start("a", question()))
+        late = await scene.runner.attach(OWNER, "r", after=0)
+        assert late is not None
+        ended = end_of(await read(late))
+        assert isinstance(ended, RunFailed)
+        assert ended.code == "store_full"
+        assert (await scene.runner.run(OWNER, "r")).finished_at is not None
+        scene.store.refuse("end_run", None)
+        await scene.clock.advance(2)
+        await scene.until_idle()
+
+
+async def test_a_thread_whose_end_cannot_be_kept_can_be_deleted() -> None:
+    async with runner_scene(agent_of("a", SAYS_HELLO)) as scene:
+        scene.store.refuse("end_run", StoreFullError("no room"))
+        await read(await scene.start("a", question()))
+        async with asyncio.timeout(5):
+            await scene.runner.delete_thread(OWNER, "t")
+        scene.store.refuse("end_run", None)
+        await scene.clock.advance(2)
+        await scene.until_idle()
+
+
+async def test_a_run_whose_thread_is_gone_from_the_store_ends_all_the_same() -> None:
+    async with runner_scene(agent_of("a", HANGS)) as scene:
+        viewer = await scene.start("a", question())
+        await read_until(viewer, TextDelta)
+        await scene.store.delete_thread(OWNER, "t")
+        await scene.runner.cancel(OWNER, "r")
+        end_of(await read(viewer))
+        await scene.until_idle()
+
+
+async def test_a_run_is_not_shown_as_ended_before_its_end_is_kept() -> None:
+    async with runner_scene(agent_of("a", SAYS_HELLO)) as scene:
+        scene.store.hold("end_run")
+        viewer = await scene.start("a", question())
+        await until(scene.store.reached["end_run"].is_set)
+        assert await scene.status("r") == "running"
+        scene.store.release("end_run")
+        end_of(await read(viewer))
+        assert await scene.status("r") == "completed"
+
+
+async def test_an_end_that_no_store_can_write_still_ends_the_run() -> None:
+    async with runner_scene(agent_of("a", SAYS_HELLO)) as scene:
+        scene.store.refuse("end_run", ValueError("nested too deeply"))
+        viewer = await scene.start("a", question())
+        ended = end_of(await read(viewer))
+        assert isinstance(ended, RunFailed)
+        scene.store.refuse("end_run", None)
+        await scene.clock.advance(2)
+        await scene.until_idle()
+
+
+# --- joining
+
+
+async def test_who_connects_while_the_run_ends_gets_the_whole_thread_and_its_real_end() -> None:
+    async with runner_scene(agent_of("a", [[{"text": "hello"}, {"stop": "max_tokens"}]])) as scene:
+        scene.store.hold("end_run")
+        await scene.start("a", question())
+        await until(scene.store.reached["end_run"].is_set)
+        connecting = asyncio.create_task(scene.runner.connect(OWNER, "a", question(run_id="look")))
+        await scene.clock.settle()
+        scene.store.release("end_run")
+        viewer = await connecting
+        assert viewer.prelude is not None
+        assert [message.text for message in viewer.prelude.messages] == ["hi", "hello"]
+        (ended,) = await read(viewer)
+        (kept,) = [event for event in await scene.kept_events("r") if isinstance(event, RunFinished)]
+        assert ended == kept
+
+
+async def test_who_connects_while_a_run_begins_gets_that_run() -> None:
+    async with runner_scene(agent_of("a", HANGS)) as scene:
+        scene.store.hold("begin_run")
+        begins = asyncio.create_task(scene.start("a", question()))
+        await until(scene.store.reached["begin_run"].is_set)
+        connecting = asyncio.create_task(scene.runner.connect(OWNER, "a", question(run_id="look")))
+        await scene.clock.settle()
+        scene.store.release("begin_run")
+        await begins
+        viewer = await connecting
+        scene.viewers.append(viewer)
+        assert viewer.prelude is not None
+        assert viewer.prelude.run_id == "r"
+        await scene.runner.cancel(OWNER, "r")
+        end_of(await read(viewer))
+
+
+# --- stopping
+
+
+async def test_cancel_ends_a_run_that_waits_for_its_tools_within_a_second() -> None:
+    box = BrokenToolbox()
+    box.waits = asyncio.Event()
+    async with runner_scene(agent_of("a", HANGS, box)) as scene:
+        begins = asyncio.create_task(scene.start("a", question()))
+        await until(box.asked.is_set)
+        async with asyncio.timeout(1):
+            await scene.runner.cancel(OWNER, "r")
+            assert end_of(await read(await begins)) == RunFinished(Cancelled())
+        assert await scene.status("r") == "cancelled"
+        messages = (await scene.runner.messages(OWNER, "t", limit=9, cursor=None)).items
+        assert [message.text for message in messages] == ["hi"]
+
+
+async def test_a_request_that_was_looking_for_its_run_as_the_drain_began_is_refused() -> None:
+    async with runner_scene(agent_of("a", HANGS)) as scene:
+        begins = asyncio.create_task(scene.start("a", question()))
+        await asyncio.sleep(0)
+        await scene.runner.shut_down(0)
+        with pytest.raises(UnavailableError):
+            await begins
+
+
+async def test_the_second_shut_down_does_not_wait_again() -> None:
+    async with runner_scene(agent_of("a", SAYS_HELLO)) as scene:
+        scene.store.refuse("end_run", StoreFullError("no room"))
+        await read(await scene.start("a", question()))
+        async with asyncio.timeout(5):
+            await scene.runner.shut_down(0)
+            await scene.runner.shut_down(60)
+        assert not scene.runner._runs
+        scene.store.refuse("end_run", None)
+        await scene.runner.recover()
+        assert (await scene.runner.run(OWNER, "r")).status is RunStatus.FAILED
