@@ -40,7 +40,12 @@ logger = logging.getLogger(__name__)
 COMMENT: Final = b": keep-alive\n\n"
 """A heartbeat: every reader of server-sent events skips it."""
 
-_HEADERS: Final = {"Cache-Control": "no-store, no-transform", "X-Accel-Buffering": "no"}
+_RAW_HEADERS: Final = (
+    (b"cache-control", b"no-store, no-transform"),
+    (b"connection", b"keep-alive"),
+    (b"x-accel-buffering", b"no"),
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+)
 
 
 class CutOffError(Exception):
@@ -116,7 +121,9 @@ class OpenStreams:
 class EventStreamResponse(EventSourceResponse):
     """A stream of ready frames. One comment goes out at once, before the source is asked for anything.
 
-    `opening` (ready frames) goes with it: each send costs as much as rendering twenty events.
+    `opening` (ready frames) goes with it: each send costs as much as rendering twenty events. `headers` are further
+    ones. EventSourceResponse's own `__init__` is not called: it builds the same headers and a lock anew for each stream,
+    for a `__call__` that is not its own; what other code may look at is set here.
     """
 
     def __init__(
@@ -129,14 +136,14 @@ class EventStreamResponse(EventSourceResponse):
         headers: Mapping[str, str] | None = None,
         background: BackgroundTask | None = None,
     ) -> None:
-        super().__init__(
-            _Batches(source),
-            status_code=status_code,
-            headers={**_HEADERS, **(headers or {})},
-            background=background,
-            ping=0,
-            sep="\n",
-        )
+        self.body_iterator = _Batches(source)
+        self.status_code = status_code
+        self.background = background
+        self.raw_headers = [*_RAW_HEADERS]
+        if headers:
+            self.headers.update(headers)
+        self.sep = "\n"
+        self.active = True
         self.source = source
         self._opening = opening
         self.sending: Message | None = None  # what `send` is busy with
