@@ -98,19 +98,18 @@ async def test_what_is_no_request_is_a_4xx_and_never_more(tmp_path: Path, body: 
         await check_ended(gateway, "after", "completed")
 
 
-@pytest.mark.parametrize("value", ["", "a\r\nb", "a\nid: 7", "\x00", "\x1b[31m", "\x7f", "x" * 257, 7, None])
 @pytest.mark.parametrize("field", ["threadId", "runId"])
-async def test_an_id_that_could_break_a_line_is_refused(tmp_path: Path, field: str, value: object) -> None:
+async def test_an_id_that_could_break_a_line_is_refused(tmp_path: Path, field: str) -> None:
+    values: list[object] = ["", "a\r\nb", "a\nid: 7", "\x00", "\x1b[31m", "\x7f", "x" * 257, 7, None]
     async with local_gateway(tmp_path, [GREETER], server=SERVER) as gateway:
-        response = await post(gateway, "/agents/greeter/run", with_body(**{field: value}))
-        assert response.status_code == 422
-        assert any(error["pointer"] == f"/{field}" for error in response.json()["errors"])
-        assert b"\r" not in response.content
+        for value in values:
+            response = await post(gateway, "/agents/greeter/run", with_body(**{field: value}))
+            assert response.status_code == 422, value
+            assert any(error["pointer"] == f"/{field}" for error in response.json()["errors"]), value
+            assert b"\r" not in response.content, value
 
 
-@pytest.mark.parametrize(
-    "id", ["/", "../..", "a/b", "%2e%2e", "a b?c#d", "žluť", "\u2028", "'; DROP TABLE runs;--"]
-)
+@pytest.mark.parametrize("id", ["/", "../..", "a/b", "%2e%2e", "a b?c#d", "žluť", "\u2028", "'; DROP TABLE runs;--"])
 async def test_an_id_of_any_other_kind_finds_its_run_again(tmp_path: Path, id: str) -> None:
     async with local_gateway(tmp_path, [GREETER], server=SERVER) as gateway:
         response = await post(gateway, "/agents/greeter/run", with_body(threadId=id, runId=id))
