@@ -36,6 +36,7 @@ _WRITER_PRAGMAS = (
     f"PRAGMA journal_size_limit = {64 * 1024 * 1024}",
     "PRAGMA cache_size = -8000",
 )
+_GLANCE_PRAGMAS = ("PRAGMA query_only = ON", "PRAGMA cache_size = -1000", "PRAGMA busy_timeout = 0")
 _READER_PRAGMAS = ("PRAGMA query_only = ON", "PRAGMA cache_size = -4000", "PRAGMA temp_store = MEMORY")
 
 # By SQLite's primary result code (https://sqlite.org/rescode.html); what is not here is a plain "failed".
@@ -66,7 +67,9 @@ def store_error(error: sqlite3.Error) -> StoreError:
 
 
 class Database:
-    """An open database: `writer` for the one thread that writes, `reader()` for the others."""
+    """An open database: `writer` for the one thread that writes, `reader()` for the others, `glance` for the event
+    loop: it waits for nobody who holds the file. There is none in memory.
+    """
 
     def __init__(self, address: Address) -> None:
         """Lock and open the file, create or migrate it.
@@ -80,9 +83,11 @@ class Database:
         self._lock = None if self.path is None else _lock(self.path)
         try:
             self.writer = self._open_writer(address.max_size_bytes)
+            self.glance: sqlite3.Connection | None = None
             if self.path is not None:
                 for _ in range(READERS):
                     self._readers.put(self._connect(_READER_PRAGMAS))
+                self.glance = self._connect(_GLANCE_PRAGMAS)
             self._identity = None if self.path is None else _identity(self.path)
         except sqlite3.Error as error:
             self.close()

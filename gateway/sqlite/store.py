@@ -1,7 +1,8 @@
 """The embedded store's side of the contract: each promise of `gateway.store.Store` in terms of rows and commits.
 
 Below: everything in this package. Writes go to the writer thread in the order of the calls; reads have threads and
-connections of their own, so the event loop never waits for the disk.
+connections of their own, so the event loop never waits for the disk: but for one look into two indexes per run that
+begins (`_glance`).
 """
 
 from __future__ import annotations
@@ -178,8 +179,12 @@ class SqliteStore:
 
     async def load_start(self, owner: str, run_id: str, thread_id: str) -> RunRecord | None:
         key = (owner, thread_id)
-        if self._cache.get(key) is not None or self._cache.is_absent(key):
-            return await self.load_run(owner, run_id)
+        no_run, no_thread = self._glance(owner, run_id, thread_id)
+        if no_thread and self._cache.get(key) is None:
+            self._cache.found_absent(key)
+        known = self._cache.get(key) is not None or self._cache.is_absent(key)
+        if known:
+            return None if no_run else await self.load_run(owner, run_id)
 
         def work(connection: sqlite3.Connection) -> tuple[RunRecord | None, LoadedThread | None]:
             return tables.read_run(connection, owner, run_id), tables.read_thread(connection, owner, thread_id)
@@ -249,6 +254,22 @@ class SqliteStore:
         reading = asyncio.get_running_loop().run_in_executor(readers, run)
         reading.add_done_callback(lambda _: turns.settle())
         return await reading
+
+    def _glance(self, owner: str, run_id: str, thread_id: str) -> tuple[bool, bool]:
+        """Whether it is certain that there is no such run, and no such thread.
+
+        On the event loop, though it may touch the disk: nearly every request begins a run that is new, on a thread that
+        is known or new, and the way to a reader's thread and back takes 200 us where the look takes 10 (from the page
+        cache; a page that must come from a disk costs the loop that once). It waits for no lock: where the file is
+        held, or anything else is wrong, nothing is certain, and a reader finds out.
+        """
+        connection = None if self._database is None else self._database.glance
+        if connection is None:
+            return False, False
+        try:
+            return tables.is_new(connection, owner, run_id, thread_id)
+        except sqlite3.Error:
+            return False, False
 
     async def _load(
         self, key: tuple[str, str], work: Callable[[sqlite3.Connection], tuple[Result, LoadedThread | None]]

@@ -34,6 +34,10 @@ _RUN_COLUMNS = (
 _INSERT_RUN = f"INSERT INTO runs (key, {_RUN_COLUMNS}, log_kept) VALUES ({', '.join('?' * 13)}, 1)"
 _UPDATE_RUN = f"UPDATE runs SET ({_RUN_COLUMNS}) = ({', '.join('?' * 12)}) WHERE key = ?"
 _LAST_RUN_KEY = "SELECT max(ifnull((SELECT max(key) FROM runs), 0), ifnull((SELECT max(run) FROM forgotten_logs), 0))"
+_IS_NEW = (
+    "SELECT EXISTS (SELECT 1 FROM runs WHERE owner = ? AND id = ?),"
+    " EXISTS (SELECT 1 FROM threads WHERE owner = ? AND id = ?)"
+)
 _SUMMARY_COLUMNS = "id, title, agent_id, created_at, updated_at"
 
 
@@ -217,6 +221,13 @@ def _insert_messages(connection: sqlite3.Connection, thread: int | None, positio
 
 
 # --- runs
+
+
+def is_new(connection: sqlite3.Connection, owner: str, run_id: str, thread_id: str) -> tuple[bool, bool]:
+    """Whether there is no such run, and no such thread: two look-ups in indexes, nothing is decoded."""
+    key = to_text(owner)
+    run, thread = connection.execute(_IS_NEW, (key, to_text(run_id), key, to_text(thread_id))).fetchone()
+    return not run, not thread
 
 
 def find_run(connection: sqlite3.Connection, owner: str, run_id: str) -> tuple[int, RunStatus, bool] | None:

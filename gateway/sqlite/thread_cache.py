@@ -6,10 +6,7 @@ shared; all of it is immutable.
 
 from __future__ import annotations
 
-from array import array
 from collections import OrderedDict
-from collections.abc import Iterable
-from itertools import accumulate
 from typing import TypeAlias
 
 from gateway.store import Thread
@@ -24,14 +21,14 @@ _MOST_ABSENT = 1000
 
 
 class _Entry:
-    """A thread, the running total of its messages' sizes, and the size of all."""
+    """A thread, the sizes of its messages, and the size of all."""
 
-    __slots__ = ("size", "thread", "totals")
+    __slots__ = ("size", "sizes", "thread")
 
-    def __init__(self, thread: Thread, totals: array[int], state_size: int) -> None:
+    def __init__(self, thread: Thread, sizes: list[int], size: int) -> None:
         self.thread = thread
-        self.totals = totals
-        self.size = _MESSAGE_BYTES + state_size + (totals[-1] if totals else 0)
+        self.sizes = sizes
+        self.size = size
 
 
 class Loading:
@@ -80,8 +77,12 @@ class ThreadCache:
         if loading.void:
             return
         if thread is not None:
-            self._put(key, _Entry(thread, _totals(0, sizes), state))
+            self._put(key, _Entry(thread, sizes, _size(sizes, state)))
             return
+        self.found_absent(key)
+
+    def found_absent(self, key: Key) -> None:
+        """There is no such thread. The caller has just looked; nothing was read by then that says otherwise."""
         self._absent[key] = None
         if len(self._absent) > _MOST_ABSENT:
             self._absent.popitem(last=False)
@@ -99,9 +100,9 @@ class ThreadCache:
         self._void_loading(key)
         if entry is None and keep > 0:  # the kept messages' sizes are not known; the next load will tell
             return
-        totals = array("q") if entry is None else entry.totals[:keep]
-        totals.extend(_totals(totals[-1] if totals else 0, sizes))
-        self._put(key, _Entry(thread, totals, state))
+        if entry is not None and keep > 0:
+            sizes = entry.sizes[:keep] + sizes
+        self._put(key, _Entry(thread, sizes, _size(sizes, state)))
 
     def changed(self, key: Key) -> None:
         """The thread is not what it was (renamed, deleted), or a write left that open."""
@@ -130,6 +131,5 @@ class ThreadCache:
             loading.void = True
 
 
-def _totals(start: int, sizes: Iterable[int]) -> array[int]:
-    totals = array("q", accumulate((size + _MESSAGE_BYTES for size in sizes), initial=start))
-    return totals[1:]
+def _size(sizes: list[int], state: int) -> int:
+    return sum(sizes) + _MESSAGE_BYTES * (len(sizes) + 1) + state
