@@ -122,8 +122,8 @@ class EventStreamResponse(EventSourceResponse):
     """A stream of ready frames. One comment goes out at once, before the source is asked for anything.
 
     `opening` (ready frames) goes with it: each send costs as much as rendering twenty events. `headers` are further
-    ones. EventSourceResponse's own `__init__` is not called: for each stream it builds the same headers and a lock anew,
-    for a `__call__` that is replaced; what other code may look at is set here.
+    ones. EventSourceResponse's own `__init__` is not called: for each stream it builds the same headers and a lock
+    anew, for a `__call__` that is replaced; what other code may look at is set here.
     """
 
     def __init__(
