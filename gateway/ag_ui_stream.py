@@ -18,8 +18,12 @@ def event_stream(
     """The response that shows what the viewer sees, in the client's dialect."""
     renderer = Renderer(profile, thread_id, run_id)
     prelude = b""
-    if (shown := viewer.prelude) is not None:
-        prelude = renderer.prelude(shown.messages, shown.state, shown.open_items)
-    if (there := viewer.take()) is not None:
-        prelude += renderer.render(there.events, there.first)
+    try:
+        if (shown := viewer.prelude) is not None:
+            prelude = renderer.prelude(shown.messages, shown.state, shown.open_items)
+        if (there := viewer.take()) is not None:
+            prelude += renderer.render(there.events, there.first)
+    except BaseException:  # nobody else knows the viewer, and a run with a viewer is never taken for abandoned
+        viewer.close()
+        raise
     return EventStreamResponse(RunFrames(viewer, renderer.render), gateway.streams, opening=prelude)

@@ -26,7 +26,7 @@ from gateway.model import ModelEnvironment
 from gateway.open_agent import OpenAgent
 from gateway.openapi import docs_routes
 from gateway.parts import collect, find
-from gateway.protocol import Gateway, WireProtocol
+from gateway.protocol import Gateway, WireProtocol, path_with_marked_slashes
 from gateway.runner import Runner, RunnerOptions
 from gateway.search import SearchEngine
 from gateway.settings import KnownParts, Settings, known_parts
@@ -75,6 +75,8 @@ class Application:
         exception handling costs every chunk of every stream a coroutine.
         """
         scope["app"] = self.starlette
+        if b"%2f" in scope["raw_path"].lower():
+            scope["path"] = path_with_marked_slashes(scope["raw_path"])
         await self.starlette.router(scope, receive, send)
 
     async def stop(self) -> None:

@@ -24,6 +24,7 @@ from typing import TypeAlias
 from urllib.parse import urlsplit
 
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -109,6 +110,8 @@ class Door:
                 logger.exception("a request failed after its answer had begun", extra=_fields(scope))
         except HTTPException as error:
             await http_problem(error, scope)(scope, receive, answer.send)
+        except ClientDisconnect:  # before its body was whole: there is nobody to answer
+            logger.info("a client left before its request was whole", extra=_fields(scope))
         except Exception:
             # What is half sent, the server cuts off.
             logger.exception("a request failed", extra=_fields(scope))

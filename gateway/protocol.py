@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from urllib.parse import unquote
 
 import orjson
 from starlette.requests import Request
@@ -20,6 +21,8 @@ from gateway.metrics import Metrics
 from gateway.runner import Runner
 from gateway.sse import OpenStreams
 from gateway.wire import strict_json
+
+_SLASH = "\0"  # in no id: they have no control characters
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +73,15 @@ def owner_of(request: Request) -> str:
 def path_id(request: Request, name: str) -> str:
     """An id from the path. Ids are any text, so a `/` in one arrives as itself."""
     value: str = request.path_params[name]
-    return value
+    return value.replace(_SLASH, "/")
+
+
+def path_with_marked_slashes(raw_path: bytes) -> str:
+    """The path with the slashes in it that were sent as `%2F`: these part nothing, and stand for themselves in an id.
+
+    Otherwise nobody could ask for the run `a/events`: servers decode a path before it is taken apart.
+    """
+    return "/".join(unquote(part.decode("ascii", "replace")).replace("/", _SLASH) for part in raw_path.split(b"/"))
 
 
 def json_response(value: JsonValue, status: int = 200) -> Response:

@@ -312,6 +312,7 @@ class Runner:
     def _end_unkept(self, live: LiveRun, terminal: RunFailed) -> None:
         """The run's end cannot be kept as it is: viewers are told, and an end is kept once there is room."""
         live.finishing = True
+        terminal = replace(terminal, usage=live.usage.total)
         self._metrics.store_failed(terminal.code)
         logger.error("a run ended before it could be kept", extra={"run_id": live.record.run_id, "code": terminal.code})
         live.record = replace(

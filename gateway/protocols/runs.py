@@ -135,7 +135,7 @@ def _cursor(request: Request) -> int:
 
 def _page(request: Request) -> tuple[int, str | None]:
     text = request.query_params.get("limit", str(_PAGE))
-    if not (text.isascii() and text.isdigit() and 1 <= int(text[:9]) <= _MAX_PAGE):
+    if not (text.isascii() and text.isdigit() and len(text) <= 9 and 1 <= int(text) <= _MAX_PAGE):
         raise InvalidRequestError(f"limit is {text[:64]!r}; it has to be a number from 1 to {_MAX_PAGE}", status=400)
     return int(text), request.query_params.get("cursor")
 
