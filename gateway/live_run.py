@@ -410,6 +410,7 @@ class LiveRun:
         self.unkept = error
         if not self.concluded.done():
             self.concluded.set_result(None)
+        self._wake_kept_waiters()
 
     @property
     def backlog(self) -> int:
@@ -537,7 +538,7 @@ class LiveRun:
 
     async def _until_kept(self, sequence: int) -> None:
         while self.kept < sequence:
-            if self._given_up or self.ended.done():
+            if self.unkept is not None or self.ended.done():
                 raise StoreError("what the run said so far could not be kept; try again in a moment")
             waiter = asyncio.get_running_loop().create_future()
             self._kept_waiters.append(waiter)

@@ -60,7 +60,12 @@ async def join(live: LiveRun) -> Viewer | None:
         StoreError: what there is cannot be kept for now.
     """
     if not live.finishing:
-        return await live.join()
+        try:
+            return await live.join()
+        except StoreError:  # it ended meanwhile, without all that was said: its log and its thread tell the rest
+            if not live.ended.done():
+                raise
+            return None
     await asyncio.wait((live.concluded,))
     if live.ended.done():
         return None

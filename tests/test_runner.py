@@ -430,6 +430,24 @@ async def test_who_connects_while_a_run_begins_gets_that_run() -> None:
         end_of(await read(viewer))
 
 
+async def test_who_connects_while_a_run_that_was_stopped_in_the_queue_begins_is_told_its_end() -> None:
+    async with runner_scene(agent_of("a", HANGS, on_concurrent_run="enqueue")) as scene:
+        await read_until(await scene.start("a", question(run_id="first")), TextDelta)
+        await scene.start("a", question(run_id="queued"))
+        await scene.runner.cancel(OWNER, "queued")
+        scene.store.reached["begin_run"].clear()
+        scene.store.hold("begin_run")
+        await scene.runner.cancel(OWNER, "first")
+        await until(scene.store.reached["begin_run"].is_set)
+        connecting = asyncio.create_task(scene.runner.connect(OWNER, "a", question(run_id="look")))
+        asked_again = asyncio.create_task(scene.start("a", question(run_id="queued")))
+        await scene.clock.settle()
+        scene.store.release("begin_run")
+        for viewer in (await connecting, await asked_again):
+            assert end_of(await read(viewer)) == RunFinished(Cancelled())
+            viewer.close()
+
+
 # --- stopping
 
 
