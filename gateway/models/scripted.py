@@ -240,17 +240,18 @@ def _scene(messages: Sequence[Message]) -> _Scene:
     """Where the conversation stands: how many answers there are since the user's last message, and which tools ran."""
     names: dict[str, str] = {}
     answered: set[str] = set()
-    turn, user, result = 0, "", ""
+    turn, result = 0, ""
+    asked: Message | None = None
     for message in messages:
         if message.role == "user":
-            turn, user, result, answered = 0, message.text, "", set()
+            turn, asked, result, answered = 0, message, "", set()
         elif message.role == "assistant":
             turn += 1
             names |= {call.call_id: call.name for call in message.tool_calls}
         elif (given := message.tool_result) is not None:
             result = "".join(block.text for block in given.content if isinstance(block, TextBlock))
             answered.add(names.get(given.call_id, ""))
-    return _Scene(turn, user, result, frozenset(answered))
+    return _Scene(turn, "" if asked is None else asked.text, result, frozenset(answered))
 
 
 def _applies(when: When, request: ModelRequest, scene: _Scene) -> bool:
