@@ -33,6 +33,8 @@ def problem(error: GatewayError, scope: Scope) -> Response:
         headers["retry-after"] = str(_TRY_AGAIN_SECONDS)
     if error.status == 401:
         headers["www-authenticate"] = 'Bearer realm="agui-gateway"'
+    if error.status == 408:
+        headers["connection"] = "close"  # the rest of the body would be taken for the next request
     problems = error.problems if isinstance(error, InvalidRequestError) else ()
     errors: list[JsonValue] = [{"pointer": each.pointer, "detail": each.detail} for each in problems]
     return _response(error.status, error.code, error.message, errors, headers, scope)

@@ -5,6 +5,7 @@ Below: the runner. A protocol parses requests into AgentInput (pure), asks the r
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote
@@ -22,6 +23,9 @@ from gateway.runner import Runner
 from gateway.sse import OpenStreams
 from gateway.wire import strict_json
 
+# How long a body may pause, and take in all; the network's time, not the clock's.
+BODY_PAUSE_SECONDS = 30.0
+LONGEST_BODY_SECONDS = 300.0
 _SLASH = "\0"  # in no id: they have no control characters
 
 
@@ -90,10 +94,29 @@ def json_response(value: JsonValue, status: int = 200) -> Response:
     return Response(orjson.dumps(value), status, headers)
 
 
+async def read_body(request: Request) -> bytes:
+    """The request's body.
+
+    Raises:
+        InvalidRequestError: 408, it stopped coming: nobody may hold a request for ever.
+    """
+    loop = asyncio.get_running_loop()
+    latest = loop.time() + LONGEST_BODY_SECONDS
+    chunks: list[bytes] = []
+    try:
+        async with asyncio.timeout(BODY_PAUSE_SECONDS) as limit:
+            async for chunk in request.stream():
+                chunks.append(chunk)
+                limit.reschedule(min(loop.time() + BODY_PAUSE_SECONDS, latest))
+    except TimeoutError:
+        raise InvalidRequestError("the body did not come in time", code="body_timeout", status=408) from None
+    return b"".join(chunks)
+
+
 async def read_json(request: Request) -> JsonValue:
     """The request's body. Raises InvalidRequestError (400) where it is not strict JSON."""
     try:
-        value: JsonValue = strict_json.load(await request.body())
+        value: JsonValue = strict_json.load(await read_body(request))
     except strict_json.NotStrictJsonError as error:
         raise InvalidRequestError(f"the body is not strict JSON: {error}", code="invalid_json", status=400) from None
     return value

@@ -522,6 +522,20 @@ async def test_a_client_that_leaves_within_its_body_is_no_error(
     assert not [record for record in caplog.records if record.levelname == "ERROR"]
 
 
+async def test_a_body_that_does_not_come_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.protocol.BODY_PAUSE_SECONDS", 0.05)
+    async with local_gateway(tmp_path, [agent("a", scripted([{"text": "hello"}]))]) as gateway:
+        port = int(gateway.client.base_url.rpartition(":")[2])
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        head = f"POST /agents/a/run HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\n"
+        writer.write(f'{head}Content-Length: 1000\r\n\r\n{{"threadId"'.encode())
+        async with asyncio.timeout(5):
+            answer = await reader.read()  # to the end: the connection is closed
+        writer.close()
+    assert answer.startswith(b"HTTP/1.1 408 ")
+    assert b'"code":"body_timeout"' in answer
+
+
 @pytest.mark.parametrize("limit", ["0", "-1", "501", "000000010999", "9" * 5000, "1e2", ""])
 async def test_a_page_is_never_larger_than_allowed(tmp_path: Path, limit: str) -> None:
     async with local_gateway(tmp_path, [agent("a", scripted([{"text": "hello"}]))]) as gateway:

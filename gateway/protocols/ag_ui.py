@@ -16,7 +16,7 @@ from gateway.ag_ui_capabilities import capabilities
 from gateway.ag_ui_input import parse_run_input
 from gateway.ag_ui_stream import event_stream
 from gateway.messages import JsonObject
-from gateway.protocol import Endpoint, Gateway, WireProtocol, json_response, owner_of, path_id
+from gateway.protocol import Endpoint, Gateway, WireProtocol, json_response, owner_of, path_id, read_body
 
 
 class _Endpoints:
@@ -27,14 +27,14 @@ class _Endpoints:
     async def run(self, request: Request) -> Response:
         agent_id = path_id(request, "agent_id")
         self._runner.agent(agent_id)
-        given, profile = parse_run_input(await request.body())
+        given, profile = parse_run_input(await read_body(request))
         viewer = await self._runner.start(owner_of(request), agent_id, given)
         return event_stream(self._gateway, viewer, profile, given.thread_id, given.run_id)
 
     async def connect(self, request: Request) -> Response:
         agent_id = path_id(request, "agent_id")
         self._runner.agent(agent_id)
-        given, profile = parse_run_input(await request.body())
+        given, profile = parse_run_input(await read_body(request))
         viewer = await self._runner.connect(owner_of(request), agent_id, given)
         run_id = given.run_id if viewer.prelude is None else viewer.prelude.run_id
         return event_stream(self._gateway, viewer, profile, given.thread_id, run_id)
