@@ -324,7 +324,9 @@ async def test_the_provider_is_a_file_that_is_put_into_its_room(
     monkeypatch.setattr(models, "__path__", [*models.__path__, str(tmp_path)])
     (tmp_path / "echo.py").write_text(code, "utf-8")
     try:
-        async with local_gateway(tmp_path, [agent("parrot", {"model_provider": "echo"})]) as gateway:
+        async with local_gateway(
+            tmp_path, [agent("parrot", {"model_provider": "echo"})], parts=known_parts()
+        ) as gateway:
             frames = await gateway.client.run("parrot", run_body("Say it again"))
     finally:
         sys.modules.pop("gateway.models.echo", None)
