@@ -5,8 +5,9 @@ Below: metrics, live_run. Above: the runner.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
+from gateway.agent import AgentDefinition
 from gateway.live_run import LiveRun
 from gateway.messages import Message
 from gateway.metrics import Metrics
@@ -30,11 +31,12 @@ def count_end(metrics: Metrics, live: LiveRun) -> None:
         metrics.tokens_used(usage.provider, usage.model, usage.input_tokens, usage.output_tokens)
 
 
-def count_failed_tools(metrics: Metrics, produced: Sequence[Message], backend: Collection[str]) -> None:
+def count_failed_tools(metrics: Metrics, produced: Sequence[Message], agent: AgentDefinition) -> None:
     """Count the failed calls among a run's messages. A model may call anything; a label may not be anything."""
     failed = {r.call_id for message in produced if (r := message.tool_result) is not None and r.is_error}
     if not failed:
         return
+    backend = {tool.name or tool.type for tool in agent.tools}
     for message in produced:
         for call in message.tool_calls:
             if call.call_id in failed:

@@ -284,30 +284,31 @@ class Runner:
         if live.failure is not None:
             self._end_unkept(live, RunFailed(live.failure.code, live.failure.message))
             return
-        if not terminal.usage:
-            terminal = replace(terminal, usage=live.usage.total)
-        events = live.follow([terminal])
-        now = self.clock.now()
-        assert live.thread is not None, "a run that ends has begun"
-        keep = len(live.thread.messages)
-        record = ended_record(live.record, terminal, now)
-        produced = live.transcript.messages
-        backend = {tool.name or tool.type for tool in self.agent(record.agent_id).definition.tools}
-        count_failed_tools(self._metrics, produced, backend)
-        thread = ended_thread(live.thread, produced, terminal, now, live.state)
-        first, records = live.number(events)
         try:
-            await _unhurt(self.store.end_run(record, thread, keep=keep, first=first, records=records))
+            record = await self._keep_end(live, terminal)
         except StoreError as error:
             cause = live.first_failure(error)
             self._end_unkept(live, RunFailed(cause.code, cause.message))
-            return
         except Exception as error:
             self._end_unkept(live, failed(live.record, error))
-            return
-        live.record = record  # not before: an end that was told and not kept would change after a kill -9
-        live.publish_numbered()
-        self._leave(live)
+        else:
+            live.record = record  # not before: an end that was told and not kept would change after a kill -9
+            live.publish_numbered()
+            self._leave(live)
+
+    async def _keep_end(self, live: LiveRun, terminal: Terminal) -> RunRecord:
+        assert live.thread is not None, "a run that ends has begun"
+        if not terminal.usage:
+            terminal = replace(terminal, usage=live.usage.total)
+        events = live.follow([terminal])
+        record = ended_record(live.record, terminal, self.clock.now())
+        produced = live.transcript.messages
+        count_failed_tools(self._metrics, produced, self.agent(record.agent_id).definition)
+        thread = ended_thread(live.thread, produced, terminal, self.clock.now(), live.state)
+        first, records = live.number(events)
+        keep = len(live.thread.messages)
+        await _unhurt(self.store.end_run(record, thread, keep=keep, first=first, records=records))
+        return record
 
     def _end_unkept(self, live: LiveRun, terminal: RunFailed) -> None:
         """The run's end cannot be kept as it is: viewers are told, and an end is kept once there is room."""

@@ -103,8 +103,10 @@ def _signals(application: Application, server: uvicorn.Server) -> Iterator[None]
     stopping: set[asyncio.Task[None]] = set()
 
     async def stop() -> None:
-        await application.stop()
-        server.should_exit = True
+        try:
+            await application.stop()
+        finally:
+            server.should_exit = True
 
     def on_signal(name: str) -> None:
         if stopping:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -11,7 +13,19 @@ import pytest
 
 from gateway.agent import Answer
 from gateway.errors import ConflictError, StoreError, StoreFullError, UnavailableError
-from gateway.events import Cancelled, Completed, Interrupted, RunFailed, RunFinished, RunStarted, TextDelta
+from gateway.events import (
+    Cancelled,
+    Completed,
+    Custom,
+    Events,
+    Interrupt,
+    Interrupted,
+    RunFailed,
+    RunFinished,
+    RunStarted,
+    TextDelta,
+)
+from gateway.loop import LoopContext
 from gateway.messages import JsonObject
 from gateway.store import RunStatus
 from gateway.tool import Tool, ToolContext
@@ -392,6 +406,42 @@ async def test_an_end_that_no_store_can_write_still_ends_the_run() -> None:
         scene.store.refuse("end_run", None)
         await scene.clock.advance(2)
         await scene.until_idle()
+
+
+class OddLoop:
+    """A part from elsewhere whose event has no JSON form."""
+
+    def __init__(self, *batches: Events) -> None:
+        self._batches = batches
+
+    async def run(self, context: LoopContext) -> AsyncGenerator[Events]:
+        for batch in self._batches:
+            yield batch
+
+
+_NO_JSON: Any = object()
+
+
+@pytest.mark.parametrize(
+    "batches",
+    [
+        ([Custom("odd", _NO_JSON)], [RunFinished(Completed())]),
+        ([RunFinished(Interrupted((Interrupt("i", "tool_call", "", "c", {"type": _NO_JSON}),)))],),
+        ([RunFinished(Completed((_NO_JSON,)))],),
+        ([Custom("no end", None)],),
+        (),
+    ],
+)
+async def test_what_one_run_cannot_write_is_no_other_runs_failure(batches: tuple[Events, ...]) -> None:
+    odd = replace(agent_of("odd", []), loop=OddLoop(*batches))
+    async with runner_scene(odd, agent_of("a", SAYS_HELLO)) as scene:
+        viewers = [await scene.start(id, question(run_id=id, thread_id=id)) for id in ("a", "odd")]
+        assert end_of(await read(viewers[0])) == RunFinished(Completed())
+        events = await read(viewers[1])
+        assert isinstance(end_of(events), RunFailed)
+        assert "object" not in str(events[-1])
+        await scene.until_idle()
+        assert await scene.status("odd") == "failed"
 
 
 # --- joining
