@@ -81,6 +81,7 @@ async def test_who_joins_while_the_store_fails_is_told_so(given_up: bool) -> Non
     await settle()
     if given_up:
         scene.live.give_up([FAILED])
+        scene.live.block(StoreError("the disk is still gone"))
     else:
         scene.live.finish()
     async with asyncio.timeout(DEADLINE_SECONDS):
