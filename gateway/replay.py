@@ -6,12 +6,14 @@ Below: store, live_run (viewers), transcript. Above: the runner.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 
 from gateway.bookkeeping import Terminal, terminal_of
 from gateway.clock import Clock
 from gateway.errors import StoreError
-from gateway.events import Completed, RunFailed, RunFinished, RunStarted
-from gateway.live_run import LiveRun, Viewer, read_log
+from gateway.events import Completed, Event, RunFailed, RunFinished, RunStarted
+from gateway.live_run import Batch, LiveRun, Viewer, read_log
 from gateway.messages import Message
 from gateway.store import RunRecord, Store
 from gateway.transcript import Transcript
@@ -20,9 +22,20 @@ from gateway.transcript import Transcript
 def replay(store: Store, clock: Clock, record: RunRecord, *, after: int) -> Viewer:
     """A viewer of the events after that number."""
     viewer = Viewer(clock)
-    viewer.read_first(read_log(store, record.owner, record.run_id, after=after, until=None))
+    viewer.read_first(_to_the_end(read_log(store, record.owner, record.run_id, after=after, until=None)))
     viewer.finish()
     return viewer
+
+
+async def _to_the_end(log: AsyncGenerator[Batch]) -> AsyncGenerator[Batch]:
+    """The log, which must lead to the run's end: one whose thread is deleted meanwhile must not look like a success."""
+    last: Event | None = None
+    async with aclosing(log) as batches:
+        async for batch in batches:
+            last = batch.events[-1]
+            yield batch
+    if not isinstance(last, RunFinished | RunFailed):
+        raise StoreError("the run's log is not there any more")
 
 
 async def produced_by(store: Store, record: RunRecord, live: LiveRun | None) -> tuple[Message, ...]:
