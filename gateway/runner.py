@@ -437,6 +437,12 @@ class Runner:
             raise NotFoundError(f"there is no run {run_id!r}", code="run_not_found")
         return record
 
+    async def _settled(self, owner: str, run_id: str) -> LiveRun | None:
+        live = self._runs.get((owner, run_id))
+        if live is not None and not live.settled.done():  # it may yet be refused
+            await asyncio.wait((live.settled,))
+        return self._runs.get((owner, run_id))
+
     async def attach(self, owner: str, run_id: str, *, after: int) -> Viewer | None:
         """Watch a run's events after that number; None where the run is over and there are none.
 
@@ -444,7 +450,7 @@ class Runner:
             NotFoundError: no such run.
             InvalidRequestError: the run's log has not come that far.
         """
-        live = self._runs.get((owner, run_id))
+        live = await self._settled(owner, run_id)
         record = await self.run(owner, run_id)
         last = live.sequence if live is not None else await self.store.last_sequence(owner, run_id)
         if after > last:
@@ -528,10 +534,7 @@ class Runner:
         Raises:
             ConflictError: the run id belongs to another request.
         """
-        live = self._runs.get((owner, given.run_id))
-        if live is not None and not live.settled.done():
-            await asyncio.wait((live.settled,))
-            live = self._runs.get((owner, given.run_id))
+        live = await self._settled(owner, given.run_id)
         record = live.record if live else await self.store.load_start(owner, given.run_id, given.thread_id)
         if record is None:
             return None
