@@ -1,0 +1,176 @@
+/**
+ * What a conversation is to whoever shows it: the words that `wire/`, `chat/`, `view/`, `page/` and `widget/` share.
+ *
+ * Below: nothing. `wire/` reads runs, `chat/` keeps the conversation, `view/` shows it; the page and the widget are two
+ * shells around the same three. Everything that changes while an answer streams is a signal, and all signals change
+ * together at most once per animation frame, so that a view that reads them lays out once per frame, not once per token.
+ */
+import type { ReadonlySignal } from "@preact/signals";
+
+export type JsonValue = null | boolean | number | string | JsonValue[] | { [key: string]: JsonValue };
+export type JsonObject = { [key: string]: JsonValue };
+
+/** What the person was last told about the run. `reconnecting`: the stream broke and is being taken up again. */
+export type Phase = "idle" | "loading" | "waiting" | "streaming" | "stopping" | "reconnecting" | "offline";
+
+/** A file that goes with a message. `data` is base64 without a prefix. */
+export interface Attachment {
+  readonly kind: "image" | "document" | "audio" | "video";
+  readonly name: string;
+  readonly mimeType: string;
+  readonly bytes: number;
+  readonly data: string;
+}
+
+/** What is shown, in order. An entry is one object for as long as it lives; what grows in it is a signal. */
+export type Entry = UserEntry | AnswerEntry | ReasoningEntry | CallEntry | ActivityEntry;
+
+export interface UserEntry {
+  readonly kind: "user";
+  readonly id: string;
+  readonly text: string;
+  readonly attachments: readonly Attachment[];
+}
+
+export interface AnswerEntry {
+  readonly kind: "answer";
+  readonly id: string;
+  readonly text: ReadonlySignal<string>;
+  readonly open: ReadonlySignal<boolean>;
+}
+
+export interface ReasoningEntry {
+  readonly kind: "reasoning";
+  readonly id: string;
+  readonly text: ReadonlySignal<string>;
+  readonly open: ReadonlySignal<boolean>;
+  /** Undefined where it was not watched from its start (after a reload). */
+  readonly milliseconds: ReadonlySignal<number | undefined>;
+}
+
+/**
+ * `arguments`: the model is writing them. `running`: a backend tool works, or a handler of this page. `waiting`: it is
+ * the person's turn (see `question`). `approval`: an approval card is open for it.
+ */
+export type CallStatus = "arguments" | "running" | "waiting" | "approval" | "done" | "failed" | "declined";
+
+export interface CallEntry {
+  readonly kind: "call";
+  readonly id: string;
+  readonly name: string;
+  /** Where it runs: in the gateway, or here. */
+  readonly side: "backend" | "frontend";
+  /** JSON text as it comes, possibly unfinished. */
+  readonly arguments: ReadonlySignal<string>;
+  readonly status: ReadonlySignal<CallStatus>;
+  /** Text, or what the error says where `status` is `failed` or `declined`. */
+  readonly result: ReadonlySignal<string | undefined>;
+  readonly milliseconds: ReadonlySignal<number | undefined>;
+  /** Set while a frontend tool waits for the person. */
+  readonly question: ReadonlySignal<Question | undefined>;
+}
+
+export interface ActivityEntry {
+  readonly kind: "activity";
+  readonly id: string;
+  readonly type: string;
+  readonly content: ReadonlySignal<JsonValue>;
+}
+
+/** A frontend tool that asks first (`confirm`), or is itself a question. */
+export interface Question {
+  readonly text: string;
+  accept(): void;
+  decline(reason?: string): void;
+}
+
+/** An interrupt: a backend tool that runs only if a person agrees. */
+export interface Approval {
+  readonly id: string;
+  readonly callId: string | undefined;
+  readonly toolName: string;
+  readonly message: string;
+  readonly arguments: JsonObject;
+  /** JSON Schema of `arguments`, where the gateway tells it. */
+  readonly schema: JsonObject | undefined;
+  readonly expiresAt: Date | undefined;
+  /** Undefined until the person chose; the run goes on once every open approval has a choice. */
+  readonly choice: ReadonlySignal<ApprovalChoice | undefined>;
+}
+
+export type ApprovalChoice =
+  | { readonly approved: true; readonly editedArgs?: JsonObject }
+  | { readonly approved: false; readonly reason?: string };
+
+/** Something went wrong, in words for a person: what happened, and what can be done. */
+export interface Problem {
+  /** A stable code: the gateway's, or `network`, `unauthenticated`, `rate_limited`, `too_large`. */
+  readonly code: string;
+  readonly message: string;
+  readonly retryable: boolean;
+  readonly retryAfterSeconds: number | undefined;
+}
+
+export interface Usage {
+  readonly inputTokens: number;
+  readonly outputTokens: number;
+}
+
+export interface ThreadSummary {
+  readonly id: string;
+  readonly title: string;
+  readonly agentId: string;
+  readonly updatedAt: Date;
+}
+
+export interface AgentSummary {
+  readonly id: string;
+  readonly name: string;
+  readonly description: string;
+}
+
+/** A tool of this page. `handler` gets arguments that fit `parameters`; what it returns or throws is the answer. */
+export interface FrontendTool {
+  readonly name: string;
+  readonly description: string;
+  readonly parameters: JsonObject;
+  readonly handler: (
+    args: JsonObject,
+    call: { id: string; signal: AbortSignal },
+  ) => JsonValue | undefined | Promise<JsonValue | undefined>;
+  /** Ask the person first: always, or for the arguments for which this gives a question. */
+  readonly confirm?: boolean | ((args: JsonObject) => string | undefined);
+  /** What stands in the call's card instead of the arguments and the result. A DOM node, so that any library can make it. */
+  readonly render?: (call: CallEntry) => Node | undefined;
+}
+
+/** One thread with one agent, and the run under way in it. */
+export interface Conversation {
+  readonly threadId: ReadonlySignal<string>;
+  readonly entries: ReadonlySignal<readonly Entry[]>;
+  readonly approvals: ReadonlySignal<readonly Approval[]>;
+  readonly phase: ReadonlySignal<Phase>;
+  readonly problem: ReadonlySignal<Problem | undefined>;
+  readonly state: ReadonlySignal<JsonValue | undefined>;
+  /** Of the last run; undefined before there is one, or where the model told none. */
+  readonly usage: ReadonlySignal<Usage | undefined>;
+
+  send(text: string, attachments?: readonly Attachment[]): Promise<void>;
+  /** Stop the answer where it is; what has come stays. */
+  stop(): void;
+  /** The last answer anew. */
+  regenerate(): Promise<void>;
+  /** Say the given user message differently; what followed it is gone. */
+  edit(messageId: string, text: string): Promise<void>;
+  /** The failed run again. */
+  retry(): Promise<void>;
+  choose(approvalId: string, choice: ApprovalChoice): void;
+  /** The page's side of the shared state; goes to the agent with the next run. */
+  setState(state: JsonValue): void;
+  setTools(tools: readonly FrontendTool[]): void;
+  setContext(context: readonly { description: string; value: string }[]): void;
+  /** Show another thread (its history, and its run where one is under way), or a new one. */
+  open(threadId?: string): Promise<void>;
+  dismissProblem(): void;
+  close(): void;
+}

@@ -1,0 +1,73 @@
+/**
+ * Two builds: the page with its hashed assets (`vite build`), and the widget in one file (`vite build --mode widget`).
+ *
+ * Neither html nor script has anything inline, and the widget has neither `eval` nor `import()`: both run under a strict
+ * Content-Security-Policy. A build that outgrows its budget fails.
+ */
+import { gzipSync } from "node:zlib";
+import type { BuildEnvironmentOptions, Plugin } from "vite";
+import { defineConfig } from "vitest/config";
+
+/** What the gateway serves. Not committed; replaced whole by `npm run build`. */
+const OUT_DIR = "dist";
+/** Where `npm run dev` finds a gateway. */
+const GATEWAY = process.env.GATEWAY_URL ?? "http://127.0.0.1:8000";
+/** Bytes of gzipped JavaScript. */
+const PAGE_BUDGET = 120_000;
+const WIDGET_BUDGET = 60_000;
+
+const GATEWAY_PATHS = ["/agents", "/runs", "/threads", "/healthz", "/readyz", "/docs", "/openapi.json"];
+
+export default defineConfig(({ mode }) => ({
+  base: "./",
+  build: mode === "widget" ? widgetBuild : pageBuild,
+  plugins:
+    mode === "widget" ? [budget("widget.js", WIDGET_BUDGET)] : [budget("the page", PAGE_BUDGET), widgetFromSource],
+  server: { proxy: Object.fromEntries(GATEWAY_PATHS.map((path) => [path, { target: GATEWAY, changeOrigin: true }])) },
+  test: { include: ["tests/**/*.test.{ts,tsx}"], testTimeout: 20_000 },
+}));
+
+const pageBuild: BuildEnvironmentOptions = {
+  outDir: OUT_DIR,
+  emptyOutDir: true,
+  target: "es2022",
+  modulePreload: { polyfill: false },
+  assetsInlineLimit: 0,
+  rolldownOptions: { input: ["index.html", "shop.html"] },
+};
+
+const widgetBuild: BuildEnvironmentOptions = {
+  outDir: OUT_DIR,
+  emptyOutDir: false,
+  copyPublicDir: false,
+  target: "es2022",
+  lib: { entry: "src/widget/main.ts", formats: ["es"], fileName: () => "widget.js" },
+  minify: true,
+  rolldownOptions: { output: { codeSplitting: false } },
+};
+
+/** Fails a build whose scripts, gzipped, are more than `limit` bytes together. The sample shop's own are not counted. */
+function budget(what: string, limit: number): Plugin {
+  return {
+    name: "budget",
+    apply: "build",
+    generateBundle(_options, bundle) {
+      const scripts = Object.values(bundle).filter((file) => file.type === "chunk" && !file.name.startsWith("shop"));
+      const bytes = scripts.reduce((sum, file) => sum + (file.type === "chunk" ? gzipSync(file.code).length : 0), 0);
+      this.info(`${what}: ${bytes} bytes of gzipped JavaScript, of ${limit}`);
+      if (bytes > limit) this.error(`${what} is ${bytes} bytes of gzipped JavaScript; its budget is ${limit}`);
+    },
+  };
+}
+
+/** In development, `/widget.js` is the widget's source. */
+const widgetFromSource: Plugin = {
+  name: "widget-from-source",
+  apply: "serve",
+  configureServer(server) {
+    server.middlewares.use((request, _response, next) => {
+      if (request.url === "/widget.js") request.url = "/src/widget/main.ts";
+      next();
+    });
+  },
+};
