@@ -1,0 +1,111 @@
+/**
+ * Every word that the chat says to a person, by key, in the language of the page around it.
+ *
+ * Below: nothing. A text may hold `{name}` places; one that depends on a number is given by plural form. Texts are plain
+ * JSON, so that a host page can give its own in an attribute; they are only ever shown as text, never read as markup.
+ */
+import { english } from "./texts/en";
+
+/** The forms of `Intl.PluralRules`; `other` stands in for those that a language does not have. */
+export type PluralText = { readonly [form in Intl.LDMLPluralRule]?: string } & { readonly other: string };
+
+export type TextKey = keyof typeof english;
+
+/** The whole table. */
+export type Texts = {
+  readonly [key in TextKey]: (typeof english)[key] extends string ? string : PluralText;
+};
+
+/** The texts that a host page says differently. */
+export type TextChanges = { readonly [key in TextKey]?: string | PluralText };
+
+export type TextValues = { readonly [place: string]: string | number };
+
+/** What a view asks for words, numbers and times. */
+export interface Words {
+  /** BCP 47. */
+  readonly language: string;
+  readonly direction: "ltr" | "rtl";
+  /** The text of that key; `count` among the values chooses the plural form. Numbers are written as the language does. */
+  say(key: TextKey, values?: TextValues): string;
+  number(value: number): string;
+  /** 1,400 -> "1.4 s", 95,000 -> "1 min 35 s". */
+  duration(milliseconds: number): string;
+  /** 1,400,000 -> "1.4 MB". */
+  bytes(value: number): string;
+  /** "in 14 minutes", "2 days ago", "now". */
+  relative(date: Date, now?: Date): string;
+  /** Date and time of day, for a tooltip. */
+  moment(date: Date): string;
+  /** What to tell of a problem: ours where the code is known, else the message that came with it. */
+  problem(problem: { readonly code: string; readonly message: string }): string;
+}
+
+const RIGHT_TO_LEFT = /^(?:ar|arc|ckb|dv|fa|he|iw|ks|nqo|ps|sd|ug|ur|yi)\b|-(?:Arab|Hebr|Thaa|Nkoo|Syrc)\b/i;
+const STEPS = [
+  ["day", 86_400_000],
+  ["hour", 3_600_000],
+  ["minute", 60_000],
+  ["second", 1_000],
+] as const;
+const BYTE_UNITS = ["byte", "kilobyte", "megabyte", "gigabyte"] as const;
+
+/** Words in `language`, which `texts` are in; without them in English, formats included. */
+export function wordsIn(language = "en", texts: Texts = english, changes: TextChanges = {}): Words {
+  const locale = known(language);
+  const plurals = new Intl.PluralRules(locale);
+  const numbers = new Intl.NumberFormat(locale);
+  const relatives = new Intl.RelativeTimeFormat(locale, { numeric: "auto" });
+  const moments = new Intl.DateTimeFormat(locale, { dateStyle: "medium", timeStyle: "short" });
+  const unit = (value: number, name: string, digits = 0) =>
+    new Intl.NumberFormat(locale, {
+      style: "unit",
+      unit: name,
+      unitDisplay: "short",
+      maximumFractionDigits: digits,
+    }).format(value);
+
+  const words: Words = {
+    language: locale,
+    direction: RIGHT_TO_LEFT.test(locale) ? "rtl" : "ltr",
+    say(key, values = {}) {
+      const text = changes[key] ?? texts[key] ?? english[key] ?? key;
+      const form = typeof text === "string" ? text : (text[plurals.select(Number(values.count ?? 0))] ?? text.other);
+      return form.replace(/\{(\w+)\}/g, (place, name: string) => {
+        const value = values[name];
+        return value === undefined ? place : typeof value === "number" ? numbers.format(value) : value;
+      });
+    },
+    number: (value) => numbers.format(value),
+    duration(milliseconds) {
+      const seconds = milliseconds / 1_000;
+      if (seconds < 59.5) return unit(seconds, "second", seconds < 10 ? 1 : 0);
+      const whole = Math.round(seconds);
+      return `${unit(Math.floor(whole / 60), "minute")} ${unit(whole % 60, "second")}`;
+    },
+    bytes(value) {
+      const power = Math.min(Math.floor(Math.log10(Math.max(value, 1)) / 3), BYTE_UNITS.length - 1);
+      return unit(value / 1_000 ** power, BYTE_UNITS[power] ?? "byte", power > 1 ? 1 : 0);
+    },
+    relative(date, now = new Date()) {
+      const distance = date.getTime() - now.getTime();
+      const [name, length] = STEPS.find(([, length]) => Math.abs(distance) >= length) ?? STEPS[3];
+      return relatives.format(Math.trunc(distance / length), name);
+    },
+    moment: (date) => moments.format(date),
+    problem({ code, message }) {
+      const key = `problem_${code}`;
+      return key in english ? words.say(key as TextKey) : message || words.say("problem_unknown");
+    },
+  };
+  return words;
+}
+
+/** The language as Intl takes it; English for what is none. */
+function known(language: string): string {
+  try {
+    return Intl.getCanonicalLocales(language)[0] ?? "en";
+  } catch {
+    return "en";
+  }
+}
