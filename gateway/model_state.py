@@ -1,0 +1,168 @@
+"""What a provider's server holds of a thread's conversations, so that only what is new need be sent to it.
+
+Below: messages, records. Above: the store, which keeps it with the thread; the loop, which asks `Conversation` what to
+send; the runner, which commits it. The thread's own messages stay the truth: whatever is forgotten or refused here
+costs one request with the whole history, never a word of it.
+
+A chain is a line of responses, each given to the one before it and some new messages
+(https://platform.openai.com/docs/guides/conversation-state). A held response is known by the turn that it answered and
+by a digest of everything that came before, so that an edited or shortened history falls back to the latest response
+that it still continues.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias, cast
+
+from gateway.messages import JsonObject, JsonValue, Message
+from gateway.records import dump_json, encode_message, load_json
+
+logger = logging.getLogger(__name__)
+
+DEFAULT_CONVERSATION = "default"
+
+# How far back an edited history can fall, and how many conversations of a thread's agent are remembered.
+KEPT_RESPONSES = 32
+KEPT_CONVERSATIONS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class HeldResponse:
+    """A response that the server keeps, with everything that led to it.
+
+    It was asked with `message_count` messages of the model view, whose digest is `digest`; its answer is the turn
+    `turn_id`. `created_at` is in Unix seconds.
+    """
+
+    response_id: str
+    message_count: int
+    digest: str
+    turn_id: str
+    created_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """A conversation as one server holds it. `holder` names everything that a response cannot be taken away from."""
+
+    holder: str
+    responses: tuple[HeldResponse, ...]
+
+
+ModelState: TypeAlias = Mapping[str, Chain]
+"""An agent's conversations in one thread, by conversation id; the one used last stands last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Continuation:
+    """How a request goes on where the server stands: behind `response_id`, with `messages` alone."""
+
+    response_id: str
+    messages: tuple[Message, ...]
+
+
+class Conversation:
+    """One conversation during one run. `state` is what is to be kept once the run is over."""
+
+    def __init__(self, state: ModelState, conversation_id: str, holder: str) -> None:
+        self._state = state
+        self._id = conversation_id
+        self._holder = holder
+        chain = state.get(conversation_id)
+        if chain is not None and chain.holder != holder:
+            logger.info(
+                "a conversation moves to another server and begins anew there",
+                extra={"conversation_id": conversation_id, "held_by": chain.holder, "asked": holder},
+            )
+            chain = None
+        self._responses = chain.responses if chain is not None else ()
+
+    @property
+    def state(self) -> ModelState:
+        """All conversations as they are now."""
+        if not self._responses:
+            return {key: chain for key, chain in self._state.items() if key != self._id}
+        kept = {key: chain for key, chain in self._state.items() if key != self._id}
+        kept[self._id] = Chain(self._holder, self._responses)
+        return dict(list(kept.items())[-KEPT_CONVERSATIONS:])
+
+    def continuation(self, messages: Sequence[Message]) -> Continuation | None:
+        """What of a model view is new to the server; None where it has to be told everything."""
+        digests = _Digests(messages)
+        for response in reversed(self._responses):
+            at = response.message_count
+            if at + 1 >= len(messages) or messages[at].turn_id != response.turn_id or messages[at].incomplete:
+                continue  # the answer is gone, or there is nothing behind it
+            if digests.before(at) == response.digest:
+                return Continuation(response.response_id, tuple(messages[at + 1 :]))
+        return None
+
+    def completed(
+        self, messages: Sequence[Message], turn_id: str, response_id: str, continued: str | None, now: float
+    ) -> None:
+        """A response to `messages` is whole and held.
+
+        `continued`: the response it was chained to, None for a new chain. What was behind it is left: the conversation
+        took another way.
+        """
+        ids = [response.response_id for response in self._responses]
+        before = self._responses[: ids.index(continued) + 1] if continued in ids else ()
+        digest = _Digests(messages).before(len(messages))
+        held = HeldResponse(response_id, len(messages), digest, turn_id, now)
+        self._responses = (*before, held)[-KEPT_RESPONSES:]
+
+    def lose(self, response_id: str) -> None:
+        """The server does not know a response any more, nor what came after it."""
+        ids = [response.response_id for response in self._responses]
+        if response_id in ids:
+            self._responses = self._responses[: ids.index(response_id)]
+
+
+class _Digests:
+    """The digests of a history's beginnings, each message taken in once."""
+
+    def __init__(self, messages: Sequence[Message]) -> None:
+        self._messages = messages
+        self._hash = hashlib.sha256()
+        self._ends = {0: self._hash.hexdigest()}
+        self._count = 0
+
+    def before(self, count: int) -> str:
+        """Of the first `count` messages."""
+        while self._count < count:
+            self._hash.update(_content(self._messages[self._count]))
+            self._count += 1
+            self._ends[self._count] = self._hash.hexdigest()
+        return self._ends[count]
+
+
+def _content(message: Message) -> bytes:
+    """What a server was told of the message. Ids differ from request to request where a client sends none."""
+    return encode_message(replace(message, id="", turn_id=None, metadata=None, incomplete=False)) + b"\n"
+
+
+def encode_state(state: ModelState) -> bytes:
+    """The state as JSON, for the store."""
+    return dump_json({key: _chain_to_json(chain) for key, chain in state.items()})
+
+
+def decode_state(data: bytes) -> ModelState:
+    """The state that `encode_state` wrote."""
+    stored = cast("Mapping[str, JsonObject]", load_json(data))
+    return {key: _chain_from_json(chain) for key, chain in stored.items()}
+
+
+def _chain_to_json(chain: Chain) -> JsonObject:
+    responses: list[JsonValue] = [
+        [each.response_id, each.message_count, each.digest, each.turn_id, each.created_at] for each in chain.responses
+    ]
+    return {"holder": chain.holder, "responses": responses}
+
+
+def _chain_from_json(chain: JsonObject) -> Chain:
+    rows = cast("Sequence[tuple[str, int, str, str, float]]", chain["responses"])
+    return Chain(cast(str, chain["holder"]), tuple(HeldResponse(*row) for row in rows))
