@@ -1,0 +1,215 @@
+"""Making a history fit a model's context, without ever parting a call from its result.
+
+Below: messages. Above: the calls of models. All functions are pure; they take and give model views (history.model_view)
+and the thread keeps everything: only what one request is told grows shorter.
+
+A view falls into groups: an answer with its results is one, and so is every other message. What is left out is left out
+by whole groups, oldest first. System and developer messages stay where they stand, and so does the last user message.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from gateway.messages import ContentBlock, Message, ReasoningBlock, TextBlock, ToolCall, ToolResult
+
+logger = logging.getLogger(__name__)
+
+# English text has about four bytes to a token, code and JSON three; media cost about what the largest models charge.
+BYTES_PER_TOKEN = 3.5
+TOKENS_PER_MEDIUM = 1_500
+TOKENS_PER_MESSAGE = 4
+
+# What stays of a tool result that has to be cut, in characters, and below which length cutting gains nothing.
+TRIMMED_RESULT_CHARACTERS = 800
+_LEAST_GAIN = 200
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryLimits:
+    """How much of a thread a model is shown. None: all of it. Tokens are estimated."""
+
+    max_messages: int | None = None
+    max_tokens: int | None = None
+
+
+def estimated_tokens(message: Message) -> int:
+    """About how many tokens the message costs; a fifth off either way is to be expected."""
+    return TOKENS_PER_MESSAGE + sum(map(_block_tokens, message.content))
+
+
+def limited(view: Sequence[Message], limits: HistoryLimits) -> tuple[Message, ...]:
+    """The newest groups of the view that keep within the limits.
+
+    What always stays counts too, and stays even where it alone is more than the limit: whether that is too much, the
+    provider says.
+    """
+    if not _exceeds(view, limits):
+        return tuple(view)
+    groups = _groups(view)
+    kept = [_stays(group) for group in groups]
+    last_user = max((place for place, group in enumerate(groups) if group[0].role == "user"), default=len(groups) - 1)
+    kept[last_user] = True
+    count = sum(len(group) for place, group in enumerate(groups) if kept[place])
+    tokens = sum(_tokens(group) for place, group in enumerate(groups) if kept[place])
+    for place in reversed(range(len(groups))):
+        if kept[place]:
+            continue
+        count += len(groups[place])
+        tokens += _tokens(groups[place])
+        if _is_over(count, tokens, limits):
+            break
+        kept[place] = True
+    return _begun_by_user(groups, kept)
+
+
+def trimmed(view: Sequence[Message]) -> tuple[Message, ...] | None:
+    """The view with every long tool result cut to its beginning and its end; None where there is nothing to cut.
+
+    The results of the last group stay whole where there are others to cut: the model has not seen them yet.
+    """
+    groups = _groups(view)
+    older = [message for group in groups[:-1] for message in group]
+    last = list(groups[-1]) if groups else []
+    shorter = [_cut(message) for message in older]
+    if any(one is not other for one, other in zip(shorter, older, strict=True)):
+        return (*shorter, *last)
+    shortest = [_cut(message) for message in last]
+    if any(one is not other for one, other in zip(shortest, last, strict=True)):
+        return (*older, *shortest)
+    return None
+
+
+def parted(view: Sequence[Message]) -> tuple[tuple[Message, ...], tuple[Message, ...]] | None:
+    """The older part of a view, to be summarised, and the newer part, to be kept; None where there is no older part.
+
+    The newer part begins with a user's message: the last one, or an earlier one while it is less than half of all.
+    """
+    groups = _groups(view)
+    users = [place for place, group in enumerate(groups) if group[0].role == "user"]
+    half = sum(map(_tokens, groups)) / 2
+    cut = users[-1] if users else 0
+    for place in reversed(users[:-1]):
+        if sum(map(_tokens, groups[place:])) > half:
+            break
+        cut = place
+    older = [message for group in groups[:cut] for message in group]
+    if not any(message.role in ("user", "assistant") for message in older):
+        return None
+    return tuple(older), tuple(message for group in groups[cut:] for message in group)
+
+
+def with_summary(older: Sequence[Message], summary: str, newer: Sequence[Message]) -> tuple[Message, ...]:
+    """The newer part of a view behind the summary of the older one, whose system messages stay."""
+    text = f"A summary of the conversation up to here, made because it had grown too long:\n\n{summary.strip()}"
+    kept = [message for message in older if message.role in ("system", "developer")]
+    if newer and newer[0].role == "user":
+        # Some providers refuse two user messages in a row.
+        first = newer[0]
+        return (*kept, replace(first, content=(TextBlock(f"{text}\n\n---\n\n"), *first.content)), *newer[1:])
+    return (*kept, Message(f"summary-{older[-1].id}", "user", (TextBlock(text),)), *newer)
+
+
+def transcript_text(messages: Iterable[Message]) -> str:
+    """The messages as plain text, for a model that is to summarise them."""
+    return "\n\n".join(line for message in messages if (line := _line(message)))
+
+
+# --- inside ---------------------------------------------------------------------------------------------------------
+
+
+def _groups(view: Sequence[Message]) -> list[list[Message]]:
+    groups: list[list[Message]] = []
+    for message in view:
+        if message.role == "tool" and groups:
+            groups[-1].append(message)
+        else:
+            groups.append([message])
+    return groups
+
+
+def _stays(group: Sequence[Message]) -> bool:
+    return group[0].role in ("system", "developer")
+
+
+def _begun_by_user(groups: Sequence[Sequence[Message]], kept: list[bool]) -> tuple[Message, ...]:
+    """What is kept; answers at its front whose question is gone are left out too, where a user's message follows."""
+    for place, group in enumerate(groups):
+        if not kept[place] or _stays(group):
+            continue
+        if group[0].role == "user":
+            break
+        kept[place] = False
+    left_out = sum(len(group) for place, group in enumerate(groups) if not kept[place])
+    logger.info("left out old messages of a long history", extra={"messages": left_out})
+    return tuple(message for place, group in enumerate(groups) if kept[place] for message in group)
+
+
+def _exceeds(view: Sequence[Message], limits: HistoryLimits) -> bool:
+    if limits.max_messages is not None and len(view) > limits.max_messages:
+        return True
+    return limits.max_tokens is not None and _tokens(view) > limits.max_tokens
+
+
+def _is_over(count: int, tokens: int, limits: HistoryLimits) -> bool:
+    if limits.max_messages is not None and count > limits.max_messages:
+        return True
+    return limits.max_tokens is not None and tokens > limits.max_tokens
+
+
+def _tokens(messages: Iterable[Message]) -> int:
+    return sum(map(estimated_tokens, messages))
+
+
+def _block_tokens(block: ContentBlock) -> int:
+    if isinstance(block, TextBlock | ReasoningBlock):
+        return _text_tokens(block.text)
+    if isinstance(block, ToolCall):
+        return _text_tokens(block.name) + _text_tokens(block.arguments)
+    if isinstance(block, ToolResult):
+        return sum(map(_block_tokens, block.content))
+    return TOKENS_PER_MEDIUM
+
+
+def _text_tokens(text: str) -> int:
+    size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+    return int(size / BYTES_PER_TOKEN) + 1
+
+
+def _cut(message: Message) -> Message:
+    result = message.tool_result
+    if result is None:
+        return message
+    content = tuple(_cut_block(block) for block in result.content)
+    if all(one is other for one, other in zip(content, result.content, strict=True)):
+        return message
+    return replace(message, content=(replace(result, content=content),))
+
+
+def _cut_block(block: ContentBlock) -> ContentBlock:
+    if not isinstance(block, TextBlock):
+        return TextBlock("[media left out]")
+    text, most = block.text, TRIMMED_RESULT_CHARACTERS
+    if len(text) < most + _LEAST_GAIN:
+        return block
+    note = f"\n[... {len(text) - most:,} characters left out ...]\n"
+    return replace(block, text=text[: most * 3 // 4] + note + text[-most // 4 :])
+
+
+def _line(message: Message) -> str:
+    if (result := message.tool_result) is not None:
+        return f"tool result: {_words(result.content)}"
+    said = _words(message.content)
+    calls = "".join(f"\n(called {call.name} with {call.arguments})" for call in message.tool_calls)
+    return f"{message.role}: {said}{calls}" if said or calls else ""
+
+
+def _words(content: Iterable[ContentBlock]) -> str:
+    words = [block.text if isinstance(block, TextBlock) else "[media]" for block in content if _is_shown(block)]
+    return " ".join(words)
+
+
+def _is_shown(block: ContentBlock) -> bool:
+    return not isinstance(block, ReasoningBlock | ToolCall | ToolResult)
