@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 from collections.abc import AsyncGenerator, Mapping
 
 import orjson
@@ -22,25 +21,22 @@ from gateway.agent import ModelSettings, Secret
 from gateway.chat_request import DETAILS, EXTRA_CONTENT, PROVIDER_NAME, chat_request
 from gateway.errors import ConfigurationError, ModelError, ModelErrorKind
 from gateway.events import Events, StopReason, Usage
-from gateway.http_client import HttpCall, HttpStream, StreamTimeouts, retry_after_seconds
+from gateway.http_client import HttpCall, HttpStream, StreamTimeouts
 from gateway.model import ModelCapabilities, ModelEnvironment, ModelProvider, ModelRequest
+from gateway.model_failures import failure
 from gateway.response import ResponseBuilder
 from gateway.wire import strict_json
 from gateway.wire.openai_chat import (
     FAILED_REASONS,
     STOP_REASONS,
-    ProviderError,
     completions_url,
     dialect_of,
-    error_in,
-    error_kind,
     joined_details,
-    load,
-    parse_error_body,
     reasoning_detail_text,
     safe_tool_name,
     token_counts,
 )
+from gateway.wire.provider_errors import error_in, load, parse_error_body
 from gateway.wire.sse_reader import LONGEST_RECORD, RecordTooLongError, SseReader
 from gateway.wire.streamed_calls import CallStep, StreamedCalls
 from gateway.wire.tagged_reasoning import TaggedReasoning
@@ -361,55 +357,6 @@ class ChatCompletionReader:
     def _fail(self, kind: ModelErrorKind, message: str, sample: bytes = b"") -> None:
         self._report_usage()
         self.failure = ModelError(kind, message, provider_message=sample.decode("utf-8", "replace"))
-
-
-# --- errors ------------------------------------------------------------------------------------------------------
-
-_SAYS: Mapping[ModelErrorKind, str] = {
-    ModelErrorKind.THROTTLED: "the model provider is limiting the rate of requests",
-    ModelErrorKind.OVERLOADED: "the model provider is overloaded",
-    ModelErrorKind.TIMEOUT: "the model provider took too long",
-    ModelErrorKind.NETWORK: "the model provider lost its connection to the model",
-    ModelErrorKind.CONTEXT_OVERFLOW: "the conversation is too long for the model",
-    ModelErrorKind.INVALID: "the model provider refused the request as invalid",
-    ModelErrorKind.AUTHENTICATION: "the model provider refused the gateway's credentials",
-    ModelErrorKind.NOT_FOUND: "the model provider does not know the model or the address",
-    ModelErrorKind.QUOTA: "the model provider's quota is used up",
-    ModelErrorKind.CONTENT_FILTER: "the model provider's content filter refused the request",
-    ModelErrorKind.SERVER: "the model provider failed",
-    ModelErrorKind.TRUNCATED: "the model provider's answer was cut off",
-    ModelErrorKind.PROTOCOL: "the model provider's answer could not be used",
-}
-
-
-def failure(
-    error: ProviderError,
-    status: int | None = None,
-    headers: Mapping[str, str] | None = None,
-    now: float = 0.0,
-) -> ModelError:
-    """The provider's error as ours. `status` and `headers` where it was the response; `now` is Unix time in seconds."""
-    headers = headers or {}
-    kind = ModelErrorKind(error_kind(error, status))
-    retryable = {"true": True, "false": False}.get(headers.get("x-should-retry", "").lower())
-    if status is not None and status < 400:  # a redirect, or a success that is none: the endpoint is another one
-        retryable = False
-    retry_after = retry_after_seconds(headers, now)
-    return ModelError(
-        kind,
-        _SAYS[kind] if status is None else f"{_SAYS[kind]} (status {status})",
-        retry_after_seconds=error.retry_after_seconds if retry_after is None else retry_after,
-        provider_message=_without_keys(error.message[:500]),
-        retryable=retryable,
-    )
-
-
-_KEYS = re.compile(r"\b(?:sk|gsk|pk|key|xai|nvapi|hf)[-_][A-Za-z0-9*_-]{8,}|\bBearer\s+\S+", re.I)
-
-
-def _without_keys(message: str) -> str:
-    """Providers quote the key they refuse."""
-    return _KEYS.sub("***", message)
 
 
 # --- the model -----------------------------------------------------------------------------------------------------

@@ -18,7 +18,8 @@ from gateway.events import Events, ModelCallEnded, StopReason, TextDelta, TextSt
 from gateway.http_client import HttpClients
 from gateway.messages import Message, TextBlock
 from gateway.model import Model, ModelEnvironment, ModelProvider, ModelRequest
-from gateway.models.openai_chat_completions import _SAYS, PROVIDER
+from gateway.model_failures import SAYS
+from gateway.models.openai_chat_completions import PROVIDER
 from gateway.parts import collect
 from tests.movable_clock import MovableClock
 from tests.openai_chat_server import DONE, ChatServer, Script, chat_server, completion, error, record, text_records
@@ -274,7 +275,7 @@ async def test_faults_after_the_first_word_are_not() -> None:
 
 
 def test_every_kind_of_error_has_its_words() -> None:
-    assert set(_SAYS) == set(ModelErrorKind)
+    assert set(SAYS) == set(ModelErrorKind)
 
 
 # --- opening ---------------------------------------------------------------------------------------------------------

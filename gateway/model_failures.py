@@ -1,0 +1,59 @@
+"""A model provider's error as one of ours: what it means, in our own words, and whether asking again may help.
+
+Below: errors, http_client, wire.provider_errors. Above: the models. The provider's own words go to the log only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from gateway.errors import ModelError, ModelErrorKind
+from gateway.http_client import retry_after_seconds
+from gateway.wire.provider_errors import ProviderError, error_kind
+
+SAYS: Mapping[ModelErrorKind, str] = {
+    ModelErrorKind.THROTTLED: "the model provider is limiting the rate of requests",
+    ModelErrorKind.OVERLOADED: "the model provider is overloaded",
+    ModelErrorKind.TIMEOUT: "the model provider took too long",
+    ModelErrorKind.NETWORK: "the model provider lost its connection to the model",
+    ModelErrorKind.CONTEXT_OVERFLOW: "the conversation is too long for the model",
+    ModelErrorKind.INVALID: "the model provider refused the request as invalid",
+    ModelErrorKind.AUTHENTICATION: "the model provider refused the gateway's credentials",
+    ModelErrorKind.NOT_FOUND: "the model provider does not know the model or the address",
+    ModelErrorKind.QUOTA: "the model provider's quota is used up",
+    ModelErrorKind.CONTENT_FILTER: "the model provider's content filter refused the request",
+    ModelErrorKind.SERVER: "the model provider failed",
+    ModelErrorKind.TRUNCATED: "the model provider's answer was cut off",
+    ModelErrorKind.PROTOCOL: "the model provider's answer could not be used",
+}
+
+
+def failure(
+    error: ProviderError,
+    status: int | None = None,
+    headers: Mapping[str, str] | None = None,
+    now: float = 0.0,
+) -> ModelError:
+    """The provider's error as ours. `status` and `headers` where it was the response; `now` is Unix time in seconds."""
+    headers = headers or {}
+    kind = ModelErrorKind(error_kind(error, status))
+    retryable = {"true": True, "false": False}.get(headers.get("x-should-retry", "").lower())
+    if status is not None and status < 400:  # a redirect, or a success that is none: the endpoint is another one
+        retryable = False
+    retry_after = retry_after_seconds(headers, now)
+    return ModelError(
+        kind,
+        SAYS[kind] if status is None else f"{SAYS[kind]} (status {status})",
+        retry_after_seconds=error.retry_after_seconds if retry_after is None else retry_after,
+        provider_message=_without_keys(error.message[:500]),
+        retryable=retryable,
+    )
+
+
+_KEYS = re.compile(r"\b(?:sk|gsk|pk|key|xai|nvapi|hf)[-_][A-Za-z0-9*_-]{8,}|\bBearer\s+\S+", re.I)
+
+
+def _without_keys(message: str) -> str:
+    """Providers quote the key they refuse."""
+    return _KEYS.sub("***", message)
