@@ -7,6 +7,8 @@ import pytest
 from gateway.errors import ModelErrorKind
 from gateway.events import StopReason
 from gateway.wire.openai_chat import (
+    FAILED_REASONS,
+    STOP_REASONS,
     Dialect,
     TokenCounts,
     completions_url,
