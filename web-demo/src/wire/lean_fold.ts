@@ -1,0 +1,290 @@
+/**
+ * Events -> messages and state: what a run leaves behind, the same as HttpAgent 1.0.0 would have it.
+ *
+ * Below: fast-json-patch. The messages are changed where they stand; whoever wants to keep one as it was copies it.
+ * `tests/lean_reader.test.ts` holds this to HttpAgent itself.
+ */
+import { applyPatch, type Operation } from "fast-json-patch/module/core.mjs";
+import type { JsonObject, JsonValue } from "../chat/contract";
+
+/** An event as it stands on the wire. Unknown members are left alone. */
+export interface WireEvent {
+  readonly type: string;
+  readonly [member: string]: JsonValue | undefined;
+}
+
+export interface WireCall {
+  readonly id: string;
+  readonly type: "function";
+  readonly function: { name: string; arguments: string };
+  encryptedValue?: string;
+  metadata?: JsonObject;
+}
+
+/** A message as it stands in a RunAgentInput; which members there are depends on the role. */
+export interface WireMessage {
+  readonly id: string;
+  readonly role: string;
+  content?: JsonValue;
+  toolCalls?: WireCall[];
+  toolCallId?: string;
+  name?: string;
+  error?: string;
+  activityType?: string;
+  encryptedValue?: string;
+  metadata?: JsonObject;
+  subagentRunId?: string;
+}
+
+const ROLES = /^(?:developer|system|assistant|user|tool|activity|reasoning)$/;
+
+export class RunFold {
+  messages: WireMessage[];
+  state: JsonValue;
+  #started: string[] = [];
+  #answered = new Set<string>();
+
+  constructor(messages: WireMessage[] = [], state: JsonValue = {}) {
+    this.messages = messages;
+    this.state = state;
+  }
+
+  /** The calls of this run that nobody answered yet, in their order. */
+  get unanswered(): readonly string[] {
+    return this.#started.filter((id) => !this.#answered.has(id));
+  }
+
+  message(id: JsonValue | undefined): WireMessage | undefined {
+    return this.messages.find((message) => message.id === id);
+  }
+
+  call(id: JsonValue | undefined): WireCall | undefined {
+    for (const message of this.messages) {
+      const call = message.toolCalls?.find((each) => each.id === id);
+      if (call) return call;
+    }
+    return undefined;
+  }
+
+  /** Take in an event that is no chunk. What does not fit is left out with a warning, as HttpAgent does. */
+  apply(event: WireEvent): void {
+    switch (event.type) {
+      case "RUN_STARTED":
+        this.#started = [];
+        this.#answered.clear();
+        for (const message of known((event.input as JsonObject | undefined)?.messages)) {
+          if (!this.message(message.id)) this.messages.push(message);
+        }
+        break;
+      case "TEXT_MESSAGE_START":
+        this.#open(event, String(event.role ?? "assistant"));
+        break;
+      case "REASONING_MESSAGE_START":
+        this.#open(event, "reasoning");
+        break;
+      case "TEXT_MESSAGE_CONTENT":
+      case "REASONING_MESSAGE_CONTENT":
+      case "TEXT_MESSAGE_END":
+      case "REASONING_MESSAGE_END":
+        this.#append(event);
+        break;
+      case "TOOL_CALL_START":
+        this.#startCall(event);
+        break;
+      case "TOOL_CALL_ARGS":
+      case "TOOL_CALL_END": {
+        const call = this.call(event.toolCallId);
+        if (!call) warn(event, "no such call");
+        else call.function.arguments += String(event.delta ?? "");
+        annotate(call, event);
+        break;
+      }
+      case "TOOL_CALL_RESULT":
+        this.#result(event);
+        break;
+      case "REASONING_ENCRYPTED_VALUE": {
+        const entity = event.subtype === "tool-call" ? this.call(event.entityId) : this.message(event.entityId);
+        if (entity && !("role" in entity && entity.role === "activity")) {
+          entity.encryptedValue = String(event.encryptedValue);
+        }
+        break;
+      }
+      case "STATE_SNAPSHOT":
+        this.state = event.snapshot ?? null;
+        break;
+      case "STATE_DELTA":
+        this.state = patched(this.state, event.delta, event) ?? null;
+        break;
+      case "MESSAGES_SNAPSHOT":
+        this.#replace(known(event.messages), event);
+        break;
+      case "ACTIVITY_SNAPSHOT":
+        this.#showActivity(event);
+        break;
+      case "ACTIVITY_DELTA":
+        this.#changeActivity(event);
+        break;
+    }
+  }
+
+  #open(event: WireEvent, role: string): void {
+    let message = this.message(event.messageId);
+    if (message?.role === "activity") {
+      warn(event, "is an activity");
+      return;
+    }
+    if (!message) {
+      message = { id: String(event.messageId), role, content: "", ...ownerOf(event) };
+      if (role !== "reasoning" && event.name !== undefined) message.name = String(event.name);
+      this.messages.push(message);
+    }
+    annotate(message, event);
+  }
+
+  #append(event: WireEvent): void {
+    const message = this.message(event.messageId);
+    if (!message || message.role === "activity") {
+      warn(event, message ? "is an activity" : "no such message");
+      return;
+    }
+    if (event.delta !== undefined) {
+      message.content = (typeof message.content === "string" ? message.content : "") + String(event.delta);
+    }
+    annotate(message, event);
+  }
+
+  #startCall(event: WireEvent): void {
+    const id = String(event.toolCallId);
+    const name = String(event.toolCallName);
+    if (!this.#started.includes(id)) this.#started.push(id);
+    let call = this.call(id);
+    if (call) {
+      call.function.name = name;
+    } else {
+      call = { id, type: "function", function: { name, arguments: "" } };
+      const parent = this.#parent(event, id);
+      parent.toolCalls ??= [];
+      parent.toolCalls.push(call);
+    }
+    annotate(call, event);
+  }
+
+  /** The assistant message that a call belongs to; a new one where there is none. */
+  #parent(event: WireEvent, callId: string): WireMessage {
+    const named = event.parentMessageId ? this.message(event.parentMessageId) : undefined;
+    if (named?.role === "assistant") return named;
+    const id = named || !event.parentMessageId ? callId : String(event.parentMessageId);
+    const taken = this.message(id);
+    const message: WireMessage = { id, role: "assistant", toolCalls: [], ...(taken ? {} : ownerOf(event)) };
+    this.messages.push(message);
+    return message;
+  }
+
+  #result(event: WireEvent): void {
+    const toolCallId = String(event.toolCallId);
+    this.#answered.add(toolCallId);
+    const message: WireMessage = {
+      id: String(event.messageId),
+      toolCallId,
+      role: "tool",
+      content: event.content ?? "",
+      ...ownerOf(event),
+    };
+    annotate(message, event);
+    let place = this.messages.findIndex(
+      (each) => each.role === "assistant" && each.toolCalls?.some((call) => call.id === toolCallId),
+    );
+    if (place < 0) place = this.messages.length;
+    else
+      do place++;
+      while (this.messages[place]?.role === "tool");
+    this.messages.splice(place, 0, message);
+  }
+
+  /** By id: what is left out is gone, but for the kinds that the snapshot has nothing of because only we keep them. */
+  #replace(given: WireMessage[], event: WireEvent): void {
+    const has = (role: string) => given.some((message) => message.role === role);
+    const owned = ownedActivities(event);
+    const stays = ({ role, activityType }: WireMessage) =>
+      (role === "reasoning" && !has("reasoning")) ||
+      (role === "activity" && (owned ? !owned.includes(activityType ?? "") : owned === undefined && !has("activity")));
+    const byId = new Map(given.map((message) => [message.id, message]));
+    this.messages = this.messages
+      .filter((message) => byId.has(message.id) || stays(message))
+      .map((message) => byId.get(message.id) ?? message);
+    const there = new Set(this.messages.map((message) => message.id));
+    this.messages.push(...given.filter((message) => !there.has(message.id)));
+  }
+
+  #showActivity(event: WireEvent): void {
+    const place = this.messages.findIndex((message) => message.id === event.messageId);
+    const before = this.messages[place];
+    const activity: WireMessage = {
+      id: String(event.messageId),
+      role: "activity",
+      activityType: String(event.activityType),
+      content: structuredClone(event.content ?? {}),
+      ...ownerOf(event),
+    };
+    const replace = event.replace ?? true;
+    if (!before) this.messages.push(activity);
+    else if (replace) {
+      if (before.role === "activity" && before.metadata) activity.metadata = before.metadata;
+      this.messages[place] = activity;
+    }
+    annotate(before && !replace ? (before.role === "activity" ? before : undefined) : activity, event);
+  }
+
+  #changeActivity(event: WireEvent): void {
+    const place = this.messages.findIndex((message) => message.id === event.messageId);
+    const before = this.messages[place];
+    if (!before) return;
+    if (before.role !== "activity") {
+      warn(event, "is no activity");
+      return;
+    }
+    annotate(before, event);
+    const content = patched(before.content ?? {}, event.patch, event);
+    if (content !== before.content) {
+      this.messages[place] = { ...before, content: content ?? {}, activityType: String(event.activityType) };
+    }
+  }
+}
+
+/** The document after the patch, which is a copy; the document itself where the patch does not fit. */
+function patched(document: JsonValue, patch: JsonValue | undefined, event: WireEvent): JsonValue | undefined {
+  try {
+    return applyPatch(document, (patch ?? []) as unknown as Operation[], true, false).newDocument as JsonValue;
+  } catch {
+    warn(event, "the patch does not fit");
+    return document;
+  }
+}
+
+function known(messages: JsonValue | undefined): WireMessage[] {
+  if (!Array.isArray(messages)) return [];
+  return (messages as unknown as WireMessage[]).filter((message) => ROLES.test(message.role));
+}
+
+/** The types of activities that the snapshot speaks for, null for all; undefined where it does not say. */
+function ownedActivities(event: WireEvent): readonly unknown[] | null | undefined {
+  const own = (event.metadata as JsonObject | undefined)?.["@ag-ui/client"];
+  if (own === undefined) return undefined;
+  if (typeof own !== "object" || own === null || Array.isArray(own)) return [];
+  const types = own.authoritativeActivityTypes;
+  if (types === undefined || types === null) return types;
+  return Array.isArray(types) && types.every((type) => typeof type === "string") ? types : [];
+}
+
+function annotate(target: { metadata?: JsonObject } | undefined, event: WireEvent): void {
+  if (!target || event.metadata === undefined) return;
+  target.metadata = { ...target.metadata, ...(structuredClone(event.metadata) as JsonObject) };
+}
+
+function ownerOf(event: WireEvent): { subagentRunId?: string } {
+  return event.subagentRunId === undefined ? {} : { subagentRunId: String(event.subagentRunId) };
+}
+
+function warn(event: WireEvent, why: string): void {
+  console.warn(`agui: ${event.type} was left out: ${why}`);
+}

@@ -1,0 +1,183 @@
+/**
+ * The order of a stream's events: chunks become starts, contents and ends, and what AG-UI 1.0 forbids is refused.
+ *
+ * Below: lean_fold's words, lean_frames' error. One object follows one stream, across its interruptions. The rules are
+ * those of HttpAgent 1.0.0, but for which subagent may touch what, which only says whose mistake something is.
+ */
+import type { WireEvent } from "./lean_fold";
+import { UnreadableStreamError } from "./lean_frames";
+
+type Kind = "text" | "call" | "reasoning" | "span" | "step" | "subagent";
+
+/** How an event's type tells what it opens, goes on with or closes, and by which of its members. */
+const LIVES: { readonly [type: string]: readonly [Kind, "open" | "on" | "close", string] } = {
+  TEXT_MESSAGE_START: ["text", "open", "messageId"],
+  TEXT_MESSAGE_CONTENT: ["text", "on", "messageId"],
+  TEXT_MESSAGE_END: ["text", "close", "messageId"],
+  TOOL_CALL_START: ["call", "open", "toolCallId"],
+  TOOL_CALL_ARGS: ["call", "on", "toolCallId"],
+  TOOL_CALL_END: ["call", "close", "toolCallId"],
+  REASONING_MESSAGE_START: ["reasoning", "open", "messageId"],
+  REASONING_MESSAGE_CONTENT: ["reasoning", "on", "messageId"],
+  REASONING_MESSAGE_END: ["reasoning", "close", "messageId"],
+  REASONING_START: ["span", "open", "messageId"],
+  REASONING_END: ["span", "close", "messageId"],
+  STEP_STARTED: ["step", "open", "stepName"],
+  STEP_FINISHED: ["step", "close", "stepName"],
+  SUBAGENT_STARTED: ["subagent", "open", "subagentRunId"],
+  SUBAGENT_FINISHED: ["subagent", "close", "subagentRunId"],
+  SUBAGENT_ERROR: ["subagent", "close", "subagentRunId"],
+};
+
+/** What a chunk's kind expands to. */
+const CHUNKS: {
+  readonly [type: string]: { readonly kind: Kind; readonly id: string; readonly types: readonly string[] };
+} = {
+  TEXT_MESSAGE_CHUNK: {
+    kind: "text",
+    id: "messageId",
+    types: ["TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_END"],
+  },
+  TOOL_CALL_CHUNK: {
+    kind: "call",
+    id: "toolCallId",
+    types: ["TOOL_CALL_START", "TOOL_CALL_ARGS", "TOOL_CALL_END"],
+  },
+  REASONING_MESSAGE_CHUNK: {
+    kind: "reasoning",
+    id: "messageId",
+    types: ["REASONING_MESSAGE_START", "REASONING_MESSAGE_CONTENT", "REASONING_MESSAGE_END"],
+  },
+};
+
+/** These say nothing of the order, so a chunked message stays open over them. */
+const BESIDE = /^(?:RAW|ACTIVITY_SNAPSHOT|ACTIVITY_DELTA|REASONING_ENCRYPTED_VALUE|SUBAGENT_STARTED)$/;
+const WHOLE_RUN = /^(?:RUN_STARTED|RUN_FINISHED|RUN_ERROR|MESSAGES_SNAPSHOT)$/;
+const OTHERS = /^(?:STATE_SNAPSHOT|STATE_DELTA|TOOL_CALL_RESULT|CUSTOM)$/;
+const AGREED = ["role", "name", "toolCallName", "parentMessageId"];
+
+interface Chunked {
+  readonly type: string;
+  readonly id: string;
+  readonly first: WireEvent;
+}
+
+export class EventOrder {
+  #phase: "new" | "running" | "finished" | "failed" = "new";
+  #open = new Set<string>();
+  /** What is being put together from chunks: one thing per subagent, "" the agent itself. */
+  #chunked = new Map<string, Chunked>();
+
+  /** Is a run under way that this stream has not told the end of? */
+  get unfinished(): boolean {
+    return this.#phase === "new" || this.#phase === "running";
+  }
+
+  /** The event as one or several that hold no chunk; none where the type is unknown. Raises UnreadableStreamError. */
+  follow(event: WireEvent): WireEvent[] {
+    const { type } = event;
+    if (!(type in LIVES || type in CHUNKS || BESIDE.test(type) || WHOLE_RUN.test(type) || OTHERS.test(type))) return [];
+    const events = type in CHUNKS ? this.#expand(event) : [...this.#interrupt(event), event];
+    for (const each of events) this.#check(each);
+    return events;
+  }
+
+  #check(event: WireEvent): void {
+    const { type } = event;
+    if (type === "RUN_STARTED") {
+      if (this.#phase === "running") throw new UnreadableStreamError("RUN_STARTED while a run is under way");
+      this.#open.clear();
+      this.#phase = "running";
+      return;
+    }
+    if (type === "RUN_ERROR" && this.#phase !== "failed") {
+      this.#phase = "failed";
+      return;
+    }
+    if (this.#phase !== "running") throw new UnreadableStreamError(`${type} in a run that is ${this.#phase}`);
+    if (type === "RUN_FINISHED") {
+      const [left] = this.#open;
+      if (left !== undefined) throw new UnreadableStreamError(`RUN_FINISHED while ${left} is open`);
+      this.#phase = "finished";
+    }
+    const life = LIVES[type];
+    if (life) this.#live(event, ...life);
+  }
+
+  #live(event: WireEvent, kind: Kind, step: string, member: string): void {
+    const owner = kind === "step" ? (event.subagentRunId ?? "") : "";
+    const key = `${kind} ${owner} ${event[member]}`;
+    if (step === "open" ? this.#open.has(key) : !this.#open.has(key)) {
+      throw new UnreadableStreamError(`${event.type} of ${key}, which is ${step === "open" ? "open" : "not open"}`);
+    }
+    if (step === "open") this.#open.add(key);
+    if (step === "close") this.#open.delete(key);
+  }
+
+  /** The ends of the chunked messages that this event, which is no chunk, breaks off. */
+  #interrupt(event: WireEvent): WireEvent[] {
+    if (BESIDE.test(event.type)) return [];
+    if (WHOLE_RUN.test(event.type)) return [...this.#chunked.keys()].flatMap((lane) => this.#close(lane));
+    return this.#close(String(event.subagentRunId ?? ""));
+  }
+
+  #close(lane: string): WireEvent[] {
+    const open = this.#chunked.get(lane);
+    if (!open) return [];
+    this.#chunked.delete(lane);
+    const { id, types } = CHUNKS[open.type] as (typeof CHUNKS)[string];
+    return [{ type: types[2] as string, [id]: open.id, ...owned(open.first) }];
+  }
+
+  #expand(chunk: WireEvent): WireEvent[] {
+    const { id: member, types } = CHUNKS[chunk.type] as (typeof CHUNKS)[string];
+    const lane = this.#laneOf(chunk, member);
+    const open = this.#chunked.get(lane);
+    const events: WireEvent[] = [];
+    let first = open?.first;
+    if (open?.type === chunk.type && (chunk[member] ?? open.id) === open.id) {
+      const other = AGREED.find((name) => chunk[name] !== undefined && chunk[name] !== established(open.first, name));
+      if (other) throw new UnreadableStreamError(`a ${chunk.type} has another ${other} than its first`);
+    } else {
+      events.push(...this.#close(lane));
+      first = chunk;
+      if (chunk[member] === undefined || (chunk.type === "TOOL_CALL_CHUNK" && chunk.toolCallName === undefined)) {
+        throw new UnreadableStreamError(`the first ${chunk.type} does not name what it is of`);
+      }
+      this.#chunked.set(lane, { type: chunk.type, id: String(chunk[member]), first: chunk });
+      const { delta: _, ...start } = chunk;
+      events.push({ ...start, type: types[0] as string });
+    }
+    if (chunk.delta !== undefined || !events.length) {
+      const { metadata } = chunk;
+      const id = this.#chunked.get(lane)?.id as string;
+      const content = {
+        type: types[1] as string,
+        [member]: id,
+        delta: chunk.delta ?? "",
+        ...owned(first as WireEvent),
+      };
+      events.push(metadata === undefined ? content : { ...content, metadata });
+    }
+    return events;
+  }
+
+  #laneOf(chunk: WireEvent, member: string): string {
+    const lanes = [...this.#chunked].filter(([, open]) => open.type === chunk.type);
+    const named = lanes.find(([, open]) => open.id === chunk[member]);
+    if (named) return named[0];
+    if (chunk[member] !== undefined || chunk.subagentRunId !== undefined) return String(chunk.subagentRunId ?? "");
+    if (lanes.length > 1 && !lanes.some(([lane]) => lane === "")) {
+      throw new UnreadableStreamError(`a ${chunk.type} may belong to several`);
+    }
+    return lanes.length === 1 ? (lanes[0]?.[0] ?? "") : "";
+  }
+}
+
+function established(first: WireEvent, name: string): unknown {
+  return first[name] ?? (name === "role" ? "assistant" : undefined);
+}
+
+function owned(event: WireEvent): Partial<WireEvent> {
+  return event.subagentRunId === undefined ? {} : { subagentRunId: event.subagentRunId };
+}
