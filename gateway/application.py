@@ -25,33 +25,41 @@ from gateway.metrics import Metrics
 from gateway.model import ModelEnvironment
 from gateway.open_agent import OpenAgent
 from gateway.openapi import docs_routes
+from gateway.page import WebPage, read_page
 from gateway.parts import collect, find
 from gateway.protocol import Gateway, WireProtocol, path_with_marked_slashes
 from gateway.runner import Runner, RunnerOptions
 from gateway.search import SearchEngine
 from gateway.settings import KnownParts, Settings, known_parts
 from gateway.sse import OpenStreams
-from gateway.start_page import PAGE_PATHS, page_routes
 from gateway.store import Store, StoreEnvironment
 from gateway.tool import ToolEnvironment
 
 logger = logging.getLogger(__name__)
 
 _HEALTH_PATHS = ("/healthz", "/readyz")
-_OPEN_PATHS = (*_HEALTH_PATHS, *PAGE_PATHS, "/docs", "/docs/", "/openapi.json")
+_OPEN_PATHS = (*_HEALTH_PATHS, "/docs", "/docs/", "/openapi.json")
 _RETENTION_ROUND_SECONDS = 3600.0
 
 
 class Application:
     """The gateway as an ASGI application (`asgi`), with what the server around it needs to stop it well."""
 
-    def __init__(self, settings: Settings, *, clock: Clock | None = None, parts: KnownParts | None = None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        clock: Clock | None = None,
+        parts: KnownParts | None = None,
+        page: WebPage | None = None,
+    ) -> None:
         self.settings = settings
         self.clock = clock or SystemClock()
         self.metrics = Metrics()
         self.streams = OpenStreams(self.clock, heartbeat_seconds=settings.server.heartbeat_seconds)
         self.metrics.viewers_active.set_function(lambda: len(self.streams))
         self._parts = parts or known_parts()
+        self._page = page or read_page()
         self.store = self._open_store()
         self.runner = Runner({}, self.store, self.clock, _runner_options(settings), self.metrics)
         server = settings.server
@@ -64,7 +72,7 @@ class Application:
             keys=[(key.name, key.key) for key in server.api_keys],
             cors_origins=server.cors_origins,
             allowed_hosts=server.allowed_hosts if server.api_keys else server.host_names,
-            open_paths=_OPEN_PATHS,
+            open_paths=(*_OPEN_PATHS, *self._page.open_paths),
             quiet_paths=(*_HEALTH_PATHS, "/metrics"),
             max_body_bytes=server.max_body_bytes,
         )
@@ -163,7 +171,7 @@ class Application:
             Route("/readyz", self._ready),
             Route("/metrics", self._metrics),
             *docs_routes(),
-            *page_routes(),
+            *self._page.routes(),
         ]
 
     async def _ready(self, request: Request) -> Response:

@@ -339,22 +339,23 @@ def _limited(receive: Receive, headers: RequestHeaders, max_body_bytes: int) -> 
 class _Answer:
     """The way out: adds the headers that every answer has, then is out of the way."""
 
-    __slots__ = ("_headers", "_send", "status")
+    __slots__ = ("_cors_headers", "_headers", "_send", "status")
 
     def __init__(self, send: Send, request_id: str, cors_headers: list[tuple[bytes, bytes]]) -> None:
         self._send = send
-        self._headers = [
-            (b"x-request-id", request_id.encode("ascii")),
-            (b"x-content-type-options", b"nosniff"),
-            *cors_headers,
-        ]
+        self._headers = [(b"x-request-id", request_id.encode("ascii")), (b"x-content-type-options", b"nosniff")]
+        self._cors_headers = cors_headers
         self.status = 0  # until the answer has begun
 
     def send(self, message: Message) -> Awaitable[None]:
         # No coroutine of its own: a stream's chunk passes for the price of this comparison.
         if not self.status and message["type"] == "http.response.start":
             self.status = message["status"]
-            message["headers"] = [*message.get("headers", ()), *self._headers]
+            headers = [*message.get("headers", ()), *self._headers]
+            # what is for every origin says so itself, and browsers take that header only once
+            if self._cors_headers and not any(name == b"access-control-allow-origin" for name, _ in headers):
+                headers += self._cors_headers
+            message["headers"] = headers
         return self._send(message)
 
 

@@ -25,6 +25,7 @@ import uvicorn
 
 from gateway.application import Application
 from gateway.clock import Clock
+from gateway.page import WebPage
 from gateway.settings import Flags, KnownParts, known_parts, load_settings
 
 DEADLINE_SECONDS = 20.0
@@ -229,13 +230,15 @@ async def local_gateway(
     *,
     clock: Clock | None = None,
     parts: KnownParts | None = None,
+    page: WebPage | None = None,
     **configuration: Any,
 ) -> AsyncGenerator[LocalGateway]:
-    """A gateway in this event loop. Its clock is the machine's and its parts are all there are, unless given."""
+    """A gateway in this event loop. Its clock is the machine's, its parts are all there are and its page is the built
+    one, unless given."""
     path = write_configuration(directory, agents, **configuration)
     parts = parts or _all_parts()
     settings = load_settings(Flags(config=path), environ=dict(os.environ), parts=parts)
-    application = Application(settings, clock=clock, parts=parts)
+    application = Application(settings, clock=clock, parts=parts, page=page)
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # as gateway.serving says
     listener.bind(("127.0.0.1", 0))
     config = uvicorn.Config(

@@ -9,7 +9,7 @@ import type { BuildEnvironmentOptions, Plugin } from "vite";
 import { defineConfig } from "vitest/config";
 
 /** What the gateway serves. Not committed; replaced whole by `npm run build`. */
-const OUT_DIR = "dist";
+const OUT_DIR = "../gateway/page_files";
 /** Where `npm run dev` finds a gateway. */
 const GATEWAY = process.env.GATEWAY_URL ?? "http://127.0.0.1:8000";
 /** Bytes of gzipped JavaScript. */

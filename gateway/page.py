@@ -1,0 +1,235 @@
+"""The built page, the sample shop and the widget: read once at start, served from memory.
+
+Above: the application. Below: errors. `web-demo/` is what they are made from, `make page` makes them, and this package
+carries the result in `page_files/`: HTML files, `assets/` whose names hold a hash of their content, `widget.js`.
+
+What may be asked for is a table that is made at start, so no request ever reaches the file system. A gateway whose page
+was not built serves everything else, and says at `/` what is missing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from gateway.errors import NotFoundError
+
+WIDGET_PATH = "/widget.js"
+SHOP_PATH = "/shop"
+_ASSETS = "assets/"
+_ICON_PATH = "/favicon.ico"
+
+_CONTENT_TYPES = {
+    "css": "text/css; charset=utf-8",
+    "html": "text/html; charset=utf-8",
+    "ico": "image/x-icon",
+    "jpg": "image/jpeg",
+    "js": "text/javascript; charset=utf-8",
+    "json": "application/json",
+    "map": "application/json",
+    "png": "image/png",
+    "svg": "image/svg+xml",
+    "txt": "text/plain; charset=utf-8",
+    "webmanifest": "application/manifest+json",
+    "webp": "image/webp",
+    "woff2": "font/woff2",
+}
+_ENCODINGS = {"br": ".br", "gzip": ".gz"}  # the best one first; the build writes the compressed files beside the others
+
+_NO_WEIGHT = re.compile(r"q=0(\.0*)?")
+_POLICY_NAME = "content-security-policy"
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data: blob:;"
+    " font-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+_HTML_HEADERS = {
+    "cache-control": "no-cache",
+    _POLICY_NAME: _POLICY,
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "referrer-policy": "no-referrer",
+}
+_ASSET_HEADERS = {
+    "cache-control": "public, max-age=31536000, immutable",  # another content has another name
+    _POLICY_NAME: _POLICY,  # an SVG that is opened by itself is a document
+    "cross-origin-resource-policy": "same-origin",
+}
+_WIDGET_HEADERS = {
+    "access-control-allow-origin": "*",  # a module of another origin is asked for with CORS, always
+    # Sites keep the tag for years: what is behind it changes with the gateway, within minutes.
+    "cache-control": "public, max-age=300, stale-while-revalidate=3600",
+    "cross-origin-resource-policy": "cross-origin",
+}
+_OTHER_HEADERS = {**_ASSET_HEADERS, "cache-control": "public, max-age=3600"}
+
+NOT_BUILT = "the page is not built; 'make page' in a checkout of the source builds it (it needs Node.js)"
+_NOT_BUILT_PAGE = """\
+<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>agui-gateway</title>
+</head>
+<body>
+<h1>The gateway works, but its page is not built</h1>
+<p>The page, the sample shop and the widget are made from <code>web-demo/</code>. In a checkout of the source:</p>
+<pre>make page</pre>
+<p>It takes the system's Node.js (20.19, 22.12 or newer), or else one from PyPI, and says why it fails if it does.
+Then start the gateway again. <code>make run</code> does both.</p>
+<p>Everything else is served: <a href="docs">the API's description</a>.</p>
+</body>
+</html>
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class PageFile:
+    """A file as it goes over the wire: with its headers, and by encoding what it is compressed, the best one first."""
+
+    content: bytes
+    compressed: Mapping[str, bytes]
+    digest: str
+    headers: Mapping[str, str]
+
+    def response(self, request: Request) -> Response:
+        """The file, in the best encoding that the client takes; 304 where the client has it."""
+        headers = dict(self.headers)
+        body, tag = self.content, self.digest
+        if self.compressed:
+            headers["vary"] = "Accept-Encoding"
+        taken = _encodings_taken(request.headers.get("accept-encoding", ""))
+        encoding = next((name for name in self.compressed if name in taken), None)
+        if encoding is not None:
+            body, tag = self.compressed[encoding], f"{self.digest}-{encoding}"
+            headers["content-encoding"] = encoding
+        headers["etag"] = f'"{tag}"'
+        if _has(headers["etag"], request.headers.get("if-none-match", "")):
+            return Response(status_code=304, headers=_without_content(headers))
+        return Response(body, headers=headers)
+
+
+@dataclass(frozen=True, slots=True)
+class WebPage:
+    """What is served to browsers: `files` by their paths."""
+
+    files: Mapping[str, PageFile]
+
+    @property
+    def is_built(self) -> bool:
+        return "/" in self.files
+
+    @property
+    def open_paths(self) -> Sequence[str]:
+        """What needs no key and may be asked for from anywhere, since it holds no secret."""
+        return ["/", SHOP_PATH, WIDGET_PATH, _ICON_PATH, f"/{_ASSETS}", *self.files]
+
+    def routes(self) -> Sequence[Route]:
+        """A route for each file, but one for all assets."""
+        single = [path for path in self.files if not path.startswith(f"/{_ASSETS}")]
+        routes = [Route(path, self._file) for path in single] + [Route(f"/{_ASSETS}{{name:path}}", self._file)]
+        absent = {"/": _not_built, SHOP_PATH: _not_built, WIDGET_PATH: _no_widget, _ICON_PATH: _no_icon}
+        return routes + [Route(path, answer) for path, answer in absent.items() if path not in self.files]
+
+    async def _file(self, request: Request) -> Response:
+        file = self.files.get(request.scope["path"])
+        if file is None:
+            raise NotFoundError(
+                f"there is no file {request.scope['path']!r}; it may be of an older page: load the page again"
+            )
+        return file.response(request)
+
+
+def read_page(directory: Traversable | None = None) -> WebPage:
+    """Read a built page, by default the package's own; one without files where there is none."""
+    root = files("gateway").joinpath("page_files") if directory is None else directory
+    found: dict[str, PageFile] = {}
+    if root.is_dir():
+        contents = {name: file.read_bytes() for name, file in _walk(root, "")}
+        for name in contents:
+            file = _page_file(name, contents)
+            found |= dict.fromkeys(_paths(name), file) if file else {}
+    return WebPage(found)
+
+
+def page_is_built() -> bool:
+    """Whether the package carries a page."""
+    return files("gateway").joinpath("page_files", "index.html").is_file()
+
+
+def _walk(directory: Traversable, prefix: str) -> Sequence[tuple[str, Traversable]]:
+    """All files that are not hidden, by their names from the root, sorted."""
+    found: list[tuple[str, Traversable]] = []
+    for each in sorted(directory.iterdir(), key=lambda entry: entry.name):
+        if each.name.startswith("."):
+            continue
+        if each.is_dir():
+            found += _walk(each, f"{prefix}{each.name}/")
+        else:
+            found.append((f"{prefix}{each.name}", each))
+    return found
+
+
+def _paths(name: str) -> Sequence[str]:
+    """Where a file is served: a document also without its ending, `index.html` as the root."""
+    if name == "index.html":
+        return ["/"]
+    return [f"/{name.removesuffix('.html')}", f"/{name}"] if name.endswith(".html") else [f"/{name}"]
+
+
+def _page_file(name: str, contents: Mapping[str, bytes]) -> PageFile | None:
+    """One of `contents`; None where it is of no kind that is served."""
+    content_type = _CONTENT_TYPES.get(name.rpartition(".")[2])
+    if content_type is None:
+        return None
+    content = contents[name]
+    compressed = {
+        encoding: contents[name + ending] for encoding, ending in _ENCODINGS.items() if name + ending in contents
+    }
+    digest = hashlib.sha256(content).hexdigest()[:32]
+    return PageFile(content, compressed, digest, {"content-type": content_type, **_headers(name)})
+
+
+def _headers(name: str) -> Mapping[str, str]:
+    if name.endswith(".html"):
+        return _HTML_HEADERS
+    if f"/{name}" == WIDGET_PATH:
+        return _WIDGET_HEADERS
+    return _ASSET_HEADERS if name.startswith(_ASSETS) else _OTHER_HEADERS
+
+
+def _encodings_taken(accept_encoding: str) -> frozenset[str]:
+    """https://www.rfc-editor.org/rfc/rfc9110#section-12.5.3, but `*`: who takes one of ours names it."""
+    codings = (coding.replace(" ", "").partition(";") for coding in accept_encoding.lower().split(","))
+    return frozenset(name for name, _, weight in codings if not _NO_WEIGHT.fullmatch(weight))
+
+
+def _has(tag: str, if_none_match: str) -> bool:
+    """Weakly compared: a proxy that compresses makes a tag weak."""
+    known = {each.strip().removeprefix("W/") for each in if_none_match.split(",")}
+    return tag in known or "*" in known
+
+
+def _without_content(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in headers.items() if not name.startswith("content-") or name == _POLICY_NAME}
+
+
+async def _not_built(request: Request) -> Response:
+    return Response(_NOT_BUILT_PAGE, 503, {**_HTML_HEADERS, "cache-control": "no-store"}, "text/html")
+
+
+async def _no_widget(request: Request) -> Response:
+    raise NotFoundError(f"there is no widget here: {NOT_BUILT}", code="page_not_built")
+
+
+async def _no_icon(request: Request) -> Response:
+    return Response(status_code=204, headers={"cache-control": "max-age=86400"})
