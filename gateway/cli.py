@@ -14,6 +14,7 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Sequence
+from html import escape
 from pathlib import Path
 from typing import TypeAlias, cast
 from urllib.parse import quote
@@ -102,10 +103,14 @@ def _port(text: str) -> int:
 def _serve(arguments: argparse.Namespace) -> int:
     settings = load_settings(Flags(arguments.config, arguments.host, arguments.port, arguments.store))
     configure_logging(settings.server.log_level, settings.server.log_format, settings.secrets)
-    from gateway.serving import serve  # here, because nothing else needs a web framework
+    # here, because nothing else needs a web framework
+    from gateway.page import page_is_built
+    from gateway.serving import serve
+
+    has_page = page_is_built()
 
     def announce(port: int) -> None:
-        print(startup_banner(settings, address(settings, port)), flush=True)
+        print(startup_banner(settings, address(settings, port), has_page=has_page), flush=True)
 
     return serve(settings, on_listening=announce)
 
@@ -183,21 +188,39 @@ def address(settings: Settings, port: int) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def startup_banner(settings: Settings, base_url: str) -> str:
-    """What to print once the gateway listens: where everything is, and a line to paste into a shell.
+def startup_banner(settings: Settings, base_url: str, *, has_page: bool = True) -> str:
+    """What to print once the gateway listens: where everything is, and lines to paste into a shell and a website.
 
     `base_url` is the gateway's `address`. There is never a key in it: the line takes one from a variable.
     """
     source = "the demonstration" if settings.source is None else str(settings.source)
     lines = [f"agui-gateway {__version__} serves {source} at {base_url}", ""]
-    lines += [f"  page    {base_url}/", f"  docs    {base_url}/docs"]
+    lines += _page_lines(base_url) if has_page else ["  page    not built: 'make page' builds it (needs Node.js)"]
+    lines.append(f"  docs    {base_url}/docs")
     for agent in settings.agents:
         lines += [f"  agent   {base_url}{run_path(agent)}", f"          {agent.name}: {_model(agent)}"]
     lines += ["", "Try it, from another terminal:"]
     if settings.server.api_keys:
         names = ", ".join(key.name for key in settings.server.api_keys)
         lines.append(f"  export {_KEY_VARIABLE}=...    # the key of one of: {names}")
-    return "\n".join([*lines, f"  {curl_line(settings, base_url)}", ""])
+    lines.append(f"  {curl_line(settings, base_url)}")
+    if has_page:
+        lines += [
+            "",
+            "Put the chat on a page of yours, whose origin is in server.cors_origins:",
+            f"  {script_tag(settings, base_url)}",
+        ]
+    return "\n".join([*lines, ""])
+
+
+def _page_lines(base_url: str) -> list[str]:
+    return [f"  page    {base_url}/", f"  shop    {base_url}/shop    a sample shop with the widget"]
+
+
+def script_tag(settings: Settings, base_url: str) -> str:
+    """The HTML that puts a chat with the first agent on a page."""
+    source, agent = escape(f"{base_url}/widget.js"), settings.agents[0].id
+    return f'<script type="module" src="{source}" data-agent="{agent}"></script>'
 
 
 def curl_line(settings: Settings, base_url: str) -> str:

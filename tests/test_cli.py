@@ -143,7 +143,21 @@ def test_the_banner_says_where_everything_is() -> None:
     assert "http://127.0.0.1:8000/\n" in banner
     assert "http://127.0.0.1:8000/docs" in banner
     assert "http://127.0.0.1:8000/agents/helper/run" in banner
+    assert "http://127.0.0.1:8000/shop" in banner
     assert "demo model, not an LLM" in banner
+    assert "curl -N" in banner
+
+
+def test_the_banner_has_the_tag_that_puts_a_chat_on_a_page() -> None:
+    banner = startup_banner(settings_of(GOOD), "https://agents.example/base")
+    assert '<script type="module" src="https://agents.example/base/widget.js" data-agent="helper"></script>' in banner
+
+
+def test_the_banner_says_where_no_page_is() -> None:
+    banner = startup_banner(settings_of(GOOD), "http://127.0.0.1:8000", has_page=False)
+    assert "make page" in banner
+    assert "widget.js" not in banner
+    assert "/shop" not in banner
     assert "curl -N" in banner
 
 
