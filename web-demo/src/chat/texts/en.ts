@@ -36,6 +36,7 @@ export const english = {
   copy: "Copy",
   copied: "Copied",
   copyCode: "Copy the code",
+  code: "Code",
   edit: "Edit",
   editMessage: "Edit your message",
   save: "Save",

@@ -1,0 +1,54 @@
+/** Which of the addresses that a model writes may be followed. Below: nothing. */
+
+const SCHEMES = new Set(["http:", "https:", "mailto:"]);
+const NAMED: Readonly<Record<string, string>> = {
+  amp: "&",
+  lt: "<",
+  gt: ">",
+  quot: '"',
+  apos: "'",
+  nbsp: "\u00a0",
+  copy: "©",
+  reg: "®",
+  trade: "™",
+  hellip: "…",
+  ndash: "–",
+  mdash: "—",
+  lsquo: "‘",
+  rsquo: "’",
+  ldquo: "“",
+  rdquo: "”",
+  bull: "•",
+  middot: "·",
+  times: "×",
+  deg: "°",
+  euro: "€",
+  pound: "£",
+  para: "¶",
+  sect: "§",
+  larr: "←",
+  rarr: "→",
+  uarr: "↑",
+  darr: "↓",
+  le: "≤",
+  ge: "≥",
+  ne: "≠",
+};
+
+/** The address, where it is a whole one of the web or of mail; undefined for everything else, relative ones too. */
+export function safeAddress(address: string): URL | undefined {
+  const text = decoded(address).trim();
+  if (!URL.canParse(text)) return undefined;
+  const url = new URL(text);
+  return SCHEMES.has(url.protocol) ? url : undefined;
+}
+
+/** Text with its character references (`&amp;`, `&#233;`) as characters. */
+export function decoded(text: string): string {
+  if (!text.includes("&")) return text;
+  return text.replace(/&(?:#(\d{1,7})|#[xX]([\da-fA-F]{1,6})|([a-zA-Z]{2,8}));/g, (whole, decimal, hex, name) => {
+    if (name !== undefined) return Object.hasOwn(NAMED, name) ? (NAMED[name] ?? whole) : whole;
+    const code = Number.parseInt(decimal ?? hex, decimal === undefined ? 16 : 10);
+    return code > 0 && code <= 0x10ffff && !(code >= 0xd800 && code <= 0xdfff) ? String.fromCodePoint(code) : "\ufffd";
+  });
+}

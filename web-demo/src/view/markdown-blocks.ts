@@ -1,0 +1,127 @@
+/**
+ * Markdown as blocks, read on while it grows: what is finished is lexed once and stays the same object.
+ *
+ * Below: marked's lexer, markdown-calm. Above: markdown. Raw HTML is text here, and so is everything else that only a
+ * browser's parser would make more of; a heading is `# ...` alone, so that a line of dashes never changes what is above it.
+ */
+import { Lexer, type Token, Tokenizer, type Tokens } from "marked";
+import { calm } from "./markdown-calm";
+
+/** Lines that end up as `[tag]: url` definitions, which are not shown. */
+const DEFINITION = /^ {0,3}\[([^\]\n]+)\]:[ \t]*<?(https?:\/\/[^\s<>]+|mailto:[^\s<>]+)>?(?:[ \t]+["'(][^\n]*)?[ \t]*$/;
+
+type Links = Record<string, { href: string; title: string }>;
+
+class WordsOnly extends Tokenizer {
+  override html(): undefined {}
+  override tag(): undefined {}
+  override lheading(): undefined {}
+  /** Read by `definitions` instead: here a definition counts only once its line is finished. */
+  override def(): undefined {}
+}
+
+/** Reads one text that grows. */
+export class MarkdownReader {
+  #text = "";
+  /** Where what is not finished begins. */
+  #at = 0;
+  /** How much was looked through for what is finished; it ends behind a line. */
+  #looked = 0;
+  #finished: Token[] = [];
+  #links: Links = {};
+
+  /**
+   * The blocks of `text`. While it is `open`, it is expected to go on: what is unfinished at its end is shown calmly,
+   * and what nothing that follows can change is kept, as the same objects each time.
+   */
+  read(text: string, open: boolean): readonly Token[] {
+    const normal = text.includes("\r") ? text.replace(/\r\n?/g, "\n") : text;
+    if (!normal.startsWith(this.#text)) this.#restart({});
+    this.#text = normal;
+    this.#finish();
+    const tail = normal.slice(this.#at);
+    const last = lexed(open ? calm(tail) : tail, this.#links);
+    const links = open ? undefined : definitions(last, this.#links);
+    if (links === undefined) return [...this.#finished, ...last.filter(isShown)];
+    this.#restart(links);
+    return this.read(text, open);
+  }
+
+  /** Move what is finished by now to the finished blocks. Only a line that is complete changes what that is. */
+  #finish(): void {
+    const end = this.#text.lastIndexOf("\n") + 1;
+    while (end > this.#looked) {
+      const tail = this.#text.slice(this.#at, end);
+      const blocks = lexed(tail, this.#links);
+      const done = blocks.slice(0, finishedCount(blocks, tail));
+      const links = definitions(done, this.#links);
+      if (links !== undefined) {
+        this.#restart(links);
+        continue;
+      }
+      for (const block of done) {
+        this.#at += block.raw.length;
+        if (isShown(block)) this.#finished.push(block);
+      }
+      if (done.length === 0) this.#looked = end;
+    }
+  }
+
+  #restart(links: Links): void {
+    this.#at = 0;
+    this.#looked = 0;
+    this.#finished = [];
+    this.#links = links;
+  }
+}
+
+/** How many of the first blocks of these whole lines stay as they are: all before the last one, which may go on. */
+function finishedCount(blocks: readonly Token[], lines: string): number {
+  let at = 0;
+  let count = 0;
+  for (const [index, block] of blocks.entries()) {
+    if (block.type !== "space") count = index;
+    if (!lines.startsWith(block.raw, at)) return count;
+    at += block.raw.length;
+  }
+  return count;
+}
+
+/** `known` with the definitions among `blocks`; undefined where there is no new one. */
+function definitions(blocks: readonly Token[], known: Links): Links | undefined {
+  let links: Links | undefined;
+  for (const block of blocks) {
+    for (const line of isDefinitions(block) ? block.raw.trim().split("\n") : []) {
+      const [, tag = "", href = ""] = DEFINITION.exec(line) ?? [];
+      const name = tag.toLowerCase().replace(/\s+/g, " ");
+      if (!Object.hasOwn(links ?? known, name)) links = { ...(links ?? known), [name]: { href, title: "" } };
+    }
+  }
+  return links;
+}
+
+function isDefinitions(block: Token): boolean {
+  return (
+    block.type === "paragraph" &&
+    block.raw
+      .trim()
+      .split("\n")
+      .every((line) => DEFINITION.test(line))
+  );
+}
+
+function isShown(block: Token): boolean {
+  return block.type !== "space" && !isDefinitions(block);
+}
+
+function lexed(text: string, links: Links): Token[] {
+  const lexer = new Lexer({ gfm: true, breaks: true, tokenizer: new WordsOnly() });
+  for (const [name, link] of Object.entries(links)) lexer.tokens.links[name] = link;
+  try {
+    return lexer.lex(text);
+  } catch {
+    // Nested deeper than the stack goes. Nobody writes that to be read; it is shown as it is.
+    const paragraph: Tokens.Paragraph = { type: "paragraph", raw: text, text, tokens: [] };
+    return [{ ...paragraph, tokens: [{ type: "text", raw: text, text }] }];
+  }
+}

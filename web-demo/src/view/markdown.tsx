@@ -1,0 +1,254 @@
+/**
+ * An answer's markdown as elements. Never as HTML: what a model writes can be words, and links that a person may follow.
+ *
+ * Below: markdown-blocks, links. Nothing is ever loaded: an image is a link that opens it.
+ */
+import type { Token, Tokens } from "marked";
+import type { ComponentChildren, VNode } from "preact";
+import { useMemo, useRef } from "preact/hooks";
+import { CopyButton } from "./copy-button";
+import { Icon } from "./icons";
+import { decoded, safeAddress } from "./links";
+import { MarkdownReader } from "./markdown-blocks";
+import { useTexts } from "./texts";
+
+const MAX_DEPTH = 24;
+/** Lines of code in one element, so that a growing block lays out its end alone. */
+const LINES_TOGETHER = 40;
+
+/** `open`: more will come. */
+export function Markdown({ text, open }: { text: string; open: boolean }) {
+  const reader = useRef<MarkdownReader>(undefined);
+  const shown = useRef(new WeakMap<Token, VNode>());
+  reader.current ??= new MarkdownReader();
+  const blocks = reader.current.read(text, open);
+  return (
+    <div class="agui-markdown" part="markdown">
+      {blocks.map((block, index) => {
+        const known = shown.current.get(block);
+        if (known !== undefined) return known;
+        const node = <Block key={index} token={block} depth={0} />;
+        shown.current.set(block, node);
+        return node;
+      })}
+    </div>
+  );
+}
+
+interface Part {
+  readonly token: Token;
+  readonly depth: number;
+}
+
+function Block({ token, depth }: Part): VNode | null {
+  if (depth > MAX_DEPTH) return <p>{token.raw}</p>;
+  const block = token as Tokens.Generic;
+  switch (token.type) {
+    case "heading":
+      return <Heading token={token as Tokens.Heading} depth={depth} />;
+    case "code":
+      return <Code token={token as Tokens.Code} />;
+    case "list":
+      return <List token={token as Tokens.List} depth={depth} />;
+    case "table":
+      return <Table token={token as Tokens.Table} depth={depth} />;
+    case "blockquote":
+      return (
+        <blockquote>
+          <Blocks tokens={block.tokens ?? []} depth={depth + 1} />
+        </blockquote>
+      );
+    case "hr":
+      return <hr />;
+    case "space":
+    case "checkbox":
+      return null;
+    case "text":
+      return <>{inline(block.tokens ?? [token], depth)}</>;
+    case "paragraph":
+      return <p dir="auto">{inline(block.tokens ?? [], depth)}</p>;
+    default:
+      return <p dir="auto">{token.raw}</p>;
+  }
+}
+
+function Blocks({ tokens, depth }: { tokens: readonly Token[]; depth: number }) {
+  return (
+    <>
+      {tokens.map((token, index) => (
+        <Block key={index} token={token} depth={depth} />
+      ))}
+    </>
+  );
+}
+
+/** Two levels are enough below the headings of the page around. */
+function Heading({ token, depth }: { token: Tokens.Heading; depth: number }) {
+  const Level = token.depth > 3 ? "h4" : "h3";
+  return (
+    <Level dir="auto" class={`agui-h${Math.min(token.depth, 4)}`}>
+      {inline(token.tokens, depth)}
+    </Level>
+  );
+}
+
+function List({ token, depth }: { token: Tokens.List; depth: number }) {
+  const items = token.items.map((item, index) => (
+    <li key={index} dir="auto" class={item.task ? "agui-task" : undefined}>
+      {item.task && (
+        <input type="checkbox" checked={item.checked === true} disabled aria-label={plainText(item.tokens)} />
+      )}
+      <Blocks tokens={item.tokens} depth={depth + 1} />
+    </li>
+  ));
+  if (!token.ordered) return <ul>{items}</ul>;
+  return <ol start={typeof token.start === "number" && token.start !== 1 ? token.start : undefined}>{items}</ol>;
+}
+
+function Table({ token, depth }: { token: Tokens.Table; depth: number }) {
+  const { say } = useTexts();
+  const row = (cells: readonly Tokens.TableCell[], Cell: "th" | "td") =>
+    cells.map((cell, index) => (
+      <Cell
+        key={index}
+        dir="auto"
+        class={cell.align ? `agui-${cell.align}` : undefined}
+        scope={Cell === "th" ? "col" : undefined}
+      >
+        {inline(cell.tokens, depth + 1)}
+      </Cell>
+    ));
+  return (
+    // A table that is wider than the chat scrolls by itself, by the keyboard too.
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reached without a mouse
+    <section class="agui-table" tabIndex={0} aria-label={say("table")}>
+      <table>
+        <thead>
+          <tr>{row(token.header, "th")}</tr>
+        </thead>
+        <tbody>
+          {token.rows.map((cells, index) => (
+            <tr key={index}>{row(cells, "td")}</tr>
+          ))}
+        </tbody>
+      </table>
+    </section>
+  );
+}
+
+function Code({ token }: { token: Tokens.Code }) {
+  const { say } = useTexts();
+  const language = /^[\w+#.-]{1,24}/.exec(token.lang ?? "")?.[0] ?? "";
+  const lines = token.text.split("\n");
+  const pieces: string[] = [];
+  for (let line = 0; line < lines.length; line += LINES_TOGETHER) {
+    pieces.push(lines.slice(line, line + LINES_TOGETHER).join("\n"));
+  }
+  return (
+    <figure class="agui-code" part="code">
+      <figcaption>
+        <span>{language || say("code")}</span>
+        <CopyButton text={() => token.text} label={say("copyCode")} />
+      </figcaption>
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reached without a mouse */}
+      <pre tabIndex={0} dir="ltr">
+        <code>
+          {pieces.map((piece, index) => (
+            <Lines key={index} text={piece} />
+          ))}
+        </code>
+      </pre>
+    </figure>
+  );
+}
+
+function Lines({ text }: { text: string }) {
+  return useMemo(() => <span class="agui-lines">{text}</span>, [text]);
+}
+
+function inline(tokens: readonly Token[], depth: number): ComponentChildren {
+  return tokens.map((token) => span(token, depth + 1));
+}
+
+function span(token: Token, depth: number): ComponentChildren {
+  if (depth > MAX_DEPTH) return token.raw;
+  const within = () => inline((token as Tokens.Generic).tokens ?? [], depth);
+  switch (token.type) {
+    case "strong":
+      return <strong>{within()}</strong>;
+    case "em":
+      return <em>{within()}</em>;
+    case "del":
+      return <del>{within()}</del>;
+    case "codespan":
+      return <code>{(token as Tokens.Codespan).text}</code>;
+    case "br":
+      return <br />;
+    case "link":
+      return <Link token={token as Tokens.Link}>{within()}</Link>;
+    case "image":
+      return <RemoteImage token={token as Tokens.Image} />;
+    case "text": {
+      const text = token as Tokens.Text;
+      return text.tokens === undefined ? decoded(text.text) : inline(text.tokens, depth);
+    }
+    case "escape":
+      return (token as Tokens.Escape).text;
+    case "checkbox":
+      return null;
+    default:
+      return token.raw;
+  }
+}
+
+/** A link that cannot be followed safely is its words. */
+function Link({ token, children }: { token: Tokens.Link; children: ComponentChildren }) {
+  const url = safeAddress(token.href);
+  if (url === undefined) return <>{children}</>;
+  return <Outward url={url}>{children}</Outward>;
+}
+
+function RemoteImage({ token }: { token: Tokens.Image }) {
+  const { say } = useTexts();
+  const url = safeAddress(token.href);
+  const name = decoded(token.text) || say("image");
+  if (url === undefined) return <>{name}</>;
+  return (
+    <Outward url={url} kind="agui-remote-image">
+      <Icon name="image" />
+      {say("remoteImage", { name })} <span class="agui-host">({url.host || url.protocol})</span>
+    </Outward>
+  );
+}
+
+function Outward({ url, kind, children }: { url: URL; kind?: string; children: ComponentChildren }) {
+  return (
+    <a class={kind} href={url.href} title={url.href} target="_blank" rel="noopener noreferrer nofollow">
+      {children}
+    </a>
+  );
+}
+
+/** The words alone: what a screen reader is told of a finished answer. */
+export function plainText(tokens: readonly Token[]): string {
+  return tokens
+    .map(wordsOf)
+    .join("")
+    .replace(/\s*\n\s*/g, "\n")
+    .trim();
+}
+
+function wordsOf(token: Token): string {
+  const any = token as Tokens.Generic;
+  if (token.type === "list")
+    return `${(token as Tokens.List).items.map((item) => plainText(item.tokens)).join("\n")}\n`;
+  if (token.type === "table") {
+    const { header, rows } = token as Tokens.Table;
+    return `${[header, ...rows].map((row) => row.map((cell) => plainText(cell.tokens)).join(", ")).join("\n")}\n`;
+  }
+  const end = ["paragraph", "heading", "code", "blockquote"].includes(token.type) ? "\n" : "";
+  if (any.tokens !== undefined && token.type !== "image") return any.tokens.map(wordsOf).join("") + end;
+  if (token.type === "br") return "\n";
+  if (token.type === "hr" || token.type === "checkbox" || token.type === "space") return "";
+  return decoded(any.text ?? token.raw) + end;
+}
