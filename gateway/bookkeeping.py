@@ -15,7 +15,7 @@ import orjson
 
 from gateway.agent import Absent, AgentInput
 from gateway.clock import Clock
-from gateway.errors import GatewayError
+from gateway.errors import ConflictError, GatewayError
 from gateway.event_order import Sealer
 from gateway.events import (
     Cancelled,
@@ -227,4 +227,12 @@ async def end_left_behind(store: Store, clock: Clock, record: RunRecord, *, code
         keep=keep,
         first=last + 1,
         records=[encode_event(event) for event in closing],
+    )
+
+
+def run_exists(run_id: str) -> ConflictError:
+    """What a request is told that is not the one that began the run."""
+    return ConflictError(
+        f"run {run_id!r} exists and was begun with another agent, thread or messages; use a new runId",
+        code="run_exists",
     )

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gateway.agent import AgentDefinition, ToolSettings
+from gateway.errors import NotFoundError
 from gateway.loop import Loop
 from gateway.messages import ToolSpec
 from gateway.model import Model
@@ -62,3 +63,8 @@ def frontend_tools(declared: Sequence[ToolSpec], backend: Mapping[str, Tool]) ->
         else:
             kept[spec.name] = spec
     return tuple(kept.values())
+
+
+def no_agent(agent_id: str) -> NotFoundError:
+    """What is told to whoever asks for an agent that is not there, or not there for them."""
+    return NotFoundError(f"there is no agent {agent_id!r}; GET /agents lists them", code="agent_not_found")

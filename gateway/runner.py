@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from gateway.agent import Absent, AgentInput
 from gateway.approvals import arguments_check, decide
@@ -26,6 +26,7 @@ from gateway.bookkeeping import (
     ended_thread,
     failed,
     input_digest,
+    run_exists,
     still_asked,
     stopped,
     title_of,
@@ -47,7 +48,7 @@ from gateway.live_run import GatherWindow, LiveRun, Prelude, Viewer
 from gateway.loop import LoopContext
 from gateway.messages import Message
 from gateway.metrics import Metrics
-from gateway.open_agent import OpenAgent, frontend_tools
+from gateway.open_agent import OpenAgent, frontend_tools, no_agent
 from gateway.replay import join, last_event, produced_by, replay, without_log
 from gateway.run_counts import count_end, count_failed_tools
 from gateway.store import Page, RunRecord, RunStatus, Store, Thread, ThreadSummary
@@ -58,6 +59,7 @@ from gateway.transcript import OpenItems, Transcript
 logger = logging.getLogger(__name__)
 
 ResultT = TypeVar("ResultT")
+Admission: TypeAlias = Callable[[], Callable[[object], None]]
 
 # How long a cancelled run may take to come to its end by itself.
 _CANCEL_SECONDS = 0.8
@@ -100,13 +102,15 @@ class Runner:
 
     # --- a run's begin
 
-    async def start(self, owner: str, agent_id: str, given: AgentInput) -> Viewer:
+    async def start(self, owner: str, agent_id: str, given: AgentInput, admit: Admission | None = None) -> Viewer:
         """Begin a run and watch it; a request that was made before is watched again.
+
+        `admit` is asked before a new run and may refuse it; what it gives is called once that run is over.
 
         Raises:
             NotFoundError: no such agent.
             ConflictError: the thread is busy, or the run id belongs to another request.
-            TooManyRequestsError: too many runs wait for the thread.
+            TooManyRequestsError: too many runs wait for the thread, or `admit` says so.
             InvalidRequestError: an answer that does not fit its interrupt.
             StoreError, UnavailableError: not now.
         """
@@ -118,7 +122,10 @@ class Runner:
                 break
         if self._draining:
             raise UnavailableError("the gateway is shutting down; try again in a moment", code="shutting_down")
+        release = None if admit is None else admit()
         live = self._new_run(owner, agent, given)
+        if release is not None:
+            live.ended.add_done_callback(release)
         viewer = live.watch()
         try:
             waiting = await self._lines.enter(live, agent.definition.on_concurrent_run)
@@ -136,12 +143,10 @@ class Runner:
 
     def agent(self, agent_id: str) -> OpenAgent:
         """The agent of that id. Raises NotFoundError."""
-        try:
-            return self.agents[agent_id]
-        except KeyError:
-            raise NotFoundError(
-                f"there is no agent {agent_id!r}; GET /agents lists them", code="agent_not_found"
-            ) from None
+        agent = self.agents.get(agent_id)
+        if agent is None:
+            raise no_agent(agent_id)
+        return agent
 
     def _new_run(self, owner: str, agent: OpenAgent, given: AgentInput) -> LiveRun:
         record = RunRecord(
@@ -541,7 +546,7 @@ class Runner:
         produced = frozenset(m.id for m in await produced_by(self.store, record, live))
         same = record.agent_id == agent.definition.id and record.thread_id == given.thread_id
         if not same or input_digest(given, produced) != record.input_digest:
-            raise _run_exists(given.run_id)
+            raise run_exists(given.run_id)
         live = self._runs.get((owner, given.run_id))
         if live is not None:
             if live.thread is None:
@@ -573,13 +578,6 @@ async def _tools(live: LiveRun, agent: OpenAgent) -> tuple[Mapping[str, Tool], f
         return {}, frozenset()
     finally:
         live.task = before
-
-
-def _run_exists(run_id: str) -> ConflictError:
-    return ConflictError(
-        f"run {run_id!r} exists and was begun with another agent, thread or messages; use a new runId",
-        code="run_exists",
-    )
 
 
 def _no_thread(thread_id: str) -> NotFoundError:
