@@ -28,7 +28,7 @@ USE_NODE = if ! { $(VITE_TAKES_NODE) && npm --version; } >/dev/null 2>&1; then \
 		PATH="$(CURDIR)/$(BIN):$$PATH"; export PATH; \
 	fi; \
 	NODE_USE_SYSTEM_CA=1; export NODE_USE_SYSTEM_CA
-NPM_CI = npm ci --ignore-scripts --no-audit --no-fund --loglevel=error --fetch-retries=2 --fetch-retry-mintimeout=2000
+NPM_CI = npm ci --ignore-scripts --no-audit --no-fund --no-update-notifier --loglevel=error --fetch-retries=2 --fetch-retry-mintimeout=2000
 
 .PHONY: run test check page dist benchmark clean
 

@@ -22,6 +22,6 @@ class RequirePage(BuildHookInterface):
         missing = [name for name in ("index.html", "shop.html", "widget.js") if not (page / name).is_file()]
         if missing:
             raise FileNotFoundError(
-                f"the page is not built: gateway/page_files has no {', '.join(missing)}. Build it first with 'make page' "
-                f"(needs Node.js), or set {WITHOUT_PAGE}=1 for a package whose gateway serves no page"
+                f"the page is not built: gateway/page_files lacks {', '.join(missing)}. Build it with 'make page', "
+                f"which needs Node.js, or set {WITHOUT_PAGE}=1 for a package whose gateway serves no page"
             )
