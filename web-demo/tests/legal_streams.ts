@@ -1,5 +1,5 @@
 /** Streams that AG-UI 1.0 allows, made at random and the same for the same seed. */
-import type { WireEvent } from "../src/wire/lean_fold";
+import type { WireEvent } from "../src/wire/ag_ui";
 
 /** A small generator of numbers from 0 to below 1 (mulberry32). */
 export function randomNumbers(seed: number): () => number {

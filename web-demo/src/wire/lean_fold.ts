@@ -6,52 +6,18 @@
  */
 import { applyPatch, type Operation } from "fast-json-patch/module/core.mjs";
 import type { JsonObject, JsonValue } from "../chat/contract";
-
-/** An event as it stands on the wire. Unknown members are left alone. */
-export interface WireEvent {
-  readonly type: string;
-  readonly [member: string]: JsonValue | undefined;
-}
-
-export interface WireCall {
-  readonly id: string;
-  readonly type: "function";
-  readonly function: { name: string; arguments: string };
-  encryptedValue?: string;
-  metadata?: JsonObject;
-}
-
-/** A message as it stands in a RunAgentInput; which members there are depends on the role. */
-export interface WireMessage {
-  readonly id: string;
-  readonly role: string;
-  content?: JsonValue;
-  toolCalls?: WireCall[];
-  toolCallId?: string;
-  name?: string;
-  error?: string;
-  activityType?: string;
-  encryptedValue?: string;
-  metadata?: JsonObject;
-  subagentRunId?: string;
-}
+import type { WireCall, WireEvent, WireMessage } from "./ag_ui";
 
 const ROLES = /^(?:developer|system|assistant|user|tool|activity|reasoning)$/;
 
 export class RunFold {
   messages: WireMessage[];
-  state: JsonValue;
-  #started: string[] = [];
-  #answered = new Set<string>();
+  /** Undefined: the thread's own, which nothing told yet. */
+  state: JsonValue | undefined;
 
-  constructor(messages: WireMessage[] = [], state: JsonValue = {}) {
+  constructor(messages: WireMessage[] = [], state?: JsonValue) {
     this.messages = messages;
     this.state = state;
-  }
-
-  /** The calls of this run that nobody answered yet, in their order. */
-  get unanswered(): readonly string[] {
-    return this.#started.filter((id) => !this.#answered.has(id));
   }
 
   message(id: JsonValue | undefined): WireMessage | undefined {
@@ -70,8 +36,6 @@ export class RunFold {
   apply(event: WireEvent): void {
     switch (event.type) {
       case "RUN_STARTED":
-        this.#started = [];
-        this.#answered.clear();
         for (const message of known((event.input as JsonObject | undefined)?.messages)) {
           if (!this.message(message.id)) this.messages.push(message);
         }
@@ -113,7 +77,7 @@ export class RunFold {
         this.state = event.snapshot ?? null;
         break;
       case "STATE_DELTA":
-        this.state = patched(this.state, event.delta, event) ?? null;
+        this.state = patched(this.state, event.delta, event);
         break;
       case "MESSAGES_SNAPSHOT":
         this.#replace(known(event.messages), event);
@@ -156,7 +120,6 @@ export class RunFold {
   #startCall(event: WireEvent): void {
     const id = String(event.toolCallId);
     const name = String(event.toolCallName);
-    if (!this.#started.includes(id)) this.#started.push(id);
     let call = this.call(id);
     if (call) {
       call.function.name = name;
@@ -182,7 +145,6 @@ export class RunFold {
 
   #result(event: WireEvent): void {
     const toolCallId = String(event.toolCallId);
-    this.#answered.add(toolCallId);
     const message: WireMessage = {
       id: String(event.messageId),
       toolCallId,
@@ -252,7 +214,11 @@ export class RunFold {
 }
 
 /** The document after the patch, which is a copy; the document itself where the patch does not fit. */
-function patched(document: JsonValue, patch: JsonValue | undefined, event: WireEvent): JsonValue | undefined {
+function patched(
+  document: JsonValue | undefined,
+  patch: JsonValue | undefined,
+  event: WireEvent,
+): JsonValue | undefined {
   try {
     return applyPatch(document, (patch ?? []) as unknown as Operation[], true, false).newDocument as JsonValue;
   } catch {

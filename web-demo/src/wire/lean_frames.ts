@@ -1,9 +1,10 @@
 /**
  * The bytes of an event stream -> its frames: LF alone, one JSON object in `data:`, the event's number in `id:`.
  *
- * Below: nothing. Cut as the network likes to, in the middle of a character too.
+ * Below: AG-UI's words. Cut as the network likes to, in the middle of a character too.
  */
-import type { WireEvent } from "./lean_fold";
+import type { WireEvent } from "./ag_ui";
+import { UnreadableStreamError } from "./run_reader";
 
 export interface Frame {
   readonly event: WireEvent;
@@ -13,11 +14,6 @@ export interface Frame {
 
 /** HttpAgent reads no larger frame either. */
 const MAX_CHARACTERS = 10 * 1024 * 1024;
-
-/** What a stream says that cannot be read: the server's mistake, not the network's. */
-export class UnreadableStreamError extends Error {
-  override readonly name = "UnreadableStreamError";
-}
 
 export class FrameReader {
   #decoder = new TextDecoder();

@@ -1,11 +1,11 @@
 /**
  * The order of a stream's events: chunks become starts, contents and ends, and what AG-UI 1.0 forbids is refused.
  *
- * Below: lean_fold's words, lean_frames' error. One object follows one stream, across its interruptions. The rules are
+ * Below: AG-UI's words. One object follows one stream, across its interruptions. The rules are
  * those of HttpAgent 1.0.0, but for which subagent may touch what, which only says whose mistake something is.
  */
-import type { WireEvent } from "./lean_fold";
-import { UnreadableStreamError } from "./lean_frames";
+import type { WireEvent } from "./ag_ui";
+import { UnreadableStreamError } from "./run_reader";
 
 type Kind = "text" | "call" | "reasoning" | "span" | "step" | "subagent";
 
@@ -148,7 +148,7 @@ export class EventOrder {
       const { delta: _, ...start } = chunk;
       events.push({ ...start, type: types[0] as string });
     }
-    if (chunk.delta !== undefined || !events.length) {
+    if (chunk.delta !== undefined || (chunk.metadata !== undefined && events.length === 0)) {
       const { metadata } = chunk;
       const id = this.#chunked.get(lane)?.id as string;
       const content = {
