@@ -476,7 +476,7 @@ class _Reader:
     def binary_part(self, item: dict[str, Any], at: str) -> MediaBlock | None:
         """A media part as clients up to 0.0.47 write it; it left the protocol in 1.0."""
         self.expect_known(item, _BINARY_PART, "a binary part")
-        media_type: str = self.text(item, "mimeType", at)
+        media_type: str = _lower_type(self.text(item, "mimeType", at))
         data, url, file_id, name = (
             self.text(item, name, at, optional=True) for name in ("data", "url", "id", "filename")
         )
@@ -491,8 +491,7 @@ class _Reader:
         else:
             self.wrong(at, "expected one of data, url and id")
             return None
-        kind = media_type.partition("/")[0]
-        return block_of_media(kind, source, name)
+        return block_of_media(media_type.partition("/")[0], source, name)
 
 
 def _usual_message(role: object, item: dict[str, Any]) -> Message | None:
@@ -548,12 +547,18 @@ def _usual_call(item: Any) -> ToolCall | None:
     return None
 
 
+def _lower_type(media_type: str) -> str:
+    """The type in lower case, which is one type with any other; its parameters as they stand."""
+    name, semicolon, parameters = media_type.partition(";")
+    return name.strip().lower() + semicolon + parameters
+
+
 def _url_source(url: str, media_type: str | None) -> MediaSource:
     """The source; a `data:` URL in base64 is data: there is nothing to fetch."""
     if url.startswith("data:"):
         head, comma, data = url[5:].partition(",")
         if comma and head.endswith(";base64"):
-            return Base64Source(data, head.split(";")[0] or media_type or "application/octet-stream")
+            return Base64Source(data, _lower_type(head.split(";")[0]) or media_type or "application/octet-stream")
     return UrlSource(url, media_type)
 
 

@@ -33,6 +33,20 @@ class Secret(str):
 
 
 @dataclass(frozen=True, slots=True)
+class ModelTimeouts:
+    """How long a model may keep a call waiting, in seconds.
+
+    `first_byte`: from the sent request to the response's headers; `idle`: between two reads of the response; `total`:
+    the whole call, None for no limit.
+    """
+
+    connect_seconds: float = 10.0
+    first_byte_seconds: float = 120.0
+    idle_seconds: float = 120.0
+    total_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ModelSettings:
     """Which model stands behind an agent. `endpoint` is a base URL, None for the provider's own."""
 
@@ -42,6 +56,7 @@ class ModelSettings:
     credential: Mapping[str, Secret] = field(default_factory=dict)
     region: str | None = None
     model_parameters: JsonObject = field(default_factory=dict)
+    timeouts: ModelTimeouts = ModelTimeouts()
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,9 @@ from contextlib import aclosing
 
 from gateway.clock import Clock
 from gateway.errors import ModelError
-from gateway.events import Event, Events, Raw, UsageReported
+from gateway.events import Event, Events, Raw, Usage, UsageReported
 from gateway.model import Model, ModelRequest
+from gateway.usage import add_usage
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +33,8 @@ async def stream_with_retries(
     jitter: Callable[[], float] = random.random,
     on_retry: Callable[[str, str], None] | None = None,
 ) -> AsyncGenerator[Events]:
-    """`model.stream(request)`, tried at most `attempts` times in all.
+    """`model.stream(request)`, tried at most `attempts` times in all. What a failed try told that it cost is added to
+    what a later one tells.
 
     `jitter` gives numbers from 0 to 1; `on_retry` is told the provider and the error's code of each try that failed and
     is repeated.
@@ -40,13 +42,17 @@ async def stream_with_retries(
     Raises:
         ModelError: the last try's, one that no other try would mend, or any after the first visible event.
     """
+    spent: Usage | None = None
     for attempt in range(1, attempts + 1):
         seen = False
+        told: Usage | None = None
         try:
             async with aclosing(model.stream(request)) as batches:
                 async for events in batches:
-                    seen = seen or any(map(_is_visible, events))
-                    yield events
+                    if not seen:
+                        told = _usage_in(events) or told
+                        seen = any(map(_is_visible, events))
+                    yield events if spent is None else [_with_spent(event, spent) for event in events]
             return
         except ModelError as error:
             if seen or not error.retryable or attempt >= attempts:
@@ -65,6 +71,8 @@ async def stream_with_retries(
             )
             if on_retry is not None:
                 on_retry(model.provider, error.code)
+            if told is not None:
+                spent = told if spent is None else add_usage(told, spent)
         await clock.sleep(seconds)
 
 
@@ -81,3 +89,11 @@ def wait_seconds(attempt: int, asked: float | None, jitter: float) -> float:
 
 def _is_visible(event: Event) -> bool:
     return not isinstance(event, UsageReported | Raw)
+
+
+def _usage_in(events: Events) -> Usage | None:
+    return next((event.usage for event in reversed(events) if isinstance(event, UsageReported)), None)
+
+
+def _with_spent(event: Event, spent: Usage) -> Event:
+    return UsageReported(add_usage(event.usage, spent)) if isinstance(event, UsageReported) else event

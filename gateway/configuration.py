@@ -13,7 +13,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import ErrorDetails, PydanticCustomError, core_schema
 
-from gateway.agent import Budgets
+from gateway.agent import Budgets, ModelTimeouts
 from gateway.configuration_file import ConfigurationText, FieldPath, did_you_mean
 from gateway.messages import JsonObject, JsonValue
 
@@ -22,6 +22,7 @@ LogFormat: TypeAlias = Literal["auto", "json", "text"]
 
 MINIMUM_KEY_LENGTH = 16
 _BUDGETS = Budgets()
+_TIMEOUTS = ModelTimeouts()
 
 
 def _no_boolean(value: object) -> object:
@@ -108,6 +109,19 @@ class ServerSection(_Section):
     """'json': a JSON object per line; 'text': for people; 'auto': text on a terminal, json elsewhere."""
 
 
+class TimeoutsSection(_Section):
+    """How long a model may keep a call waiting before the call has failed, and is perhaps tried again."""
+
+    connect_seconds: Seconds = Field(default=_TIMEOUTS.connect_seconds, gt=0, le=86_400)
+    """Seconds to be connected."""
+    first_byte_seconds: Seconds = Field(default=_TIMEOUTS.first_byte_seconds, gt=0, le=86_400)
+    """Seconds from the sent request to the beginning of the answer."""
+    idle_seconds: Seconds = Field(default=_TIMEOUTS.idle_seconds, gt=0, le=86_400)
+    """Seconds of silence within the answer."""
+    total_seconds: Seconds | None = Field(default=_TIMEOUTS.total_seconds, gt=0, le=86_400)
+    """Seconds for the whole call; null: no limit."""
+
+
 class ModelSection(_Section):
     """The model behind an agent."""
 
@@ -123,6 +137,7 @@ class ModelSection(_Section):
     """The cloud region, where the provider has regions."""
     model_parameters: JsonObject | None = None
     """Passed on with every request as they are: temperature, max_tokens, ..."""
+    timeouts: TimeoutsSection = TimeoutsSection()
 
 
 class ToolSection(_Section):
@@ -341,6 +356,7 @@ _SUBSECTIONS: dict[str, type[BaseModel]] = {
     "api_keys": ApiKeySection,
     "agents": AgentSection,
     "model": ModelSection,
+    "timeouts": TimeoutsSection,
     "tools": ToolSection,
     "parameters": ParametersSection,
 }

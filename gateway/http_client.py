@@ -40,6 +40,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.http_exceptions import HttpProcessingError
 from httpx_aiohttp import AiohttpTransport
 
+from gateway.agent import ModelTimeouts
 from gateway.clock import Clock, Timer
 from gateway.deadline import Deadline, DeadlineError
 from gateway.errors import ModelError, ModelErrorKind
@@ -93,6 +94,11 @@ class StreamTimeouts:
     first_byte: float = 120.0
     idle: float = 120.0
     total: float | None = None
+
+    @classmethod
+    def of_model(cls, settings: ModelTimeouts) -> StreamTimeouts:
+        """Those that the operator set for a model."""
+        return cls(settings.connect_seconds, settings.first_byte_seconds, settings.idle_seconds, settings.total_seconds)
 
 
 @dataclass(frozen=True, slots=True)

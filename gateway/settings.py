@@ -21,7 +21,7 @@ from importlib.resources import files
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from gateway.agent import AgentDefinition, Budgets, ModelSettings, Secret, ToolSettings
+from gateway.agent import AgentDefinition, Budgets, ModelSettings, ModelTimeouts, Secret, ToolSettings
 from gateway.clock import SystemClock
 from gateway.configuration import (
     AgentSection,
@@ -453,6 +453,7 @@ def _model_settings(section: ModelSection) -> ModelSettings:
         credential={name: Secret(value) for name, value in (section.credential or {}).items()},
         region=section.region,
         model_parameters=section.model_parameters or {},
+        timeouts=ModelTimeouts(**section.timeouts.model_dump()),
     )
 
 

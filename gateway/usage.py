@@ -16,8 +16,21 @@ def total_usage(usages: Iterable[Usage]) -> tuple[Usage, ...]:
     totals: dict[tuple[str, str], Usage] = {}
     for usage in usages:
         key = (usage.provider, usage.model)
-        totals[key] = _add(totals[key], usage) if key in totals else usage
+        totals[key] = add_usage(totals[key], usage) if key in totals else usage
     return tuple(totals.values())
+
+
+def add_usage(one: Usage, other: Usage) -> Usage:
+    """Both together, under the first one's names. What neither reported stays None."""
+    return Usage(
+        one.provider,
+        one.model,
+        _sum(one.input_tokens, other.input_tokens),
+        _sum(one.output_tokens, other.output_tokens),
+        _sum(one.reasoning_tokens, other.reasoning_tokens),
+        _sum(one.cached_input_tokens, other.cached_input_tokens),
+        _sum(one.cache_write_input_tokens, other.cache_write_input_tokens),
+    )
 
 
 class UsageLedger:
@@ -49,18 +62,6 @@ class UsageLedger:
         if self._open is not None:
             self._calls.append(self._open)
             self._open = None
-
-
-def _add(one: Usage, other: Usage) -> Usage:
-    return Usage(
-        one.provider,
-        one.model,
-        _sum(one.input_tokens, other.input_tokens),
-        _sum(one.output_tokens, other.output_tokens),
-        _sum(one.reasoning_tokens, other.reasoning_tokens),
-        _sum(one.cached_input_tokens, other.cached_input_tokens),
-        _sum(one.cache_write_input_tokens, other.cache_write_input_tokens),
-    )
 
 
 def _sum(one: int | None, other: int | None) -> int | None:

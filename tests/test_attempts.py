@@ -13,6 +13,7 @@ from gateway.attempts import stream_with_retries, wait_seconds
 from gateway.errors import ModelError, ModelErrorKind
 from gateway.events import Events, ModelCallEnded, Raw, StopReason, TextDelta, TextStarted, Usage, UsageReported
 from gateway.model import ModelCapabilities, ModelRequest
+from gateway.usage import UsageLedger
 from tests.movable_clock import MovableClock
 
 REQUEST = ModelRequest("turn", ())
@@ -133,3 +134,21 @@ def test_waits_grow_to_a_bound_and_scatter_below_it() -> None:
     assert wait_seconds(1, 2.0, 0.0) == 2.0
     assert wait_seconds(1, 3600.0, 0.5) == 60.0
     assert wait_seconds(1, 0.0, 0.5) == 0.25
+
+
+@pytest.mark.parametrize("tells", [True, False])
+async def test_what_a_failed_try_cost_is_not_forgotten(tells: bool) -> None:
+    first = UsageReported(Usage("p", "m", 10, 1))
+    second = UsageReported(Usage("p", "m", 100, None, cached_input_tokens=7))
+    answer: list[Events | ModelError] = [[TextStarted("m"), TextDelta("m", "Hi")], [USAGE] if tells else []]
+    answer.append([ModelCallEnded(StopReason.END_TURN)])
+    model, clock = Plays([[first], failing()], [[second], failing()], answer), MovableClock()
+    task = asyncio.create_task(run(model, clock))
+    await clock.until_timer(0.5)
+    await clock.advance(0.5)
+    await clock.until_timer(1.0)
+    await clock.advance(1.0)
+    ledger = UsageLedger()
+    for batch in await task:
+        ledger.follow(batch)
+    assert ledger.total == (Usage("p", "m", 110 + tells, 1 + tells, cached_input_tokens=7),)

@@ -10,8 +10,8 @@ import jsonschema_rs
 import pytest
 import yaml
 
-from gateway.agent import AgentDefinition, Budgets, ModelSettings, Secret, ToolSettings
-from gateway.configuration import ParametersSection, ServerSection, json_schema
+from gateway.agent import AgentDefinition, Budgets, ModelSettings, ModelTimeouts, Secret, ToolSettings
+from gateway.configuration import ParametersSection, ServerSection, TimeoutsSection, json_schema
 from gateway.configuration_file import InvalidConfigurationError
 from gateway.errors import ConfigurationError
 from gateway.loop import AgentType
@@ -128,6 +128,12 @@ agents:
     assert all(type(value) is Secret for value in settings.agents[0].model.credential.values())
 
 
+def test_a_models_timeouts_are_the_operators() -> None:
+    timeouts = "{connect_seconds: 2, first_byte_seconds: 300.5, total_seconds: 900}"
+    [agent] = load(f"agents:\n  - id: a\n    model: {{model_provider: demo, timeouts: {timeouts}}}\n").agents
+    assert agent.model.timeouts == ModelTimeouts(2, 300.5, ModelTimeouts().idle_seconds, 900)
+
+
 def test_without_a_file_the_demonstration_runs_in_the_current_directory(directory: Path) -> None:
     settings = load_settings(environ={}, parts=PARTS)
     assert settings.source is None
@@ -242,6 +248,18 @@ def test_what_is_wrong_is_named_with_line_and_field(text: str, problem: str) -> 
         ),
         ("id: a\nmodel: {model_provider: demo, credential: {k: x}}", "'demo' knows no such credential; it needs none"),
         ("id: a\nmodel: {model_provider: demo, endpoint: localhost}", "agents[0].model.endpoint: must be a URL"),
+        (
+            "id: a\nmodel: {model_provider: demo, timeouts: {idle: 5}}",
+            "agents[0].model.timeouts.idle: is no known key; did you mean 'idle_seconds'?",
+        ),
+        (
+            "id: a\nmodel: {model_provider: demo, timeouts: {idle_seconds: 0}}",
+            "agents[0].model.timeouts.idle_seconds: 0 is too small; it must be more than 0",
+        ),
+        (
+            "id: a\nmodel: {model_provider: demo, timeouts: 5}",
+            "agents[0].model.timeouts: must be a mapping of keys to values, not 5",
+        ),
         ("id: a\nmodel: {model_provider: demo, region: [x]}", "agents[0].model.region: must be text"),
         (
             "id: a\nmodel: {model_provider: demo}\ntools: [{type: PythonTol}]",
@@ -466,10 +484,11 @@ def test_every_key_of_the_schema_is_explained() -> None:
         assert isinstance(properties, dict)
         assert properties or name == "JsonValue"
         silent = [key for key, value in properties.items() if isinstance(value, dict) and "description" not in value]
-        assert set(silent) <= {"model", "parameters"}, f"{name} says nothing about {silent}"
+        assert set(silent) <= {"model", "parameters", "timeouts"}, f"{name} says nothing about {silent}"
 
 
 def test_the_sections_and_the_settings_have_the_same_fields() -> None:
     assert set(ParametersSection.model_fields) == {field.name for field in dataclasses.fields(Budgets)}
     assert ParametersSection().model_dump() == dataclasses.asdict(Budgets())
+    assert TimeoutsSection().model_dump() == dataclasses.asdict(ModelTimeouts())
     assert set(ServerSection.model_fields) == {field.name for field in dataclasses.fields(ServerSettings)}

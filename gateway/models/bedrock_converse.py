@@ -28,7 +28,7 @@ from gateway.converse_request import MEDIA_KINDS, NO_TOOL, converse_request, enc
 from gateway.converse_request import PROVIDER_NAME as NAME
 from gateway.errors import ConfigurationError, ModelError, ModelErrorKind
 from gateway.events import Events, StopReason, Usage
-from gateway.http_client import HttpCall, HttpStream, retry_after_seconds
+from gateway.http_client import HttpCall, HttpStream, StreamTimeouts, retry_after_seconds
 from gateway.media_fetch import MediaFetcher
 from gateway.messages import (
     JsonValue,
@@ -327,6 +327,7 @@ class BedrockConverseModel:
         self._path = f"/model/{quote(settings.model_id, safe='')}/converse-stream"
         self._signer = _open_signer(settings)
         self._environment = environment
+        self._timeouts = StreamTimeouts.of_model(settings.timeouts)
         most = {block: MAX_BYTES[kind] for block, kind in MEDIA_KINDS.items()}
         self._media = MediaFetcher(environment.http, environment.clock, most)
 
@@ -351,7 +352,7 @@ class BedrockConverseModel:
         call = await self._signer.sign(await self._call(encoded(asked.body)))
         builder = ResponseBuilder(request, NAME, self.model_id)
         reader = ConverseReader(builder, self.model_id, self._family, asked.names)
-        async with self._environment.http.stream(call) as response:
+        async with self._environment.http.stream(call, self._timeouts) as response:
             await self._expect_stream(response)
             async with aclosing(_batches(response, reader, builder)) as batches:
                 async for batch in batches:

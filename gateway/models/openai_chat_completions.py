@@ -383,7 +383,7 @@ class ChatCompletionsModel:
         }
         self._http = environment.http
         self._clock = environment.clock
-        self._timeouts = StreamTimeouts()
+        self._timeouts = StreamTimeouts.of_model(settings.timeouts)
         self.capabilities = ModelCapabilities(
             reasoning=True,
             image_input=True,

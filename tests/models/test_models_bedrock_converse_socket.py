@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from gateway.agent import ModelSettings, Secret
+from gateway.agent import ModelSettings, ModelTimeouts, Secret
 from gateway.errors import ModelError, ModelErrorKind
 from gateway.events import Events, StopReason, TextDelta
 from gateway.http_client import HttpClients
@@ -306,6 +306,16 @@ async def test_a_break_after_the_stop_only_costs_the_costs(server: BedrockServer
     server.will_stream(text("Hello") + message_stop(), then="close")
     answer = answer_of(await collect(open_model().stream(asked())))
     assert (answer.text, answer.stop, answer.usage) == ("Hello", StopReason.END_TURN, None)
+
+
+async def test_the_operators_timeouts_count(server: BedrockServer, open_model: Open, clock: MovableClock) -> None:
+    server.will_stream(text("Hel"), then="silence")
+    said: Events = []
+    task = asyncio.create_task(failure(open_model(timeouts=ModelTimeouts(idle_seconds=5)), said))
+    await clock.until(lambda: said)
+    await clock.until_timer(5.0)
+    await clock.advance(6.0)
+    assert (await task).kind is ModelErrorKind.TIMEOUT
 
 
 async def test_silence_in_the_middle_is_a_timeout(server: BedrockServer, open_model: Open, clock: MovableClock) -> None:

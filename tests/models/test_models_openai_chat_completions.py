@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gateway.agent import ModelSettings, Secret
+from gateway.agent import ModelSettings, ModelTimeouts, Secret
 from gateway.attempts import stream_with_retries
 from gateway.clock import Clock, SystemClock
 from gateway.errors import ConfigurationError, ModelError, ModelErrorKind
@@ -27,18 +27,19 @@ from tests.openai_chat_server import DONE, ChatServer, Script, chat_server, comp
 DEADLINE_SECONDS = 20
 REQUEST = ModelRequest("turn", (Message("u", "user", (TextBlock("Hi"),)),), parameters={"max_tokens": 9})
 KEY = "sk-secret-0123456789"
+TIMEOUTS = ModelTimeouts()
 
 
 @asynccontextmanager
 async def model_behind(
-    *scripts: Script, clock: Clock | None = None, key: str = KEY
+    *scripts: Script, clock: Clock | None = None, key: str = KEY, timeouts: ModelTimeouts = TIMEOUTS
 ) -> AsyncGenerator[tuple[Model, ChatServer]]:
     async with asyncio.timeout(DEADLINE_SECONDS), chat_server() as server:
         server.answers(*scripts)
         clock = clock or SystemClock()
         http = HttpClients(clock)
         credential = {"openai_api_key": Secret(key)} if key else {}
-        settings = ModelSettings(PROVIDER.name, "gpt-x", server.endpoint, credential)
+        settings = ModelSettings(PROVIDER.name, "gpt-x", server.endpoint, credential, timeouts=timeouts)
         try:
             yield PROVIDER.open(settings, ModelEnvironment(clock, http)), server
         finally:
@@ -217,6 +218,15 @@ async def test_silence_ends_in_a_timeout_and_a_closed_socket() -> None:
         failed = await task
         await server.requests[0].disconnected.wait()
     assert failed.kind is ModelErrorKind.TIMEOUT
+
+
+async def test_the_operators_timeouts_count() -> None:
+    clock, timeouts = MovableClock(), ModelTimeouts(idle_seconds=5)
+    async with model_behind(Script(pieces=CUT, ending="silence"), clock=clock, timeouts=timeouts) as (model, _):
+        task = asyncio.create_task(failure_of(model))
+        await clock.until_timer(5)
+        await clock.advance(6)
+        assert (await task).kind is ModelErrorKind.TIMEOUT
 
 
 @pytest.mark.parametrize(

@@ -448,6 +448,14 @@ URL = {"type": "url", "value": "https://x.test/a"}
             ImageBlock(Base64Source("AAAA", "image/png")),
         ),
         (
+            {"type": "binary", "mimeType": "Image/PNG;Name=A", "data": "AAAA"},
+            ImageBlock(Base64Source("AAAA", "image/png;Name=A")),
+        ),
+        (
+            {"type": "image", "source": {"type": "url", "value": "data:IMAGE/gif;base64,R0lG"}},
+            ImageBlock(Base64Source("R0lG", "image/gif")),
+        ),
+        (
             {"type": "binary", "mimeType": "audio/*", "url": URL["value"], "data": None},
             AudioBlock(UrlSource(URL["value"])),
         ),
