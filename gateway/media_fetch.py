@@ -85,7 +85,7 @@ class MediaFetcher:
     async def _one(self, key: tuple[str, type[MediaBlock]], media_type: str | None) -> Base64Source | TextBlock:
         url, kind = key
         if url[:5].lower() == "data:":
-            return _from_data_url(url) or _note(kind, "its data: URL is broken")
+            return data_url_source(url) or _note(kind, "its data: URL is broken")
         kept = self._kept.get(key)
         if kept is not None and kept.until > self._clock.monotonic():
             self._kept.move_to_end(key)
@@ -148,8 +148,10 @@ def _with_source(
     return replace(block, source=got)
 
 
-def _from_data_url(url: str) -> Base64Source | None:
-    """RFC 2397. None where it is not one."""
+def data_url_source(url: str) -> Base64Source | None:
+    """What a `data:` URL holds (RFC 2397). None for any other, and for a broken one."""
+    if url[:5].lower() != "data:":
+        return None
     head, comma, data = url[5:].partition(",")
     media_type, *options = (part.strip() for part in head.split(";"))
     if not comma:

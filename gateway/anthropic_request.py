@@ -1,0 +1,309 @@
+"""A model request in the words of Anthropic's Messages API. Pure.
+
+Above: the Anthropic model. Below: model (the request), messages; the wire's facts are in `wire.anthropic_messages`.
+Source: https://docs.claude.com/en/api/messages (anthropic-version 2023-06-01).
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from collections.abc import Iterable, Iterator, Sequence
+from typing import cast
+
+import orjson
+
+from gateway.media_fetch import data_url_source
+from gateway.messages import (
+    AudioBlock,
+    Base64Source,
+    ContentBlock,
+    DocumentBlock,
+    FileSource,
+    ImageBlock,
+    JsonObject,
+    JsonValue,
+    Message,
+    Opaque,
+    ReasoningBlock,
+    TextBlock,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+    UrlSource,
+    VideoBlock,
+)
+from gateway.model import ModelRequest
+from gateway.wire.anthropic_messages import SERVER_CALLS, Profile, is_server_item, wire_name
+
+PROVIDER_NAME = "anthropic/v1/messages"
+
+# The kinds of opaque parts: a thought's signature, a thought sealed as a whole, a block of a tool that ran there.
+SIGNATURE = "signature"
+REDACTED = "redacted_thinking"
+ITEM = "item"
+
+PROMPT_CACHING = "prompt_caching"  # ours, not Anthropic's: true, "5m" or "1h"
+BETAS = "anthropic_beta"  # the header's, not the body's
+_OWN_PARAMETERS = frozenset({PROMPT_CACHING, BETAS})
+
+OPENING = "(the conversation begins)"
+GO_ON = "(go on)"
+NO_CONTENT = "(no content)"
+
+_IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
+_OWN_FILES = (None, "anthropic", PROVIDER_NAME)
+_FAR = "the model provider fetches https addresses only"
+_FOREIGN = "it is kept by another provider"
+_TEXTS = frozenset({"application/json", "application/xml", "application/yaml", "application/x-yaml"})
+
+
+def anthropic_request(request: ModelRequest, model_id: str, profile: Profile) -> JsonObject:
+    """The body of the request. `model_parameters` come last; a null among them takes the field away."""
+    writer = _HistoryWriter(model_id, profile)
+    turns = _arranged(map(writer.turn, request.messages))
+    system = [text for text in (request.system, *writer.system) if text.strip()]
+    body: JsonObject = {"model": model_id, "max_tokens": profile.max_tokens, "stream": True}
+    if system:
+        body["system"] = [{"type": "text", "text": text} for text in system]
+    body["messages"] = cast(JsonValue, turns)
+    if request.tools:
+        body["tools"] = [_tool(spec) for spec in request.tools]
+    body |= {name: value for name, value in request.parameters.items() if name not in _OWN_PARAMETERS}
+    if request.tools and request.tool_choice == "none":
+        body["tool_choice"] = {"type": "none"}  # the loop wants an answer now: no parameter outranks that
+    if caching := request.parameters.get(PROMPT_CACHING):
+        _place_cache_points(body, turns, caching)
+    _drop_impossible_thinking(body, turns)
+    return {name: value for name, value in body.items() if value is not None}
+
+
+def beta_header(request: ModelRequest) -> str:
+    """The features that the parameters ask for, as the `anthropic-beta` header; empty where there are none."""
+    betas = request.parameters.get(BETAS)
+    if isinstance(betas, str):
+        return betas
+    return ",".join(str(beta) for beta in betas) if isinstance(betas, list) else ""
+
+
+class _HistoryWriter:
+    """Canonical messages as turns, one by one; `system` collects what stands outside of them."""
+
+    def __init__(self, model_id: str, profile: Profile) -> None:
+        self._model_id = model_id
+        self._profile = profile
+        self.system: list[str] = []
+
+    def turn(self, message: Message) -> tuple[str, list[JsonObject]]:
+        if message.role in ("system", "developer"):
+            self.system.append(message.text)
+            return "system", []
+        if message.role in ("assistant", "reasoning"):
+            return "assistant", [made for block in message.content if (made := self._answered(block))]
+        return "user", [made for block in message.content for made in self._asked(block)]
+
+    def _answered(self, block: ContentBlock) -> JsonObject | None:
+        """A block of the model's own; None for what it may not be shown again."""
+        match block:
+            case TextBlock():
+                return _text(block.text)
+            case ReasoningBlock():
+                return self._reasoning(block)
+            case ToolCall():
+                call_id, name = wire_name(block.call_id), wire_name(block.name)
+                return {"type": "tool_use", "id": call_id, "name": name, "input": _arguments(block.arguments)}
+            case ImageBlock() | AudioBlock() | VideoBlock() | DocumentBlock():
+                return _note(block, "only users can send one")
+            case ToolResult():
+                return None
+
+    def _asked(self, block: ContentBlock) -> Iterator[JsonObject]:
+        match block:
+            case TextBlock():
+                if (text := _text(block.text)) is not None:
+                    yield text
+            case ImageBlock():
+                yield _image(block)
+            case DocumentBlock():
+                yield _document(block, self._profile)
+            case AudioBlock() | VideoBlock():
+                yield _note(block, "the model takes no such thing")
+            case ToolResult():
+                yield self._result(block)
+            case ReasoningBlock() | ToolCall():
+                return
+
+    def _result(self, result: ToolResult) -> JsonObject:
+        parts: list[JsonValue] = [made for block in result.content for made in self._asked(block)]
+        written: JsonObject = {"type": "tool_result", "tool_use_id": wire_name(result.call_id), "content": parts}
+        if result.is_error:
+            written["is_error"] = True
+            if not parts:  # refused for a result that says it failed
+                written["content"] = [{"type": "text", "text": NO_CONTENT}]
+        return written
+
+    def _reasoning(self, block: ReasoningBlock) -> JsonObject | None:
+        """Only what this model signed or sealed: a thought without its signature is refused."""
+        opaque = block.opaque
+        if opaque is None or (opaque.provider, opaque.model) != (PROVIDER_NAME, self._model_id):
+            return None
+        if opaque.kind == SIGNATURE:
+            return {"type": "thinking", "thinking": block.text, "signature": opaque.value}
+        if opaque.kind == REDACTED:
+            return {"type": "redacted_thinking", "data": opaque.value}
+        return _item(opaque) if opaque.kind == ITEM else None
+
+
+# --- turns -----------------------------------------------------------------------------------------------------------
+
+
+def _arranged(turns: Iterable[tuple[str, list[JsonObject]]]) -> list[JsonObject]:
+    """The turns as the API takes them: those of one side as one, a user's first, and none empty."""
+    arranged: list[tuple[str, list[JsonObject]]] = []
+    for role, blocks in turns:
+        if role == "system" or (role == "assistant" and not blocks):
+            continue
+        if arranged and arranged[-1][0] == role:
+            arranged[-1][1].extend(blocks)
+        else:
+            arranged.append((role, list(blocks)))
+    if not arranged or arranged[0][0] != "user":
+        arranged.insert(0, ("user", [{"type": "text", "text": OPENING}]))
+    last = len(arranged) - 1
+    kept = [(role, _whole(blocks, role == "assistant" and at < last)) for at, (role, blocks) in enumerate(arranged)]
+    if kept[-1][0] == "assistant" and not _is_paused(kept[-1][1]):
+        kept.append(("user", [{"type": "text", "text": GO_ON}]))  # an answer to go on with is refused by most models
+    return [
+        {"role": role, "content": cast(JsonValue, blocks or [{"type": "text", "text": NO_CONTENT}])}
+        for role, blocks in kept
+    ]
+
+
+def _whole(blocks: Sequence[JsonObject], answered: bool) -> list[JsonObject]:
+    """The blocks without calls of the provider's tools that an answer, which is over, left without a result."""
+    if not answered:
+        return list(blocks)
+    results = {block.get("tool_use_id") for block in blocks if str(block["type"]).endswith("_tool_result")}
+    return [block for block in blocks if block["type"] not in SERVER_CALLS or block.get("id") in results]
+
+
+def _is_paused(blocks: Sequence[JsonObject]) -> bool:
+    """Whether the provider stopped in the middle of its own tools: it goes on from the answer as it stands."""
+    return bool(blocks) and is_server_item(str(blocks[-1]["type"]))
+
+
+def _drop_impossible_thinking(body: JsonObject, turns: Sequence[JsonObject]) -> None:
+    """Take `thinking` out where the calls being answered were made without: it is refused to begin in mid-turn."""
+    thinking = body.get("thinking")
+    if not isinstance(thinking, dict) or thinking.get("type") != "enabled" or len(turns) < 2:
+        return
+    asked, answer = (cast("list[JsonObject]", turn["content"]) for turn in (turns[-1], turns[-2]))
+    if asked[0]["type"] == "tool_result" and answer[0]["type"] not in ("thinking", "redacted_thinking"):
+        del body["thinking"]
+
+
+def _place_cache_points(body: JsonObject, turns: Sequence[JsonObject], caching: JsonValue) -> None:
+    """Mark the ends of what stays the same from request to request: the tools, the prompt, the history so far.
+
+    https://docs.claude.com/en/docs/build-with-claude/prompt-caching
+    """
+    point: JsonObject = {"type": "ephemeral"}
+    if caching == "1h":
+        point["ttl"] = "1h"
+    for blocks in (body.get("tools"), body.get("system"), turns[-1]["content"]):
+        if isinstance(blocks, list) and blocks and isinstance(last := blocks[-1], dict):
+            blocks[-1] = {**last, "cache_control": point}
+
+
+# --- blocks ----------------------------------------------------------------------------------------------------------
+
+
+def _text(text: str) -> JsonObject | None:
+    return {"type": "text", "text": text} if text.strip() else None  # blank text is refused
+
+
+def _tool(spec: ToolSpec) -> JsonObject:
+    declared: JsonObject = {"name": wire_name(spec.name), "input_schema": {**spec.input_schema, "type": "object"}}
+    if spec.description.strip():
+        declared["description"] = spec.description
+    return declared
+
+
+def _arguments(text: str) -> JsonValue:
+    """The arguments as an object, which the API insists on: what the model wrote amiss it is not shown again."""
+    try:
+        arguments: JsonValue = orjson.loads(text)
+    except ValueError:
+        return {}
+    return arguments if isinstance(arguments, dict) else {}
+
+
+def _item(opaque: Opaque) -> JsonObject | None:
+    try:
+        item: JsonValue = orjson.loads(opaque.value)
+    except ValueError:
+        return None
+    return item if isinstance(item, dict) and is_server_item(str(item.get("type"))) else None
+
+
+def _image(block: ImageBlock) -> JsonObject:
+    match block.source:
+        case Base64Source(data, media_type):
+            kind = media_type.lower().replace("image/jpg", "image/jpeg")
+            if kind not in _IMAGES:
+                return _note(block, "the model does not take its format")
+            return {"type": "image", "source": {"type": "base64", "media_type": kind, "data": data}}
+        case UrlSource(url):
+            if (held := data_url_source(url)) is not None:
+                return _image(ImageBlock(held))
+            return {"type": "image", "source": {"type": "url", "url": url}} if _is_https(url) else _note(block, _FAR)
+        case FileSource(file_id, provider):
+            if provider not in _OWN_FILES:
+                return _note(block, _FOREIGN)
+            return {"type": "image", "source": {"type": "file", "file_id": file_id}}
+
+
+def _document(block: DocumentBlock, profile: Profile) -> JsonObject:
+    if not profile.documents:
+        return _note(block, "the model takes no such thing")
+    source = _document_source(block)
+    if isinstance(source, str):
+        return _note(block, source)
+    written: JsonObject = {"type": "document", "source": source}
+    if block.name:
+        written["title"] = block.name[:255]
+    return written
+
+
+def _document_source(block: DocumentBlock) -> JsonObject | str:
+    """The source, or why there is none."""
+    match block.source:
+        case Base64Source(data, media_type):
+            kind = media_type.lower().partition(";")[0].strip()
+            if kind == "application/pdf":
+                return {"type": "base64", "media_type": kind, "data": data}
+            if kind.startswith("text/") or kind in _TEXTS or kind.endswith(("+json", "+xml")):
+                return _plain_text(data)
+            return "the model does not take its format"
+        case UrlSource(url):
+            if (held := data_url_source(url)) is not None:
+                return _document_source(DocumentBlock(held))
+            return {"type": "url", "url": url} if _is_https(url) else _FAR
+        case FileSource(file_id, provider):
+            return {"type": "file", "file_id": file_id} if provider in _OWN_FILES else _FOREIGN
+
+
+def _is_https(url: str) -> bool:
+    return url[:8].lower() == "https://"
+
+
+def _plain_text(data: str) -> JsonObject | str:
+    try:
+        text = b64decode(data).decode("utf-8")
+    except ValueError:
+        return "its text cannot be read"
+    return {"type": "text", "media_type": "text/plain", "data": text} if text.strip() else "it is empty"
+
+
+def _note(block: ImageBlock | AudioBlock | VideoBlock | DocumentBlock, why: str) -> JsonObject:
+    noun = type(block).__name__.removesuffix("Block").lower()
+    return {"type": "text", "text": f"({'an' if noun[0] in 'aeiou' else 'a'} {noun} was left out: {why})"}

@@ -1,0 +1,347 @@
+"""Claude by Anthropic's own Messages API, and whatever speaks it.
+
+Source: https://docs.claude.com/en/api/messages (anthropic-version 2023-06-01), its stream:
+https://docs.claude.com/en/docs/build-with-claude/streaming. `MessageReader` turns the stream into canonical events and
+is pure. The request is written by `anthropic_request.py`; the wire's facts are data in `wire/anthropic_messages.py`.
+
+`model_parameters` go out as the operator wrote them, after everything of ours (`thinking`, `max_tokens`, `tool_choice`,
+`mcp_servers`, ...); a null removes the field. Two are ours: `prompt_caching` (true, `5m`, `1h`) and `anthropic_beta`,
+a list for the header of that name.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass, field
+
+import orjson
+
+from gateway.agent import ModelSettings, Secret
+from gateway.anthropic_request import ITEM, PROVIDER_NAME, REDACTED, SIGNATURE, anthropic_request, beta_header
+from gateway.errors import ConfigurationError, ModelError, ModelErrorKind
+from gateway.events import Events, StopReason, Usage
+from gateway.http_client import HttpCall, HttpStream, StreamTimeouts
+from gateway.messages import JsonValue
+from gateway.model import ModelCapabilities, ModelEnvironment, ModelProvider, ModelRequest
+from gateway.model_failures import failure
+from gateway.response import ResponseBuilder
+from gateway.wire import strict_json
+from gateway.wire.anthropic_messages import (
+    STOP_REASONS,
+    VERSION,
+    is_server_item,
+    messages_url,
+    profile_of,
+    token_counts,
+    wire_name,
+)
+from gateway.wire.provider_errors import load, parse_error, parse_error_body
+from gateway.wire.sse_reader import RecordTooLongError, SseReader
+
+logger = logging.getLogger(__name__)
+
+DEFAULT_ENDPOINT = "https://api.anthropic.com"
+API_KEY = "anthropic_api_key"
+
+_TEXT = "text"
+
+
+# --- the response ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Block:
+    """A content block that is open. `item` is what only the provider understands, kept until it is whole."""
+
+    kind: str
+    key: object
+    item: dict[str, object] | None = None
+    start_input: object = None
+    pieces: list[str] = field(default_factory=list)
+
+
+class MessageReader:
+    """Reads one response: bytes in, canonical events out.
+
+    After each `feed` look at `failure`, which is to be raised once the events are passed on, and at `done`.
+    """
+
+    def __init__(self, request: ModelRequest, model_id: str) -> None:
+        self.done = False
+        self.failure: ModelError | None = None
+        self._model_id = model_id
+        self._builder = ResponseBuilder(request, PROVIDER_NAME, model_id)
+        self._names = {safe: spec.name for spec in request.tools if (safe := wire_name(spec.name)) != spec.name}
+        self._sse = SseReader()
+        self._begun = False
+        self._blocks: dict[object, _Block] = {}
+        self._usage: dict[str, object] = {}
+        self._stop_reason: str | None = None
+
+    def feed(self, data: bytes) -> Events:
+        """The events of what one network read brought; possibly none."""
+        if not self._begun:
+            self._begin(data)
+        try:
+            if not self._is_over():
+                for record in self._sse.feed(data):
+                    self._record(record)
+                    if self._is_over():
+                        break
+        except RecordTooLongError:
+            self._fail(ModelErrorKind.PROTOCOL, "the model provider sent a record without an end")
+        return self._builder.take()
+
+    def eof(self) -> Events:
+        """The events of a response whose connection ended, which is well only behind its `message_stop`."""
+        for record in self._sse.eof():
+            if not self._is_over():
+                self._record(record, cut=True)
+        if not self._is_over():
+            self._fail(ModelErrorKind.TRUNCATED, "the model provider's answer was cut off")
+        return self._builder.take()
+
+    def _is_over(self) -> bool:
+        return self.done or self.failure is not None
+
+    def _begin(self, data: bytes) -> None:
+        start = data.lstrip(b"\xef\xbb\xbf \t\r\n")
+        self._begun = bool(start)
+        if start.startswith(b"<"):
+            self._fail(ModelErrorKind.PROTOCOL, "the model provider answered with a web page", start[:200])
+        elif start.startswith(b"{"):
+            self._fail(ModelErrorKind.PROTOCOL, "the model provider answered with a document", start[:200])
+
+    def _record(self, record: bytes, *, cut: bool = False) -> None:
+        try:
+            event = load(record)
+        except ValueError:
+            if not cut:
+                self._fail(ModelErrorKind.PROTOCOL, "the model provider sent a broken event", record[:200])
+            return
+        if not isinstance(event, dict):
+            return
+        match event.get("type"):
+            case "content_block_delta":
+                self._on_delta(event.get("index"), _object(event, "delta"))
+            case "content_block_start":
+                self._on_start(event.get("index"), _object(event, "content_block"))
+            case "content_block_stop":
+                self._on_stop(event.get("index"))
+            case "message_start":
+                self._usage |= _object(_object(event, "message"), "usage")
+            case "message_delta":
+                self._on_message_delta(event)
+            case "message_stop":
+                self._finish()
+            case "error":
+                self._report_usage()
+                self.failure = failure(parse_error(event.get("error") or event))
+            case _:
+                pass  # ping, and what is yet to come: https://docs.claude.com/en/api/versioning
+
+    def _on_start(self, index: object, block: Mapping[str, object]) -> None:
+        kind = str(block.get("type"))
+        # Citations cut a text into many blocks; to whoever reads it is one.
+        opened = _Block(kind, _TEXT if kind == "text" else index)
+        self._blocks[index] = opened
+        if kind != "text":
+            self._builder.close(_TEXT)
+        if kind == "text":
+            self._builder.text(_TEXT, _string(block, "text"))
+        elif kind == "thinking":
+            self._builder.reasoning(index, _string(block, "thinking"))
+            self._sign(index, _string(block, "signature"))
+        elif kind == "redacted_thinking":
+            self._builder.opaque(index, REDACTED, _string(block, "data"))
+        elif kind == "tool_use":
+            name = _string(block, "name")
+            self._builder.tool_started(index, _string(block, "id") or None, self._names.get(name, name))
+            opened.start_input = block.get("input")
+        elif is_server_item(kind):
+            opened.item = dict(block)
+
+    def _on_delta(self, index: object, delta: Mapping[str, object]) -> None:
+        block = self._blocks.get(index)
+        if block is None:
+            return
+        match delta.get("type"):
+            case "text_delta":
+                self._builder.text(block.key, _string(delta, "text"))
+            case "thinking_delta":
+                self._builder.reasoning(index, _string(delta, "thinking"))
+            case "signature_delta":
+                self._sign(index, _string(delta, "signature"))
+            case "input_json_delta":
+                self._on_input(index, block, _string(delta, "partial_json"))
+            case "citations_delta":
+                self._builder.raw({"type": "citation", "citation": _json(delta.get("citation"))})
+            case "compaction_delta":
+                if block.item is not None:
+                    block.item["content"] = _string(block.item, "content") + _string(delta, "content")
+            case _:
+                pass
+
+    def _on_input(self, index: object, block: _Block, piece: str) -> None:
+        if block.kind == "tool_use":
+            block.start_input = None
+            self._builder.tool_arguments(index, piece)
+        else:
+            block.pieces.append(piece)
+
+    def _sign(self, index: object, signature: str) -> None:
+        if signature:
+            self._builder.opaque(index, SIGNATURE, signature)
+
+    def _on_stop(self, index: object) -> None:
+        block = self._blocks.pop(index, None)
+        if block is None or block.kind == "text":
+            return  # a text is over once something else begins
+        if block.start_input:  # the whole input at once, without a delta
+            self._builder.tool_arguments(index, orjson.dumps(block.start_input).decode())
+        if block.item is not None:
+            self._keep(index, block)
+        self._builder.close(index)
+
+    def _keep(self, index: object, block: _Block) -> None:
+        """What ran at the provider, as an opaque part: shown to viewers as it came, sent back as it was."""
+        item = dict(block.item or {})
+        if block.pieces:
+            try:
+                item["input"] = orjson.loads("".join(block.pieces))
+            except ValueError:
+                logger.warning("left out a provider's own call whose input is no JSON", extra={"kind": block.kind})
+                return
+        self._builder.raw(_json(item))
+        self._builder.opaque(index, ITEM, orjson.dumps(item).decode())
+
+    def _on_message_delta(self, event: Mapping[str, object]) -> None:
+        self._usage |= {name: count for name, count in _object(event, "usage").items() if count is not None}
+        reason = _object(event, "delta").get("stop_reason")
+        if isinstance(reason, str):
+            self._stop_reason = reason
+
+    def _finish(self) -> None:
+        self._report_usage()
+        word = self._stop_reason or "end_turn"
+        if word not in STOP_REASONS:
+            logger.info("a stop_reason that is not known counts as the end", extra={"stop_reason": word[:64]})
+        self._builder.finish(StopReason(STOP_REASONS.get(word, "end_turn")), self._stop_reason)
+        self.done = True
+
+    def _report_usage(self) -> None:
+        if self._usage:
+            counts = token_counts(self._usage)
+            self._usage = {}
+            self._builder.usage(
+                Usage(
+                    PROVIDER_NAME,
+                    self._model_id,
+                    counts.input,
+                    counts.output,
+                    cached_input_tokens=counts.cache_read,
+                    cache_write_input_tokens=counts.cache_write,
+                )
+            )
+
+    def _fail(self, kind: ModelErrorKind, message: str, sample: bytes = b"") -> None:
+        self._report_usage()
+        self.failure = ModelError(kind, message, provider_message=sample.decode("utf-8", "replace"))
+
+
+def _object(event: Mapping[str, object], name: str) -> Mapping[str, object]:
+    value = event.get(name)
+    return value if isinstance(value, dict) else {}
+
+
+def _string(block: Mapping[str, object], name: str) -> str:
+    value = block.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def _json(value: object) -> JsonValue:
+    """What the JSON reader gave, under the name of what it can be."""
+    return value  # type: ignore[return-value]
+
+
+# --- the model -------------------------------------------------------------------------------------------------------
+
+
+class AnthropicModel:
+    """One Claude."""
+
+    provider = PROVIDER_NAME
+
+    def __init__(self, settings: ModelSettings, environment: ModelEnvironment) -> None:
+        endpoint = settings.endpoint or DEFAULT_ENDPOINT
+        try:
+            self._url = messages_url(endpoint)
+        except ValueError as error:
+            shown = "of this model" if "@" in endpoint else repr(endpoint)  # it may hold a password
+            raise ConfigurationError(f"the endpoint {shown} {error}") from error
+        self.model_id = settings.model_id
+        self._profile = profile_of(settings.model_id)
+        self._headers = {
+            "accept": "text/event-stream",
+            "content-type": "application/json",
+            "anthropic-version": VERSION,
+            **_authorization(settings),
+        }
+        self._http = environment.http
+        self._clock = environment.clock
+        self._timeouts = StreamTimeouts()
+        self.capabilities = ModelCapabilities(
+            reasoning=self._profile.reasons, image_input=True, document_input=self._profile.documents
+        )
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Events]:
+        """As the contract says."""
+        reader = MessageReader(request, self.model_id)
+        async with self._http.stream(self._call(request), self._timeouts) as response:
+            if response.status != 200:
+                raise await self._failure(response)
+            while not reader.done:
+                data = await response.receive()
+                events = reader.feed(data) if data else reader.eof()
+                if events:
+                    yield events
+                if reader.failure is not None:
+                    raise reader.failure
+            await response.settle()
+
+    async def close(self) -> None:
+        """Nothing is the model's own."""
+
+    def _call(self, request: ModelRequest) -> HttpCall:
+        headers = dict(self._headers)
+        if betas := beta_header(request):
+            headers["anthropic-beta"] = betas
+        body = anthropic_request(request, self.model_id, self._profile)
+        return HttpCall("POST", self._url, headers, strict_json.dump(body))
+
+    async def _failure(self, response: HttpStream) -> ModelError:
+        try:
+            body = await response.read(65_536)
+        except ModelError:
+            body = b""
+        return failure(parse_error_body(body), response.status, response.headers, self._clock.now())
+
+
+def _authorization(settings: ModelSettings) -> dict[str, str]:
+    key = settings.credential.get(API_KEY, Secret("")).reveal().strip()
+    if not key:
+        if settings.endpoint is None:
+            raise ConfigurationError(f"{DEFAULT_ENDPOINT} needs a credential: set {API_KEY}")
+        return {}  # private endpoints often have none
+    if not key.isascii() or not key.isprintable():
+        raise ConfigurationError(f"the credential {API_KEY} holds characters that no key has")
+    return {"x-api-key": key}
+
+
+def open_anthropic_messages(settings: ModelSettings, environment: ModelEnvironment) -> AnthropicModel:
+    """Raises ConfigurationError for an endpoint that is no URL and for a missing or impossible key."""
+    return AnthropicModel(settings, environment)
+
+
+PROVIDER = ModelProvider(PROVIDER_NAME, open_anthropic_messages, credentials=frozenset({API_KEY}))
