@@ -3,7 +3,8 @@
 Below: problems, settings' values are given. Above: the application, which puts `Door` around its routes. Pure ASGI: on
 the way out only the response's start is touched, so a stream's chunks cost one plain function call each.
 
-With keys configured a request needs one, and its owner is the key's name. Without keys everybody is the owner `local`,
+With keys configured a request needs one, and its owner is the key's name. Visitors of websites that have a publishable
+key are each an owner of their own (see visitors). Without any key everybody is the owner `local`,
 and what protects the gateway is where requests come from: a website may not drive a server on its visitor's machine, so
 a foreign Origin is refused, and so is a Host that is neither a loopback name nor an address, because DNS rebinding
 makes a foreign website's own name lead here (https://developer.mozilla.org/en-US/docs/Web/Security/Attacks).
@@ -11,17 +12,16 @@ makes a foreign website's own name lead here (https://developer.mozilla.org/en-U
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import hashlib
 import hmac
-import ipaddress
 import logging
 import os
 import re
 import time
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
-from urllib.parse import urlsplit
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
@@ -29,6 +29,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gateway.agent import Secret
+from gateway.callers import LOCAL_CALLER, Caller
 from gateway.errors import (
     ForbiddenError,
     GatewayError,
@@ -36,33 +37,37 @@ from gateway.errors import (
     UnauthenticatedError,
     UnsupportedMediaTypeError,
 )
+from gateway.limits import KeyLimits
+from gateway.origins import Origins, RequestHeaders, foreign_origin
 from gateway.problems import http_problem, internal_problem, problem
+from gateway.visitors import Visitors, is_visitors
 
 logger = logging.getLogger(__name__)
 
-LOCAL_OWNER = "local"
-RequestHeaders: TypeAlias = "Mapping[str, str]"  # names in lower case
-
 _METHODS = "GET, POST, PATCH, DELETE, OPTIONS"
 _HEADERS = ("accept", "authorization", "cache-control", "content-type", "last-event-id", "x-request-id")
-_EXPOSED = b"x-request-id, retry-after, www-authenticate"
 _PREFLIGHT_SECONDS = "600"
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}\Z")
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}\Z")
 _JSON_TYPE = re.compile(r"application/([a-z0-9!#$&^_.-]+\+)?json\Z")
 _WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
+_REFUSED_STATUSES = frozenset({401, 403, 413, 429})
+# How long a body that was refused is still read: who sees the connection close while it writes may not read the answer.
+_LINGER_SECONDS = 2.0
+_LINGER_BYTES = 64_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class DoorRules:
     """What the door lets in.
 
-    `keys` are (owner, key). `allowed_hosts` are host names besides loopback ones. `open_paths` need no key and may come
-    from anywhere: health, the page and its assets; a path that ends with `/` opens everything below it. `quiet_paths`
-    are logged at DEBUG only, since probes ask for them every few seconds.
+    `keys` are (owner, key), `key_limits` by owner. `allowed_hosts` are host names besides loopback ones. `open_paths`
+    need no key and may come from anywhere: health, the page and its assets; a path that ends with `/` opens everything
+    below it. `quiet_paths` are logged at DEBUG only, since probes ask for them every few seconds.
     """
 
     keys: Sequence[tuple[str, Secret]] = ()
+    key_limits: Mapping[str, KeyLimits] = field(default_factory=dict)
     cors_origins: Sequence[str] = ()
     allowed_hosts: Sequence[str] = ()
     open_paths: Sequence[str] = ()
@@ -71,15 +76,27 @@ class DoorRules:
 
 
 class Door:
-    """An ASGI application around another. `scope["state"]` gets `request_id`, and `owner` but on open paths."""
+    """An ASGI application around another. `scope["state"]` gets `request_id`; but on open paths `caller` and `owner`;
+    and `key_name` where a publishable key is known.
+    """
 
-    def __init__(self, app: ASGIApp, rules: DoorRules) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        rules: DoorRules,
+        *,
+        visitors: Visitors | None = None,
+        on_refused: Callable[[str, str], None] = lambda code, key_name: None,
+    ) -> None:
+        """`visitors` are let in beside those with keys. `on_refused` hears the problem's code and the key's name."""
         self._app = app
         self._max_body_bytes = rules.max_body_bytes
-        self._owners = Owners(rules.keys)
-        self._origins = Origins(rules.cors_origins, rules.allowed_hosts)
-        self._checks_host = not rules.keys or bool(rules.allowed_hosts)
-        self._checks_origin = not rules.keys
+        self._visitors = visitors
+        self._on_refused = on_refused
+        self._keys = ApiKeys(rules.keys, rules.key_limits)
+        self._origins = Origins(rules.cors_origins, rules.allowed_hosts, visitors.origins if visitors else ())
+        self._is_public = not rules.keys and visitors is None
+        self._checks_host = self._is_public or bool(rules.allowed_hosts)
         self._open_paths = Paths(rules.open_paths)
         self._quiet_paths = Paths(rules.quiet_paths)
 
@@ -95,17 +112,19 @@ class Door:
         headers = _headers(scope)
         state = scope.setdefault("state", {})
         state["request_id"] = request_id = _request_id(headers.get("x-request-id"))
-        answer = _Answer(send, request_id, self._origins.headers_for(headers))
+        bearer = _bearer(headers.get("authorization"))
+        cors_headers = self._origins.headers_for(headers, for_visitor=not bearer or is_visitors(bearer))
+        answer = _Answer(send, request_id, cors_headers)
         begun = time.perf_counter()
         try:
-            refusal = self._admit(scope, headers)
-            if refusal is not None:
-                await refusal(scope, receive, answer.send)
+            preflight = self._admit(scope, headers, bearer)
+            if preflight is not None:
+                await preflight(scope, receive, answer.send)
             else:
-                await self._app(scope, _limited(receive, headers, self._max_body_bytes), answer.send)
+                await self._app(scope, self._checked_body(scope, receive, headers), answer.send)
         except GatewayError as error:
             if not answer.status:
-                await problem(error, scope)(scope, receive, answer.send)
+                await self._refuse(error, scope, receive, answer.send)
             else:
                 logger.exception("a request failed after its answer had begun", extra=_fields(scope))
         except HTTPException as error:
@@ -120,7 +139,7 @@ class Door:
         finally:
             self._log(scope, answer.status, time.perf_counter() - begun)
 
-    def _admit(self, scope: Scope, headers: RequestHeaders) -> Response | None:
+    def _admit(self, scope: Scope, headers: RequestHeaders, bearer: str) -> Response | None:
         """None: come in. A response: the preflight's answer.
 
         Raises:
@@ -132,17 +151,53 @@ class Door:
             self._origins.check_host(headers.get("host", ""))
         if scope["method"] == "OPTIONS" and origin and "access-control-request-method" in headers:
             return self._preflight(headers)
-        if self._checks_origin and not is_open:
+        if is_open:
+            return None
+        if self._is_public:
             self._origins.check(headers)
-        if not is_open:
-            scope["state"]["owner"] = self._owners.owner(headers.get("authorization"))
-        if scope["method"] in _WITH_BODY:
-            _check_body(headers, self._max_body_bytes)
+        state = scope["state"]
+        if self._visitors is not None and is_visitors(bearer):
+            caller = self._visitor(self._visitors, scope, headers, bearer)
+        else:
+            caller = self._keys.caller(bearer, needed=not self._is_public)
+        state["caller"], state["owner"] = caller, caller.owner
         return None
+
+    def _visitor(self, visitors: Visitors, scope: Scope, headers: RequestHeaders, bearer: str) -> Caller:
+        key, token = visitors.identify(bearer)
+        scope["state"]["key_name"] = key.name
+        address, port = scope.get("client") or ("", 0)
+        visitors.note_proxy(headers, port)
+        return visitors.caller(key, token, headers, address)
+
+    def _checked_body(self, scope: Scope, receive: Receive, headers: RequestHeaders) -> Receive:
+        """`receive` as the application may use it.
+
+        Raises:
+            InvalidRequestError: the body is seen to be too large, or no JSON, before it is read.
+        """
+        most = self._max_body_bytes
+        caller: Caller | None = scope["state"].get("caller")
+        if caller is not None and caller.limits.max_body_bytes is not None:
+            most = min(most, caller.limits.max_body_bytes)
+        if scope["method"] in _WITH_BODY:
+            _check_body(headers, most)
+        return _limited(receive, headers, most)
+
+    async def _refuse(self, error: GatewayError, scope: Scope, receive: Receive, send: Send) -> None:
+        state = scope["state"]
+        if error.status in _REFUSED_STATUSES or error.code == "overloaded":
+            caller: Caller | None = state.get("caller")
+            self._on_refused(error.code, state.get("key_name", "") if caller is None else caller.key_name)
+        response = problem(error, scope)
+        if isinstance(error, TooLargeError) and error.code == TooLargeError.default_code:
+            await _answer_and_cut(response, receive, send)
+        else:
+            await response(scope, receive, send)
 
     def _preflight(self, headers: RequestHeaders) -> Response:
         if not self._origins.allows(headers):
-            raise ForbiddenError(_foreign_origin(headers["origin"]), code="origin_not_allowed")
+            raise ForbiddenError(foreign_origin(headers["origin"]), code="origin_not_allowed")
         # The page is trusted by its exact origin: which headers it adds is its own affair.
         asked = [name.strip().lower() for name in headers.get("access-control-request-headers", "").split(",")]
         names = dict.fromkeys((*_HEADERS, *(name for name in asked[:64] if _HEADER_NAME.match(name))))
@@ -174,129 +229,44 @@ class Paths:
         return path in self._exact or path.startswith(self._below)
 
 
-class Owners:
+class ApiKeys:
     """Whose key it is. Keys are kept as hashes; all are compared, in a time that says nothing."""
 
-    def __init__(self, keys: Iterable[tuple[str, Secret]]) -> None:
-        self._digests = [(_digest(key.reveal()), name) for name, key in keys]
+    def __init__(self, keys: Iterable[tuple[str, Secret]], limits: Mapping[str, KeyLimits]) -> None:
+        self._callers = [
+            (_digest(key.reveal()), Caller(name, name, limits.get(name, KeyLimits()))) for name, key in keys
+        ]
 
-    def owner(self, authorization: str | None) -> str:
-        """The name behind an `Authorization` header; `local` where no keys are configured.
+    def caller(self, bearer: str, *, needed: bool) -> Caller:
+        """Who is behind a bearer key; everybody is the same where none is `needed`.
 
         Raises:
             UnauthenticatedError: no key, or none that is known.
         """
-        if not self._digests:
-            return LOCAL_OWNER
-        scheme, _, token = (authorization or "").partition(" ")
-        if scheme.lower() != "bearer" or not token.strip():
+        if not needed:
+            return LOCAL_CALLER
+        if not bearer:
             raise UnauthenticatedError("a key is needed; send it as 'Authorization: Bearer <key>'")
-        presented = _digest(token.strip())
+        presented = _digest(bearer)
         found = None
-        for digest, name in self._digests:
+        for digest, caller in self._callers:
             if hmac.compare_digest(digest, presented):
-                found = name
+                found = caller
         if found is None:
             raise UnauthenticatedError("this key is not known; send one of server.api_keys")
         return found
 
 
+def _bearer(authorization: str | None) -> str:
+    """What was sent as `Authorization: Bearer ...`; empty where nothing was."""
+    if authorization is None:
+        return ""
+    scheme, _, token = authorization.partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""
+
+
 def _digest(key: str) -> bytes:
     return hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
-
-
-class Origins:
-    """Which pages may use the gateway, and under which names it answers."""
-
-    def __init__(self, cors_origins: Iterable[str], allowed_hosts: Iterable[str]) -> None:
-        self._cors_origins = frozenset(cors_origins)
-        self._hosts = frozenset(host.lower().rstrip(".") for host in allowed_hosts)
-
-    def allows(self, headers: RequestHeaders) -> bool:
-        """Whether the request's Origin is configured or the gateway's own."""
-        origin = headers.get("origin", "")
-        return origin in self._cors_origins or _is_same_origin(origin, headers.get("host", ""))
-
-    def headers_for(self, headers: RequestHeaders) -> list[tuple[bytes, bytes]]:
-        """The CORS headers of an answer; they go on every answer, errors too, or the page cannot read it."""
-        if not self._cors_origins:
-            return []
-        vary = [(b"vary", b"Origin")]
-        origin = headers.get("origin")
-        if origin is None or origin not in self._cors_origins:
-            return vary
-        allow = (b"access-control-allow-origin", origin.encode("latin-1"))
-        return [*vary, allow, (b"access-control-expose-headers", _EXPOSED)]
-
-    def check(self, headers: RequestHeaders) -> None:
-        """Refuse what a foreign website makes a browser send.
-
-        Raises:
-            ForbiddenError
-        """
-        origin = headers.get("origin")
-        if origin is not None:
-            if not self.allows(headers):
-                raise ForbiddenError(_foreign_origin(origin), code="origin_not_allowed")
-        elif _is_embedded(headers):
-            raise ForbiddenError("another website's page asked for this", code="origin_not_allowed")
-
-    def check_host(self, host: str) -> None:
-        """Refuse names that somebody else may have pointed here.
-
-        Raises:
-            ForbiddenError
-        """
-        name = _host_name(host)
-        if name is None or not (name in self._hosts or _is_own_name(name)):
-            raise ForbiddenError(
-                f"this gateway does not answer under the host name {host!r}; add it to server.allowed_hosts",
-                code="host_not_allowed",
-            )
-
-
-def _is_embedded(headers: RequestHeaders) -> bool:
-    """Whether a foreign page loads this as a picture or the like: browsers send no Origin then. A link is fine."""
-    foreign = headers.get("sec-fetch-site", "none") not in ("same-origin", "none")
-    return foreign and headers.get("sec-fetch-mode") != "navigate"
-
-
-def _foreign_origin(origin: str) -> str:
-    return f"pages of the origin {origin!r} may not use this gateway; add it to server.cors_origins"
-
-
-def _is_same_origin(origin: str, host: str) -> bool:
-    """Whether the page came from this very server. The scheme is not compared: a proxy may have taken TLS off."""
-    scheme, separator, authority = origin.partition("://")
-    if not separator or not authority or not host:
-        return False
-    port = {"http": ":80", "https": ":443"}.get(scheme)
-    if port is None:
-        return False
-    return authority.lower().removesuffix(port) == host.lower().removesuffix(port)
-
-
-def _host_name(host: str) -> str | None:
-    """The name in a Host header, without port and brackets; None where it is no valid one."""
-    try:
-        parts = urlsplit(f"//{host}")
-        _ = parts.port
-    except ValueError:
-        return None
-    if parts.netloc != host or "@" in host or parts.hostname is None:
-        return None
-    return parts.hostname.rstrip(".")
-
-
-def _is_own_name(name: str) -> bool:
-    # An address in Host was typed or linked as such: rebinding needs a name of the attacker's.
-    if name == "localhost" or name.endswith(".localhost"):
-        return True
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return True
 
 
 def _check_body(headers: RequestHeaders, max_body_bytes: int) -> None:
@@ -334,6 +304,18 @@ def _limited(receive: Receive, headers: RequestHeaders, max_body_bytes: int) -> 
         return message
 
     return receive_counted
+
+
+async def _answer_and_cut(response: Response, receive: Receive, send: Send) -> None:
+    """Answer while the body still comes, then let the server cut the connection: no body is read for ever."""
+    await send({"type": "http.response.start", "status": response.status_code, "headers": response.raw_headers})
+    await send({"type": "http.response.body", "body": response.body, "more_body": True})
+    left = _LINGER_BYTES
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_LINGER_SECONDS):
+            while left > 0 and (message := await receive()).get("more_body"):
+                left -= len(message.get("body", b""))
+    await send({"type": "http.response.body", "body": b""})
 
 
 class _Answer:

@@ -7,7 +7,8 @@ pydantic validates here and nowhere deeper; nobody outside sees its sentences.
 from __future__ import annotations
 
 import copy
-from typing import Annotated, Any, Literal, TypeAlias
+import dataclasses
+from typing import Annotated, Any, Literal, TypeAlias, get_args, get_origin
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
@@ -15,14 +16,17 @@ from pydantic_core import ErrorDetails, PydanticCustomError, core_schema
 
 from gateway.agent import Budgets, ModelTimeouts
 from gateway.configuration_file import ConfigurationText, FieldPath, did_you_mean
+from gateway.limits import KeyLimits, VisitorLimits
 from gateway.messages import JsonObject, JsonValue
 
 LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
 LogFormat: TypeAlias = Literal["auto", "json", "text"]
 
 MINIMUM_KEY_LENGTH = 16
-_BUDGETS = Budgets()
 _TIMEOUTS = ModelTimeouts()
+_BUDGETS = Budgets()
+_KEY_LIMITS = KeyLimits()
+_VISITOR_LIMITS = VisitorLimits()
 
 
 def _no_boolean(value: object) -> object:
@@ -33,7 +37,10 @@ def _no_boolean(value: object) -> object:
 
 
 # null means something here; elsewhere it is a section whose lines are all commented out, and means the default
-_NULLABLE = frozenset({"search", "max_run_seconds", "max_total_tokens"})
+_NULLABLE = frozenset(
+    {"search", "max_run_seconds", "max_total_tokens", "max_concurrent_runs"}
+    | {field.name for field in dataclasses.fields(VisitorLimits)}
+)
 
 Whole: TypeAlias = Annotated[int, BeforeValidator(_no_boolean)]
 Seconds: TypeAlias = Annotated[float, BeforeValidator(_no_boolean), Field(allow_inf_nan=False)]
@@ -54,6 +61,46 @@ def _of_any_length(schema: dict[str, JsonValue]) -> None:
     del schema["minLength"]  # a reference to a key may be shorter than a key
 
 
+Limit: TypeAlias = Annotated[Whole | None, Field(ge=1, le=1_000_000)]
+Bytes: TypeAlias = Annotated[Whole | None, Field(ge=1, le=1_000_000_000)]
+
+
+class KeyLimitsSection(_Section):
+    """How much may be done with a key; null: no limit. Counted in each process by itself."""
+
+    runs_per_minute: Limit = _KEY_LIMITS.runs_per_minute
+    """Runs that begin within any minute."""
+    concurrent_runs: Limit = _KEY_LIMITS.concurrent_runs
+    """Runs under way or waiting at one time."""
+    max_body_bytes: Bytes = _KEY_LIMITS.max_body_bytes
+    """The largest request body, where that is less than server.max_body_bytes."""
+    max_message_bytes: Bytes = _KEY_LIMITS.max_message_bytes
+    """The longest text of one user message, in UTF-8."""
+
+
+class VisitorLimitsSection(_Section):
+    """How much strangers may do with a publishable key; null: no limit. Counted in each process by itself."""
+
+    runs_per_minute: Limit = _VISITOR_LIMITS.runs_per_minute
+    """Runs of all visitors together that begin within any minute."""
+    concurrent_runs: Limit = _VISITOR_LIMITS.concurrent_runs
+    """Runs of all visitors together at one time."""
+    visitor_runs_per_minute: Limit = _VISITOR_LIMITS.visitor_runs_per_minute
+    """Runs of one visitor that begin within any minute."""
+    visitor_concurrent_runs: Limit = _VISITOR_LIMITS.visitor_concurrent_runs
+    """Runs of one visitor at one time."""
+    address_runs_per_minute: Limit = _VISITOR_LIMITS.address_runs_per_minute
+    """Runs from one client address that begin within any minute, whoever the visitors are."""
+    visitors_per_minute: Limit = _VISITOR_LIMITS.visitors_per_minute
+    """New visitors within any minute."""
+    address_visitors_per_minute: Limit = _VISITOR_LIMITS.address_visitors_per_minute
+    """Visitors' tokens that one client address gets within any minute."""
+    max_body_bytes: Bytes = _VISITOR_LIMITS.max_body_bytes
+    """The largest request body: it holds the whole conversation, and pictures."""
+    max_message_bytes: Bytes = _VISITOR_LIMITS.max_message_bytes
+    """The longest text of one user message, in UTF-8."""
+
+
 class ApiKeySection(_Section):
     """A key that a client sends as `Authorization: Bearer <key>`."""
 
@@ -66,6 +113,28 @@ class ApiKeySection(_Section):
         json_schema_extra=_of_any_length,
     )
     """The key itself, best as '${env:NAME}' or '${file:/path}'."""
+    limits: KeyLimitsSection = KeyLimitsSection()
+    """How much may be done with it."""
+
+
+class PublishableKeySection(_Section):
+    """A key that may stand in a website's HTML: for the site's visitors, each of whom has threads of their own."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
+    """Whose it is, for metrics and logs. It shares its name with no other key; visitors belong to the name."""
+    key: str = Field(
+        min_length=MINIMUM_KEY_LENGTH,
+        max_length=512,
+        pattern=r"^[\x21-\x7e]+$",
+        json_schema_extra=_of_any_length,
+    )
+    """The key itself; it begins with 'pk_'. Everybody sees it."""
+    origins: tuple[str, ...] = Field(min_length=1)
+    """The origins, exactly as browsers send them, whose pages may use the key: 'https://shop.example'."""
+    agents: tuple[str, ...] = Field(min_length=1)
+    """The ids of the agents that visitors may use; for them there are no others."""
+    limits: VisitorLimitsSection = VisitorLimitsSection()
+    """How much visitors may do: together, each, and from one address."""
 
 
 class ServerSection(_Section):
@@ -83,6 +152,14 @@ class ServerSection(_Section):
     """Host names (without port) under which the gateway answers, besides loopback names and addresses."""
     api_keys: tuple[ApiKeySection, ...] = ()
     """With any key here, everything but health and the page needs one."""
+    publishable_keys: tuple[PublishableKeySection, ...] = ()
+    """Keys for the visitors of websites. With any key here, whoever is no visitor needs one of api_keys."""
+    visitor_secret: str | None = Field(default=None, max_length=512)
+    """What visitors' tokens are signed with, best as '${env:NAME}'; one that is kept with the store where absent."""
+    visitor_token_days: Seconds = Field(default=90.0, ge=0.01, le=3650)
+    """How long a visitor's token holds. It is renewed for the same visitor until 30 days after."""
+    trusted_proxies: tuple[str, ...] = ("127.0.0.1", "::1")
+    """Addresses and networks of the proxies whose X-Forwarded-For and X-Forwarded-Proto are believed."""
     allow_unauthenticated: bool = False
     """Listen beyond loopback without api_keys: whoever reaches the port can use every agent."""
     allowed_private_hosts: tuple[str, ...] = ()
@@ -97,6 +174,8 @@ class ServerSection(_Section):
     """How long runs may go on after SIGTERM before they are cancelled."""
     max_body_bytes: Whole = Field(default=10_000_000, ge=1000, le=1_000_000_000)
     """The largest request body."""
+    max_concurrent_runs: Whole | None = Field(default=None, ge=1, le=1_000_000)
+    """How many runs there may be at one time, under way or waiting; more are answered 503. null: no limit."""
     max_waiting_runs: Whole = Field(default=8, ge=1, le=1000)
     """How many runs may wait for one thread under 'on_concurrent_run: enqueue'."""
     max_viewer_events: Whole = Field(default=10_000, ge=100, le=10_000_000)
@@ -126,7 +205,9 @@ class ModelSection(_Section):
     """The model behind an agent."""
 
     model_provider: str
-    """How to speak to it: 'openai/v1/chat/completions', 'bedrock/converse', 'demo', ..."""
+    """How to speak to it: 'openai/v1/chat/completions', 'bedrock/converse', 'demo', ..., or 'bedrock' with an api."""
+    api: str | None = None
+    """Which API of the provider to use, where its name leaves that open: 'converse' or 'responses' of 'bedrock'."""
     model_id: str = ""
     """The provider's name for the model."""
     endpoint: str | None = None
@@ -137,6 +218,10 @@ class ModelSection(_Section):
     """The cloud region, where the provider has regions."""
     model_parameters: JsonObject | None = None
     """Passed on with every request as they are: temperature, max_tokens, ..."""
+    params: JsonObject | None = None
+    """Put into every request's body last, unaltered, whatever else stands there (Responses)."""
+    compute_environment: str | None = Field(default=None, min_length=1)
+    """The compute environment in which a model keeps its state: 'agentcore' (bedrock/responses)."""
     timeouts: TimeoutsSection = TimeoutsSection()
 
 
@@ -245,11 +330,34 @@ def _replace(values: Any, path: FieldPath, kind: str) -> None:
     for part in parents:
         values = values[part]
     if kind == "missing" or isinstance(last, int):
-        values[last] = (
-            {} if last in _SUBSECTIONS or parents[-1:] in (["agents"], ["tools"], ["api_keys"]) else _PLACEHOLDER
-        )
+        section, is_list = _kind_of(path)
+        values[last] = {} if section is not None else [_PLACEHOLDER] if is_list else _PLACEHOLDER
     else:
         values.pop(last, None)
+
+
+def _kind_of(path: FieldPath) -> tuple[type[BaseModel] | None, bool]:
+    """The section that stands at `path`, None where something else does; and whether it is a list of what it is."""
+    section: type[BaseModel] | None = ConfigurationSection
+    is_list = False
+    for part in path:
+        if isinstance(part, int):
+            is_list = False
+        elif section is not None:
+            field = section.model_fields.get(part)
+            section, is_list = (None, False) if field is None else _kind_of_type(field.annotation)
+    return section, is_list
+
+
+def _kind_of_type(annotation: Any) -> tuple[type[BaseModel] | None, bool]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation, False
+    is_list = get_origin(annotation) is tuple
+    for inner in get_args(annotation):
+        section, inner_is_list = _kind_of_type(inner)
+        if section is not None or inner_is_list:
+            return section, is_list or inner_is_list
+    return None, is_list
 
 
 def json_schema() -> JsonObject:
@@ -344,27 +452,17 @@ def _message(text: ConfigurationText, path: FieldPath, details: ErrorDetails) ->
 
 def _known_keys(path: FieldPath) -> list[str]:
     """The keys of the section at `path`."""
-    section: type[BaseModel] = ConfigurationSection
-    for part in path:
-        if isinstance(part, str):
-            section = _SUBSECTIONS[part]
+    section, _ = _kind_of(path)
+    assert section is not None, f"{path} is a section"
     return list(section.model_fields)
 
 
-_SUBSECTIONS: dict[str, type[BaseModel]] = {
-    "server": ServerSection,
-    "api_keys": ApiKeySection,
-    "agents": AgentSection,
-    "model": ModelSection,
-    "timeouts": TimeoutsSection,
-    "tools": ToolSection,
-    "parameters": ParametersSection,
-}
+_SECRET_FIELDS = frozenset({"credential", "api_keys", "visitor_secret"})
 
 
 def _shown(text: ConfigurationText, path: FieldPath, value: object) -> str:
     """The value for a message: itself where it is short and cannot be secret, else only its kind."""
-    secret = path in text.expanded or "credential" in path or "api_keys" in path
+    secret = path in text.expanded or not _SECRET_FIELDS.isdisjoint(path)
     if isinstance(value, (str, int, float)) and not isinstance(value, bool) and not secret and len(str(value)) <= 60:
         return repr(value)
     return _KINDS.get(type(value), "this")

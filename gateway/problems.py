@@ -12,7 +12,14 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import Scope
 
-from gateway.errors import GatewayError, InvalidRequestError, StoreError, TooManyRequestsError, UnavailableError
+from gateway.errors import (
+    GatewayError,
+    InvalidRequestError,
+    StoreError,
+    TooLargeError,
+    TooManyRequestsError,
+    UnavailableError,
+)
 from gateway.messages import JsonValue
 
 _TRY_AGAIN_SECONDS = 5  # a full disk or a restart is over sooner than a person reads the message
@@ -33,7 +40,7 @@ def problem(error: GatewayError, scope: Scope) -> Response:
         headers["retry-after"] = str(_TRY_AGAIN_SECONDS)
     if error.status == 401:
         headers["www-authenticate"] = 'Bearer realm="agui-gateway"'
-    if error.status == 408:
+    if error.status == 408 or error.code == TooLargeError.default_code:
         headers["connection"] = "close"  # the rest of the body would be taken for the next request
     problems = error.problems if isinstance(error, InvalidRequestError) else ()
     errors: list[JsonValue] = [{"pointer": each.pointer, "detail": each.detail} for each in problems]

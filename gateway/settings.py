@@ -25,7 +25,6 @@ from gateway.agent import AgentDefinition, Budgets, ModelSettings, ModelTimeouts
 from gateway.clock import SystemClock
 from gateway.configuration import (
     AgentSection,
-    ApiKeySection,
     ConfigurationSection,
     LogFormat,
     LogLevel,
@@ -45,13 +44,17 @@ from gateway.configuration_file import (
 )
 from gateway.errors import ConfigurationError
 from gateway.http_client import HttpClients
+from gateway.key_checks import check_keys
+from gateway.limits import KeyLimits, VisitorLimits
 from gateway.loop import AgentType
 from gateway.messages import JsonValue
 from gateway.model import ModelEnvironment, ModelProvider
+from gateway.origins import origin_problem
 from gateway.parts import collect
 from gateway.search import SearchEngineType
 from gateway.store import StoreEnvironment, StoreType
 from gateway.tool import ToolEnvironment, ToolType
+from gateway.visitors import PublishableKey
 
 DEFAULT_FILE = "gateway.yaml"
 _ENVIRONMENT_PREFIX = "AGUI_GATEWAY__"
@@ -63,6 +66,7 @@ class ApiKey:
 
     name: str
     key: Secret
+    limits: KeyLimits
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +79,10 @@ class ServerSettings:
     cors_origins: tuple[str, ...]
     allowed_hosts: tuple[str, ...]
     api_keys: tuple[ApiKey, ...]
+    publishable_keys: tuple[PublishableKey, ...]
+    visitor_secret: Secret | None
+    visitor_token_days: float
+    trusted_proxies: tuple[str, ...]
     allow_unauthenticated: bool
     allowed_private_hosts: tuple[str, ...]
     environment_proxies: bool
@@ -82,6 +90,7 @@ class ServerSettings:
     heartbeat_seconds: float
     drain_seconds: float
     max_body_bytes: int
+    max_concurrent_runs: int | None
     max_waiting_runs: int
     max_viewer_events: int
     retention_days: float
@@ -237,9 +246,10 @@ def _variable(path: tuple[str, ...]) -> str:
     return _ENVIRONMENT_PREFIX + "__".join(path).upper()
 
 
-_WORD_LISTS = frozenset({"cors_origins", "allowed_hosts"})
+_WORD_LISTS = frozenset({"cors_origins", "allowed_hosts", "allowed_private_hosts", "trusted_proxies"})
+_KEY_LISTS = frozenset({"api_keys", "publishable_keys"})
 _ENVIRONMENT_PATHS: tuple[tuple[str, ...], ...] = (
-    *(("server", name) for name in ServerSection.model_fields if name != "api_keys"),
+    *(("server", name) for name in ServerSection.model_fields if name not in _KEY_LISTS),
     ("store",),
     ("search",),
 )
@@ -277,7 +287,7 @@ class _Checks:
 
     def _server(self, server: ServerSection) -> None:
         for index, origin in enumerate(server.cors_origins):
-            if problem := _origin_problem(origin):
+            if problem := origin_problem(origin):
                 self.text.report(("server", "cors_origins", index), problem)
         for index, host in enumerate(server.allowed_hosts):
             if not _HOST_NAME.fullmatch(host):
@@ -285,18 +295,10 @@ class _Checks:
                 self.text.report(("server", "allowed_hosts", index), problem)
         if server.public_url is not None and (problem := _url_problem(server.public_url)):
             self.text.report(("server", "public_url"), problem)
-        self._keys(server.api_keys)
-        if not (is_loopback(server.host) or server.api_keys or server.allow_unauthenticated):
+        check_keys(self.text, server, [agent.id for agent in self.section.agents or ()])
+        has_keys = server.api_keys or server.publishable_keys
+        if not (is_loopback(server.host) or has_keys or server.allow_unauthenticated):
             self.text.report(("server", "host"), _OPEN_TO_ALL.format(host=server.host))
-
-    def _keys(self, keys: tuple[ApiKeySection, ...]) -> None:
-        self._unique(("server", "api_keys"), "name", [key.name for key in keys])
-        first: dict[str, int] = {}
-        for index, entry in enumerate(keys):
-            earlier = first.setdefault(entry.key, index)
-            if earlier != index:
-                problem = f"is the same as that of server.api_keys[{earlier}]; every name needs its own"
-                self.text.report(("server", "api_keys", index, "key"), problem)
 
     def _agent(self, agent: AgentSection, path: FieldPath) -> None:
         self._part((*path, "type"), agent.type, self.parts.agent_types, "agent type")
@@ -359,30 +361,6 @@ def _scheme(url: str) -> str:
     return url.partition(":")[0]
 
 
-def _origin_problem(origin: str) -> str | None:
-    """What keeps `origin` from being equal to what a browser sends (https://fetch.spec.whatwg.org/#origin-header)."""
-    if "*" in origin or origin == "null":
-        return f"{origin!r} would let every website in; name each origin: 'https://app.example'"
-    exact = _exact_origin(origin)
-    if exact is None:
-        return f"{origin!r} is no origin; write scheme, host and port where it is not the usual: 'https://app.example'"
-    return None if origin == exact else f"{origin!r} is not what a browser sends; write {exact!r}"
-
-
-def _exact_origin(origin: str) -> str | None:
-    try:
-        parts = urlsplit(origin)
-        host, port = parts.hostname, parts.port
-        if not parts.scheme or not host:
-            return None
-        host = host if host.isascii() else host.encode("idna").decode()
-    except ValueError:  # UnicodeError is one
-        return None
-    exact = f"{parts.scheme}://[{host}]" if ":" in host else f"{parts.scheme}://{host}"
-    usual = {"http": 80, "https": 443}.get(parts.scheme)
-    return exact if port is None or port == usual else f"{exact}:{port}"
-
-
 def _url_problem(url: str) -> str | None:
     if _is_http_url(url):
         return None
@@ -421,9 +399,23 @@ def _settings(text: ConfigurationText, section: ConfigurationSection, source: Pa
 
 
 def _server_settings(section: ServerSection) -> ServerSettings:
-    values = {name: getattr(section, name) for name in ServerSection.model_fields if name != "api_keys"}
-    keys = tuple(ApiKey(entry.name, Secret(entry.key)) for entry in section.api_keys)
-    return ServerSettings(**values, api_keys=keys)
+    own = {"api_keys", "publishable_keys", "visitor_secret"}
+    values = {name: getattr(section, name) for name in ServerSection.model_fields if name not in own}
+    keys = tuple(
+        ApiKey(entry.name, Secret(entry.key), KeyLimits(**entry.limits.model_dump())) for entry in section.api_keys
+    )
+    publishable_keys = tuple(
+        PublishableKey(
+            entry.name,
+            entry.key,
+            frozenset(entry.origins),
+            frozenset(entry.agents),
+            VisitorLimits(**entry.limits.model_dump()),
+        )
+        for entry in section.publishable_keys
+    )
+    secret = None if section.visitor_secret is None else Secret(section.visitor_secret)
+    return ServerSettings(**values, api_keys=keys, publishable_keys=publishable_keys, visitor_secret=secret)
 
 
 def _agent_definition(section: AgentSection) -> AgentDefinition:
@@ -461,6 +453,8 @@ def _secrets(text: ConfigurationText, section: ConfigurationSection) -> Iterator
     """Keys, credentials, passwords in URLs, and what references brought into the parameters of tools and models."""
     for key in section.server.api_keys:
         yield key.key
+    if section.server.visitor_secret is not None:
+        yield section.server.visitor_secret
     for url in (section.store, section.search, *(agent.model.endpoint for agent in section.agents or ())):
         if url and (password := urlsplit(url).password):
             yield from {password, unquote(password)}

@@ -1,0 +1,107 @@
+"""Who asks: the owner of what is done, what may be seen, and how much may be asked.
+
+Below: limits. Above: the door, which finds out who it is, and the protocols, which ask what the caller may.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from gateway.agent import AgentInput
+from gateway.errors import TooLargeError
+from gateway.limits import KeyLimits, Quota, VisitorLimits
+
+LOCAL_OWNER = "local"
+
+_NO_LIMITS = KeyLimits()
+_IPV6_SITE_BITS = 64  # what one household or machine has at the least: it may change the rest with each request
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Whoever is behind a request.
+
+    `owner`: threads and runs belong to it. `key_name` is the configuration's name for the key, empty without keys.
+    `agents` are the only ones there are for this caller; None: all. `is_visitor`: a stranger with a publishable key,
+    whose owner is of its own. `address` is the client's, for visitors alone.
+    """
+
+    owner: str
+    key_name: str = ""
+    limits: KeyLimits = _NO_LIMITS
+    agents: frozenset[str] | None = None
+    is_visitor: bool = False
+    address: str = ""
+
+    def may_use(self, agent_id: str) -> bool:
+        return self.agents is None or agent_id in self.agents
+
+    def run_quotas(self) -> Sequence[Quota]:
+        """What a new run counts against, the narrowest first."""
+        limits = self.limits
+        of_key = Quota(f"key {self.key_name}", "", limits.runs_per_minute, limits.concurrent_runs)
+        if not isinstance(limits, VisitorLimits):
+            return () if of_key.per_minute is None and of_key.at_once is None else (of_key,)
+        subject = address_subject(self.key_name, self.address)
+        return (
+            Quota(self.owner, "visitor_", limits.visitor_runs_per_minute, limits.visitor_concurrent_runs),
+            Quota(subject, "address_", limits.address_runs_per_minute),
+            of_key,
+        )
+
+    def admitted(self, given: AgentInput) -> AgentInput:
+        """The input as it counts from this caller: a visitor speaks for itself, never in the operator's voice.
+
+        Raises:
+            TooLargeError: a message is larger than the key allows.
+        """
+        most = self.limits.max_message_bytes
+        if most is not None:
+            for message in given.messages:
+                if message.role == "user" and _is_longer(message.text, most):
+                    raise TooLargeError(
+                        f"the message is longer than {most:,} bytes; send a shorter one", code="message_too_large"
+                    )
+        if self.is_visitor and any(message.role in _OPERATORS_ROLES for message in given.messages):
+            kept = tuple(message for message in given.messages if message.role not in _OPERATORS_ROLES)
+            return replace(given, messages=kept)
+        return given
+
+
+_OPERATORS_ROLES = frozenset({"system", "developer"})
+LOCAL_CALLER = Caller(LOCAL_OWNER)
+"""Everybody, where no keys are configured."""
+
+
+def visitor_owner(key_name: str, visitor_id: str) -> str:
+    """The owner of what a visitor does: no API key's name has a `:`."""
+    return f"visitor:{key_name}:{visitor_id}"
+
+
+def visitor_quotas(key_name: str, limits: VisitorLimits, address: str) -> Sequence[Quota]:
+    """What a new visitor counts against, the narrowest first."""
+    return (
+        Quota(address_subject(key_name, address), "address_", limits.address_visitors_per_minute),
+        Quota(f"key {key_name}", "", limits.visitors_per_minute),
+    )
+
+
+def address_subject(key_name: str, address: str) -> str:
+    """Who is counted as one: a client address, with IPv6 the network that it is in."""
+    if ":" in address:
+        try:
+            parsed = ipaddress.IPv6Address(address.partition("%")[0])
+        except ValueError:
+            pass
+        else:
+            mapped = parsed.ipv4_mapped
+            address = str(mapped or ipaddress.IPv6Network((parsed, _IPV6_SITE_BITS), strict=False).network_address)
+    return f"address {key_name} {address[:64]}"
+
+
+def _is_longer(text: str, most_bytes: int) -> bool:
+    if len(text) > most_bytes:
+        return True
+    return 4 * len(text) > most_bytes and len(text.encode("utf-8", "surrogatepass")) > most_bytes

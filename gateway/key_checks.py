@@ -1,0 +1,79 @@
+"""What is wrong with the configured keys, taken together: whose name is taken, what must not be published.
+
+Below: configuration, origins, visitors. Above: settings.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Sequence
+
+from gateway.configuration import ApiKeySection, PublishableKeySection, ServerSection
+from gateway.configuration_file import ConfigurationText, FieldPath, did_you_mean, spell_path
+from gateway.origins import origin_problem
+from gateway.visitor_tokens import TOKEN_PREFIX
+from gateway.visitors import PUBLISHABLE_PREFIX
+
+_SHORTEST_SECRET = 32
+
+
+def check_keys(text: ConfigurationText, server: ServerSection, agent_ids: Sequence[str]) -> None:
+    """Note in `text` what is wrong with the keys and what belongs to them."""
+    _check_names_and_keys(text, server)
+    for index, key in enumerate(server.api_keys):
+        if key.key.startswith((PUBLISHABLE_PREFIX, TOKEN_PREFIX)):
+            problem = f"begins as what everybody may see ({PUBLISHABLE_PREFIX!r}, {TOKEN_PREFIX!r}); choose another"
+            text.report(("server", "api_keys", index, "key"), problem)
+    for index, publishable in enumerate(server.publishable_keys):
+        _check_publishable(text, publishable, ("server", "publishable_keys", index), list(agent_ids))
+    for index, proxy in enumerate(server.trusted_proxies):
+        if network_problem := _network_problem(proxy):
+            text.report(("server", "trusted_proxies", index), network_problem)
+    if server.visitor_secret is not None and len(server.visitor_secret) < _SHORTEST_SECRET:
+        problem = f"is too short; {_SHORTEST_SECRET} characters are the least: 'openssl rand -hex 32' makes some"
+        text.report(("server", "visitor_secret"), problem)
+
+
+def _check_names_and_keys(text: ConfigurationText, server: ServerSection) -> None:
+    """No two keys share a name or a key: owners, limits and metrics go by the names."""
+    names: dict[str, FieldPath] = {}
+    keys: dict[str, FieldPath] = {}
+    lists: dict[str, Sequence[ApiKeySection | PublishableKeySection]] = {
+        "api_keys": server.api_keys,
+        "publishable_keys": server.publishable_keys,
+    }
+    for field, entries in lists.items():
+        for index, entry in enumerate(entries):
+            path: FieldPath = ("server", field, index)
+            earlier = names.setdefault(entry.name, path)
+            if earlier != path:
+                text.report((*path, "name"), f"{entry.name!r} is taken by {spell_path(earlier)}; choose another")
+            earlier = keys.setdefault(entry.key, path)
+            if earlier != path:
+                problem = f"is the same as that of {spell_path(earlier)}; every name needs its own"
+                text.report((*path, "key"), problem)
+
+
+def _check_publishable(
+    text: ConfigurationText, entry: PublishableKeySection, path: FieldPath, agent_ids: list[str]
+) -> None:
+    if not entry.key.startswith(PUBLISHABLE_PREFIX):
+        problem = f"must begin with {PUBLISHABLE_PREFIX!r}, so that everybody sees that it is no secret"
+        text.report((*path, "key"), problem)
+    for index, origin in enumerate(entry.origins):
+        if wrong := origin_problem(origin):
+            text.report((*path, "origins", index), wrong)
+    for index, agent_id in enumerate(entry.agents):
+        if agent_id not in agent_ids:
+            near = did_you_mean(agent_id, agent_ids) or f"; there are: {', '.join(agent_ids)}"
+            text.report((*path, "agents", index), f"no agent has the id {agent_id!r}{near}")
+
+
+def _network_problem(text: str) -> str | None:
+    try:
+        ipaddress.ip_network(text)
+    except ValueError:
+        if text == "*":
+            return "'*' would let everybody say where a request comes from; name the proxies' addresses: '10.0.0.2'"
+        return f"{text!r} is no address or network; write '10.0.0.2' or '10.0.0.0/8'"
+    return None

@@ -1,0 +1,174 @@
+"""How much may be asked: runs in any minute, runs at once, new visitors, sizes. In memory, of this process alone.
+
+Below: clock, errors. Above: callers, settings. Two gateways behind one balancer count apart, and so allow twice as
+much; a restart begins to count anew. What is kept is bounded by what is allowed: who is refused leaves no trace, and
+who has asked for nothing for a minute is forgotten.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from gateway.clock import Clock
+from gateway.errors import TooManyRequestsError, UnavailableError
+
+_MINUTE = 60.0
+_BUSY_SECONDS = 5  # nobody knows when a run ends; by then many have
+
+Release = Callable[[object], None]
+"""What to call, with anything, once something that was counted is over."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyLimits:
+    """What may be done with one key. None: no limit. Sizes are bytes, a message's those of its text in UTF-8."""
+
+    runs_per_minute: int | None = None
+    concurrent_runs: int | None = None
+    max_body_bytes: int | None = None
+    max_message_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class VisitorLimits(KeyLimits):
+    """What strangers may do with one publishable key: all of them together, each one, and each client address.
+
+    The defaults are for a small site: a person never meets them, a script does within a minute.
+    """
+
+    runs_per_minute: int | None = 60
+    concurrent_runs: int | None = 20
+    visitor_runs_per_minute: int | None = 10
+    visitor_concurrent_runs: int | None = 3
+    address_runs_per_minute: int | None = 30
+    visitors_per_minute: int | None = 60
+    address_visitors_per_minute: int | None = 10
+    max_body_bytes: int | None = 1_000_000
+    max_message_bytes: int | None = 16_000
+
+
+class Quota(NamedTuple):
+    """How much one subject may ask. `prefix` tells whose limit it is, in the setting's name and in the code:
+    `limit_visitor_runs_per_minute` is that of `visitor_runs_per_minute`.
+    """
+
+    subject: str
+    prefix: str
+    per_minute: int | None
+    at_once: int | None = None
+
+
+class _Count:
+    """What one subject began in the last minute, and how much of it is under way."""
+
+    __slots__ = ("begun", "under_way")
+
+    def __init__(self) -> None:
+        self.begun: deque[float] = deque()
+        self.under_way = 0
+
+
+_NOTHING = _Count()  # what somebody has done who was never seen: nothing is ever added to it
+
+
+class Meter:
+    """Counts one kind of thing (`runs`, `visitors`) by subject, and says no where a quota is used up.
+
+    Minutes slide: within any 60 seconds no more begin than the quota says. A check and its count are one step of the
+    event loop, so a hundred requests at one moment get what is left and no more.
+    """
+
+    def __init__(self, clock: Clock, things: str, *, most_at_once: int | None = None) -> None:
+        """`most_at_once`: of all subjects together."""
+        self._clock = clock
+        self._things = things
+        self._most_at_once = most_at_once
+        self._under_way = 0
+        self._counts: dict[str, _Count] = {}  # the one that began something last stands last
+
+    def __len__(self) -> int:
+        """How many subjects are remembered."""
+        return len(self._counts)
+
+    @property
+    def bounded(self) -> bool:
+        """Whether there is a limit for all together."""
+        return self._most_at_once is not None
+
+    def begin(self, quotas: Sequence[Quota]) -> Release:
+        """Count one more, for each of the quotas' subjects; call the result once it is over.
+
+        Raises:
+            TooManyRequestsError: the first quota that is used up.
+            UnavailableError: there are too many in all.
+        """
+        now = self._clock.monotonic()
+        for quota in quotas:
+            self._check(quota, now)
+        if self._most_at_once is not None and self._under_way >= self._most_at_once:
+            raise UnavailableError(
+                f"the gateway has all the {self._things} under way that it can take; try again in a moment",
+                code="overloaded",
+            )
+        counts = [self._count(quota, now) for quota in quotas]
+        self._under_way += 1
+        self._forget_idle(now)
+
+        def release(_: object) -> None:
+            self._under_way -= 1
+            for count in counts:
+                count.under_way -= 1
+
+        return release
+
+    def _check(self, quota: Quota, now: float) -> None:
+        count = self._counts.get(quota.subject)
+        if count is None:
+            count = _NOTHING
+        begun = count.begun
+        while begun and begun[0] <= now - _MINUTE:
+            begun.popleft()
+        if quota.per_minute is not None and len(begun) >= quota.per_minute:
+            seconds = math.ceil(begun[-quota.per_minute] + _MINUTE - now)
+            raise TooManyRequestsError(
+                f"{_WHOSE[quota.prefix]} have begun {quota.per_minute:,} {self._things} in the last minute,"
+                f" and more are not allowed; try again in {seconds} s",
+                code=f"limit_{quota.prefix}{self._things}_per_minute",
+                retry_after_seconds=seconds,
+            )
+        if quota.at_once is not None and count.under_way >= quota.at_once:
+            raise TooManyRequestsError(
+                f"{_WHOSE[quota.prefix]} have {quota.at_once:,} {self._things} under way, and more at once are not"
+                " allowed; stop one, or wait until one ends",
+                code=f"limit_{quota.prefix}concurrent_{self._things}",
+                retry_after_seconds=_BUSY_SECONDS,
+            )
+
+    def _count(self, quota: Quota, now: float) -> _Count:
+        count = self._counts.pop(quota.subject, None) or _Count()
+        self._counts[quota.subject] = count
+        if quota.per_minute is not None:
+            count.begun.append(now)
+        count.under_way += 1
+        return count
+
+    def _forget_idle(self, now: float) -> None:
+        # A few at each step keep up with whatever comes: a step brings at most as many newcomers.
+        for subject in _first(self._counts, 8):
+            count = self._counts[subject]
+            if count.begun and count.begun[-1] > now - _MINUTE:
+                return
+            del self._counts[subject]
+            if count.under_way:  # a long one: it is looked at again after all others
+                self._counts[subject] = count
+
+
+_WHOSE = {"": "those who use this key", "visitor_": "you", "address_": "those who come from your network address"}
+
+
+def _first(counts: dict[str, _Count], number: int) -> list[str]:
+    return [subject for subject, _ in zip(counts, range(number), strict=False)]

@@ -1,0 +1,185 @@
+"""Strangers on somebody's website: publishable keys, the visitors behind them, and their tokens.
+
+Below: callers, limits, origins, visitor_tokens. Above: the door, the protocol that gives tokens out, the settings.
+
+A publishable key stands in a page's HTML, so everybody has it: it says which site asks, not who. What it opens is
+bound to the site's origins and to a few agents. Who asks is a visitor: an identity that the gateway gives out as a
+signed token, which the visitor's browser keeps. An origin is what browsers say truthfully, and other programs as they
+like: it keeps other websites from using the key in their visitors' browsers; against programs there are the limits.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from gateway.callers import Caller, visitor_owner, visitor_quotas
+from gateway.clock import Clock
+from gateway.errors import ForbiddenError, UnauthenticatedError, UnavailableError
+from gateway.limits import Meter, VisitorLimits
+from gateway.origins import RequestHeaders, is_same_origin
+from gateway.visitor_tokens import TOKEN_PREFIX, VisitorToken, new_visitor_id, read_token, write_token
+
+logger = logging.getLogger(__name__)
+
+PUBLISHABLE_PREFIX = "pk_"
+RENEWAL_DAYS = 30
+"""How long after its end a token still brings its visitor back: nobody is to lose a conversation over a holiday."""
+
+_DAY = 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class PublishableKey:
+    """A key that may be shown to everybody. `origins` are exact, as browsers send them; `agents` are ids."""
+
+    name: str
+    key: str
+    origins: frozenset[str]
+    agents: frozenset[str]
+    limits: VisitorLimits
+
+    def check_origin(self, headers: RequestHeaders) -> None:
+        """Refuse what does not come from a page of the site.
+
+        Raises:
+            ForbiddenError
+        """
+        origin = headers.get("origin")
+        if origin in self.origins:
+            return
+        if origin is None:
+            # Browsers leave it out where a page only reads from its own origin, and say so.
+            host = headers.get("host", "")
+            own = headers.get("sec-fetch-site") == "same-origin"
+            if own and any(is_same_origin(allowed, host) for allowed in self.origins):
+                return
+            said = "the request has no Origin header; a publishable key is for web pages"
+        else:
+            said = f"pages of the origin {origin!r} may not use the key {self.name!r}"
+        raise ForbiddenError(f"{said}; add the page's origin to the key's origins", code="origin_not_allowed")
+
+
+@dataclass(frozen=True, slots=True)
+class Welcome:
+    """A token that was given out. `expires_at` is Unix seconds; `renewed`: for a visitor that was known."""
+
+    token: str
+    expires_at: int
+    renewed: bool
+
+
+class Visitors:
+    """The publishable keys, and who comes with them. `use_secret` before the first visitor."""
+
+    def __init__(self, keys: Iterable[PublishableKey], clock: Clock, *, token_days: float) -> None:
+        self._by_key = {key.key: key for key in keys}
+        self._by_name = {key.name: key for key in self._by_key.values()}
+        self.origins = frozenset(origin for key in self._by_key.values() for origin in key.origins)
+        self._clock = clock
+        self._lifetime_seconds = int(token_days * _DAY)
+        self._meter = Meter(clock, "visitors")
+        self._secret: bytes | None = None
+        self._warned = False
+
+    def use_secret(self, secret: bytes) -> None:
+        """What tokens are signed with."""
+        self._secret = secret
+
+    def key(self, bearer: str) -> PublishableKey:
+        """The publishable key that was sent as a bearer.
+
+        Raises:
+            UnauthenticatedError: it is none that is known.
+            ForbiddenError: it is something else.
+        """
+        if not bearer.startswith(PUBLISHABLE_PREFIX):
+            raise ForbiddenError(
+                "visitors come with a publishable key; send it as 'Authorization: Bearer pk_...'",
+                code="publishable_key_needed",
+            )
+        try:
+            return self._by_key[bearer]
+        except KeyError:
+            raise UnauthenticatedError("this key is not known; send one of server.publishable_keys") from None
+
+    def identify(self, bearer: str) -> tuple[PublishableKey, VisitorToken | None]:
+        """The key behind a bearer, and what its visitor's token says; None where it is the key itself.
+
+        Raises:
+            UnauthenticatedError: none of ours.
+        """
+        if bearer.startswith(PUBLISHABLE_PREFIX):
+            return self.key(bearer), None
+        token = self._read(bearer)
+        key = None if token is None else self._by_name.get(token.key_name)
+        if key is None:
+            raise UnauthenticatedError(
+                "this visitor's token is not known; get another one from POST /visitors", code="visitor_unknown"
+            )
+        return key, token
+
+    def caller(self, key: PublishableKey, token: VisitorToken | None, headers: RequestHeaders, address: str) -> Caller:
+        """The visitor who asks.
+
+        Raises:
+            ForbiddenError: from another page.
+            UnauthenticatedError: without a token, or with one that has expired.
+        """
+        key.check_origin(headers)
+        if token is None:
+            raise UnauthenticatedError(
+                "a publishable key alone opens nothing; get a visitor's token from POST /visitors and send that",
+                code="visitor_needed",
+            )
+        if token.expires_at <= self._clock.now():
+            raise UnauthenticatedError(
+                "this visitor's token has expired; send it to POST /visitors to get another for the same visitor",
+                code="visitor_expired",
+            )
+        owner = visitor_owner(key.name, token.visitor_id)
+        return Caller(owner, key.name, key.limits, key.agents, is_visitor=True, address=address)
+
+    def welcome(self, key: PublishableKey, former: str | None, address: str) -> Welcome:
+        """A token for the visitor of the `former` one, or for a new one where that says nothing any more.
+
+        Raises:
+            TooManyRequestsError: too many came in the last minute.
+        """
+        known = None if former is None else self._read(former)
+        now = int(self._clock.now())
+        if known is not None and (known.key_name != key.name or known.expires_at + RENEWAL_DAYS * _DAY <= now):
+            known = None
+        # A known visitor is no newcomer for the site; but nobody may keep the gateway signing.
+        quotas = visitor_quotas(key.name, key.limits, address)
+        self._meter.begin(quotas if known is None else quotas[:1])(None)
+        visitor_id = new_visitor_id() if known is None else known.visitor_id
+        token = VisitorToken(key.name, visitor_id, now, now + self._lifetime_seconds)
+        return Welcome(write_token(token, self._signed_with), token.expires_at, renewed=known is not None)
+
+    def note_proxy(self, headers: RequestHeaders, port: int) -> None:
+        """Warn, once, where all visitors look like one because they come through a proxy that nobody named.
+
+        `port` is the client's: 0 where the server took the address from a proxy that it trusts.
+        """
+        if port and not self._warned and "x-forwarded-for" in headers:
+            self._warned = True
+            logger.warning(
+                "visitors come through a proxy that server.trusted_proxies does not name: they are all counted as one"
+                " client address"
+            )
+
+    def _read(self, text: str) -> VisitorToken | None:
+        return read_token(text, self._signed_with) if text.startswith(TOKEN_PREFIX) else None
+
+    @property
+    def _signed_with(self) -> bytes:
+        if self._secret is None:
+            raise UnavailableError("the gateway is starting; try again in a moment")
+        return self._secret
+
+
+def is_visitors(bearer: str) -> bool:
+    """Whether this is for `Visitors` to understand: a publishable key or a visitor's token."""
+    return bearer.startswith((PUBLISHABLE_PREFIX, TOKEN_PREFIX))
