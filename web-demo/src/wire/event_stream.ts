@@ -5,6 +5,7 @@
  * nothing else, so a longer silence is a connection that died without telling. Paced: a server that sends ten thousand
  * events at once must not keep the page from drawing until the last of them is taken in.
  */
+import { onReturn, STALE_MILLISECONDS } from "./network";
 import { ConnectionLostError } from "./run_reader";
 
 /** Two and a half heartbeats. */
@@ -21,7 +22,7 @@ export interface EventStream {
 
 export interface Watch {
   readonly silenceMilliseconds?: number;
-  /** When it says so the connection is taken for lost, however well it looks: the machine slept, the network changed. */
+  /** Aborted: the body ends. */
   readonly signal: AbortSignal;
 }
 
@@ -63,21 +64,29 @@ export function eventStream(response: Response, { silenceMilliseconds = SILENCE_
 
 /** The next bytes, or why there are none. */
 async function next(source: ReadableStreamDefaultReader<Uint8Array>, silence: number, signal: AbortSignal) {
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  let stop: (() => void) | undefined;
+  const since = Date.now();
+  let over = () => {};
   const givenUp = new Promise<string>((resolve) => {
-    timer = setTimeout(() => resolve(`nothing came for ${silence / 1000} s`), silence);
-    stop = () => resolve("the stream was given up");
-    if (signal.aborted) stop();
+    const timer = setTimeout(() => resolve(`nothing came for ${silence / 1000} s`), silence);
+    // A machine that slept, and a tab that was frozen, stop timers too.
+    const ignore = onReturn(() => {
+      if (Date.now() - since > STALE_MILLISECONDS) resolve("nothing came while the tab was away");
+    });
+    const stop = () => resolve("the stream was given up");
     signal.addEventListener("abort", stop);
+    if (signal.aborted) stop();
+    over = () => {
+      clearTimeout(timer);
+      ignore();
+      signal.removeEventListener("abort", stop);
+    };
   });
   try {
     return await Promise.race([source.read(), givenUp]);
   } catch {
     return "the connection broke";
   } finally {
-    clearTimeout(timer);
-    if (stop) signal.removeEventListener("abort", stop);
+    over();
   }
 }
 

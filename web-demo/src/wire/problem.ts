@@ -29,6 +29,7 @@ const CODE_OF_STATUS: { readonly [status: number]: string } = {
 const SAME_AS: { readonly [code: string]: string } = {
   body_too_large: "too_large",
   too_many_requests: "rate_limited",
+  thread_busy: "conflict",
 };
 
 /** What an answer that is no success says. `body` is its text, JSON or not. */

@@ -23,7 +23,8 @@ export interface RunObserver {
 
 export interface RunReader {
   /**
-   * POST the input to the agent's `/run`, or to its `/connect` to look at a thread, and tell all that comes.
+   * POST the input to the agent's `/run`, or to its `/connect` to look at a thread, and tell all that comes. The input
+   * and its messages stay as they are; messages of the role `activity` are kept, and not sent.
    *
    * Resolves once the stream is over behind a RUN_FINISHED or RUN_ERROR, or once `signal` is aborted (nothing is told
    * after that).

@@ -1,0 +1,101 @@
+/**
+ * The interrupts of a run, as questions to a person and as the answers to them.
+ *
+ * Below: AG-UI's words. An answer is final; the run goes on once every question has one.
+ */
+import { type ReadonlySignal, type Signal, signal } from "@preact/signals";
+import type { WireCall, WireEvent, WireResume } from "../wire/ag_ui";
+import type { Approval, ApprovalChoice, JsonObject, JsonValue } from "./contract";
+
+interface OpenApproval extends Approval {
+  readonly choice: Signal<ApprovalChoice | undefined>;
+}
+
+export class ApprovalDesk {
+  readonly #open = signal<readonly OpenApproval[]>([]);
+
+  get open(): ReadonlySignal<readonly Approval[]> {
+    return this.#open;
+  }
+
+  /** The interrupts of a run's end; `call` finds the call that one of them is about. */
+  ask(finished: WireEvent, call: (id: string) => WireCall | undefined): void {
+    const outcome = finished.outcome as JsonObject | undefined;
+    const interrupts = outcome?.type === "interrupt" ? (outcome.interrupts as JsonObject[]) : [];
+    this.#open.value = interrupts.map((interrupt) => approval(interrupt, call));
+  }
+
+  clear(): void {
+    if (this.#open.peek().length > 0) this.#open.value = [];
+  }
+
+  /** True where that was the last choice that was missing. */
+  choose(id: string, choice: ApprovalChoice): boolean {
+    const open = this.#open.peek();
+    const chosen = open.find((each) => each.id === id);
+    if (!chosen || chosen.choice.peek()) return false;
+    chosen.choice.value = isExpired(chosen) ? { approved: false } : choice;
+    return open.every((each) => each.choice.peek());
+  }
+
+  /** The person went on to something else, which is no yes. */
+  denyRest(reason: string): void {
+    for (const each of this.#open.peek()) each.choice.value ??= { approved: false, reason };
+  }
+
+  /** The answers were refused (edited arguments that do not fit, say): choose anew. */
+  reopen(): void {
+    for (const each of this.#open.peek()) each.choice.value = undefined;
+  }
+
+  answers(): WireResume[] {
+    return this.#open.peek().map((each) => answer(each));
+  }
+}
+
+export function isExpired(approval: Approval, now = Date.now()): boolean {
+  return approval.expiresAt !== undefined && approval.expiresAt.getTime() <= now;
+}
+
+function approval(interrupt: JsonObject, call: (id: string) => WireCall | undefined): OpenApproval {
+  const callId = typeof interrupt.toolCallId === "string" ? interrupt.toolCallId : undefined;
+  const about = callId === undefined ? undefined : call(callId);
+  const expires = typeof interrupt.expiresAt === "string" ? new Date(interrupt.expiresAt) : undefined;
+  return {
+    id: String(interrupt.id),
+    callId,
+    toolName: about?.function.name ?? "",
+    message: typeof interrupt.message === "string" ? interrupt.message : "",
+    arguments: readObject(about?.function.arguments),
+    schema: argumentsSchema(interrupt.responseSchema),
+    expiresAt: expires && !Number.isNaN(expires.getTime()) ? expires : undefined,
+    choice: signal(undefined),
+  };
+}
+
+/** The schema of `editedArgs`, with the definitions that its references count from. */
+function argumentsSchema(response: JsonValue | undefined): JsonObject | undefined {
+  const schema = response as JsonObject | undefined;
+  const edited = (schema?.properties as JsonObject | undefined)?.editedArgs as JsonObject | undefined;
+  if (!schema || !edited) return undefined;
+  const { $defs, definitions } = schema;
+  return { ...edited, ...($defs !== undefined && { $defs }), ...(definitions !== undefined && { definitions }) };
+}
+
+function answer(approval: OpenApproval): WireResume {
+  const choice = approval.choice.peek();
+  if (!choice || isExpired(approval)) return { interruptId: approval.id, status: "cancelled" };
+  const payload: JsonObject = choice.approved
+    ? { approved: true, ...(choice.editedArgs && { editedArgs: choice.editedArgs }) }
+    : { approved: false, ...(choice.reason && { reason: choice.reason }) };
+  return { interruptId: approval.id, status: "resolved", payload };
+}
+
+function readObject(text: string | undefined): JsonObject {
+  try {
+    const value = JSON.parse(text || "{}") as JsonValue;
+    return value && typeof value === "object" && !Array.isArray(value) ? value : {};
+  } catch {
+    return {};
+  }
+}

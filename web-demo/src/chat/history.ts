@@ -1,0 +1,72 @@
+/**
+ * What a history of AG-UI messages holds, and how a person's wish changes it. Below: AG-UI's words. Pure.
+ *
+ * The messages that are sent are the history: an id that is left out leaves the thread.
+ */
+import type { WireCall, WireMessage } from "../wire/ag_ui";
+import type { Attachment, JsonObject, JsonValue } from "./contract";
+
+/** What a person said, as a message: text alone, or parts. */
+export function userMessage(id: string, text: string, attachments: readonly Attachment[]): WireMessage {
+  if (attachments.length === 0) return { id, role: "user", content: text };
+  const files = attachments.map((file): JsonObject => {
+    const source = { type: "data", value: file.data, mimeType: file.mimeType };
+    return { type: file.kind, source, metadata: { filename: file.name } };
+  });
+  return { id, role: "user", content: text ? [...files, { type: "text", text }] : files };
+}
+
+/** The words of a message's content. */
+export function textOf(content: JsonValue | undefined): string {
+  if (typeof content === "string") return content;
+  return partsOf(content)
+    .map((part) => (typeof part.text === "string" ? part.text : ""))
+    .filter(Boolean)
+    .join("\n");
+}
+
+const KINDS = new Set(["image", "document", "audio", "video"]);
+
+/** The files of a message's content; what is only an address elsewhere has no data. */
+export function attachmentsOf(content: JsonValue | undefined): Attachment[] {
+  return partsOf(content).flatMap((part) => {
+    if (!KINDS.has(String(part.type))) return [];
+    const source = (part.source ?? {}) as JsonObject;
+    const data = source.type === "data" ? String(source.value) : "";
+    return {
+      kind: part.type as Attachment["kind"],
+      name: String((part.metadata as JsonObject | undefined)?.filename ?? ""),
+      mimeType: String(source.mimeType ?? ""),
+      bytes: Math.floor((data.replace(/=+$/, "").length * 3) / 4),
+      data,
+    };
+  });
+}
+
+/** Up to the last thing that a person said; undefined where nobody said anything. */
+export function upToLastQuestion(messages: readonly WireMessage[]): WireMessage[] | undefined {
+  const last = messages.findLastIndex((message) => message.role === "user");
+  return last < 0 ? undefined : messages.slice(0, last + 1);
+}
+
+/** Up to the last thing that the agent has yet to answer: without what a failed run said before it failed. */
+export function upToLastInput(messages: readonly WireMessage[]): WireMessage[] {
+  return messages.slice(0, messages.findLastIndex(({ role }) => role === "user" || role === "tool") + 1);
+}
+
+/** What was said before that message, and the message; undefined where there is none of that id. */
+export function before(messages: readonly WireMessage[], id: string): [WireMessage[], WireMessage] | undefined {
+  const place = messages.findIndex((message) => message.id === id);
+  const message = messages[place];
+  return message && [messages.slice(0, place), message];
+}
+
+/** The calls of those ids, in the history's order. */
+export function callsOf(messages: readonly WireMessage[], ids: ReadonlySet<string>): WireCall[] {
+  return messages.flatMap((message) => (message.toolCalls ?? []).filter((call) => ids.has(call.id)));
+}
+
+function partsOf(content: JsonValue | undefined): JsonObject[] {
+  if (!Array.isArray(content)) return [];
+  return content.filter((part): part is JsonObject => !!part && typeof part === "object" && !Array.isArray(part));
+}

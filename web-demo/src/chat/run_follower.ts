@@ -1,0 +1,125 @@
+/**
+ * A run followed to its end, however often the connection breaks.
+ *
+ * Below: a reader, the network. A run belongs to the gateway, not to the socket: one that is known there is looked at by
+ * `/connect` (the thread so far, then the run's tail); one that may not have got there is posted again, under the same id,
+ * which begins it, joins it or tells it again. So nothing is lost and nothing is done twice.
+ */
+import type { WireEvent, WireInput } from "../wire/ag_ui";
+import { isOffline, pauseBefore, waitForNetwork } from "../wire/network";
+import { failure, RefusedError } from "../wire/problem";
+import { ConnectionLostError, type RunObserver, type RunReader, UnreadableStreamError } from "../wire/run_reader";
+import type { Problem } from "./contract";
+
+/** How it ended. `runId` is the run's that was told of last; undefined where there was none. */
+export type RunEnd =
+  | { readonly how: "finished" | "failed"; readonly runId: string | undefined; readonly event: WireEvent }
+  /** The gateway took nothing in. */
+  | { readonly how: "refused"; readonly problem: Problem }
+  | { readonly how: "unreadable"; readonly problem: Problem }
+  | { readonly how: "aborted" };
+
+export interface Follower extends RunObserver {
+  /** A connection is about to be taken up again, which tells the thread from its beginning. */
+  onConnect(): void;
+  /** The connection was lost; it will be tried again. */
+  onLost(offline: boolean): void;
+}
+
+/** What a proxy, or a gateway that restarts, answers: soon it is another answer. */
+const PASSING = new Set([502, 503, 504]);
+const PASSING_CODES = new Set(["unavailable", "shutting_down"]);
+/** A connection that held so long was a good one: the next try is a first one again. */
+const GOOD_MILLISECONDS = 5_000;
+
+export class RunFollower {
+  constructor(private readonly reader: RunReader) {}
+
+  /** Begin a run and follow it. */
+  run(input: WireInput, follower: Follower, signal: AbortSignal): Promise<RunEnd> {
+    return this.#follow("run", input, follower, signal);
+  }
+
+  /** Look at a thread, and follow its run where one is under way. */
+  look(threadId: string, follower: Follower, signal: AbortSignal): Promise<RunEnd> {
+    return this.#follow("connect", looking(threadId), follower, signal);
+  }
+
+  async #follow(kind: "run" | "connect", input: WireInput, follower: Follower, signal: AbortSignal): Promise<RunEnd> {
+    let begun = kind === "connect";
+    for (let attempt = 1; ; attempt++) {
+      const lap = new Lap(begun && kind === "run" ? looking(input.threadId) : input, follower);
+      if (begun) follower.onConnect();
+      const since = Date.now();
+      const stopped = await lap.read(this.reader, begun ? "connect" : "run", signal);
+      if (signal.aborted) return { how: "aborted" };
+      const forgotten = kind === "run" && begun && lap.isUnknownThread; // the gateway lost what it had: begin anew
+      if (forgotten) begun = false;
+      else if (stopped) return stopped;
+      else if (lap.end) return lap.end;
+      begun ||= lap.runId !== undefined;
+      if (forgotten) continue;
+      if (Date.now() - since > GOOD_MILLISECONDS) attempt = 1;
+      follower.onLost(isOffline());
+      await waitForNetwork(pauseBefore(attempt), signal);
+    }
+  }
+}
+
+/** One connection. */
+class Lap {
+  runId: string | undefined;
+  end: RunEnd | undefined;
+
+  constructor(
+    private readonly input: WireInput,
+    private readonly follower: Follower,
+  ) {}
+
+  /** A thread that the gateway does not know is told as a run under the id that was asked with. */
+  get isUnknownThread(): boolean {
+    return this.runId === this.input.runId && this.end?.how === "finished";
+  }
+
+  /** Resolves when the connection is over; with an end, where trying again would be no use. */
+  async read(reader: RunReader, kind: "run" | "connect", signal: AbortSignal): Promise<RunEnd | undefined> {
+    const { follower } = this;
+    const observer: RunObserver = {
+      onMessages: (messages) => follower.onMessages(messages),
+      onState: (state) => follower.onState(state),
+      onEvent: (event) => {
+        this.#note(event);
+        follower.onEvent(event);
+      },
+    };
+    try {
+      await reader.read(kind, this.input, observer, signal);
+    } catch (error) {
+      if (signal.aborted) return { how: "aborted" };
+      return whyNot(error);
+    }
+    return undefined;
+  }
+
+  #note(event: WireEvent): void {
+    if (event.type === "RUN_STARTED") this.runId = String(event.runId);
+    else if (event.type === "RUN_FINISHED") this.end = { how: "finished", runId: this.runId, event };
+    else if (event.type === "RUN_ERROR") this.end = { how: "failed", runId: this.runId, event };
+  }
+}
+
+/** Undefined where another try may help. */
+function whyNot(error: unknown): RunEnd | undefined {
+  if (error instanceof ConnectionLostError) return undefined;
+  if (error instanceof RefusedError) {
+    if (PASSING.has(error.status) && PASSING_CODES.has(error.problem.code)) return undefined;
+    return { how: "refused", problem: error.problem };
+  }
+  const message = error instanceof UnreadableStreamError ? error.message : String(error);
+  return { how: "unreadable", problem: failure("unreadable", message) };
+}
+
+function looking(threadId: string): WireInput {
+  const runId = `look-${crypto.randomUUID()}`;
+  return { threadId, runId, messages: [], tools: [], context: [], state: undefined };
+}
