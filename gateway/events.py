@@ -9,6 +9,7 @@ tool calls come as Started / Delta / Ended triplets that may interleave. In a ru
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
@@ -338,3 +339,19 @@ Event: TypeAlias = (
     | RunFailed
 )
 Events: TypeAlias = list[Event]
+
+
+# A frozen dataclass sets its fields in a way that costs twice as much as this, and deltas come by the hundred.
+_new_object = object.__new__
+_set_message_id, _set_text = (vars(TextDelta)[name].__set__ for name in ("message_id", "text"))
+
+
+def text_deltas(message_id: str, texts: Iterable[str]) -> list[TextDelta]:
+    """`TextDelta(message_id, text)` for each of the texts."""
+    deltas: list[TextDelta] = []
+    for text in texts:
+        delta = _new_object(TextDelta)
+        _set_message_id(delta, message_id)
+        _set_text(delta, text)
+        deltas.append(delta)
+    return deltas

@@ -7,7 +7,7 @@ so that no provider has to.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 
 from gateway.events import (
@@ -27,6 +27,7 @@ from gateway.events import (
     ToolCallStarted,
     Usage,
     UsageReported,
+    text_deltas,
 )
 from gateway.messages import JsonValue, Opaque, ToolCall, new_id
 from gateway.model import ModelRequest
@@ -82,6 +83,15 @@ class ResponseBuilder:
             if not delta:
                 return
         self._events.append(TextDelta(block.id, delta))
+
+    def texts(self, key: Hashable, deltas: Sequence[str]) -> None:
+        """As `text` for each of them: what one network read brought, without halves of surrogate pairs in it."""
+        block = self._blocks.get(key)
+        if block is None or block.kind != "text" or block.held or "" in deltas:
+            for delta in deltas:
+                self.text(key, delta)
+        else:
+            self._events += text_deltas(block.id, deltas)
 
     def reasoning(self, key: Hashable, delta: str) -> None:
         """More reasoning in the block `key`."""

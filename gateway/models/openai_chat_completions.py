@@ -37,6 +37,7 @@ from gateway.wire.openai_chat import (
     token_counts,
 )
 from gateway.wire.provider_errors import error_in, load, parse_error_body
+from gateway.wire.repeated_chunks import RepeatedChunks
 from gateway.wire.sse_reader import LONGEST_RECORD, RecordTooLongError, SseReader
 from gateway.wire.streamed_calls import CallStep, StreamedCalls
 from gateway.wire.tagged_reasoning import TaggedReasoning
@@ -46,6 +47,7 @@ logger = logging.getLogger(__name__)
 DEFAULT_ENDPOINT = "https://api.openai.com/v1"
 API_KEY = "openai_api_key"
 
+_DONE = b"[DONE]"
 _TEXT = "text"
 _REASONING = "reasoning"
 _REASONING_FIELDS = ("reasoning_content", "reasoning")
@@ -73,6 +75,7 @@ class ChatCompletionReader:
         self._names = {safe: spec.name for spec in request.tools if (safe := safe_tool_name(spec.name)) != spec.name}
         self._calls = StreamedCalls({name for spec in request.tools for name in (spec.name, safe_tool_name(spec.name))})
         self._tagged = TaggedReasoning("<think>", "</think>")
+        self._repeated = RepeatedChunks()
         self._in_text = False
         self._in_reasoning = False
         self._reasoning_field: str | None = None
@@ -94,15 +97,27 @@ class ChatCompletionReader:
             if self._document is not None:
                 self._keep(data)
             elif self.failure is None:
-                for record in self._sse.feed(data):
-                    if self._in_text and self._more_text(record):
-                        continue
-                    self._record(record)
-                    if self._is_over():
-                        break
+                self._read(self._sse.feed(data))
         except RecordTooLongError:
             self._fail(ModelErrorKind.PROTOCOL, "the model provider sent a record without an end")
         return self._builder.take()
+
+    def _read(self, records: list[bytes]) -> None:
+        place = 0
+        while place < len(records):
+            record = records[place]
+            if self._in_text and record != _DONE:
+                if texts := self._repeated.texts(records[place:] if place else records):
+                    self._builder.texts(_TEXT, texts)
+                    place += len(texts)
+                    continue
+                if self._more_text(record):
+                    place += 1
+                    continue
+            self._record(record)
+            place += 1
+            if self._is_over():
+                return
 
     def eof(self) -> Events:
         """The events of a response that has ended: without its `[DONE]`, or as a document."""
@@ -169,9 +184,13 @@ class ChatCompletionReader:
         if type(content) is not str or chunk.get("usage") or "error" in chunk or "x_groq" in chunk:
             return False
         self._builder.text(_TEXT, content)
+        self._repeated.learn(record, chunk, content)
         return True
 
     def _record(self, record: bytes, *, cut: bool = False) -> None:
+        if record == _DONE:
+            self._finish()
+            return
         try:
             chunk = orjson.loads(record)
         except ValueError:
@@ -181,7 +200,7 @@ class ChatCompletionReader:
 
     def _odd_record(self, record: bytes, cut: bool) -> object:
         """What a record is that the fast reader refuses: the end, a chunk all the same, or nothing."""
-        if record.startswith(b"[DONE]"):
+        if record.startswith(_DONE):
             self._finish()
             return None
         try:

@@ -45,8 +45,16 @@ class SseReader:
             data = b"".join(self._pieces)
             self._pieces.clear()
             self._size = 0
-        *records, rest = data.split(b"\n\n")
+        whole, end, rest = data.rpartition(b"\n\n")
         self._keep(rest)
+        if not end:
+            return []
+        # Nearly always each record is one line of data.
+        if whole.startswith(b"data: "):
+            found = whole[6:].split(b"\n\ndata: ")
+            if whole.count(b"\n") == 2 * len(found) - 2 and b"" not in found:
+                return found
+        records = whole.split(b"\n\n")
         found = []
         for record in records:
             if record.startswith(b"data: ") and b"\n" not in record:
