@@ -5,7 +5,7 @@
  */
 import type { Token, Tokens } from "marked";
 import type { ComponentChildren, VNode } from "preact";
-import { useMemo, useRef } from "preact/hooks";
+import { useMemo, useState } from "preact/hooks";
 import { CopyButton } from "./copy-button";
 import { Icon } from "./icons";
 import { decoded, safeAddress } from "./links";
@@ -18,20 +18,20 @@ const LINES_TOGETHER = 40;
 
 /** `open`: more will come. */
 export function Markdown({ text, open }: { text: string; open: boolean }) {
-  const reader = useRef<MarkdownReader>(undefined);
-  const shown = useRef(new WeakMap<Token, VNode>());
-  reader.current ??= new MarkdownReader();
-  const blocks = reader.current.read(text, open);
-  return (
-    <div class="agui-markdown" part="markdown">
-      {blocks.map((block, index) => {
-        const known = shown.current.get(block);
-        if (known !== undefined) return known;
-        const node = <Block key={index} token={block} depth={0} />;
-        shown.current.set(block, node);
-        return node;
-      })}
-    </div>
+  const [reader] = useState(() => new MarkdownReader());
+  const [nodes] = useState(() => new WeakMap<Token, VNode>());
+  return useMemo(
+    () => (
+      <div class="agui-markdown" part="markdown">
+        {reader.read(text, open).map((block, index) => {
+          // The same element again is what the renderer does not look into.
+          const node = nodes.get(block) ?? <Block key={index} token={block} depth={0} />;
+          nodes.set(block, node);
+          return node;
+        })}
+      </div>
+    ),
+    [reader, nodes, text, open],
   );
 }
 

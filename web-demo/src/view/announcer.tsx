@@ -1,0 +1,45 @@
+/** What a screen reader is told: a finished answer, once, and that the person is asked something. Never single tokens. */
+import { useSignal, useSignalEffect } from "@preact/signals";
+import { useRef } from "preact/hooks";
+import type { Entry } from "../chat/contract";
+import { useChat } from "./chat-context";
+import { plainText } from "./markdown";
+import { MarkdownReader } from "./markdown-blocks";
+import { useTexts } from "./texts";
+
+const MOST_CHARACTERS = 1_500;
+
+export function Announcer() {
+  const { conversation } = useChat();
+  const { say } = useTexts();
+  const words = useSignal("");
+  const open = useRef(new WeakSet<Entry>());
+  const asked = useRef(new WeakSet<object>());
+
+  useSignalEffect(() => {
+    const entries = conversation.entries.value;
+    const news: string[] = [];
+    for (const entry of entries.slice(-12)) {
+      if (entry.kind !== "answer") continue;
+      if (entry.open.value) open.current.add(entry);
+      else if (open.current.delete(entry)) news.push(spoken(entry.text.peek()));
+    }
+    for (const approval of conversation.approvals.value) {
+      if (asked.current.has(approval)) continue;
+      asked.current.add(approval);
+      news.push(`${say("approvalNeeded")}: ${approval.message || approval.toolName}`);
+    }
+    if (news.length > 0) words.value = news.join("\n");
+  });
+
+  return (
+    <div class="agui-hidden" role="status" aria-live="polite" data-testid="announcer">
+      {words}
+    </div>
+  );
+}
+
+function spoken(text: string): string {
+  const words = plainText(new MarkdownReader().read(text, false));
+  return words.length > MOST_CHARACTERS ? `${words.slice(0, MOST_CHARACTERS)}…` : words;
+}

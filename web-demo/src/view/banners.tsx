@@ -1,0 +1,68 @@
+/** What went wrong and what to do about it, and how the connection is. */
+import { useMemo } from "preact/hooks";
+import type { Problem } from "../chat/contract";
+import { useChat } from "./chat-context";
+import { useNow } from "./clock";
+import { Icon } from "./icons";
+import { useTexts } from "./texts";
+
+/** `onKey`: where the person can enter a key. */
+export function ProblemBanner({ problem, onKey }: { problem: Problem; onKey: (() => void) | undefined }) {
+  const { conversation } = useChat();
+  const words = useTexts();
+  const { say } = words;
+  const after = problem.retryAfterSeconds;
+  const until = useMemo(() => (after === undefined ? undefined : new Date(Date.now() + after * 1_000)), [problem]);
+  const now = useNow(until);
+  const wait = until !== undefined && until > now;
+  const key = problem.code === "unauthenticated" ? onKey : undefined;
+  return (
+    <div class="agui-banner" part="banner" role="alert" data-code={problem.code}>
+      <Icon name="alert" />
+      <div class="agui-banner-words">
+        <p>{key === undefined ? words.problem(problem) : say("keyNeeded")}</p>
+        {wait && (
+          <p class="agui-hint" aria-live="off">
+            {say("retryWhen", { when: words.relative(until, now) })}
+          </p>
+        )}
+      </div>
+      {key !== undefined && (
+        <button type="button" class="agui-button" onClick={key}>
+          {say("keyEnter")}
+        </button>
+      )}
+      {key === undefined && problem.retryable && (
+        <button type="button" class="agui-button" disabled={wait} onClick={() => void conversation.retry()}>
+          {say("retry")}
+        </button>
+      )}
+      <button
+        type="button"
+        class="agui-icon-button agui-small"
+        aria-label={say("dismiss")}
+        onClick={() => conversation.dismissProblem()}
+      >
+        <Icon name="close" />
+      </button>
+    </div>
+  );
+}
+
+/** One calm line while the connection is away. */
+export function ConnectionLine() {
+  const { conversation } = useChat();
+  const { say } = useTexts();
+  const phase = conversation.phase.value;
+  const away = phase === "reconnecting" || phase === "offline";
+  return (
+    <div class="agui-connection" role="status" data-phase={phase}>
+      {away && (
+        <>
+          {phase === "offline" ? <Icon name="wifi" /> : <span class="agui-spinner" />}
+          <span>{say(phase)}</span>
+        </>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,226 @@
+/**
+ * A chat: the conversation, what the person can say, and how it goes. The same in a page and in a widget.
+ *
+ * Below: the parts of this folder. It looks at nothing outside of itself, and its styles (chat.css) apply in a document
+ * and in a shadow root alike. Words come from the `TextsContext` around it.
+ */
+import { useComputed } from "@preact/signals";
+import type { ComponentChildren, RefObject } from "preact";
+import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import type { Attachment, Conversation, FrontendTool } from "../chat/contract";
+import { Announcer } from "./announcer";
+import { UPLOADS, type UploadLimits } from "./attachments";
+import { ConnectionLine, ProblemBanner } from "./banners";
+import { ChatContext, useChat } from "./chat-context";
+import { Composer, useDraft } from "./composer";
+import { Icon, type IconName } from "./icons";
+import { type Following, useFollowing } from "./scrolling";
+import { SharedList } from "./shared-list";
+import { useTexts } from "./texts";
+import { Transcript } from "./transcript";
+
+/** A first message that the person need not write. */
+export interface Prompt {
+  readonly text: string;
+  /** What it shows, in a word or two. */
+  readonly title?: string;
+  readonly icon?: IconName;
+}
+
+export interface ChatProps {
+  readonly conversation: Conversation;
+  /** The tools whose calls may draw themselves. */
+  readonly tools?: readonly FrontendTool[];
+  readonly prompts?: readonly Prompt[];
+  /** What is said before anything is said. */
+  readonly greeting?: ComponentChildren;
+  /** False: no files. */
+  readonly uploads?: UploadLimits | false;
+  /** Shown below the composer. */
+  readonly note?: ComponentChildren;
+  readonly disabled?: boolean;
+  readonly autofocus?: boolean;
+  /** Where the person can enter a key, when one is missing. */
+  readonly onKey?: (() => void) | undefined;
+}
+
+const NO_TOOLS: readonly FrontendTool[] = [];
+const NO_PROMPTS: readonly Prompt[] = [];
+
+export function Chat(props: ChatProps) {
+  const { conversation, tools = NO_TOOLS, uploads = UPLOADS } = props;
+  const { language, direction, say } = useTexts();
+  const following = useFollowing();
+  const area = useRef<HTMLTextAreaElement>(null);
+  const takeFiles = useRef<(files: readonly File[]) => void>(() => {});
+  const [dropping, setDropping] = useState(false);
+  const parts = useMemo(() => ({ conversation, tools }), [conversation, tools]);
+  const thread = conversation.threadId.value;
+
+  // Another thread is shown from its end.
+  useLayoutEffect(() => following.toEnd(), [thread]);
+  useLayoutEffect(() => {
+    if (props.autofocus) area.current?.focus({ preventScroll: true });
+  }, [props.autofocus]);
+
+  const send = (text: string, attachments: readonly Attachment[] = []) => {
+    following.toEnd();
+    void conversation.send(text, attachments);
+    area.current?.focus({ preventScroll: true });
+  };
+  const onDragOver = (event: DragEvent) => {
+    if (uploads === false || !event.dataTransfer?.types.includes("Files")) return;
+    event.preventDefault();
+    setDropping(true);
+  };
+  const onDragLeave = (event: DragEvent) => {
+    if (!(event.currentTarget as Element).contains(event.relatedTarget as Node | null)) setDropping(false);
+  };
+  const onDrop = (event: DragEvent) => {
+    setDropping(false);
+    if (uploads === false || !event.dataTransfer?.files.length) return;
+    event.preventDefault();
+    takeFiles.current([...event.dataTransfer.files]);
+  };
+
+  return (
+    <ChatContext.Provider value={parts}>
+      {/* biome-ignore lint/a11y/noStaticElementInteractions: files are dropped anywhere; a button does the same */}
+      <div
+        class="agui"
+        part="chat"
+        lang={language}
+        dir={direction}
+        onDragOver={onDragOver}
+        onDragLeave={onDragLeave}
+        onDrop={onDrop}
+      >
+        <View prompts={props.prompts ?? NO_PROMPTS} greeting={props.greeting} following={following} onPrompt={send} />
+        <div class="agui-dock">
+          <div class="agui-column">
+            <ToEnd following={following} />
+            <ConnectionLine />
+            <Problems onKey={props.onKey} />
+            <SharedList />
+            <Dock
+              limits={uploads === false ? undefined : uploads}
+              disabled={props.disabled ?? false}
+              area={area}
+              takeFiles={takeFiles}
+              onSend={send}
+            />
+            {props.note !== undefined && <div class="agui-note">{props.note}</div>}
+          </div>
+        </div>
+        {dropping && (
+          <div class="agui-drop">
+            <Icon name="attach" />
+            {say("dropHere")}
+          </div>
+        )}
+        <Announcer />
+      </div>
+    </ChatContext.Provider>
+  );
+}
+
+interface ViewProps {
+  readonly prompts: readonly Prompt[];
+  readonly greeting: ComponentChildren;
+  readonly following: Following;
+  readonly onPrompt: (text: string) => void;
+}
+
+function View({ prompts, greeting, following, onPrompt }: ViewProps) {
+  const { say } = useTexts();
+  const { conversation } = useChat();
+  const phase = conversation.phase.value;
+  const empty = useComputed(() => conversation.entries.value.length === 0 && conversation.phase.value !== "loading");
+  return (
+    <div
+      class="agui-view"
+      part="transcript"
+      role="log"
+      aria-live="off"
+      aria-label={say("conversation")}
+      aria-busy={phase !== "idle"}
+      // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reached without a mouse
+      tabIndex={0}
+      ref={following.view}
+    >
+      <div class="agui-column agui-content" ref={following.content}>
+        <h2 class="agui-hidden">{say("conversation")}</h2>
+        {empty.value ? (
+          <Start prompts={prompts} greeting={greeting} onPrompt={onPrompt} />
+        ) : (
+          <Transcript view={following.view} />
+        )}
+      </div>
+    </div>
+  );
+}
+
+function Start({ prompts, greeting, onPrompt }: Pick<ViewProps, "prompts" | "greeting" | "onPrompt">) {
+  const { say } = useTexts();
+  return (
+    <div class="agui-start">
+      {greeting ?? <p class="agui-greeting">{say("welcome")}</p>}
+      {prompts.length > 0 && (
+        <ul class="agui-prompts" aria-label={say("suggestions")}>
+          {prompts.map((prompt) => (
+            <li key={prompt.text}>
+              <button type="button" part="prompt" onClick={() => onPrompt(prompt.text)}>
+                {prompt.icon !== undefined && <Icon name={prompt.icon} />}
+                <span>
+                  {prompt.title !== undefined && <strong>{prompt.title}</strong>}
+                  <span dir="auto">{prompt.text}</span>
+                </span>
+              </button>
+            </li>
+          ))}
+        </ul>
+      )}
+    </div>
+  );
+}
+
+interface DockProps {
+  readonly limits: UploadLimits | undefined;
+  readonly disabled: boolean;
+  readonly area: RefObject<HTMLTextAreaElement | null>;
+  readonly takeFiles: RefObject<(files: readonly File[]) => void>;
+  readonly onSend: (text: string, attachments: readonly Attachment[]) => void;
+}
+
+/** The draft lives here, so that a key pressed changes nothing else. */
+function Dock({ limits, disabled, area, takeFiles, onSend }: DockProps) {
+  const draft = useDraft(limits);
+  takeFiles.current = draft.add;
+  const send = () => {
+    onSend(draft.text.trim(), draft.attachments);
+    draft.clear();
+  };
+  return <Composer draft={draft} limits={limits} disabled={disabled} area={area} onSend={send} />;
+}
+
+function Problems({ onKey }: { onKey: (() => void) | undefined }) {
+  const { conversation } = useChat();
+  const problem = conversation.problem.value;
+  return problem === undefined ? null : <ProblemBanner problem={problem} onKey={onKey} />;
+}
+
+function ToEnd({ following }: { following: Following }) {
+  const { say } = useTexts();
+  if (!following.away.value) return null;
+  return (
+    <button
+      type="button"
+      class="agui-to-end"
+      aria-label={say("toLatest")}
+      title={say("toLatest")}
+      onClick={() => following.toEnd(true)}
+    >
+      <Icon name="down" />
+    </button>
+  );
+}

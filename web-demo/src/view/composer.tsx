@@ -1,0 +1,223 @@
+/** Where the person writes. Below: attachments. */
+import type { RefObject } from "preact";
+import { useRef, useState } from "preact/hooks";
+import type { Attachment } from "../chat/contract";
+import { isShownImage, readAttachment, refusal, type UploadLimits } from "./attachments";
+import { useChat } from "./chat-context";
+import { Icon } from "./icons";
+import { useTexts } from "./texts";
+
+/** The message that is being put together. */
+export interface Draft {
+  readonly text: string;
+  readonly attachments: readonly Attachment[];
+  /** What is wrong with the files that were tried last. */
+  readonly refused: string;
+  setText(text: string): void;
+  add(files: Iterable<File>): Promise<void>;
+  remove(attachment: Attachment): void;
+  clear(): void;
+}
+
+export function useDraft(limits: UploadLimits | undefined): Draft {
+  const { say, bytes } = useTexts();
+  const [text, setText] = useState("");
+  const [attachments, setAttachments] = useState<readonly Attachment[]>([]);
+  const [refused, setRefused] = useState("");
+  const current = useRef(attachments);
+  const set = (changed: readonly Attachment[]) => {
+    current.current = changed;
+    setAttachments(changed);
+  };
+  return {
+    text,
+    attachments,
+    refused,
+    setText,
+    async add(files) {
+      if (limits === undefined) return;
+      const problems: string[] = [];
+      for (const file of files) {
+        const why = refusal(file, current.current, limits);
+        const limit = bytes(why === "attachmentsTooLarge" ? limits.maxTotalBytes : limits.maxBytes);
+        if (why !== undefined) problems.push(say(why, { name: file.name, size: bytes(file.size), limit }));
+        else set([...current.current, await readAttachment(file)]);
+      }
+      setRefused(problems.join(" "));
+    },
+    remove(attachment) {
+      set(current.current.filter((each) => each !== attachment));
+      setRefused("");
+    },
+    clear() {
+      setText("");
+      set([]);
+      setRefused("");
+    },
+  };
+}
+
+interface ComposerProps {
+  readonly draft: Draft;
+  readonly limits: UploadLimits | undefined;
+  readonly disabled: boolean;
+  readonly area: RefObject<HTMLTextAreaElement | null>;
+  readonly onSend: () => void;
+}
+
+export function Composer({ draft, limits, disabled, area, onSend }: ComposerProps) {
+  const { say } = useTexts();
+  const { conversation } = useChat();
+  const phase = conversation.phase.value;
+  const busy = phase !== "idle" && phase !== "loading";
+  const empty = draft.text.trim() === "" && draft.attachments.length === 0;
+  const send = () => {
+    if (phase === "idle" && !empty && !disabled) onSend();
+  };
+  const onKey = (event: KeyboardEvent) => {
+    // 229: an input method that has the key, in browsers that do not say so otherwise
+    if (event.key !== "Enter" || event.shiftKey || event.isComposing || event.keyCode === 229) return;
+    event.preventDefault();
+    send();
+  };
+  const onPaste = (event: ClipboardEvent) => {
+    const files = [...(event.clipboardData?.files ?? [])];
+    if (files.length === 0 || limits === undefined) return;
+    event.preventDefault();
+    void draft.add(files);
+  };
+  const onSubmit = (event: Event) => {
+    event.preventDefault();
+    send();
+  };
+  return (
+    <form class="agui-composer" part="composer" onSubmit={onSubmit} data-disabled={disabled || undefined}>
+      <Chips draft={draft} />
+      {draft.refused && (
+        <p class="agui-refused" role="alert">
+          {draft.refused}
+        </p>
+      )}
+      <div class="agui-grow" data-text={draft.text}>
+        <textarea
+          ref={area}
+          rows={1}
+          aria-label={say("message")}
+          placeholder={say("placeholder")}
+          value={draft.text}
+          disabled={disabled}
+          onInput={(event) => draft.setText(event.currentTarget.value)}
+          onKeyDown={onKey}
+          onPaste={onPaste}
+          enterkeyhint="send"
+        />
+      </div>
+      <div class="agui-composer-row">
+        {limits !== undefined && <Attach draft={draft} limits={limits} disabled={disabled} />}
+        <span class="agui-space" />
+        {busy ? (
+          <button
+            type="button"
+            class="agui-send agui-stop"
+            part="stop-button"
+            aria-label={say("stop")}
+            title={say("stop")}
+            disabled={phase === "stopping"}
+            onClick={() => conversation.stop()}
+          >
+            <Icon name="stop" />
+          </button>
+        ) : (
+          <button
+            type="submit"
+            class="agui-send"
+            part="send-button"
+            aria-label={say("send")}
+            title={say("send")}
+            disabled={empty || disabled}
+          >
+            <Icon name="send" />
+          </button>
+        )}
+      </div>
+    </form>
+  );
+}
+
+function Attach({ draft, limits, disabled }: { draft: Draft; limits: UploadLimits; disabled: boolean }) {
+  const { say, bytes } = useTexts();
+  const input = useRef<HTMLInputElement>(null);
+  const hint = say("attachLimits", { limit: bytes(limits.maxBytes) });
+  const onChange = (event: Event) => {
+    const chosen = event.currentTarget as HTMLInputElement;
+    void draft.add([...(chosen.files ?? [])]);
+    chosen.value = "";
+  };
+  return (
+    <>
+      <input
+        type="file"
+        class="agui-hidden"
+        tabIndex={-1}
+        aria-hidden="true"
+        multiple
+        ref={input}
+        accept={`${limits.accept.filter((type) => !/[^/]\*$/.test(type)).join(",")},.docx,.xlsx,.pptx,.md,.csv`}
+        onChange={onChange}
+        data-testid="file-input"
+      />
+      <button
+        type="button"
+        class="agui-icon-button"
+        aria-label={`${say("attach")}. ${hint}`}
+        title={hint}
+        disabled={disabled}
+        onClick={() => input.current?.click()}
+      >
+        <Icon name="attach" />
+      </button>
+    </>
+  );
+}
+
+function Chips({ draft }: { draft: Draft }) {
+  const { say } = useTexts();
+  if (draft.attachments.length === 0) return null;
+  return (
+    <ul class="agui-chips" aria-label={say("attachments")}>
+      {draft.attachments.map((attachment, index) => (
+        <li key={index} class="agui-chip">
+          <Thumbnail attachment={attachment} />
+          <span class="agui-chip-name">{attachment.name}</span>
+          <Size attachment={attachment} />
+          <button
+            type="button"
+            class="agui-icon-button agui-small"
+            aria-label={say("removeAttachment", { name: attachment.name })}
+            onClick={() => draft.remove(attachment)}
+          >
+            <Icon name="close" />
+          </button>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function Size({ attachment }: { attachment: Attachment }) {
+  const { bytes } = useTexts();
+  return <span class="agui-hint">{bytes(attachment.bytes)}</span>;
+}
+
+function Thumbnail({ attachment }: { attachment: Attachment }) {
+  const [broken, setBroken] = useState(false);
+  if (!isShownImage(attachment) || broken) return <Icon name={attachment.kind === "image" ? "image" : "file"} />;
+  return (
+    <img
+      class="agui-thumbnail"
+      src={`data:${attachment.mimeType};base64,${attachment.data}`}
+      alt=""
+      onError={() => setBroken(true)}
+    />
+  );
+}

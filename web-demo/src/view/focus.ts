@@ -1,0 +1,22 @@
+/** Where the keyboard is, in a document and in a shadow root alike. */
+
+/** The element that has the focus in the tree of `element`. */
+export function focused(element: Element): Element | null {
+  const root = element.getRootNode() as Document | ShadowRoot;
+  return root.activeElement;
+}
+
+/**
+ * Moves the focus to `target`, where that disturbs nobody: the person is in this chat, or nowhere, and is not in the
+ * middle of writing.
+ */
+export function takeFocus(target: HTMLElement): void {
+  const now = focused(target);
+  const writing =
+    now instanceof HTMLTextAreaElement || now instanceof HTMLInputElement ? now.value.trim() !== "" : false;
+  const here = now === null || now === document.body || target.closest(".agui")?.contains(now) === true;
+  const elsewhere =
+    target.getRootNode() !== document && document.activeElement !== (target.getRootNode() as ShadowRoot).host;
+  if (here && !writing && !(elsewhere && document.activeElement !== document.body))
+    target.focus({ preventScroll: true });
+}

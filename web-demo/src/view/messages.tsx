@@ -1,0 +1,181 @@
+/** What the person said and what was answered, each with what can be done about it. */
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
+import type { AnswerEntry, Attachment, UserEntry } from "../chat/contract";
+import { isShownImage } from "./attachments";
+import { useChat } from "./chat-context";
+import { CopyButton } from "./copy-button";
+import { Icon } from "./icons";
+import { Markdown } from "./markdown";
+import { useTexts } from "./texts";
+
+/** `last`: it is the one that can be said differently. */
+export function UserMessage({ entry, last }: { entry: UserEntry; last: boolean }) {
+  const { say } = useTexts();
+  const { conversation } = useChat();
+  const [editing, setEditing] = useState(false);
+  const editButton = useRef<HTMLButtonElement>(null);
+  const wasEditing = useRef(false);
+  useLayoutEffect(() => {
+    if (wasEditing.current && !editing) editButton.current?.focus();
+    wasEditing.current = editing;
+  }, [editing]);
+  if (editing) {
+    const save = (text: string) => {
+      setEditing(false);
+      void conversation.edit(entry.id, text);
+    };
+    return <Edit text={entry.text} onSave={save} onCancel={() => setEditing(false)} />;
+  }
+  return (
+    <article class="agui-user" part="message user-message" aria-label={say("you")} data-testid="user-message">
+      {entry.attachments.length > 0 && (
+        <div class="agui-sent">
+          {entry.attachments.map((attachment, index) => (
+            <Sent key={index} attachment={attachment} />
+          ))}
+        </div>
+      )}
+      {entry.text && (
+        <p class="agui-bubble" dir="auto">
+          {entry.text}
+        </p>
+      )}
+      <div class="agui-tools">
+        <CopyButton text={() => entry.text} label={say("copy")} />
+        {last && conversation.phase.value === "idle" && (
+          <button
+            type="button"
+            class="agui-icon-button agui-small"
+            ref={editButton}
+            aria-label={say("edit")}
+            title={say("edit")}
+            onClick={() => setEditing(true)}
+          >
+            <Icon name="edit" />
+          </button>
+        )}
+      </div>
+    </article>
+  );
+}
+
+function Sent({ attachment }: { attachment: Attachment }) {
+  const { say, bytes } = useTexts();
+  const [broken, setBroken] = useState(false);
+  if (isShownImage(attachment) && !broken) {
+    const source = `data:${attachment.mimeType};base64,${attachment.data}`;
+    return (
+      <img
+        class="agui-sent-image"
+        src={source}
+        alt={say("attachment", { name: attachment.name })}
+        onError={() => setBroken(true)}
+      />
+    );
+  }
+  return (
+    <span class="agui-chip">
+      <Icon name={attachment.kind === "image" ? "image" : "file"} />
+      <span class="agui-chip-name">{attachment.name || say("untitled")}</span>
+      {attachment.bytes > 0 && <span class="agui-hint">{bytes(attachment.bytes)}</span>}
+    </span>
+  );
+}
+
+interface EditProps {
+  readonly text: string;
+  readonly onSave: (text: string) => void;
+  readonly onCancel: () => void;
+}
+
+function Edit({ text, onSave, onCancel }: EditProps) {
+  const { say } = useTexts();
+  const [draft, setDraft] = useState(text);
+  const area = useRef<HTMLTextAreaElement>(null);
+  useLayoutEffect(() => {
+    area.current?.focus();
+    area.current?.setSelectionRange(text.length, text.length);
+  }, [text]);
+  const save = () => {
+    if (draft.trim() !== "") onSave(draft.trim());
+  };
+  const onKey = (event: KeyboardEvent) => {
+    if (event.key === "Escape") {
+      event.stopPropagation();
+      onCancel();
+    } else if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+      event.preventDefault();
+      save();
+    }
+  };
+  return (
+    <div class="agui-edit">
+      <div class="agui-grow" data-text={draft}>
+        <textarea
+          ref={area}
+          rows={1}
+          aria-label={say("editMessage")}
+          value={draft}
+          onInput={(event) => setDraft(event.currentTarget.value)}
+          onKeyDown={onKey}
+        />
+      </div>
+      <div class="agui-actions">
+        <button type="button" class="agui-button agui-primary" disabled={draft.trim() === ""} onClick={save}>
+          {say("save")}
+        </button>
+        <button type="button" class="agui-button agui-quiet" onClick={onCancel}>
+          {say("cancel")}
+        </button>
+      </div>
+    </div>
+  );
+}
+
+/** `last`: it is the one that can be had anew. */
+export function Answer({ entry, last }: { entry: AnswerEntry; last: boolean }) {
+  const { say } = useTexts();
+  const open = entry.open.value;
+  const text = entry.text.value;
+  return (
+    <article
+      class="agui-answer"
+      part="message answer-message"
+      aria-label={say("assistant")}
+      aria-busy={open}
+      data-open={open || undefined}
+      data-testid="answer"
+    >
+      <Markdown text={text} open={open} />
+      {!open && text !== "" && <AnswerTools entry={entry} last={last} />}
+    </article>
+  );
+}
+
+function AnswerTools({ entry, last }: { entry: AnswerEntry; last: boolean }) {
+  const { say } = useTexts();
+  const { conversation } = useChat();
+  const idle = conversation.phase.value === "idle";
+  const usage = last && idle ? conversation.usage.value : undefined;
+  return (
+    <div class="agui-tools" data-last={last || undefined}>
+      <CopyButton text={() => entry.text.value} label={say("copy")} />
+      {last && idle && (
+        <button
+          type="button"
+          class="agui-icon-button agui-small"
+          aria-label={say("regenerate")}
+          title={say("regenerate")}
+          onClick={() => void conversation.regenerate()}
+        >
+          <Icon name="again" />
+        </button>
+      )}
+      {usage !== undefined && (
+        <span class="agui-usage" data-testid="usage">
+          {say("usage", { input: usage.inputTokens, output: usage.outputTokens })}
+        </span>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,142 @@
+/** The list in the shared state (`state.list`), which tools and the person both change. */
+import { useEffect, useId, useRef, useState } from "preact/hooks";
+import type { JsonObject, JsonValue } from "../chat/contract";
+import { useChat } from "./chat-context";
+import { Icon } from "./icons";
+import { isObject } from "./schema-fields";
+import { useTexts } from "./texts";
+
+const FLASH_MS = 900;
+
+interface Item {
+  readonly text: string;
+  readonly done: boolean;
+}
+
+export function SharedList() {
+  const { conversation } = useChat();
+  const state = conversation.state.value;
+  if (!isObject(state) || !Array.isArray(state.list)) return null;
+  return <List state={state} list={state.list} />;
+}
+
+function List({ state, list }: { state: JsonObject; list: readonly JsonValue[] }) {
+  const { say, number } = useTexts();
+  const { conversation } = useChat();
+  const id = useId();
+  const [open, setOpen] = useState(true);
+  const flash = useFlash(list.length);
+  const items = list.map(itemOf);
+  const change = (changed: readonly JsonValue[]) => conversation.setState({ ...state, list: [...changed] });
+  const done = items.filter((item) => item.done).length;
+  return (
+    <section
+      class="agui-list"
+      part="list"
+      aria-label={say("sharedState")}
+      data-flash={flash || undefined}
+      data-testid="shared-list"
+    >
+      <button
+        type="button"
+        class="agui-disclosure agui-list-head"
+        aria-expanded={open}
+        aria-controls={id}
+        onClick={() => setOpen(!open)}
+      >
+        <Icon name="list" />
+        <span>{say("sharedState")}</span>
+        <span class="agui-count">{done > 0 ? `${number(done)} / ${number(items.length)}` : number(items.length)}</span>
+        <Icon name="chevron" />
+      </button>
+      <div id={id} class="agui-list-body" hidden={!open}>
+        <ul>
+          {items.map((item, index) => (
+            <ListItem
+              key={index}
+              item={item}
+              onTick={(ticked) => change(list.map((each, at) => (at === index ? withDone(each, ticked) : each)))}
+              onRemove={() => change(list.filter((_, at) => at !== index))}
+            />
+          ))}
+        </ul>
+        <NewItem onAdd={(text) => change([...list, text])} />
+      </div>
+    </section>
+  );
+}
+
+interface ListItemProps {
+  readonly item: Item;
+  readonly onTick: (done: boolean) => void;
+  readonly onRemove: () => void;
+}
+
+function ListItem({ item, onTick, onRemove }: ListItemProps) {
+  const { say } = useTexts();
+  return (
+    <li data-done={item.done || undefined}>
+      <label>
+        <input type="checkbox" checked={item.done} onChange={(event) => onTick(event.currentTarget.checked)} />
+        <span dir="auto">{item.text}</span>
+      </label>
+      <button
+        type="button"
+        class="agui-icon-button agui-small"
+        aria-label={say("removeItem", { name: item.text })}
+        onClick={onRemove}
+      >
+        <Icon name="close" />
+      </button>
+    </li>
+  );
+}
+
+function NewItem({ onAdd }: { onAdd: (text: string) => void }) {
+  const { say } = useTexts();
+  const [text, setText] = useState("");
+  const add = (event: Event) => {
+    event.preventDefault();
+    if (text.trim() === "") return;
+    onAdd(text.trim());
+    setText("");
+  };
+  return (
+    <form class="agui-list-new" onSubmit={add}>
+      <Icon name="plus" />
+      <input
+        type="text"
+        aria-label={say("addItem")}
+        placeholder={say("addItem")}
+        maxLength={500}
+        value={text}
+        onInput={(event) => setText(event.currentTarget.value)}
+      />
+    </form>
+  );
+}
+
+/** An item is a text, or an object that has one: what a tool's author likes. */
+function itemOf(value: JsonValue): Item {
+  if (!isObject(value)) return { text: typeof value === "string" ? value : JSON.stringify(value), done: false };
+  const text = value.text ?? value.title ?? value.name ?? value.item;
+  return { text: typeof text === "string" ? text : JSON.stringify(value), done: value.done === true };
+}
+
+function withDone(value: JsonValue, done: boolean): JsonValue {
+  return isObject(value) ? { ...value, done } : { text: itemOf(value).text, done };
+}
+
+/** True for a moment after `value` changed. */
+function useFlash(value: number): boolean {
+  const [flash, setFlash] = useState(false);
+  const before = useRef(value);
+  useEffect(() => {
+    if (before.current === value) return;
+    before.current = value;
+    setFlash(true);
+    const timer = setTimeout(setFlash, FLASH_MS, false);
+    return () => clearTimeout(timer);
+  }, [value]);
+  return flash;
+}
