@@ -2,7 +2,7 @@
 import { render } from "preact";
 import { afterEach, describe, expect, test } from "vitest";
 import { Markdown } from "../src/view/markdown";
-import { MarkdownReader } from "../src/view/markdown-blocks";
+import { MarkdownReader } from "../src/view/markdown_blocks";
 
 const shown: HTMLElement[] = [];
 

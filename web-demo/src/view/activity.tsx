@@ -2,8 +2,8 @@
 import type { ActivityEntry } from "../chat/contract";
 import { Disclosure } from "./disclosure";
 import { Icon } from "./icons";
-import { JsonText } from "./json-text";
-import { isObject } from "./schema-fields";
+import { JsonText } from "./json_text";
+import { isObject } from "./schema_fields";
 import { useTexts } from "./texts";
 
 export function Activity({ entry }: { entry: ActivityEntry }) {

@@ -2,9 +2,9 @@
 import { useSignal, useSignalEffect } from "@preact/signals";
 import { useRef } from "preact/hooks";
 import type { Entry } from "../chat/contract";
-import { useChat } from "./chat-context";
+import { useChat } from "./chat_context";
 import { plainText } from "./markdown";
-import { MarkdownReader } from "./markdown-blocks";
+import { MarkdownReader } from "./markdown_blocks";
 import { useTexts } from "./texts";
 
 const MOST_CHARACTERS = 1_500;

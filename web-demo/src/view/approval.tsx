@@ -1,11 +1,11 @@
 /** A tool that runs only if a person agrees: its arguments to look at and to change, and the choice. */
 import { useId, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Approval, ApprovalChoice, JsonObject } from "../chat/contract";
-import { ArgumentsForm, type Drafts } from "./arguments-form";
+import { ArgumentsForm, type Drafts } from "./arguments_form";
 import { useNow } from "./clock";
 import { takeFocus } from "./focus";
 import { Icon } from "./icons";
-import { draftOf, fieldsOf, readDraft, same } from "./schema-fields";
+import { draftOf, fieldsOf, readDraft, same } from "./schema_fields";
 import { useTexts } from "./texts";
 
 interface ApprovalCardProps {

@@ -1,7 +1,7 @@
 /** What went wrong and what to do about it, and how the connection is. */
 import { useMemo } from "preact/hooks";
 import type { Problem } from "../chat/contract";
-import { useChat } from "./chat-context";
+import { useChat } from "./chat_context";
 import { useNow } from "./clock";
 import { Icon } from "./icons";
 import { useTexts } from "./texts";

@@ -11,11 +11,11 @@ import type { Attachment, Conversation, FrontendTool } from "../chat/contract";
 import { Announcer } from "./announcer";
 import { UPLOADS, type UploadLimits } from "./attachments";
 import { ConnectionLine, ProblemBanner } from "./banners";
-import { ChatContext, useChat } from "./chat-context";
+import { ChatContext, useChat } from "./chat_context";
 import { Composer, useDraft } from "./composer";
 import { Icon, type IconName } from "./icons";
 import { type Following, useFollowing } from "./scrolling";
-import { SharedList } from "./shared-list";
+import { SharedList } from "./shared_list";
 import { useTexts } from "./texts";
 import { Transcript } from "./transcript";
 

@@ -3,7 +3,7 @@ import type { RefObject } from "preact";
 import { useRef, useState } from "preact/hooks";
 import type { Attachment } from "../chat/contract";
 import { isShownImage, readAttachment, refusal, type UploadLimits } from "./attachments";
-import { useChat } from "./chat-context";
+import { useChat } from "./chat_context";
 import { Icon } from "./icons";
 import { useTexts } from "./texts";
 

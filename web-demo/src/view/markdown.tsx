@@ -1,15 +1,15 @@
 /**
  * An answer's markdown as elements. Never as HTML: what a model writes can be words, and links that a person may follow.
  *
- * Below: markdown-blocks, links. Nothing is ever loaded: an image is a link that opens it.
+ * Below: markdown_blocks, links. Nothing is ever loaded: an image is a link that opens it.
  */
 import type { Token, Tokens } from "marked";
 import type { ComponentChildren, VNode } from "preact";
 import { useMemo, useState } from "preact/hooks";
-import { CopyButton } from "./copy-button";
+import { CopyButton } from "./copy_button";
 import { Icon } from "./icons";
 import { decoded, safeAddress } from "./links";
-import { MarkdownReader } from "./markdown-blocks";
+import { MarkdownReader } from "./markdown_blocks";
 import { useTexts } from "./texts";
 
 const MAX_DEPTH = 24;

@@ -2,8 +2,8 @@
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { AnswerEntry, Attachment, UserEntry } from "../chat/contract";
 import { isShownImage } from "./attachments";
-import { useChat } from "./chat-context";
-import { CopyButton } from "./copy-button";
+import { useChat } from "./chat_context";
+import { CopyButton } from "./copy_button";
 import { Icon } from "./icons";
 import { Markdown } from "./markdown";
 import { useTexts } from "./texts";

@@ -1,5 +1,5 @@
 /**
- * A tool's arguments as fields that a person can change, and back. Below: the contract. Above: arguments-form.
+ * A tool's arguments as fields that a person can change, and back. Below: the contract. Above: arguments_form.
  *
  * Every argument has a field, whether the schema names it or not: nothing runs that the person did not see. What the
  * schema says beyond single values (nested objects, patterns) is the gateway's to check.

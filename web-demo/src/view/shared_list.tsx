@@ -1,9 +1,9 @@
 /** The list in the shared state (`state.list`), which tools and the person both change. */
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import type { JsonObject, JsonValue } from "../chat/contract";
-import { useChat } from "./chat-context";
+import { useChat } from "./chat_context";
 import { Icon } from "./icons";
-import { isObject } from "./schema-fields";
+import { isObject } from "./schema_fields";
 import { useTexts } from "./texts";
 
 const FLASH_MS = 900;
@@ -35,7 +35,7 @@ function List({ state, list }: { state: JsonObject; list: readonly JsonValue[] }
       part="list"
       aria-label={say("sharedState")}
       data-flash={flash || undefined}
-      data-testid="shared-list"
+      data-testid="shared_list"
     >
       <button
         type="button"

@@ -4,11 +4,11 @@ import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import type { CallEntry, CallStatus, Question } from "../chat/contract";
 import type { TextKey } from "../chat/texts";
 import { ApprovalCard } from "./approval";
-import { useChat } from "./chat-context";
+import { useChat } from "./chat_context";
 import { Disclosure } from "./disclosure";
 import { takeFocus } from "./focus";
 import { Icon, type IconName } from "./icons";
-import { JsonText, preview } from "./json-text";
+import { JsonText, preview } from "./json_text";
 import { useTexts } from "./texts";
 
 const STATUS: Readonly<Record<CallStatus, TextKey>> = {

@@ -1,7 +1,7 @@
 /**
  * Markdown that is still being written, as it will most likely look: without the marks of what is only begun.
  *
- * Below: nothing. Above: markdown-blocks. Only looks: what is cut off or closed here shows as it is once more has come.
+ * Below: nothing. Above: markdown_blocks. Only looks: what is cut off or closed here shows as it is once more has come.
  * Works on the end of the text, from the start of a block on.
  */
 

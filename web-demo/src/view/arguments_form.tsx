@@ -1,6 +1,6 @@
-/** The arguments of a call as a form. Below: schema-fields. Above: approval. */
+/** The arguments of a call as a form. Below: schema_fields. Above: approval. */
 import { useId } from "preact/hooks";
-import { type Draft, type Field, readDraft } from "./schema-fields";
+import { type Draft, type Field, readDraft } from "./schema_fields";
 import { useTexts } from "./texts";
 
 export type Drafts = Readonly<Record<string, Draft>>;

@@ -1,11 +1,11 @@
 /**
  * Markdown as blocks, read on while it grows: what is finished is lexed once and stays the same object.
  *
- * Below: marked's lexer, markdown-calm. Above: markdown. Raw HTML is text here, and so is everything else that only a
+ * Below: marked's lexer, markdown_calm. Above: markdown. Raw HTML is text here, and so is everything else that only a
  * browser's parser would make more of; a heading is `# ...` alone, so that a line of dashes never changes what is above it.
  */
 import { Lexer, type Token, Tokenizer, type Tokens } from "marked";
-import { calm } from "./markdown-calm";
+import { calm } from "./markdown_calm";
 
 /** Lines that end up as `[tag]: url` definitions, which are not shown. */
 const DEFINITION = /^ {0,3}\[([^\]\n]+)\]:[ \t]*<?(https?:\/\/[^\s<>]+|mailto:[^\s<>]+)>?(?:[ \t]+["'(][^\n]*)?[ \t]*$/;
