@@ -48,7 +48,10 @@ class ModelTimeouts:
 
 @dataclass(frozen=True, slots=True)
 class ModelSettings:
-    """Which model stands behind an agent. `endpoint` is a base URL, None for the provider's own."""
+    """Which model stands behind an agent. `endpoint` is a base URL, None for the provider's own.
+
+    `params` go out last in every request, exactly as they are. `compute_environment` names where a stateful model runs.
+    """
 
     model_provider: str
     model_id: str = ""
@@ -56,6 +59,8 @@ class ModelSettings:
     credential: Mapping[str, Secret] = field(default_factory=dict)
     region: str | None = None
     model_parameters: JsonObject = field(default_factory=dict)
+    params: JsonObject = field(default_factory=dict)
+    compute_environment: str | None = None
     timeouts: ModelTimeouts = ModelTimeouts()
 
 

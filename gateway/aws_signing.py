@@ -24,6 +24,8 @@ from gateway.errors import ConfigurationError, ModelError, ModelErrorKind
 from gateway.http_client import HttpCall
 
 CREDENTIAL_NAMES = frozenset({"access_key", "secret_key", "session_token"})
+BEDROCK_API_KEY = "bedrock_api_key"
+BEDROCK_API_KEY_VARIABLE = "AWS_BEARER_TOKEN_BEDROCK"
 
 # Hashing costs 3 ms a megabyte: from here on it leaves the event loop.
 _THREAD_FROM_BYTES = 200_000
@@ -128,6 +130,19 @@ class AwsSigner:
         if self._session is None:
             self._session = botocore.session.Session()
         return self._session
+
+
+def bedrock_signer(service: str, credential: Mapping[str, Secret], region: str | None) -> AwsSigner:
+    """Signs for Bedrock, or sends its API key: the credential's, else the environment's, unless keys are given.
+
+    Raises:
+        ConfigurationError: one of access_key and secret_key is there without the other.
+    """
+    own_keys = credential.get("access_key") or credential.get("secret_key")
+    api_key = credential.get(BEDROCK_API_KEY)
+    if not api_key and not own_keys and (from_environment := os.environ.get(BEDROCK_API_KEY_VARIABLE)):
+        api_key = Secret(from_environment)  # before the chain, as in AWS's own clients
+    return AwsSigner(service, credential, region=region, bearer_token=api_key or None)
 
 
 def _given_credentials(credential: Mapping[str, Secret]) -> Any:

@@ -88,10 +88,12 @@ class ModelProvider:
     """A part: how the models of one `model_provider` are opened.
 
     `open` does no I/O; it raises ConfigurationError for settings that can never work. `credentials` (the names it
-    knows) and `needs_model_id` let `config check` say so early.
+    knows), `needs_model_id` and `options` (the settings it heeds of those that not all providers have) let
+    `config check` say so early.
     """
 
     name: str
     open: Callable[[ModelSettings, ModelEnvironment], Model]
     credentials: frozenset[str] = frozenset()
     needs_model_id: bool = True
+    options: frozenset[str] = frozenset()

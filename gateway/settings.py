@@ -98,6 +98,11 @@ class ServerSettings:
     log_format: LogFormat
 
     @property
+    def has_keys(self) -> bool:
+        """Whether requests need a key."""
+        return bool(self.api_keys or self.publishable_keys)
+
+    @property
     def host_names(self) -> tuple[str, ...]:
         """Every name that the operator has given the gateway: what authentication.DoorRules calls allowed hosts."""
         public = urlsplit(self.public_url or "").hostname
@@ -198,7 +203,7 @@ def _load(flags: Flags, environ: Mapping[str, str], parts: KnownParts) -> tuple[
         raise InvalidConfigurationError(_in_order(text.problems))
     _Checks(text, section, parts).all()
     _raise_problems(text)
-    return _settings(text, section, source), text
+    return _settings(text, section, source, parts), text
 
 
 def _source(flags: Flags, environ: Mapping[str, str]) -> Path | None:
@@ -310,9 +315,18 @@ class _Checks:
     def _model(self, model: ModelSection, path: FieldPath) -> None:
         if model.endpoint is not None and (problem := _url_problem(model.endpoint)):
             self.text.report((*path, "endpoint"), problem)
-        if not self._part((*path, "model_provider"), model.model_provider, self.parts.models, "model provider"):
+        try:
+            name = provider_name(model.model_provider, model.api, self.parts.models)
+        except ConfigurationError as error:
+            self.text.report((*path, "api"), error.message)
             return
-        provider = self.parts.models[model.model_provider]
+        if not self._part((*path, "model_provider"), name, self.parts.models, "model provider"):
+            return
+        provider = self.parts.models[name]
+        for option in sorted(_OPTIONS - provider.options):
+            if getattr(model, option) is not None:
+                has = [other for other, part in sorted(self.parts.models.items()) if option in part.options]
+                self.text.report((*path, option), f"{name!r} does not know it; providers that do: {', '.join(has)}")
         if provider.needs_model_id and not model.model_id:
             self.text.report((*path, "model_id"), f"is missing; {provider.name!r} needs the name of a model")
         known = sorted(provider.credentials)
@@ -338,6 +352,34 @@ class _Checks:
             if earlier != index:
                 other = spell_path((*path, earlier))
                 self.text.report((*path, index, key), f"{name!r} is taken by {other}; choose another")
+
+
+_OPTIONS = frozenset({"params", "compute_environment"})
+_USUAL_APIS = {"bedrock": "converse"}
+
+
+def provider_name(name: str, api: str | None, models: Mapping[str, ModelProvider]) -> str:
+    """The model provider that `model_provider` and `api` name together: `bedrock` and `responses` are
+    `bedrock/responses`. A name that says it all, or is not known, is given back as it stands.
+
+    Raises:
+        ConfigurationError: the name has no such `api`, or leaves it open and has no usual one.
+    """
+    apis = sorted(known.removeprefix(f"{name}/") for known in models if known.startswith(f"{name}/"))
+    if name in models:
+        if api is None or name.endswith(f"/{api}"):
+            return name
+        family = name.rpartition("/")[0] or name
+        raise ConfigurationError(f"{name!r} is one API already; leave api out, or write model_provider: {family}")
+    if not apis:
+        return name
+    chosen = api or _USUAL_APIS.get(name)
+    if chosen in apis:
+        return f"{name}/{chosen}"
+    there_are = f"{name!r} has: {', '.join(apis)}"
+    if chosen is None or api is None:
+        raise ConfigurationError(f"is missing; {there_are}")
+    raise ConfigurationError(f"{name!r} has no api {api!r}{did_you_mean(api, apis)}; {there_are}")
 
 
 _OPEN_TO_ALL = (
@@ -382,7 +424,9 @@ def _is_http_url(url: str) -> bool:
 # --- from sections to settings --------------------------------------------------------------------------------------
 
 
-def _settings(text: ConfigurationText, section: ConfigurationSection, source: Path | None) -> Settings:
+def _settings(
+    text: ConfigurationText, section: ConfigurationSection, source: Path | None, parts: KnownParts
+) -> Settings:
     here = Path.cwd()
     directory = source.parent.absolute() if source is not None else here
     store_in_file = source is None or text.place(("store",)).startswith(f"{source}:")
@@ -391,7 +435,7 @@ def _settings(text: ConfigurationText, section: ConfigurationSection, source: Pa
         store=section.store,
         store_directory=directory if store_in_file else here,
         search=section.search,
-        agents=tuple(_agent_definition(agent) for agent in section.agents or ()),
+        agents=tuple(_agent_definition(agent, parts) for agent in section.agents or ()),
         directory=directory,
         source=source,
         secrets=tuple(map(Secret, sorted(set(_secrets(text, section))))),
@@ -418,14 +462,14 @@ def _server_settings(section: ServerSection) -> ServerSettings:
     return ServerSettings(**values, api_keys=keys, publishable_keys=publishable_keys, visitor_secret=secret)
 
 
-def _agent_definition(section: AgentSection) -> AgentDefinition:
+def _agent_definition(section: AgentSection, parts: KnownParts) -> AgentDefinition:
     return AgentDefinition(
         id=section.id,
         name=section.name or section.id,
         type=section.type,
         description=section.description,
         system_prompt=section.system_prompt,
-        model=_model_settings(section.model),
+        model=_model_settings(section.model, parts),
         tools=tuple(
             ToolSettings(tool.type, tool.name, tool.description, tool.parameters or {}, tool.approval)
             for tool in section.tools
@@ -437,14 +481,16 @@ def _agent_definition(section: AgentSection) -> AgentDefinition:
     )
 
 
-def _model_settings(section: ModelSection) -> ModelSettings:
+def _model_settings(section: ModelSection, parts: KnownParts) -> ModelSettings:
     return ModelSettings(
-        model_provider=section.model_provider,
+        model_provider=provider_name(section.model_provider, section.api, parts.models),
         model_id=section.model_id,
         endpoint=section.endpoint,
         credential={name: Secret(value) for name, value in (section.credential or {}).items()},
         region=section.region,
         model_parameters=section.model_parameters or {},
+        params=section.params or {},
+        compute_environment=section.compute_environment,
         timeouts=ModelTimeouts(**section.timeouts.model_dump()),
     )
 
@@ -461,7 +507,7 @@ def _secrets(text: ConfigurationText, section: ConfigurationSection) -> Iterator
     for agent in section.agents or ():
         yield from (agent.model.credential or {}).values()
     for path in text.expanded:
-        if "parameters" in path[3:] or "model_parameters" in path:
+        if "parameters" in path[3:] or "model_parameters" in path or "params" in path:
             value = _at(text.values, path)
             if isinstance(value, str) and len(value) >= 8:  # shorter ones would blot out ordinary words
                 yield value

@@ -11,7 +11,6 @@ from __future__ import annotations
 import base64
 import json
 import logging
-import os
 import re
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing
@@ -22,8 +21,8 @@ from urllib.parse import quote
 
 import orjson
 
-from gateway.agent import ModelSettings, Secret
-from gateway.aws_signing import CREDENTIAL_NAMES, AwsSigner
+from gateway.agent import ModelSettings
+from gateway.aws_signing import BEDROCK_API_KEY, CREDENTIAL_NAMES, AwsSigner, bedrock_signer
 from gateway.converse_request import MEDIA_KINDS, NO_TOOL, converse_request, encoded
 from gateway.converse_request import PROVIDER_NAME as NAME
 from gateway.errors import ConfigurationError, ModelError, ModelErrorKind
@@ -45,8 +44,6 @@ from gateway.wire.tagged_reasoning import TaggedReasoning
 
 logger = logging.getLogger(__name__)
 
-API_KEY = "bedrock_api_key"
-API_KEY_VARIABLE = "AWS_BEARER_TOKEN_BEDROCK"
 EVENT_STREAM = "application/vnd.amazon.eventstream"
 
 
@@ -415,11 +412,7 @@ def _open_signer(settings: ModelSettings) -> AwsSigner:
     region = settings.region or _region_of(settings.model_id, r"^arn:[^:]+:[a-z]+:([a-z0-9-]+):")
     if settings.endpoint:
         region = region or _region_of(settings.endpoint, r"bedrock-runtime(?:-fips)?\.([a-z0-9-]+)\.")
-    own_keys = settings.credential.get("access_key") or settings.credential.get("secret_key")
-    api_key = settings.credential.get(API_KEY)
-    if not api_key and not own_keys and (from_environment := os.environ.get(API_KEY_VARIABLE)):
-        api_key = Secret(from_environment)  # before the chain, as in AWS's own clients
-    return AwsSigner("bedrock", settings.credential, region=region, bearer_token=api_key or None)
+    return bedrock_signer("bedrock", settings.credential, region)
 
 
 def _region_of(text: str, pattern: str) -> str | None:
@@ -453,4 +446,4 @@ def open_bedrock_converse(settings: ModelSettings, environment: ModelEnvironment
     return BedrockConverseModel(settings, environment)
 
 
-PROVIDER = ModelProvider(NAME, open_bedrock_converse, credentials=CREDENTIAL_NAMES | {API_KEY})
+PROVIDER = ModelProvider(NAME, open_bedrock_converse, credentials=CREDENTIAL_NAMES | {BEDROCK_API_KEY})

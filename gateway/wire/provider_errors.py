@@ -14,6 +14,8 @@ from typing import NamedTuple
 
 import orjson
 
+from gateway.wire.bedrock_errors import ERROR_KINDS as _AWS_KINDS
+
 
 def load(data: bytes) -> object:
     """The JSON value in `data`. Half a surrogate pair, NaN and broken UTF-8, which some servers write, are read too.
@@ -106,6 +108,34 @@ def _delay_in(details: object, message: str) -> float | None:
 
 
 _CODES: Mapping[str, str] = {
+    **{name: kind for name, kind in _AWS_KINDS.items() if kind not in ("invalid", "server")},
+    # https://platform.openai.com/docs/api-reference/responses/object#responses/object-error
+    "invalid_prompt": "content_filter",  # "your prompt was flagged as potentially violating our usage policy"
+    "bio_policy": "content_filter",
+    "cyber_policy": "content_filter",
+    "misalignment_policy_violation": "content_filter",
+    "image_content_policy_violation": "content_filter",
+    "vector_store_timeout": "timeout",
+    **dict.fromkeys(
+        (
+            "data_residency_mismatch",
+            "previous_response_not_found",
+            "invalid_image",
+            "invalid_image_format",
+            "invalid_base64_image",
+            "invalid_image_url",
+            "invalid_image_mode",
+            "image_too_large",
+            "image_too_small",
+            "image_parse_error",
+            "image_file_too_large",
+            "image_file_not_found",
+            "unsupported_image_media_type",
+            "empty_image_file",
+            "failed_to_download_image",
+        ),
+        "invalid",
+    ),
     "context_length_exceeded": "context_overflow",
     "context_window_exceeded": "context_overflow",
     "exceed_context_size_error": "context_overflow",

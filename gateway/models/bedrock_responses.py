@@ -1,0 +1,104 @@
+"""The Responses API of Amazon Bedrock: on `bedrock-runtime` and on `bedrock-mantle`.
+
+Which of the two serves a model, and under which path, is in `wire/bedrock_responses.py`; an `endpoint` of AWS decides
+it, too. Calls are signed for the host's own service, or carry a Bedrock API key. What is sent and how the stream is
+read is as for every Responses API (`responses_model.py`).
+
+`compute_environment` goes out as the field of that name, and lives on Mantle. `params` are put into the body last.
+"""
+
+from __future__ import annotations
+
+import logging
+from urllib.parse import urlsplit
+
+from gateway.agent import ModelSettings
+from gateway.aws_signing import BEDROCK_API_KEY, CREDENTIAL_NAMES, bedrock_signer
+from gateway.errors import ConfigurationError
+from gateway.http_client import HttpCall
+from gateway.messages import JsonObject
+from gateway.model import ModelEnvironment, ModelProvider
+from gateway.responses_model import HEADERS, ResponsesModel
+from gateway.wire.bedrock_responses import MANTLE, Host, host_of, is_wrong_path, paths_of, region_in, wire_model_id
+from gateway.wire.openai_responses import profile_of, responses_url
+from gateway.wire.provider_errors import ProviderError
+
+logger = logging.getLogger(__name__)
+
+NAME = "bedrock/responses"
+
+
+class _Endpoint:
+    """A model's address, which has its region in it unless the endpoint is a private one, and the signature's scope."""
+
+    def __init__(self, settings: ModelSettings, host: Host) -> None:
+        named = region_in(settings.model_id, settings.endpoint)
+        in_endpoint = region_in("", settings.endpoint)
+        if in_endpoint and settings.region and in_endpoint != settings.region:
+            raise ConfigurationError(
+                f"the endpoint is in {in_endpoint!r}, the region is {settings.region!r}; write the same, or one of them"
+            )
+        self._host = host
+        self._signer = bedrock_signer(host.service, settings.credential, settings.region or named)
+        self._base = settings.endpoint.rstrip("/") if settings.endpoint else None
+        # An endpoint with a path says where the model is; all that is left to find out is the region.
+        has_path = self._base is not None and urlsplit(self._base).path not in ("", "/")
+        self._paths = [""] if has_path else list(paths_of(host, settings.model_id))
+
+    async def create(self, body: bytes) -> HttpCall:
+        base = self._base or self._host.url(await self._signer.region())
+        url = responses_url(base + self._paths[0])
+        return await self._signer.sign(HttpCall("POST", url, HEADERS, body))
+
+    def learn(self, status: int, error: ProviderError) -> bool:
+        if len(self._paths) < 2 or not is_wrong_path(status, error.message):
+            return False
+        wrong, *self._paths = self._paths
+        logger.info("Bedrock serves a model under its other path", extra={"wrong": wrong, "right": self._paths[0]})
+        return True
+
+
+def open_bedrock_responses(settings: ModelSettings, environment: ModelEnvironment) -> ResponsesModel:
+    """A model. Region and credentials that are not in the settings are looked for at the first call.
+
+    Raises:
+        ConfigurationError: no model_id, an unknown name among the credentials, half a pair of keys, an endpoint that is
+            no URL, or one in another region.
+    """
+    if not settings.model_id:
+        raise ConfigurationError(f"{NAME} needs a model_id, such as 'us.openai.gpt-5.6' or 'openai.gpt-oss-120b'")
+    if unknown := sorted(set(settings.credential) - PROVIDER.credentials):
+        known = ", ".join(sorted(PROVIDER.credentials))
+        raise ConfigurationError(f"{NAME} knows no credential {unknown[0]!r}; there are: {known}")
+    host = host_of(settings.model_id, settings.endpoint)
+    if settings.endpoint:
+        try:
+            responses_url(settings.endpoint)
+        except ValueError as error:
+            shown = "of this model" if "@" in settings.endpoint else repr(settings.endpoint)
+            raise ConfigurationError(f"the endpoint {shown} {error}") from error
+    if settings.compute_environment and host is not MANTLE:
+        raise ConfigurationError(
+            f"compute_environment is known on bedrock-mantle only, and {settings.model_id!r} is on {host.name}; "
+            f"write the model's bare id, without its region"
+        )
+    params: JsonObject = {**settings.params}
+    if settings.compute_environment:
+        params.setdefault("compute_environment", settings.compute_environment)
+    return ResponsesModel(
+        NAME,
+        settings,
+        _Endpoint(settings, host),
+        profile_of(urlsplit(host.url("us-east-1")).hostname or "", settings.model_id),
+        environment,
+        wire_model_id=wire_model_id(host, settings.model_id),
+        params=params,
+    )
+
+
+PROVIDER = ModelProvider(
+    NAME,
+    open_bedrock_responses,
+    credentials=CREDENTIAL_NAMES | {BEDROCK_API_KEY},
+    options=frozenset({"params", "compute_environment"}),
+)

@@ -1,0 +1,73 @@
+"""The Responses API: OpenAI, Azure, and everything else that speaks it (OpenRouter, DeepSeek, vLLM, Ollama, ...).
+
+Source: https://platform.openai.com/docs/api-reference/responses (API version 1). The conversation is kept here and sent
+whole (`store: false`). `responses_request.py` writes what is sent, `responses_reader.py` reads the stream; what differs
+between servers is data in `wire/openai_responses.py`.
+
+`model_parameters` go out as the operator wrote them, after everything of ours, so that they win; their `tools` and
+`include` stand beside ours; one that is null removes the field. `params` go out after them, exactly as they are.
+"""
+
+from __future__ import annotations
+
+import logging
+from urllib.parse import urlsplit
+
+from gateway.agent import ModelSettings, Secret
+from gateway.errors import ConfigurationError
+from gateway.http_client import HttpCall
+from gateway.model import ModelEnvironment, ModelProvider
+from gateway.responses_model import HEADERS, ResponsesModel
+from gateway.wire.openai_responses import profile_of, responses_url
+from gateway.wire.provider_errors import ProviderError
+
+logger = logging.getLogger(__name__)
+
+NAME = "openai/v1/responses"
+DEFAULT_ENDPOINT = "https://api.openai.com/v1"
+API_KEY = "openai_api_key"
+
+
+class _Endpoint:
+    """One address and one key."""
+
+    def __init__(self, settings: ModelSettings) -> None:
+        endpoint = settings.endpoint or DEFAULT_ENDPOINT
+        try:
+            self.url = responses_url(endpoint)
+        except ValueError as error:
+            shown = "of this model" if "@" in endpoint else repr(endpoint)  # it may hold a password
+            raise ConfigurationError(f"the endpoint {shown} {error}") from error
+        self._headers = {**HEADERS, **_authorization(settings)}
+
+    async def create(self, body: bytes) -> HttpCall:
+        return HttpCall("POST", self.url, self._headers, body)
+
+    def learn(self, status: int, error: ProviderError) -> bool:
+        return False
+
+
+def _authorization(settings: ModelSettings) -> dict[str, str]:
+    key = settings.credential.get(API_KEY, Secret("")).reveal().strip()
+    if not key:
+        if settings.endpoint is None:
+            raise ConfigurationError(f"{DEFAULT_ENDPOINT} needs a credential: set {API_KEY}")
+        return {}  # private endpoints often have none
+    if not key.isascii() or not key.isprintable():
+        raise ConfigurationError(f"the credential {API_KEY} holds characters that no key has")
+    return {"authorization": f"Bearer {key}"}
+
+
+def open_responses(settings: ModelSettings, environment: ModelEnvironment) -> ResponsesModel:
+    """Raises ConfigurationError for an endpoint that is no URL and for a missing or impossible key."""
+    endpoint = _Endpoint(settings)
+    profile = profile_of(urlsplit(endpoint.url).hostname or "", settings.model_id)
+    if not profile.samplers and (refused := {"temperature", "top_p"} & set(settings.model_parameters)):
+        logger.warning(
+            "a parameter that this model is known to refuse is sent all the same",
+            extra={"model": settings.model_id, "parameters": sorted(refused)},
+        )
+    return ResponsesModel(NAME, settings, endpoint, profile, environment)
+
+
+PROVIDER = ModelProvider(NAME, open_responses, credentials=frozenset({API_KEY}), options=frozenset({"params"}))

@@ -1,0 +1,519 @@
+"""Reads one response of the Responses API: bytes in, canonical events out. Pure.
+
+Above: responses_model. Below: response (the builder), wire. Source:
+https://platform.openai.com/docs/api-reference/responses-streaming (API version 1).
+
+Events belong to output items; servers name these by `item_id`, by `output_index`, or by one of the two only. What an
+item's end says that no delta said is put in there, so a server that streams little, or answers with one JSON document,
+gives the same events.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from gateway.errors import ModelError, ModelErrorKind
+from gateway.events import Events, StopReason, Usage
+from gateway.messages import JsonValue
+from gateway.model import ModelRequest
+from gateway.model_failures import failure
+from gateway.response import ResponseBuilder
+from gateway.responses_request import MESSAGE_ITEM, OUTPUT_ITEM, REASONING_ITEM
+from gateway.wire import strict_json
+from gateway.wire.openai_chat import safe_tool_name
+from gateway.wire.openai_responses import (
+    INCOMPLETE_REASONS,
+    REPLAYED_ITEMS,
+    failed_response,
+    replayed_reasoning,
+    token_counts,
+)
+from gateway.wire.provider_errors import ProviderError, error_in, load
+from gateway.wire.sse_reader import LONGEST_RECORD, RecordTooLongError, SseReader
+
+logger = logging.getLogger(__name__)
+
+_OWN_TYPES = frozenset({"message", "reasoning", "function_call"})
+
+
+@dataclass(slots=True)
+class _Item:
+    """An output item under way. `said`: what was given of each content part, in characters."""
+
+    number: int
+    type: str
+    id: str = ""
+    said: dict[object, int] = field(default_factory=dict)
+    part: tuple[str, object] | None = None  # the part of reasoning that is being written
+    annotations: list[JsonValue] = field(default_factory=list)
+    started: bool = False  # a call
+    arguments: list[str] = field(default_factory=list)
+    done: bool = False
+
+
+class ResponsesReader:
+    """One per response. After each `feed` look at `failure`, to be raised once the events are passed on, and `done`.
+
+    `response_id` and `sequence_number` (of the last event, -1 before any) are what a stored or background response is
+    taken up again by; `status` is the response's own word.
+    """
+
+    def __init__(self, request: ModelRequest, provider: str, model_id: str) -> None:
+        self.done = False
+        self.failure: ModelError | None = None
+        self.response_id: str | None = None
+        self.sequence_number = -1
+        self.status: str | None = None
+        self._provider = provider
+        self._model_id = model_id
+        self._builder = ResponseBuilder(request, provider, model_id)
+        self._names = {safe: spec.name for spec in request.tools if (safe := safe_tool_name(spec.name)) != spec.name}
+        self._sse = SseReader()
+        self._document: list[bytes] | None = None
+        self._document_size = 0
+        self._begun = False
+        self._items: list[_Item] = []
+        self._by_id: dict[str, _Item] = {}
+        self._by_index: dict[int, _Item] = {}
+        self._text_key: tuple[int, object] | None = None  # of the part that text is coming for
+        self._text_place: tuple[object, object, object] = (None, None, None)
+        self._text_item: _Item | None = None
+        self._refused = False
+        self._usage: Mapping[str, Any] | None = None
+
+    def feed(self, data: bytes) -> Events:
+        """The events of what one network read brought; possibly none."""
+        if not self._begun:
+            self._begin(data)
+        try:
+            if self._document is not None:
+                self._keep(data)
+            elif self.failure is None:
+                for record in self._sse.feed(data):
+                    self._record(record)
+                    if self.done or self.failure is not None:
+                        break
+        except RecordTooLongError:
+            self._fail(ModelErrorKind.PROTOCOL, "the model provider sent a record without an end")
+        return self._builder.take()
+
+    def eof(self) -> Events:
+        """The events of a response whose bytes have ended."""
+        if self._is_over():
+            return []
+        if self._document is not None:
+            self._on_document(b"".join(self._document))
+        else:
+            for record in self._sse.eof():
+                self._record(record, cut=True)
+        if not self._is_over():
+            self._fail(ModelErrorKind.TRUNCATED, "the model provider's answer was cut off")
+        return self._builder.take()
+
+    def _is_over(self) -> bool:
+        return self.done or self.failure is not None
+
+    # --- bytes ------------------------------------------------------------------------------------------------------
+
+    def _begin(self, data: bytes) -> None:
+        """The first bytes tell a document, a web page and a stream apart; content types are often wrong."""
+        start = data.lstrip(b"\xef\xbb\xbf \t\r\n")
+        self._begun = bool(start)
+        if start.startswith((b"{", b"[")):
+            self._document = []
+        elif start.startswith(b"<"):
+            self._fail(ModelErrorKind.PROTOCOL, "the model provider answered with a web page", start[:200])
+
+    def _keep(self, data: bytes) -> None:
+        self._document_size += len(data)
+        if self._document_size > LONGEST_RECORD:
+            raise RecordTooLongError
+        if self._document is not None:
+            self._document.append(data)
+
+    def _on_document(self, document: bytes) -> None:
+        try:
+            answer = load(document)
+        except ValueError:
+            self._fail(ModelErrorKind.PROTOCOL, "the model provider's answer is not JSON", document[:200])
+            return
+        if not isinstance(answer, dict):
+            self._fail(ModelErrorKind.PROTOCOL, "the model provider's answer is not a response", document[:200])
+        elif isinstance(answer.get("output"), list) or answer.get("status") in ("failed", "incomplete"):
+            self._trusting(self._terminal, {"response": answer})
+        elif (error := error_in(answer)) is not None:
+            self._report_failure(error)
+        else:
+            self._fail(ModelErrorKind.PROTOCOL, "the model provider's answer is not a response", document[:200])
+
+    def _record(self, record: bytes, *, cut: bool = False) -> None:
+        try:
+            event = orjson.loads(record)
+        except ValueError:
+            event = self._odd_record(record, cut)
+        if type(event) is not dict:
+            return
+        if event.get("type") == "response.output_text.delta" and self._more_text(event):
+            return
+        self._trusting(self._on_event, event)
+
+    def _odd_record(self, record: bytes, cut: bool) -> object:
+        """What the fast reader refuses: `[DONE]`, an event all the same, or nothing."""
+        if record.startswith(b"[DONE]"):
+            self._fail(ModelErrorKind.TRUNCATED, "the model provider's answer ended without its last event")
+            return None
+        try:
+            return load(record)
+        except ValueError:
+            # `ping`s and the like are skipped; a broken event is a loss that nobody may overlook
+            if record.lstrip().startswith(b"{") and not cut:
+                self._fail(ModelErrorKind.PROTOCOL, "the model provider sent a broken event", record[:200])
+            return None
+
+    def _trusting(self, read: Callable[[dict[str, Any]], None], event: dict[str, Any]) -> None:
+        """Read an event that is trusted to have its documented shape: checking each field would cost every delta."""
+        try:
+            read(event)
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            said = f"{event.get('type')}: {error!r}".encode()
+            self._fail(ModelErrorKind.PROTOCOL, "the model provider sent an event of an unexpected shape", said)
+
+    # --- events -----------------------------------------------------------------------------------------------------
+
+    def _more_text(self, event: dict[str, Any]) -> bool:
+        """Take a delta for the part that the last one was for, which nearly every event is; False: it is not such."""
+        key, item, delta = self._text_key, self._text_item, event.get("delta")
+        place = (event.get("item_id"), event.get("output_index"), event.get("content_index"))
+        if key is None or item is None or place != self._text_place or type(delta) is not str:
+            return False
+        item.said[key] += len(delta)
+        self._builder.text(key, delta)
+        if type(number := event.get("sequence_number")) is int:
+            self.sequence_number = number
+        return True
+
+    def _on_event(self, event: dict[str, Any]) -> None:
+        kind = event.get("type")
+        if type(number := event.get("sequence_number")) is int:
+            self.sequence_number = number
+        if type(kind) is not str:
+            if (error := error_in(event)) is not None:
+                self._report_failure(error)
+            return
+        if (read := _READERS.get(kind)) is not None:
+            read(self, event)
+        elif "_call" in kind or kind.startswith("response.mcp_"):
+            self._builder.raw(event)  # what a tool at the provider is doing
+
+    def _created(self, event: dict[str, Any]) -> None:
+        response = event.get("response")
+        if isinstance(response, dict):
+            if isinstance(response_id := response.get("id"), str):
+                self.response_id = response_id
+            if isinstance(status := response.get("status"), str):
+                self.status = status
+
+    # --- items ------------------------------------------------------------------------------------------------------
+
+    def _item_of(self, event: dict[str, Any], kind: str) -> _Item:
+        """The item that an event belongs to: by its id, else by its place. One that was not announced is begun."""
+        item_id, index = event.get("item_id"), event.get("output_index")
+        item = self._by_id.get(item_id) if isinstance(item_id, str) else None
+        if item is None and isinstance(index, int):
+            item = self._by_index.get(index)
+        if item is None or item.type != kind or item.done:
+            item = self._open_item(kind, item_id, index)
+        return item
+
+    def _open_item(self, kind: str, item_id: object, index: object) -> _Item:
+        item = _Item(len(self._items), kind, item_id if isinstance(item_id, str) else "")
+        self._items.append(item)
+        if item.id:
+            self._by_id[item.id] = item
+        if isinstance(index, int):
+            self._by_index[index] = item
+        return item
+
+    def _item_added(self, event: dict[str, Any]) -> None:
+        fields = event["item"]
+        kind = str(fields.get("type"))
+        item = self._open_item(kind, fields.get("id"), event.get("output_index"))
+        if kind == "function_call":
+            self._start_call(item, fields)
+        elif kind not in _OWN_TYPES:
+            self._builder.raw(event)
+
+    def _item_done(self, event: dict[str, Any]) -> None:
+        fields = event["item"]
+        kind = str(fields.get("type"))
+        place = {"item_id": fields.get("id"), "output_index": event.get("output_index")}
+        self._finish_item(self._item_of(place, kind), fields)
+        if kind not in _OWN_TYPES:
+            self._builder.raw(event)
+
+    def _finish_item(self, item: _Item, fields: dict[str, Any]) -> None:
+        """An item is whole: give what of it was not given yet, and what is sent back with it."""
+        match item.type:
+            case "message":
+                self._finish_message(item, fields)
+            case "reasoning":
+                self._finish_reasoning(item, fields)
+            case "function_call":
+                self._start_call(item, fields)
+                self._complete_arguments(item, fields.get("arguments"))
+                self._builder.close((item.number, None))
+            case kind if kind in REPLAYED_ITEMS:
+                self._builder.opaque((item.number, None), OUTPUT_ITEM, _text_of(fields))
+                self._builder.close((item.number, None))
+            case _:
+                logger.info("an item that is not sent back", extra={"item_type": item.type[:64]})
+        item.done = True
+
+    # --- messages ---------------------------------------------------------------------------------------------------
+
+    def _text(self, event: dict[str, Any]) -> None:
+        item = self._item_of(event, "message")
+        self._text_key = key = (item.number, event.get("content_index") or 0)
+        self._text_place = (event.get("item_id"), event.get("output_index"), event.get("content_index"))
+        self._text_item = item
+        delta = event["delta"]
+        item.said[key] = item.said.get(key, 0) + len(delta)
+        self._builder.text(key, delta)
+
+    def _text_done(self, event: dict[str, Any]) -> None:
+        self._complete_text(self._item_of(event, "message"), event.get("content_index") or 0, event.get("text"))
+
+    def _refusal(self, event: dict[str, Any]) -> None:
+        self._refused = True
+        self._text(event)
+
+    def _refusal_done(self, event: dict[str, Any]) -> None:
+        self._refused = True
+        self._complete_text(self._item_of(event, "message"), event.get("content_index") or 0, event.get("refusal"))
+
+    def _complete_text(self, item: _Item, part: object, text: object) -> None:
+        key = (item.number, part)
+        if isinstance(text, str) and text and not item.said.get(key):
+            item.said[key] = len(text)
+            self._builder.text(key, text)
+
+    def _annotation(self, event: dict[str, Any]) -> None:
+        self._item_of(event, "message").annotations.append(event["annotation"])
+        self._builder.raw(event)
+
+    def _finish_message(self, item: _Item, fields: dict[str, Any]) -> None:
+        content = fields.get("content")
+        annotations: list[JsonValue] = []
+        for place, part in enumerate(content if isinstance(content, list) else ()):
+            if part.get("type") == "refusal":
+                self._refused = True
+            self._complete_text(item, place, part.get("text") or part.get("refusal"))
+            annotations += part.get("annotations") or ()
+        beside: dict[str, JsonValue] = {"phase": fields["phase"]} if fields.get("phase") else {}
+        if annotations := annotations or item.annotations:
+            beside["annotations"] = annotations
+        keys = [key for key in item.said if self._builder.is_open(key)]
+        for key in keys:
+            if beside:
+                self._builder.opaque(key, MESSAGE_ITEM, _text_of(beside))
+            self._builder.close(key)
+        if self._text_item is item:
+            self._text_key = None
+
+    # --- reasoning --------------------------------------------------------------------------------------------------
+
+    def _thought(self, event: dict[str, Any]) -> None:
+        self._more_thought(self._item_of(event, "reasoning"), _part_of(event), event["delta"])
+
+    def _thought_done(self, event: dict[str, Any]) -> None:
+        item, part, text = self._item_of(event, "reasoning"), _part_of(event), event.get("text")
+        if isinstance(text, str) and not item.said.get(part):
+            self._more_thought(item, part, text)
+
+    def _more_thought(self, item: _Item, part: tuple[str, object], text: str) -> None:
+        """Words of one part. Parts are paragraphs; of summary and raw text, where there are both, the first counts."""
+        if not text or (item.part is not None and item.part[0] != part[0]):
+            return
+        if item.part is not None and item.part != part:
+            self._builder.reasoning((item.number, None), "\n\n")
+        item.part = part
+        item.said[part] = item.said.get(part, 0) + len(text)
+        self._builder.reasoning((item.number, None), text)
+
+    def _finish_reasoning(self, item: _Item, fields: dict[str, Any]) -> None:
+        for carrier in ("summary", "content"):
+            parts = fields.get(carrier)
+            for place, part in enumerate(parts if isinstance(parts, list) else ()):
+                if isinstance(text := part.get("text"), str) and not item.said.get((carrier, place)):
+                    self._more_thought(item, (carrier, place), text)
+        if replayed_reasoning(fields) is not None:
+            self._builder.opaque((item.number, None), REASONING_ITEM, _text_of(fields))
+        self._builder.close((item.number, None))
+
+    # --- calls ------------------------------------------------------------------------------------------------------
+
+    def _start_call(self, item: _Item, fields: Mapping[str, Any]) -> None:
+        """A call begins once its name is known; what came of its arguments before that is given then."""
+        name = fields.get("name")
+        if item.started or not isinstance(name, str) or not name:
+            return
+        item.started = True
+        call_id = fields.get("call_id")
+        key = (item.number, None)
+        self._builder.tool_started(key, str(call_id) if call_id else None, self._names.get(name, name))
+        for fragment in item.arguments:
+            self._builder.tool_arguments(key, fragment)
+
+    def _arguments(self, event: dict[str, Any]) -> None:
+        self._more_arguments(self._item_of(event, "function_call"), event["delta"])
+
+    def _more_arguments(self, item: _Item, fragment: str) -> None:
+        item.arguments.append(fragment)
+        if item.started:
+            self._builder.tool_arguments((item.number, None), fragment)
+
+    def _arguments_done(self, event: dict[str, Any]) -> None:
+        self._complete_arguments(self._item_of(event, "function_call"), event.get("arguments"))
+
+    def _complete_arguments(self, item: _Item, arguments: object) -> None:
+        """The arguments as a whole: give what is missing of them, where it was left out of the deltas."""
+        if arguments is None:
+            return
+        whole = arguments if isinstance(arguments, str) else strict_json.dump(arguments).decode()
+        given = "".join(item.arguments)
+        if len(whole) > len(given) and whole.startswith(given):
+            self._more_arguments(item, whole[len(given) :])
+
+    # --- the end ----------------------------------------------------------------------------------------------------
+
+    def _terminal(self, event: dict[str, Any]) -> None:
+        """`response.completed`, `.incomplete`, `.failed`, `.cancelled`, or a document, which has no event's type."""
+        self._created(event)
+        response = event["response"]
+        self._take_missing(response.get("output"))
+        usage = response.get("usage")
+        self._usage = usage if isinstance(usage, dict) else None
+        said = str(event.get("type", "")).removeprefix("response.")
+        if said in ("", "completed", "done") and self.status in ("incomplete", "failed", "cancelled"):
+            said = self.status
+        match said:
+            case "failed":
+                self._report_failure(failed_response(response))
+            case "cancelled":
+                self._report_usage()
+                cancelled = "the answer was cancelled at the model provider"
+                self.failure = ModelError(ModelErrorKind.TRUNCATED, cancelled, retryable=False)
+            case "incomplete":
+                self._finish_early(response.get("incomplete_details"))
+            case "" if self.status in ("queued", "in_progress"):
+                self._fail(ModelErrorKind.PROTOCOL, "the model provider's answer is not there yet")
+            case _:
+                self._finish(StopReason.END_TURN, "completed")
+
+    def _finish_early(self, details: object) -> None:
+        raw = str(details.get("reason") or "") if isinstance(details, dict) else ""
+        if raw not in INCOMPLETE_REASONS:
+            logger.warning("a response is incomplete for a reason that is not known", extra={"reason": raw[:64]})
+        self._finish(StopReason(INCOMPLETE_REASONS.get(raw, "max_tokens")), raw or "incomplete")
+
+    def _take_missing(self, output: object) -> None:
+        """Items that only the end tells of, and the ends of those whose own end was left out.
+
+        The first message at the end is the first that was streamed, and so on: ids and places change with some servers.
+        """
+        streamed: dict[str, list[_Item]] = {}
+        for item in self._items:
+            streamed.setdefault(item.type, []).append(item)
+        for index, fields in enumerate(output if isinstance(output, list) else ()):
+            kind = str(fields.get("type"))
+            ones = streamed.get(kind)
+            item = ones.pop(0) if ones else self._open_item(kind, fields.get("id"), index)
+            if not item.done:
+                self._finish_item(item, fields)
+                if kind not in _OWN_TYPES:
+                    self._builder.raw({"type": "response.output_item.done", "output_index": index, "item": fields})
+
+    def _finish(self, reason: StopReason, raw: str) -> None:
+        if self._refused and reason is StopReason.END_TURN:
+            reason = StopReason.REFUSAL
+        for item in self._items:
+            if item.type == "function_call" and not item.started:
+                self._fail(ModelErrorKind.PROTOCOL, "the model provider sent a call without a name")
+                return
+        self._report_usage()
+        self._builder.finish(reason, raw)
+        self.done = True
+
+    def _error(self, event: dict[str, Any]) -> None:
+        self._report_failure(failed_response(event))
+
+    def _report_failure(self, error: ProviderError) -> None:
+        self._report_usage()
+        self.failure = failure(error)
+
+    def _report_usage(self) -> None:
+        if self._usage is None:
+            return
+        counts = token_counts(self._usage)
+        self._usage = None
+        self._builder.usage(
+            Usage(
+                self._provider,
+                self._model_id,
+                counts.prompt,
+                counts.completion,
+                counts.reasoning,
+                counts.cached,
+                counts.cache_write,
+            )
+        )
+
+    def _fail(self, kind: ModelErrorKind, message: str, sample: bytes = b"") -> None:
+        self._report_usage()
+        self.failure = ModelError(kind, message, provider_message=sample.decode("utf-8", "replace"))
+
+
+_Read = Callable[[ResponsesReader, dict[str, Any]], None]
+# Text deltas come by `_more_text`, but for each part's first.
+_READERS: Mapping[str, _Read] = {
+    "response.created": ResponsesReader._created,
+    "response.queued": ResponsesReader._created,
+    "response.in_progress": ResponsesReader._created,
+    "response.output_item.added": ResponsesReader._item_added,
+    "response.output_item.done": ResponsesReader._item_done,
+    "response.output_text.delta": ResponsesReader._text,
+    "response.output_text.done": ResponsesReader._text_done,
+    "response.output_text.annotation.added": ResponsesReader._annotation,
+    "response.output_text_annotation.added": ResponsesReader._annotation,  # as it was called at first
+    "response.refusal.delta": ResponsesReader._refusal,
+    "response.refusal.done": ResponsesReader._refusal_done,
+    "response.reasoning_summary_text.delta": ResponsesReader._thought,
+    "response.reasoning_summary_text.done": ResponsesReader._thought_done,
+    "response.reasoning_text.delta": ResponsesReader._thought,
+    "response.reasoning_text.done": ResponsesReader._thought_done,
+    "response.function_call_arguments.delta": ResponsesReader._arguments,
+    "response.function_call_arguments.done": ResponsesReader._arguments_done,
+    "response.completed": ResponsesReader._terminal,
+    "response.done": ResponsesReader._terminal,  # OpenRouter
+    "response.incomplete": ResponsesReader._terminal,
+    "response.failed": ResponsesReader._terminal,
+    "response.cancelled": ResponsesReader._terminal,
+    "error": ResponsesReader._error,
+    "response.error": ResponsesReader._error,
+}
+
+
+def _part_of(event: Mapping[str, Any]) -> tuple[str, object]:
+    """Which part of the reasoning an event is about."""
+    if "summary_index" in event:
+        return ("summary", event["summary_index"])
+    return ("content", event.get("content_index") or 0)
+
+
+def _text_of(fields: Mapping[str, Any]) -> str:
+    return strict_json.dump(fields).decode()

@@ -1,0 +1,377 @@
+"""A model request in the words of the Responses API. Pure.
+
+Above: the Responses models. Below: model (the request), messages; the wire's facts are in `wire.openai_responses`.
+Source: https://platform.openai.com/docs/api-reference/responses/create (API version 1).
+
+An answer goes back as the items it came as: texts, calls, the reasoning and the server-side items that this provider
+and model minted, in their order. Ids of items stay out, but where the API insists on them: an item that is named by its
+id is looked up among stored responses, and here none are stored.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import logging
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from urllib.parse import unquote_to_bytes
+
+import orjson
+
+from gateway.messages import (
+    AudioBlock,
+    Base64Source,
+    ContentBlock,
+    DocumentBlock,
+    FileSource,
+    ImageBlock,
+    JsonObject,
+    JsonValue,
+    MediaBlock,
+    MediaSource,
+    Message,
+    Opaque,
+    ReasoningBlock,
+    TextBlock,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+    UrlSource,
+    VideoBlock,
+)
+from gateway.model import ModelRequest
+from gateway.wire.openai_chat import safe_tool_name
+from gateway.wire.openai_responses import REPLAYED_ITEMS, Profile, replayed_item, replayed_reasoning
+
+logger = logging.getLogger(__name__)
+
+REASONING_ITEM = "reasoning_item"  # the kinds of opaque parts, each an item's JSON text: a reasoning item,
+OUTPUT_ITEM = "output_item"  # an item of a tool that ran at the provider,
+MESSAGE_ITEM = "message_item"  # what a message has beside its text (`phase`, `annotations`)
+
+SEALED_REASONING = "reasoning.encrypted_content"
+NO_CONTENT = "(no content)"
+OPENING = "(the conversation begins)"
+NO_OUTPUT = "(no output)"
+
+_MEDIA = (ImageBlock, AudioBlock, VideoBlock, DocumentBlock)
+_TEXT_TYPES = frozenset({"application/json", "application/xml", "application/yaml", "application/x-yaml"})
+_EXTENSIONS = {"application/pdf": "pdf", "application/msword": "doc", "application/vnd.ms-excel": "xls"}
+_CALL_ID = re.compile(r"[a-zA-Z0-9_.:-]{1,64}")
+_LISTS = ("tools", "include")
+
+
+@dataclass(frozen=True, slots=True)
+class ResponsesTarget:
+    """Whom a request is for.
+
+    `wire_model_id`: what the request calls the model. `sealed`: ask for reasoning in sealed form. `params` go out last,
+    exactly as they are.
+    """
+
+    provider: str
+    model_id: str
+    profile: Profile
+    wire_model_id: str
+    sealed: bool = True
+    params: JsonObject = field(default_factory=dict)
+
+
+def responses_request(request: ModelRequest, target: ResponsesTarget) -> JsonObject:
+    """The body of the request.
+
+    `model_parameters` come after what is ours and win over it; a null among them takes the field away. Their `tools` (a
+    web search at the provider, ...) and `include` stand beside ours.
+    """
+    body: JsonObject = {"model": target.wire_model_id, "stream": True, "store": False}
+    if request.system.strip():
+        body["instructions"] = request.system
+    body["input"] = list(input_items(request.messages, target)) or [_message("user", OPENING)]
+    if request.tools:
+        body["tools"] = [_tool(spec) for spec in request.tools]
+    if target.sealed:
+        body["include"] = [SEALED_REASONING]
+    ours = {name: listed for name in _LISTS if isinstance(listed := body.get(name), list)}
+    body |= request.parameters
+    for name, listed in ours.items():
+        if isinstance(theirs := request.parameters.get(name), list):
+            body[name] = [*listed, *(entry for entry in theirs if entry not in listed)]
+    if request.tools and request.tool_choice == "none":
+        body["tool_choice"] = "none"  # the loop wants an answer now: no parameter outranks that
+    return {name: value for name, value in body.items() if value is not None} | target.params
+
+
+def input_items(
+    messages: Sequence[Message], target: ResponsesTarget, *, raw_call_ids: bool = False
+) -> list[JsonObject]:
+    """The messages as input items.
+
+    `raw_call_ids`: calls are named as the provider named them, as it knows them in a response that it has stored; else
+    by our own ids, which differ in one conversation.
+    """
+    writer = _Writer(target, _call_ids(messages) if raw_call_ids else {})
+    for message in messages:
+        writer.add(message)
+    writer.flush_shown()
+    items = writer.items
+    if items and all(item.get("role") in ("system", "developer") for item in items):
+        items.append(_message("user", OPENING))
+    return items
+
+
+def _call_ids(messages: Sequence[Message]) -> dict[str, str]:
+    calls = (call for message in messages for call in message.tool_calls)
+    return {call.call_id: call.provider_call_id for call in calls if call.provider_call_id}
+
+
+def _message(role: str, content: JsonValue) -> JsonObject:
+    return {"role": role, "content": content}
+
+
+def _tool(spec: ToolSpec) -> JsonObject:
+    tool: JsonObject = {"type": "function", "name": safe_tool_name(spec.name)}
+    if spec.description:
+        tool["description"] = spec.description
+    tool["parameters"] = {"type": "object", "properties": {}, **spec.input_schema}
+    tool["strict"] = False  # the default is true, which most schemas do not fit
+    return tool
+
+
+def safe_call_id(call_id: str) -> str:
+    """`call_id` if the wire takes it, else one that it takes: the same for the same id."""
+    if _CALL_ID.fullmatch(call_id):
+        return call_id
+    return f"call_{hashlib.sha256(call_id.encode('utf-8', 'surrogatepass')).hexdigest()[:40]}"
+
+
+def valid_arguments(arguments: str) -> str:
+    """The arguments as they stand, or an empty object where they are none: servers that parse them fail on others."""
+    try:
+        return arguments if isinstance(orjson.loads(arguments), dict) else "{}"
+    except ValueError:
+        return "{}"
+
+
+class _Writer:
+    """Writes messages as items, in order. Media that a call's output may not hold wait in `_shown` for its end."""
+
+    def __init__(self, target: ResponsesTarget, call_ids: dict[str, str]) -> None:
+        self.items: list[JsonObject] = []
+        self._target = target
+        self._profile = target.profile
+        self._call_ids = call_ids
+        self._names: dict[str, str] = {}
+        self._shown: list[JsonValue] = []
+        self._loop_begins = 0  # how many items stand before the last user message
+
+    def add(self, message: Message) -> None:
+        if message.role != "tool":
+            self.flush_shown()
+        match message.role:
+            case "system":
+                self._instruct("system", message.text)
+            case "developer":
+                self._instruct(self._profile.developer_role, message.text)
+            case "user":
+                self._forget_thoughts()
+                self.items.append(_message("user", self._content(message.content)))
+            case "assistant" | "reasoning":
+                self._answer(message)
+            case "tool":
+                if (result := message.tool_result) is not None:
+                    self.items.append(self._result(result))
+
+    def flush_shown(self) -> None:
+        if self._shown:
+            self.items.append(_message("user", self._shown))
+            self._shown = []
+
+    def _instruct(self, role: str, text: str) -> None:
+        if text.strip():
+            self.items.append(_message(role, text))
+
+    def _forget_thoughts(self) -> None:
+        """A new question: thoughts in plain words are wanted back within one tool loop, and only cost after it."""
+        kept = [item for item in self.items[self._loop_begins :] if not _in_plain_words(item)]
+        self.items[self._loop_begins :] = kept
+        self._loop_begins = len(self.items)
+
+    # --- answers ----------------------------------------------------------------------------------------------------
+
+    def _answer(self, message: Message) -> None:
+        items = [item for block in message.content if (item := self._answered(block)) is not None]
+        while items and items[-1].get("type") == "reasoning":
+            items.pop()  # refused: "reasoning was provided without its required following item"
+        self.items += items
+
+    def _answered(self, block: ContentBlock) -> JsonObject | None:
+        match block:
+            case TextBlock(text, _, opaque):
+                if not text.strip():
+                    return None
+                written = _message("assistant", text)
+                own = self._own(opaque, MESSAGE_ITEM)
+                if own is not None and own.get("phase"):
+                    written["phase"] = own["phase"]
+                return written
+            case ReasoningBlock(_, _, opaque):
+                if (item := self._own(opaque, REASONING_ITEM)) is not None:
+                    return replayed_reasoning(item)
+                if (item := self._own(opaque, OUTPUT_ITEM)) is not None and item.get("type") in REPLAYED_ITEMS:
+                    return replayed_item(item)
+                return None
+            case ToolCall():
+                self._names[block.call_id] = block.name
+                return {
+                    "type": "function_call",
+                    "call_id": self._call_id(block.call_id),
+                    "name": safe_tool_name(block.name),
+                    "arguments": valid_arguments(block.arguments),
+                }
+            case ImageBlock() | AudioBlock() | VideoBlock() | DocumentBlock() | ToolResult():
+                return None
+
+    def _own(self, opaque: Opaque | None, kind: str) -> JsonObject | None:
+        """The item in an opaque part that this provider and model minted, else None."""
+        target = self._target
+        if opaque is None or (opaque.provider, opaque.model, opaque.kind) != (target.provider, target.model_id, kind):
+            return None
+        try:
+            item = orjson.loads(opaque.value)
+        except ValueError:
+            return None
+        return item if isinstance(item, dict) else None
+
+    def _call_id(self, call_id: str) -> str:
+        return self._call_ids.get(call_id) or safe_call_id(call_id)
+
+    # --- results ----------------------------------------------------------------------------------------------------
+
+    def _result(self, result: ToolResult) -> JsonObject:
+        parts = [part for block in result.content if (part := self._part(block)) is not None]
+        output: JsonValue
+        if any(part["type"] != "input_text" for part in parts) and self._profile.multimodal_outputs:
+            failed = [_text_part("Error:")] if result.is_error else []
+            output = list[JsonValue]([*failed, *parts])
+        else:
+            texts = [self._text_or_shown(part, self._names.get(result.call_id, "call")) for part in parts]
+            text = "\n".join(texts)
+            text = text if text.strip() else NO_OUTPUT
+            output = f"Error: {text}" if result.is_error else text
+        return {"type": "function_call_output", "call_id": self._call_id(result.call_id), "output": output}
+
+    def _text_or_shown(self, part: JsonObject, tool: str) -> str:
+        if part["type"] == "input_text":
+            return str(part["text"])
+        self._shown += [_text_part(f"From the result of the tool {tool}:"), part]
+        return f"({'an image' if part['type'] == 'input_image' else 'a file'} attached below)"
+
+    # --- content ----------------------------------------------------------------------------------------------------
+
+    def _content(self, blocks: Iterable[ContentBlock]) -> JsonValue:
+        """A plain text where all is text, which every server takes; else parts."""
+        parts = [part for block in blocks if (part := self._part(block)) is not None]
+        if all(part["type"] == "input_text" for part in parts):
+            return "\n".join(str(part["text"]) for part in parts) or NO_CONTENT
+        return list[JsonValue](parts)
+
+    def _part(self, block: ContentBlock) -> JsonObject | None:
+        if isinstance(block, TextBlock):
+            return _text_part(block.text) if block.text.strip() else None
+        return self._medium(block) if isinstance(block, _MEDIA) else None
+
+    def _medium(self, block: MediaBlock) -> JsonObject:
+        """The part of a medium; a text that says what is missing where the wire has no part for it."""
+        try:
+            source = _inlined(block.source)
+            if isinstance(source, UrlSource) and not source.url.lower().startswith(("http://", "https://")):
+                raise _UnsendableError("its URL is neither http nor https")
+            if isinstance(source, FileSource) and source.provider not in (None, self._target.provider):
+                raise _UnsendableError("its file id belongs to another provider")
+            match block:
+                case ImageBlock():
+                    return _image(source, self._profile)
+                case DocumentBlock():
+                    return _document(block, source, self._profile)
+                case AudioBlock() | VideoBlock():
+                    raise _UnsendableError("this model does not take it")
+        except _UnsendableError as error:
+            kind = type(block).__name__.removesuffix("Block").lower()
+            logger.warning("left out a medium that the Responses API cannot carry", extra={"why": str(error)})
+            return _text_part(f"({'an' if kind[0] in 'aeiou' else 'a'} {kind} was left out: {error})")
+
+
+def _in_plain_words(item: JsonObject) -> bool:
+    return item.get("type") == "reasoning" and "encrypted_content" not in item
+
+
+# --- media ---------------------------------------------------------------------------------------------------------
+
+
+class _UnsendableError(Exception):
+    """The wire has no place for a medium; the text says why, for the model to read."""
+
+
+def _text_part(text: str) -> JsonObject:
+    return {"type": "input_text", "text": text}
+
+
+def _inlined(source: MediaSource) -> MediaSource:
+    """A `data:` URL as the bytes it holds."""
+    if not isinstance(source, UrlSource) or source.url[:5].lower() != "data:":
+        return source
+    head, comma, payload = source.url[5:].partition(",")
+    if not comma:
+        raise _UnsendableError("its data URL holds no data")
+    media_type, _, _ = head.partition(";")
+    if not head.endswith(";base64"):
+        payload = base64.b64encode(unquote_to_bytes(payload)).decode()
+    return Base64Source(payload, media_type or source.media_type or "text/plain")
+
+
+def _data_url(source: Base64Source) -> str:
+    return f"data:{source.media_type};base64,{source.data}"
+
+
+def _image(source: MediaSource, profile: Profile) -> JsonObject:
+    if not profile.images:
+        raise _UnsendableError("this model sees no images")
+    part: JsonObject = {"type": "input_image", "detail": "auto"}
+    match source:
+        case FileSource(file_id):
+            part["file_id"] = file_id
+        case UrlSource(url):
+            part["image_url"] = url
+        case Base64Source():
+            part["image_url"] = _data_url(source)
+    return part
+
+
+def _document(block: DocumentBlock, source: MediaSource, profile: Profile) -> JsonObject:
+    match source:
+        case FileSource(file_id):
+            return {"type": "input_file", "file_id": file_id}
+        case UrlSource(url):
+            if not profile.documents:
+                raise _UnsendableError("this model takes no documents")
+            return {"type": "input_file", "file_url": url}  # a name beside it is refused
+        case Base64Source(data, media_type):
+            media_type = media_type.partition(";")[0].strip().lower()
+            name = block.name or "document"
+            if media_type.startswith("text/") or media_type in _TEXT_TYPES:
+                return _text_part(f'<document name="{name}">\n{_decoded(data)}\n</document>')
+            if media_type not in profile.documents:
+                raise _UnsendableError(f"documents of type {media_type} are not taken")
+            if "." not in name and media_type in _EXTENSIONS:
+                name += f".{_EXTENSIONS[media_type]}"  # the type is told by the name
+            return {"type": "input_file", "filename": name, "file_data": _data_url(source)}
+
+
+def _decoded(data: str) -> str:
+    try:
+        return base64.b64decode(data, validate=False).decode("utf-8", "replace")
+    except (binascii.Error, ValueError) as error:
+        raise _UnsendableError("its data is not base64") from error
