@@ -34,6 +34,7 @@ from gateway.messages import (
 )
 from gateway.model import ModelRequest
 from gateway.wire.anthropic_messages import SERVER_CALLS, Profile, is_server_item, wire_name
+from gateway.wire.bedrock_media import decoded_size
 
 PROVIDER_NAME = "anthropic/v1/messages"
 
@@ -53,6 +54,7 @@ NO_CONTENT = "(no content)"
 _IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 _OWN_FILES = (None, "anthropic", PROVIDER_NAME)
 _FAR = "the model provider fetches https addresses only"
+_BROKEN = "its data is empty or broken"
 _FOREIGN = "it is kept by another provider"
 _TEXTS = frozenset({"application/json", "application/xml", "application/yaml", "application/x-yaml"})
 
@@ -251,6 +253,8 @@ def _image(block: ImageBlock) -> JsonObject:
             kind = media_type.lower().replace("image/jpg", "image/jpeg")
             if kind not in _IMAGES:
                 return _note(block, "the model does not take its format")
+            if not decoded_size(data):
+                return _note(block, _BROKEN)
             return {"type": "image", "source": {"type": "base64", "media_type": kind, "data": data}}
         case UrlSource(url):
             if (held := data_url_source(url)) is not None:
@@ -279,6 +283,8 @@ def _document_source(block: DocumentBlock) -> JsonObject | str:
     match block.source:
         case Base64Source(data, media_type):
             kind = media_type.lower().partition(";")[0].strip()
+            if not decoded_size(data):
+                return _BROKEN
             if kind == "application/pdf":
                 return {"type": "base64", "media_type": kind, "data": data}
             if kind.startswith("text/") or kind in _TEXTS or kind.endswith(("+json", "+xml")):

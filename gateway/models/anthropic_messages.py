@@ -290,7 +290,7 @@ class AnthropicModel:
         }
         self._http = environment.http
         self._clock = environment.clock
-        self._timeouts = StreamTimeouts()
+        self._timeouts = StreamTimeouts.of_model(settings.timeouts)
         self.capabilities = ModelCapabilities(
             reasoning=self._profile.reasons, image_input=True, document_input=self._profile.documents
         )

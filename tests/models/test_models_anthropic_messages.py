@@ -396,6 +396,7 @@ def test_media_go_as_the_api_takes_them_and_a_note_stands_for_the_rest() -> None
                 DocumentBlock(Base64Source("aGVsbG8=", "text/csv")),
                 DocumentBlock(Base64Source("aGk=", "application/msword")),
                 AudioBlock(Base64Source("aGk=", "audio/wav")),
+                ImageBlock(Base64Source("!", "image/png")),
             ),
         )
     )[0]["content"]
@@ -411,6 +412,7 @@ def test_media_go_as_the_api_takes_them_and_a_note_stands_for_the_rest() -> None
         "text",
         "(a document was left out: the model does not take its format)",
         "(an audio was left out: the model takes no such thing)",
+        "(an image was left out: its data is empty or broken)",
     ]
     assert contents[0]["source"]["media_type"] == "image/png"
     assert contents[7]["title"] == "report.pdf"

@@ -1,0 +1,325 @@
+"""Gemini by its own API: streamGenerateContent, at the Gemini API or at Vertex AI.
+
+Source: https://ai.google.dev/api/generate-content (v1beta). `GenerateContentReader` turns the stream into canonical
+events and is pure. The request is written by `gemini_request.py`; the wire's facts are data in `wire/gemini.py`.
+
+`model_parameters`: the request's own members (`safetySettings`, `toolConfig`, `tools`, ...) go out as they are, all
+others (`temperature`, `maxOutputTokens`, `thinkingConfig`, ...) in `generationConfig`. For Vertex AI set `endpoint` to
+`https://aiplatform.googleapis.com/v1beta1/projects/<project>/locations/global/publishers/google`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import replace
+
+import orjson
+
+from gateway.agent import ModelSettings, Secret
+from gateway.errors import ConfigurationError, ModelError, ModelErrorKind
+from gateway.events import Events, StopReason, Usage
+from gateway.gemini_request import ITEM, PROVIDER_NAME, SIGNATURE, TEXT_SIGNATURE, gemini_request
+from gateway.http_client import HttpCall, HttpStream, StreamTimeouts
+from gateway.media_fetch import MediaFetcher
+from gateway.messages import AudioBlock, DocumentBlock, ImageBlock, JsonValue, MediaBlock, VideoBlock
+from gateway.model import ModelCapabilities, ModelEnvironment, ModelProvider, ModelRequest
+from gateway.model_failures import failure
+from gateway.response import ResponseBuilder
+from gateway.wire import strict_json
+from gateway.wire.gemini import (
+    FAILED_REASONS,
+    ITEM_PARTS,
+    STOP_REASONS,
+    function_name,
+    profile_of,
+    stream_url,
+    token_counts,
+)
+from gateway.wire.provider_errors import error_in, load, parse_error_body
+from gateway.wire.sse_reader import RecordTooLongError, SseReader
+
+logger = logging.getLogger(__name__)
+
+DEFAULT_ENDPOINT = "https://generativelanguage.googleapis.com/v1beta"
+API_KEY = "gemini_api_key"
+
+# A request may have 20 MB in all: https://ai.google.dev/gemini-api/docs/files
+_LARGEST_MEDIUM = 14_000_000
+_MEDIA_BLOCKS: tuple[type[MediaBlock], ...] = (ImageBlock, AudioBlock, VideoBlock, DocumentBlock)
+
+_TEXT = "text"
+_THOUGHT = "thought"
+
+
+# --- the response ----------------------------------------------------------------------------------------------------
+
+
+class GenerateContentReader:
+    """Reads one response: bytes in, canonical events out.
+
+    The wire has no last record: a response is whole once its connection ends behind a `finishReason`. After each `feed`
+    look at `failure`, which is to be raised once the events are passed on; `done` comes with `eof`.
+    """
+
+    def __init__(self, request: ModelRequest, model_id: str) -> None:
+        self.done = False
+        self.failure: ModelError | None = None
+        self._model_id = model_id
+        self._builder = ResponseBuilder(request, PROVIDER_NAME, model_id)
+        self._names = {safe: spec.name for spec in request.tools if (safe := function_name(spec.name)) != spec.name}
+        self._sse = SseReader()
+        self._begun = False
+        self._parts = 0
+        self._usage: Mapping[str, object] | None = None
+        self._finish_reason: str | None = None
+
+    @property
+    def has_finish_reason(self) -> bool:
+        """Whether the answer is whole, even if its connection does not end well."""
+        return self._finish_reason is not None
+
+    def feed(self, data: bytes) -> Events:
+        """The events of what one network read brought; possibly none."""
+        if not self._begun:
+            self._begin(data)
+        try:
+            for record in self._sse.feed(data) if self.failure is None else ():
+                self._record(record)
+                if self.failure is not None:
+                    break
+        except RecordTooLongError:
+            self._fail(ModelErrorKind.PROTOCOL, "the model provider sent a record without an end")
+        return self._builder.take()
+
+    def eof(self) -> Events:
+        """The events of a response whose connection ended."""
+        for record in self._sse.eof():
+            if self.failure is None:
+                self._record(record, cut=True)
+        if self.failure is None:
+            if self._finish_reason is None:
+                self._fail(ModelErrorKind.TRUNCATED, "the model provider's answer was cut off")
+            else:
+                self._finish(self._finish_reason)
+        return self._builder.take()
+
+    def _begin(self, data: bytes) -> None:
+        start = data.lstrip(b"\xef\xbb\xbf \t\r\n")
+        self._begun = bool(start)
+        if start.startswith(b"<"):
+            self._fail(ModelErrorKind.PROTOCOL, "the model provider answered with a web page", start[:200])
+        elif start.startswith((b"{", b"[")):
+            self._fail(ModelErrorKind.PROTOCOL, "the model provider answered with a document", start[:200])
+
+    def _record(self, record: bytes, *, cut: bool = False) -> None:
+        try:
+            chunk = load(record)
+        except ValueError:
+            if not cut:
+                self._fail(ModelErrorKind.PROTOCOL, "the model provider sent a broken chunk", record[:200])
+            return
+        if isinstance(chunk, dict):
+            self._on_chunk(chunk)
+
+    def _on_chunk(self, chunk: dict[str, object]) -> None:
+        if isinstance(usage := chunk.get("usageMetadata"), dict):
+            self._usage = usage
+        if chunk.get("error") and (error := error_in(chunk)) is not None:
+            self._report_usage()
+            self.failure = failure(error)
+            return
+        feedback = chunk.get("promptFeedback")
+        if isinstance(feedback, dict) and isinstance(blocked := feedback.get("blockReason"), str):
+            self._finish_reason = blocked if blocked in STOP_REASONS else "SAFETY"
+        candidates = chunk.get("candidates")
+        if isinstance(candidates, list) and candidates and isinstance(candidate := candidates[0], dict):
+            self._on_candidate(candidate)
+
+    def _on_candidate(self, candidate: Mapping[str, object]) -> None:
+        content = candidate.get("content")
+        parts = content.get("parts") if isinstance(content, dict) else None
+        for part in parts if isinstance(parts, list) else ():
+            if isinstance(part, dict):
+                self._on_part(part)
+        for name in ("groundingMetadata", "urlContextMetadata", "citationMetadata"):
+            if found := candidate.get(name):
+                self._builder.raw({"type": name, name: _json(found)})
+        if isinstance(reason := candidate.get("finishReason"), str) and reason:
+            self._finish_reason = reason
+
+    def _on_part(self, part: Mapping[str, object]) -> None:
+        signature = part.get("thoughtSignature")
+        signature = signature if isinstance(signature, str) else ""
+        if isinstance(call := part.get("functionCall"), dict):
+            self._on_call(call, signature)
+        elif any(name in part for name in ITEM_PARTS):
+            self._keep(part)
+        elif isinstance(text := part.get("text"), str):
+            if part.get("thought") is True:
+                self._on_thought(text, signature)
+            else:
+                self._on_text(text, signature)
+
+    def _on_thought(self, text: str, signature: str) -> None:
+        self._builder.close(_TEXT)
+        self._builder.reasoning(_THOUGHT, text)
+        if signature:
+            self._builder.opaque(_THOUGHT, SIGNATURE, signature)
+            self._builder.close(_THOUGHT)
+
+    def _on_text(self, text: str, signature: str) -> None:
+        if text:
+            self._builder.close(_THOUGHT)
+        whole = not self._builder.is_open(_TEXT)
+        self._builder.text(_TEXT, text)
+        if not signature:
+            return
+        if whole and text:  # all of the part is in a block of its own, and the signature on it
+            self._builder.opaque(_TEXT, SIGNATURE, signature)
+            self._builder.close(_TEXT)
+        else:
+            # A text that came in many parts stays one to whoever reads it: its end's signature stands behind it.
+            self._builder.close(_TEXT)
+            self._alone(TEXT_SIGNATURE, signature)
+
+    def _on_call(self, call: Mapping[str, object], signature: str) -> None:
+        """A call comes whole. Most have no id; every part is a call of its own."""
+        self._builder.close(_TEXT)
+        self._builder.close(_THOUGHT)
+        name, call_id, arguments = call.get("name"), call.get("id"), call.get("args")
+        name = name if isinstance(name, str) else ""
+        key = self._next_key()
+        self._builder.tool_started(
+            key, call_id if isinstance(call_id, str) and call_id else None, self._names.get(name, name)
+        )
+        self._builder.tool_arguments(key, orjson.dumps(arguments if isinstance(arguments, dict) else {}).decode())
+        if signature:
+            self._builder.opaque(key, SIGNATURE, signature)
+        self._builder.close(key)
+
+    def _keep(self, part: Mapping[str, object]) -> None:
+        """What ran or was made at the provider: shown to viewers as it came, sent back as it was."""
+        self._builder.close(_TEXT)
+        self._builder.close(_THOUGHT)
+        self._builder.raw(_json(part))
+        self._alone(ITEM, orjson.dumps(part).decode())
+
+    def _alone(self, kind: str, value: str) -> None:
+        key = self._next_key()
+        self._builder.opaque(key, kind, value)
+        self._builder.close(key)
+
+    def _next_key(self) -> int:
+        self._parts += 1
+        return self._parts
+
+    def _finish(self, word: str) -> None:
+        self._report_usage()
+        if word in FAILED_REASONS:
+            kind = ModelErrorKind(FAILED_REASONS[word])
+            self._fail(kind, "the model provider says that its answer failed", word.encode())
+            return
+        if word not in STOP_REASONS:
+            logger.info("a finishReason that is not known counts as the end", extra={"finish_reason": word[:64]})
+        self._builder.finish(StopReason(STOP_REASONS.get(word, "end_turn")), word)
+        self.done = True
+
+    def _report_usage(self) -> None:
+        if self._usage is not None:
+            counts = token_counts(self._usage)
+            self._usage = None
+            usage = Usage(PROVIDER_NAME, self._model_id, counts.input, counts.output, counts.reasoning, counts.cached)
+            self._builder.usage(usage)
+
+    def _fail(self, kind: ModelErrorKind, message: str, sample: bytes = b"") -> None:
+        self._report_usage()
+        self.failure = ModelError(kind, message, provider_message=sample.decode("utf-8", "replace"))
+
+
+def _json(value: object) -> JsonValue:
+    """What the JSON reader gave, under the name of what it can be."""
+    return value  # type: ignore[return-value]
+
+
+# --- the model -------------------------------------------------------------------------------------------------------
+
+
+class GeminiModel:
+    """One Gemini."""
+
+    provider = PROVIDER_NAME
+    capabilities = ModelCapabilities(
+        reasoning=True, image_input=True, audio_input=True, video_input=True, document_input=True
+    )
+
+    def __init__(self, settings: ModelSettings, environment: ModelEnvironment) -> None:
+        endpoint = settings.endpoint or DEFAULT_ENDPOINT
+        try:
+            self._url = stream_url(endpoint, settings.model_id)
+        except ValueError as error:
+            shown = "of this model" if "@" in endpoint else repr(endpoint)  # it may hold a password
+            raise ConfigurationError(f"the endpoint {shown} {error}") from error
+        self.model_id = settings.model_id
+        self._profile = profile_of(settings.model_id)
+        self._headers = {
+            "accept": "text/event-stream",
+            "content-type": "application/json",
+            **_authorization(settings),
+        }
+        self._http = environment.http
+        self._clock = environment.clock
+        self._media = MediaFetcher(environment.http, environment.clock, dict.fromkeys(_MEDIA_BLOCKS, _LARGEST_MEDIUM))
+        self._timeouts = StreamTimeouts.of_model(settings.timeouts)
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Events]:
+        """As the contract says."""
+        reader = GenerateContentReader(request, self.model_id)
+        request = replace(request, messages=await self._media.inline(request.messages))
+        body = strict_json.dump(gemini_request(request, self.model_id, self._profile))
+        call = HttpCall("POST", self._url, self._headers, body)
+        async with self._http.stream(call, self._timeouts) as response:
+            if response.status != 200:
+                raise await self._failure(response)
+            while not reader.done:
+                try:
+                    data = await response.receive()
+                except ModelError:
+                    if not reader.has_finish_reason:
+                        raise
+                    data = b""  # the answer is whole; only the end of its connection is not
+                events = reader.feed(data) if data else reader.eof()
+                if events:
+                    yield events
+                if reader.failure is not None:
+                    raise reader.failure
+            await response.settle()
+
+    async def close(self) -> None:
+        """Nothing is the model's own."""
+
+    async def _failure(self, response: HttpStream) -> ModelError:
+        try:
+            body = await response.read(65_536)
+        except ModelError:
+            body = b""
+        return failure(parse_error_body(body), response.status, response.headers, self._clock.now())
+
+
+def _authorization(settings: ModelSettings) -> dict[str, str]:
+    key = settings.credential.get(API_KEY, Secret("")).reveal().strip()
+    if not key:
+        if settings.endpoint is None:
+            raise ConfigurationError(f"{DEFAULT_ENDPOINT} needs a credential: set {API_KEY}")
+        return {}  # private endpoints often have none
+    if not key.isascii() or not key.isprintable():
+        raise ConfigurationError(f"the credential {API_KEY} holds characters that no key has")
+    return {"x-goog-api-key": key}
+
+
+def open_gemini(settings: ModelSettings, environment: ModelEnvironment) -> GeminiModel:
+    """Raises ConfigurationError for an endpoint that is no URL and for a missing or impossible key."""
+    return GeminiModel(settings, environment)
+
+
+PROVIDER = ModelProvider(PROVIDER_NAME, open_gemini, credentials=frozenset({API_KEY}))

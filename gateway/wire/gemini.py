@@ -1,0 +1,257 @@
+"""Facts of Gemini's generateContent wire that need none of our own types: reasons, counts, addresses, schemas. Pure.
+
+Above: the request's writer and the model. Source: https://ai.google.dev/api/generate-content (v1beta).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+from urllib.parse import quote, urlsplit, urlunsplit
+
+STOP_REASONS: Mapping[str, str] = {
+    "FINISH_REASON_UNSPECIFIED": "end_turn",
+    "STOP": "end_turn",
+    "MAX_TOKENS": "max_tokens",
+    "SAFETY": "content_filter",
+    "RECITATION": "content_filter",
+    "BLOCKLIST": "content_filter",
+    "PROHIBITED_CONTENT": "content_filter",
+    "SPII": "content_filter",
+    "IMAGE_SAFETY": "content_filter",
+    "IMAGE_PROHIBITED_CONTENT": "content_filter",
+    "IMAGE_RECITATION": "content_filter",
+    "MODEL_ARMOR": "content_filter",
+}
+"""`finishReason` to our stop reasons. Others that are not failures are `end_turn`."""
+
+FAILED_REASONS: Mapping[str, str] = {
+    "MALFORMED_FUNCTION_CALL": "protocol",
+    "MALFORMED_RESPONSE": "protocol",
+    "UNEXPECTED_TOOL_CALL": "protocol",
+    "TOO_MANY_TOOL_CALLS": "protocol",
+    "MISSING_THOUGHT_SIGNATURE": "invalid",
+    "LANGUAGE": "invalid",
+    "NO_IMAGE": "server",
+    "IMAGE_OTHER": "server",
+    "OTHER": "server",
+}
+"""The `finishReason`s that say that the response failed, to the kinds of ModelError."""
+
+# Parts that only the provider understands: code it ran, media it made. They go back as they came.
+ITEM_PARTS = ("executableCode", "codeExecutionResult", "inlineData", "fileData", "toolCall", "toolResponse")
+
+# Members of the request that stand beside `generationConfig`; parameters of any other name belong into it.
+TOP_LEVEL = frozenset(
+    {"safetySettings", "toolConfig", "cachedContent", "tools", "labels", "serviceTier", "store", "modelArmorConfig"}
+)
+
+
+# --- models --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What one family of models takes. `pattern` fits the start of the model id.
+
+    `signed_calls`: the calls of the turn under way are refused without a signature.
+    """
+
+    pattern: str
+    signed_calls: bool = False
+
+
+_PROFILES = (Profile(r"gemini-(1|2)(\D|$)"), Profile(r"gemini-", signed_calls=True))
+UNKNOWN = Profile("")
+
+
+def profile_of(model_id: str) -> Profile:
+    """The profile of a model; one that is not known gets what all take."""
+    bare = model_id.rpartition("/")[2]
+    return next((profile for profile in _PROFILES if re.match(profile.pattern, bare)), UNKNOWN)
+
+
+# --- addresses, names ------------------------------------------------------------------------------------------------
+
+
+def stream_url(endpoint: str, model_id: str) -> str:
+    """The address of a model's streamGenerateContent below the base URL `endpoint`.
+
+    Raises:
+        ValueError: `endpoint` is no http or https URL with a host, or carries credentials; the text says which.
+    """
+    parts = urlsplit(endpoint.strip())
+    if parts.scheme not in ("http", "https") or not parts.hostname or any(c.isspace() for c in endpoint.strip()):
+        raise ValueError("is not an http or https URL with a host")
+    parts.port  # noqa: B018  # raises ValueError for a port that is none
+    if parts.username is not None or parts.password is not None:
+        raise ValueError("carries credentials")
+    resource = model_id if "/" in model_id else f"models/{model_id}"  # tunedModels/..., projects/.../endpoints/...
+    path = f"{parts.path.rstrip('/')}/{quote(resource, safe='/@')}:streamGenerateContent"
+    query = "&".join(filter(None, (parts.query, "alt=sse")))
+    return urlunsplit((parts.scheme, parts.netloc, path, query, ""))
+
+
+_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.-]{0,62}")
+
+
+def function_name(name: str) -> str:
+    """`name` if the wire takes it, else one that it takes: the same for the same name, and another for every other."""
+    if _NAME.fullmatch(name):
+        return name
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"f_{re.sub('[^a-zA-Z0-9_-]', '_', name)[:50]}_{digest[:8]}"
+
+
+# --- schemas ---------------------------------------------------------------------------------------------------------
+
+_TYPES = frozenset({"string", "number", "integer", "boolean", "array", "object"})
+_KEPT = ("title", "description", "minimum", "maximum", "minItems", "maxItems", "minLength", "maxLength", "pattern")
+_FORMATS: Mapping[str, frozenset[str]] = {
+    "string": frozenset({"enum", "date-time"}),
+    "number": frozenset({"float", "double"}),
+    "integer": frozenset({"int32", "int64"}),
+}
+_DEEPEST = 12
+
+
+def schema_subset(schema: Mapping[str, object]) -> dict[str, object]:
+    """A JSON Schema in the subset of OpenAPI 3.0 that functions may be declared with (https://ai.google.dev/api/caching#Schema).
+
+    What has no place in it is left out, or said in words: the arguments are checked against the whole schema later.
+    """
+    definitions = {**_mapping(schema.get("definitions")), **_mapping(schema.get("$defs"))}
+    return _Subset(definitions).of(schema, 0)
+
+
+class _Subset:
+    def __init__(self, definitions: Mapping[str, object]) -> None:
+        self._definitions = definitions
+
+    def of(self, schema: Mapping[str, object], depth: int) -> dict[str, object]:
+        schema = self._resolved(schema)
+        kind, nullable = _type_of(schema)
+        made: dict[str, object] = {name: schema[name] for name in _KEPT if schema.get(name) is not None}
+        if (choices := self._choices(schema, depth)) is not None:
+            made["anyOf"] = choices
+        elif kind is not None:
+            made["type"] = kind.upper()
+        if nullable:
+            made["nullable"] = True
+        if kind == "object":
+            self._object(schema, made, depth)
+        elif kind == "array":
+            items = schema.get("items")
+            made["items"] = self.of(_mapping(items), depth + 1) if depth < _DEEPEST and items else {"type": "STRING"}
+        if schema.get("format") in _FORMATS.get(kind or "", ()):
+            made["format"] = schema["format"]
+        _place_values(schema, kind, made)
+        return made
+
+    def _resolved(self, schema: Mapping[str, object]) -> Mapping[str, object]:
+        """The schema with `$ref` and `allOf` taken in."""
+        merged = dict(schema)
+        for _ in range(_DEEPEST):
+            reference = merged.pop("$ref", None)
+            parts = merged.pop("allOf", None)
+            if isinstance(reference, str):
+                merged = {**_mapping(self._definitions.get(reference.rpartition("/")[2])), **merged}
+            for part in parts if isinstance(parts, Sequence) else ():
+                merged = _merged(merged, _mapping(part))
+            if reference is None and not parts:
+                break
+        return merged
+
+    def _choices(self, schema: Mapping[str, object], depth: int) -> list[object] | None:
+        for name in ("anyOf", "oneOf"):
+            choices = schema.get(name)
+            if isinstance(choices, list) and depth < _DEEPEST:
+                made = [self.of(_mapping(choice), depth + 1) for choice in choices if not _is_null(choice)]
+                return list(made) if made else None
+        return None
+
+    def _object(self, schema: Mapping[str, object], made: dict[str, object], depth: int) -> None:
+        properties = _mapping(schema.get("properties"))
+        if depth >= _DEEPEST:
+            properties = {}
+        made["properties"] = {name: self.of(_mapping(inner), depth + 1) for name, inner in properties.items()}
+        required = schema.get("required")
+        names = [name for name in required if name in properties] if isinstance(required, list) else []
+        if names:
+            made["required"] = names
+
+
+def _type_of(schema: Mapping[str, object]) -> tuple[str | None, bool]:
+    """The one type, None where there are choices instead, and whether null is one of the values."""
+    kind = schema.get("type")
+    kinds = [each for each in (kind if isinstance(kind, list) else [kind]) if isinstance(each, str)]
+    choices = [choice for name in ("anyOf", "oneOf") for choice in _list(schema.get(name))]
+    nullable = "null" in kinds or schema.get("nullable") is True or any(map(_is_null, choices))
+    named = next((each for each in kinds if each in _TYPES), None)
+    if named is None and not choices:
+        named = "object" if "properties" in schema else "array" if "items" in schema else "string"
+    return (None if choices else named), nullable
+
+
+def _place_values(schema: Mapping[str, object], kind: str | None, made: dict[str, object]) -> None:
+    """Enumerations: only those of texts have a place, so that the others are said."""
+    values = [schema["const"]] if "const" in schema else _list(schema.get("enum"))
+    values = [value for value in values if value is not None]
+    if not values:
+        return
+    if kind == "string" and all(isinstance(value, str) for value in values):
+        made["enum"] = values
+    else:
+        said = ", ".join(str(value) for value in values)
+        made["description"] = " ".join(filter(None, (str(made.get("description") or ""), f"One of: {said}.")))
+
+
+def _merged(one: Mapping[str, object], other: Mapping[str, object]) -> dict[str, object]:
+    merged = {**other, **one}
+    if "properties" in one or "properties" in other:
+        merged["properties"] = {**_mapping(other.get("properties")), **_mapping(one.get("properties"))}
+    if "required" in one or "required" in other:
+        merged["required"] = list(dict.fromkeys([*_list(one.get("required")), *_list(other.get("required"))]))
+    return merged
+
+
+def _is_null(schema: object) -> bool:
+    return isinstance(schema, Mapping) and schema.get("type") == "null"
+
+
+def _mapping(value: object) -> Mapping[str, object]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _list(value: object) -> list[object]:
+    return value if isinstance(value, list) else []
+
+
+# --- usage -----------------------------------------------------------------------------------------------------------
+
+
+class TokenCounts(NamedTuple):
+    """`input` holds what tools at the provider read; `output` holds the thoughts."""
+
+    input: int | None
+    output: int | None
+    reasoning: int | None
+    cached: int | None
+
+
+def token_counts(usage: Mapping[str, object]) -> TokenCounts:
+    """The counts of a response: `usageMetadata` of its last chunk, which are cumulative."""
+    prompt, tools = _count(usage, "promptTokenCount"), _count(usage, "toolUsePromptTokenCount")
+    answer, thoughts = _count(usage, "candidatesTokenCount"), _count(usage, "thoughtsTokenCount")
+    output = None if answer is None and thoughts is None else (answer or 0) + (thoughts or 0)
+    return TokenCounts(
+        None if prompt is None else prompt + (tools or 0), output, thoughts, _count(usage, "cachedContentTokenCount")
+    )
+
+
+def _count(usage: Mapping[str, object], name: str) -> int | None:
+    value = usage.get(name)
+    return value if type(value) is int and 0 <= value < 2**53 else None
