@@ -43,6 +43,7 @@ from gateway.messages import (
     VideoBlock,
 )
 from gateway.model import ModelRequest
+from gateway.wire.bedrock_media import decoded_size, head_of, media_format
 from gateway.wire.openai_chat import safe_tool_name
 from gateway.wire.openai_responses import REPLAYED_ITEMS, Profile, replayed_item, replayed_reasoning
 
@@ -332,8 +333,15 @@ def _inlined(source: MediaSource) -> MediaSource:
     return Base64Source(payload, media_type or source.media_type or "text/plain")
 
 
-def _data_url(source: Base64Source) -> str:
-    return f"data:{source.media_type};base64,{source.data}"
+def _sound(data: str) -> str:
+    """Base64 text that holds something, without the line breaks that MIME puts in."""
+    size = decoded_size(data)
+    if size is None:
+        data = "".join(data.split())
+        size = decoded_size(data)
+    if not size:
+        raise _UnsendableError("its data is empty or broken")
+    return data
 
 
 def _image(source: MediaSource, profile: Profile) -> JsonObject:
@@ -346,7 +354,10 @@ def _image(source: MediaSource, profile: Profile) -> JsonObject:
         case UrlSource(url):
             part["image_url"] = url
         case Base64Source():
-            part["image_url"] = _data_url(source)
+            data = _sound(source.data)
+            if (form := media_format("image", source.media_type, head_of(data))) is None:
+                raise _UnsendableError(f"images of type {source.media_type} are not taken")
+            part["image_url"] = f"data:image/{form};base64,{data}"
     return part
 
 
@@ -367,7 +378,7 @@ def _document(block: DocumentBlock, source: MediaSource, profile: Profile) -> Js
                 raise _UnsendableError(f"documents of type {media_type} are not taken")
             if "." not in name and media_type in _EXTENSIONS:
                 name += f".{_EXTENSIONS[media_type]}"  # the type is told by the name
-            return {"type": "input_file", "filename": name, "file_data": _data_url(source)}
+            return {"type": "input_file", "filename": name, "file_data": f"data:{media_type};base64,{_sound(data)}"}
 
 
 def _decoded(data: str) -> str:

@@ -14,6 +14,7 @@ from gateway.messages import (
     DocumentBlock,
     FileSource,
     ImageBlock,
+    JsonObject,
     MediaSource,
     Message,
     Opaque,
@@ -30,6 +31,19 @@ PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAW
 
 _SEARCH = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {"query": "x"}}
 _FOUND = {"type": "web_search_tool_result", "tool_use_id": "s1", "content": []}
+_THOUGHT: JsonObject = {
+    "type": "reasoning",
+    "id": "rs_1",
+    "summary": [],
+    "encrypted_content": "c2VhbGVk",
+    "status": None,
+}
+_SEARCHED: JsonObject = {
+    "type": "web_search_call",
+    "id": "ws_1",
+    "status": "completed",
+    "action": {"type": "search", "query": "x", "sources": None},
+}
 
 # What each provider mints, under the model that the tests of that provider ask.
 OPAQUES: Sequence[Opaque] = (
@@ -40,7 +54,12 @@ OPAQUES: Sequence[Opaque] = (
     Opaque("anthropic/v1/messages", "claude-sonnet-4-5", "item", json.dumps(_SEARCH)),
     Opaque("anthropic/v1/messages", "claude-sonnet-4-5", "item", json.dumps(_FOUND)),
     Opaque("anthropic/v1/messages", "claude-opus-4-1", "signature", "b3RoZXI="),
-    Opaque("openai/v1/responses", "gpt-5", "encrypted_content", "c2VhbGVk"),
+    Opaque("openai/v1/responses", "gpt-5.6", "reasoning_item", json.dumps(_THOUGHT)),
+    Opaque("openai/v1/responses", "gpt-5.6", "reasoning_item", json.dumps({"type": "reasoning", "id": "rs_2"})),
+    Opaque("openai/v1/responses", "gpt-5.6", "output_item", json.dumps(_SEARCHED)),
+    Opaque("openai/v1/responses", "gpt-5.6", "message_item", '{"phase":"commentary"}'),
+    Opaque("openai/v1/responses", "o3", "reasoning_item", json.dumps(_THOUGHT)),
+    Opaque("bedrock/responses", "us.openai.gpt-5.6", "reasoning_item", json.dumps(_THOUGHT)),
     Opaque("gemini/v1beta/generatecontent", "gemini-3-pro", "thought_signature", "c2ln"),
     Opaque("somebody/else", "model", "signature", "not json"),
 )
