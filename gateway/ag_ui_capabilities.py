@@ -13,6 +13,9 @@ from gateway.agent import AgentDefinition
 from gateway.messages import JsonObject, JsonValue, ToolSpec
 from gateway.model import ModelCapabilities
 
+_NO_LANGUAGE_MODELS = frozenset({"demo", "scripted"})
+"""Providers whose answers no front end should pass off as a model's."""
+
 
 def capabilities(
     agent: AgentDefinition, model: ModelCapabilities, tools: Sequence[ToolSpec], approvals: frozenset[str]
@@ -22,6 +25,8 @@ def capabilities(
     identity: JsonObject = {"name": agent.name, "type": "agui-gateway"}
     if agent.description:
         identity["description"] = agent.description
+    if agent.model.model_provider in _NO_LANGUAGE_MODELS:
+        identity["metadata"] = {"languageModel": False}
     return {
         "identity": identity,
         "transport": {

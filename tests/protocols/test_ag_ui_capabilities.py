@@ -40,6 +40,13 @@ def test_the_agent_and_its_backend_tools_are_named() -> None:
     assert known.tools.items[1].metadata == {"icon": "coin"}
 
 
+def test_a_model_that_is_no_language_model_is_told_as_such() -> None:
+    demo, real = declared().identity, declared(replace(AGENT, model=ModelSettings("bedrock/converse"))).identity
+    assert demo is not None
+    assert real is not None
+    assert (demo.metadata, real.metadata) == ({"languageModel": False}, None)
+
+
 def test_only_server_sent_events_are_offered() -> None:
     transport = declared().transport
     assert transport is not None
