@@ -142,18 +142,19 @@ class OpenStream:
         """Read until the `count`-th event of that type; all frames so far."""
         async with asyncio.timeout(DEADLINE_SECONDS):
             while self.types.count(type) < count:
-                if not await self._read():
+                if not await self.read():
                     raise AssertionError(f"the stream ended before {type} came {count} times: {self.types}")
         return self.frames
 
     async def rest(self) -> list[Frame]:
         """Read to the end; all frames."""
         async with asyncio.timeout(DEADLINE_SECONDS):
-            while await self._read():
+            while await self.read():
                 pass
         return self.frames
 
-    async def _read(self) -> bool:
+    async def read(self) -> bool:
+        """Read what comes next; False at the end."""
         if self._chunks is None:
             self._chunks = self.response.aiter_raw()
         try:

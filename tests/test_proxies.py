@@ -1,0 +1,373 @@
+"""The gateway behind real proxies, configured as `deploy/` says: nothing is held back, nobody is forgotten."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+
+from gateway.configuration import ServerSection
+from gateway.page import WebPage, read_page
+from tests.local_certificate import tls_contexts, write_certificate
+from tests.running_gateway import (
+    DEADLINE_SECONDS,
+    GatewayClient,
+    LocalGateway,
+    agent,
+    local_gateway,
+    parse_frames,
+    run_body,
+    scripted,
+)
+
+DEPLOY = Path(__file__).parent.parent / "deploy"
+HANGING = scripted([{"text": "One moment"}, {"hang": True}])
+BRIEF = agent("brief", scripted([{"text": "Yes."}]))
+PUBLIC_URL = "https://agents.example"
+
+NGINX_FRAME = """\
+daemon off;
+master_process off;
+pid {directory}/nginx.pid;
+error_log stderr;
+events {{}}
+http {{
+    access_log off;
+    client_body_temp_path {directory}/body;
+    proxy_temp_path {directory}/proxy;
+    fastcgi_temp_path {directory}/fastcgi;
+    uwsgi_temp_path {directory}/uwsgi;
+    scgi_temp_path {directory}/scgi;
+    include {directory}/agui-gateway.conf;
+}}
+"""
+CADDY_FRAME = "{{\n\tadmin off\n\tauto_https disable_redirects\n}}\n{site}"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a proxy stands in a test: what it listens on, and what it passes requests to."""
+
+    directory: Path
+    port: int
+    plain_port: int
+    upstream: str
+    certificate: Path
+
+
+def replaced(text: str, values: Mapping[str, str]) -> str:
+    """A file of `deploy/` for another place: each of these is in it, once."""
+    for old, new in values.items():
+        assert text.count(old) == 1, f"{old!r} stands {text.count(old)} times in it"
+        text = text.replace(old, new)
+    return text
+
+
+def write_nginx(place: Place) -> list[str]:
+    values = {
+        "server 127.0.0.1:8000;": f"server {place.upstream};",
+        "listen 80;": f"listen 127.0.0.1:{place.plain_port};",
+        "listen 443 ssl http2;": f"listen 127.0.0.1:{place.port} ssl http2;",
+        "/etc/ssl/agents.example/fullchain.pem": str(place.certificate),
+        "/etc/ssl/agents.example/privkey.pem": str(place.certificate),
+    }
+    site = replaced((DEPLOY / "nginx.conf").read_text("utf-8"), values)
+    return _nginx(place.directory, site)
+
+
+def write_bare_nginx(place: Place) -> list[str]:
+    """nginx as somebody has it who has read nothing."""
+    address = (
+        f"127.0.0.1:{place.port} ssl; ssl_certificate {place.certificate}; ssl_certificate_key {place.certificate}"
+    )
+    return _nginx(
+        place.directory, f"server {{ listen {address}; location / {{ proxy_pass http://{place.upstream}; }} }}"
+    )
+
+
+def _nginx(directory: Path, site: str) -> list[str]:
+    (directory / "agui-gateway.conf").write_text(site, "utf-8")
+    (directory / "nginx.conf").write_text(NGINX_FRAME.format(directory=directory), "utf-8")
+    return [str(NGINX), "-p", str(directory), "-c", str(directory / "nginx.conf")]
+
+
+def write_caddy(place: Place) -> list[str]:
+    values = {
+        "agents.example {": f"https://:{place.port} {{\n\ttls {place.certificate} {place.certificate}",
+        "reverse_proxy 127.0.0.1:8000 {": f"reverse_proxy {place.upstream} {{",
+    }
+    site = replaced((DEPLOY / "Caddyfile").read_text("utf-8"), values)
+    (place.directory / "Caddyfile").write_text(CADDY_FRAME.format(site=site), "utf-8")
+    return [str(CADDY), "run", "--config", str(place.directory / "Caddyfile"), "--adapter", "caddyfile"]
+
+
+NGINX = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin:/usr/local/sbin")
+CADDY = shutil.which("caddy")
+
+
+def needs(program: str | None, name: str) -> pytest.MarkDecorator:
+    return pytest.mark.skipif(program is None and "CI" not in os.environ, reason=f"no {name} is installed here")
+
+
+nginx = pytest.param(write_nginx, id="nginx", marks=needs(NGINX, "nginx"))
+bare_nginx = pytest.param(write_bare_nginx, id="bare nginx", marks=needs(NGINX, "nginx"))
+caddy = pytest.param(write_caddy, id="caddy", marks=needs(CADDY, "Caddy"))
+needs_curl = pytest.mark.skipif(shutil.which("curl") is None, reason="no curl is installed here")
+by_proxy = pytest.mark.parametrize("write_proxy", [nginx, caddy])
+
+
+@dataclass(slots=True)
+class Proxied:
+    """`client` speaks to the gateway through the proxy, `gateway.client` directly."""
+
+    client: GatewayClient
+    gateway: LocalGateway
+    place: Place
+
+
+@asynccontextmanager
+async def proxied(
+    write_proxy: Callable[[Place], list[str]],
+    directory: Path,
+    *agents: Mapping[str, Any],
+    page: WebPage | None = None,
+    **server: Any,
+) -> AsyncGenerator[Proxied]:
+    certificate = write_certificate(directory / "certificate.pem", "localhost")
+    async with local_gateway(directory, agents, page=page, server=server) as gateway:
+        upstream = urlsplit(gateway.client.base_url).netloc
+        place = Place(directory, free_port(), free_port(), upstream, certificate)
+        async with running(write_proxy(place), place):
+            client = GatewayClient(f"https://localhost:{place.port}")
+            await client.close()
+            trusting = tls_contexts(certificate)[1]
+            client.http = httpx.AsyncClient(
+                base_url=client.base_url, timeout=DEADLINE_SECONDS, trust_env=False, verify=trusting
+            )
+            try:
+                yield Proxied(client, gateway, place)
+            finally:
+                await client.close()
+
+
+@asynccontextmanager
+async def running(command: list[str], place: Place) -> AsyncGenerator[None]:
+    """The proxy's process, once it takes connections."""
+    log = place.directory / "proxy.log"
+    with log.open("wb") as output:
+        process = await asyncio.create_subprocess_exec(
+            *command, stdin=asyncio.subprocess.DEVNULL, stdout=output, stderr=output, cwd=place.directory,
+            env={"PATH": os.environ["PATH"], "HOME": str(place.directory), "XDG_DATA_HOME": str(place.directory)},
+        )  # fmt: skip
+    try:
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            while not await takes_connections(place.port):
+                assert process.returncode is None, log.read_text()
+        yield
+    finally:
+        if process.returncode is None:
+            process.send_signal(signal.SIGTERM)
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            await process.wait()
+
+
+async def takes_connections(port: int) -> bool:
+    try:
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+    except OSError:
+        return False
+    writer.close()
+    return True
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
+    return port
+
+
+# --- streams
+
+
+@pytest.mark.parametrize("write_proxy", [nginx, bare_nginx, caddy])
+async def test_events_and_heartbeats_come_while_the_run_goes_on(
+    write_proxy: Callable[[Place], list[str]], tmp_path: Path
+) -> None:
+    async with (
+        proxied(write_proxy, tmp_path, agent("slow", HANGING), heartbeat_seconds=0.1) as through,
+        through.client.stream("slow", run_body("hi", run_id="r1")) as stream,
+    ):
+        await stream.until("TEXT_MESSAGE_CONTENT")
+        assert (await through.gateway.client.get("/runs/r1"))["status"] == "running"
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            while stream.body.count(b": keep-alive\n\n") < 3:
+                assert await stream.read()
+        await through.client.http.post("/runs/r1/cancel")
+        frames = await stream.rest()
+
+    assert stream.response.headers["content-type"].startswith("text/event-stream")
+    assert frames[-1].type in ("RUN_FINISHED", "RUN_ERROR")
+
+
+@by_proxy
+async def test_a_client_that_goes_away_is_noticed(write_proxy: Callable[[Place], list[str]], tmp_path: Path) -> None:
+    async with proxied(write_proxy, tmp_path, agent("slow", HANGING), disconnect_grace_seconds=0) as through:
+        async with through.client.stream("slow", run_body("hi", run_id="r1")) as stream:
+            await stream.until("TEXT_MESSAGE_CONTENT")
+        run = await through.gateway.client.until_status("r1", "cancelled", "completed", "failed")
+
+    assert run["status"] == "cancelled"
+
+
+@by_proxy
+@needs_curl
+async def test_the_same_over_http_2(write_proxy: Callable[[Place], list[str]], tmp_path: Path) -> None:
+    async with proxied(write_proxy, tmp_path, agent("slow", HANGING), disconnect_grace_seconds=0) as through:
+        async with posting_over_http_2(through, "slow", run_body("hi", run_id="r1")) as answer:
+            head = await answer.readuntil(b"\r\n\r\n")
+            await answer.readuntil(b"TEXT_MESSAGE_CONTENT")
+        run = await through.gateway.client.until_status("r1", "cancelled", "completed", "failed")
+
+    assert head.startswith(b"HTTP/2 200")
+    assert run["status"] == "cancelled"
+
+
+@asynccontextmanager
+async def posting_over_http_2(
+    through: Proxied, agent_id: str, body: Mapping[str, Any], *headers: str
+) -> AsyncGenerator[asyncio.StreamReader]:
+    """curl's output, head and all, until the block is left; then curl goes away."""
+    process = await asyncio.create_subprocess_exec(
+        "curl", "--http2", "--no-buffer", "--silent", "--include", "--cacert", str(through.place.certificate),
+        *(word for each in ("Content-Type: application/json", "Expect:", *headers) for word in ("--header", each)),
+        "--data-binary", "@-", through.client.run_url(agent_id),
+        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    try:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(json.dumps(body).encode())
+        process.stdin.close()
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            yield process.stdout
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+
+
+@by_proxy
+async def test_a_stream_that_was_cut_off_goes_on(write_proxy: Callable[[Place], list[str]], tmp_path: Path) -> None:
+    words: list[dict[str, Any]] = [
+        {"text": "Once upon a time", "chunk_characters": 1},
+        {"delay_seconds": 0.05},
+        {"text": " there was."},
+    ]
+    async with proxied(write_proxy, tmp_path, agent("teller", scripted(words), on_disconnect="continue")) as through:
+        async with through.client.stream("teller", run_body("hi", run_id="r1")) as stream:
+            await stream.until("TEXT_MESSAGE_CONTENT", 3)
+            seen = [frame for frame in stream.frames if frame.id is not None]
+        last = {"last-event-id": str(seen[-1].id)}
+        rest = parse_frames((await through.client.http.get("/runs/r1/events", headers=last)).content)
+
+    text = "".join(frame.data.get("delta", "") for frame in (*seen, *rest))
+    assert text == "Once upon a time there was."
+    assert rest[-1].type == "RUN_FINISHED"
+
+
+# --- requests
+
+
+@by_proxy
+@needs_curl
+async def test_a_body_of_ten_megabytes_passes_and_a_larger_one_is_refused_by_the_gateway(
+    write_proxy: Callable[[Place], list[str]], tmp_path: Path
+) -> None:
+    origin = "https://app.example"
+    async with proxied(write_proxy, tmp_path, BRIEF, cors_origins=[origin]) as through:
+        url = through.client.run_url("brief")
+        large = await through.client.http.post(url, json=run_body("x" * 9_900_000), headers={"origin": origin})
+        async with posting_over_http_2(through, "brief", run_body("x" * 10_000_000), f"Origin: {origin}") as answer:
+            head, _, body = (await answer.read()).partition(b"\r\n\r\n")
+
+    assert large.status_code == 200
+    assert parse_frames(large.content)[-1].type == "RUN_FINISHED"
+    assert large.headers.get_list("access-control-allow-origin") == [origin]
+    assert head.startswith(b"HTTP/2 413")
+    assert json.loads(body)["code"] == "body_too_large"
+    assert head.lower().count(b"access-control-allow-origin: https://app.example") == 1
+
+
+@by_proxy
+async def test_the_gateway_knows_how_it_was_asked(write_proxy: Callable[[Place], list[str]], tmp_path: Path) -> None:
+    async with proxied(write_proxy, tmp_path, BRIEF) as through:
+        http = through.client.http
+        agents = await http.get("/agents", headers={"x-request-id": "from-the-client"})
+        # a page of the gateway's own, at the address that the browser knows
+        same_origin = await http.get("/agents", headers={"origin": through.client.base_url})
+        foreign = await http.get("/agents", headers={"origin": "https://elsewhere.example"})
+        unknown_host = await http.get("/agents", headers={"host": "elsewhere.example"})
+
+    assert agents.headers["x-request-id"] == "from-the-client"
+    assert agents.headers["strict-transport-security"]
+    assert agents.json()["agents"][0]["url"].startswith(f"{through.client.base_url}/")
+    assert same_origin.status_code == 200
+    assert (foreign.status_code, foreign.json()["code"]) == (403, "origin_not_allowed")
+    assert (unknown_host.status_code, unknown_host.json()["code"]) == (403, "host_not_allowed")
+
+
+@by_proxy
+async def test_a_public_url_is_what_the_gateway_is_called(
+    write_proxy: Callable[[Place], list[str]], tmp_path: Path
+) -> None:
+    async with proxied(write_proxy, tmp_path, BRIEF, public_url=PUBLIC_URL) as through:
+        agents = await through.client.http.get("/agents", headers={"host": "agents.example", "origin": PUBLIC_URL})
+
+    assert agents.status_code == 200
+    assert agents.json()["agents"][0]["url"] == f"{PUBLIC_URL}/agents/brief/run"
+
+
+@by_proxy
+async def test_the_page_keeps_its_encodings_and_tags(write_proxy: Callable[[Place], list[str]], tmp_path: Path) -> None:
+    built = tmp_path / "page_files"
+    built.mkdir()
+    (built / "widget.js").write_text("export {};" * 100)
+    (built / "widget.js.br").write_bytes(b"stands for Brotli")
+    async with proxied(write_proxy, tmp_path, BRIEF, page=read_page(built)) as through:
+        http = through.client.http
+        brotli = await http.head("/widget.js", headers={"accept-encoding": "br"})
+        again = await http.get("/widget.js", headers={"accept-encoding": "br", "if-none-match": brotli.headers["etag"]})
+
+    assert brotli.headers["content-encoding"] == "br"
+    assert brotli.headers["access-control-allow-origin"] == "*"
+    assert again.status_code == 304
+
+
+@pytest.mark.parametrize("write_proxy", [nginx])
+async def test_plain_http_is_sent_to_https(write_proxy: Callable[[Place], list[str]], tmp_path: Path) -> None:
+    async with proxied(write_proxy, tmp_path, BRIEF) as through, httpx.AsyncClient(trust_env=False) as http:
+        answer = await http.get(
+            f"http://127.0.0.1:{through.place.plain_port}/shop?x=1", headers={"host": "agents.example"}
+        )
+
+    assert (answer.status_code, answer.headers["location"]) == (301, f"{PUBLIC_URL}/shop?x=1")
+
+
+def test_nginx_bears_a_longer_silence_than_there_is() -> None:
+    [seconds] = re.findall(r"proxy_read_timeout (\d+)s;", (DEPLOY / "nginx.conf").read_text("utf-8"))
+    assert int(seconds) >= 60
+    assert int(seconds) > 2 * ServerSection().heartbeat_seconds
