@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from urllib.parse import urlsplit
@@ -21,24 +22,26 @@ from gateway.authentication import Door, DoorRules
 from gateway.clock import Clock, SystemClock
 from gateway.errors import StoreError
 from gateway.http_client import HttpClients
+from gateway.limits import Meter
 from gateway.metrics import Metrics
 from gateway.model import ModelEnvironment
 from gateway.open_agent import OpenAgent
 from gateway.openapi import docs_routes
 from gateway.page import WebPage, read_page
 from gateway.parts import collect, find
-from gateway.protocol import Gateway, WireProtocol, path_with_marked_slashes
+from gateway.protocol import Gateway, WireProtocol, check_open_to_visitors, path_with_marked_slashes
 from gateway.runner import Runner, RunnerOptions
 from gateway.search import SearchEngine
 from gateway.settings import KnownParts, Settings, known_parts
 from gateway.sse import OpenStreams
 from gateway.store import Store, StoreEnvironment
 from gateway.tool import ToolEnvironment
+from gateway.visitors import Visitors
 
 logger = logging.getLogger(__name__)
 
 _HEALTH_PATHS = ("/healthz", "/readyz")
-_OPEN_PATHS = (*_HEALTH_PATHS, "/docs", "/docs/", "/openapi.json")
+_OPEN_PATHS = (*_HEALTH_PATHS, "/visitors", "/docs", "/docs/", "/openapi.json")
 _RETENTION_ROUND_SECONDS = 3600.0
 
 
@@ -63,20 +66,23 @@ class Application:
         self.store = self._open_store()
         self.runner = Runner({}, self.store, self.clock, _runner_options(settings), self.metrics)
         server = settings.server
-        gateway = Gateway(self.runner, self.metrics, self.streams, server.public_url)
+        self.visitors = self._expect_visitors()
+        runs = Meter(self.clock, "runs", most_at_once=server.max_concurrent_runs)
+        gateway = Gateway(self.runner, self.metrics, self.streams, server.public_url, runs, self.visitors)
         protocols = collect("protocols", WireProtocol)
         # Routes are tried in this order: what is asked for most stands first.
         routes = [*(route for part in protocols.values() for route in part.routes(gateway)), *self._own_routes()]
         self.starlette = Starlette(routes=routes, lifespan=self._lifespan)
         rules = DoorRules(
             keys=[(key.name, key.key) for key in server.api_keys],
+            key_limits={key.name: key.limits for key in server.api_keys},
             cors_origins=server.cors_origins,
-            allowed_hosts=server.allowed_hosts if server.api_keys else server.host_names,
+            allowed_hosts=server.allowed_hosts if server.has_keys else server.host_names,
             open_paths=(*_OPEN_PATHS, *self._page.open_paths),
             quiet_paths=(*_HEALTH_PATHS, "/metrics"),
             max_body_bytes=server.max_body_bytes,
         )
-        self.asgi: ASGIApp = Door(self._route, rules)
+        self.asgi: ASGIApp = Door(self._route, rules, visitors=self.visitors, on_refused=self.metrics.refused)
 
     async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Starlette's routes without its middleware: the door answers for what they raise, and each layer of
@@ -85,6 +91,8 @@ class Application:
         scope["app"] = self.starlette
         if b"%2f" in scope["raw_path"].lower():
             scope["path"] = path_with_marked_slashes(scope["raw_path"])
+        if self.visitors is not None and "caller" in scope["state"] and scope["state"]["caller"].is_visitor:
+            check_open_to_visitors(self.starlette.routes, scope)
         await self.starlette.router(scope, receive, send)
 
     async def stop(self) -> None:
@@ -102,6 +110,7 @@ class Application:
         async with AsyncExitStack() as stack:
             await self.store.open()
             stack.push_async_callback(self.store.close)
+            await self._know_visitors()
             http = HttpClients(
                 self.clock,
                 allowed_private_hosts=frozenset(self.settings.server.allowed_private_hosts),
@@ -121,6 +130,22 @@ class Application:
             stack.callback(retention.cancel)
             stack.push_async_callback(self.stop)
             yield
+
+    def _expect_visitors(self) -> Visitors | None:
+        server = self.settings.server
+        if not server.publishable_keys:
+            return None
+        return Visitors(server.publishable_keys, self.clock, token_days=server.visitor_token_days)
+
+    async def _know_visitors(self) -> None:
+        """Those who came to earlier processes are known too: what their tokens were signed with is kept."""
+        if self.visitors is None:
+            return
+        configured = self.settings.server.visitor_secret
+        if configured is not None:
+            self.visitors.use_secret(configured.reveal().encode("utf-8", "surrogatepass"))
+        else:
+            self.visitors.use_secret(await self.store.keep_secret("visitor tokens", os.urandom(32)))
 
     def _open_store(self) -> Store:
         settings = self.settings

@@ -29,7 +29,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gateway.agent import Secret
-from gateway.callers import LOCAL_CALLER, Caller
+from gateway.callers import LOCAL_CALLER, NO_LIMITS, Caller, bearer_in
 from gateway.errors import (
     ForbiddenError,
     GatewayError,
@@ -112,7 +112,7 @@ class Door:
         headers = _headers(scope)
         state = scope.setdefault("state", {})
         state["request_id"] = request_id = _request_id(headers.get("x-request-id"))
-        bearer = _bearer(headers.get("authorization"))
+        bearer = bearer_in(headers.get("authorization"))
         cors_headers = self._origins.headers_for(headers, for_visitor=not bearer or is_visitors(bearer))
         answer = _Answer(send, request_id, cors_headers)
         begun = time.perf_counter()
@@ -234,7 +234,7 @@ class ApiKeys:
 
     def __init__(self, keys: Iterable[tuple[str, Secret]], limits: Mapping[str, KeyLimits]) -> None:
         self._callers = [
-            (_digest(key.reveal()), Caller(name, name, limits.get(name, KeyLimits()))) for name, key in keys
+            (_digest(key.reveal()), Caller(name, name, limits.get(name, NO_LIMITS))) for name, key in keys
         ]
 
     def caller(self, bearer: str, *, needed: bool) -> Caller:
@@ -255,14 +255,6 @@ class ApiKeys:
         if found is None:
             raise UnauthenticatedError("this key is not known; send one of server.api_keys")
         return found
-
-
-def _bearer(authorization: str | None) -> str:
-    """What was sent as `Authorization: Bearer ...`; empty where nothing was."""
-    if authorization is None:
-        return ""
-    scheme, _, token = authorization.partition(" ")
-    return token.strip() if scheme.lower() == "bearer" else ""
 
 
 def _digest(key: str) -> bytes:

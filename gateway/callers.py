@@ -15,7 +15,7 @@ from gateway.limits import KeyLimits, Quota, VisitorLimits
 
 LOCAL_OWNER = "local"
 
-_NO_LIMITS = KeyLimits()
+NO_LIMITS = KeyLimits()
 _IPV6_SITE_BITS = 64  # what one household or machine has at the least: it may change the rest with each request
 
 
@@ -30,7 +30,7 @@ class Caller:
 
     owner: str
     key_name: str = ""
-    limits: KeyLimits = _NO_LIMITS
+    limits: KeyLimits = NO_LIMITS
     agents: frozenset[str] | None = None
     is_visitor: bool = False
     address: str = ""
@@ -41,6 +41,8 @@ class Caller:
     def run_quotas(self) -> Sequence[Quota]:
         """What a new run counts against, the narrowest first."""
         limits = self.limits
+        if limits is NO_LIMITS:
+            return ()
         of_key = Quota(f"key {self.key_name}", "", limits.runs_per_minute, limits.concurrent_runs)
         if not isinstance(limits, VisitorLimits):
             return () if of_key.per_minute is None and of_key.at_once is None else (of_key,)
@@ -73,6 +75,14 @@ class Caller:
 _OPERATORS_ROLES = frozenset({"system", "developer"})
 LOCAL_CALLER = Caller(LOCAL_OWNER)
 """Everybody, where no keys are configured."""
+
+
+def bearer_in(authorization: str | None) -> str:
+    """What was sent as `Authorization: Bearer ...`; empty where nothing was."""
+    if authorization is None:
+        return ""
+    scheme, _, token = authorization.partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""
 
 
 def visitor_owner(key_name: str, visitor_id: str) -> str:

@@ -61,8 +61,9 @@ def _of_any_length(schema: dict[str, JsonValue]) -> None:
     del schema["minLength"]  # a reference to a key may be shorter than a key
 
 
-Limit: TypeAlias = Annotated[Whole | None, Field(ge=1, le=1_000_000)]
-Bytes: TypeAlias = Annotated[Whole | None, Field(ge=1, le=1_000_000_000)]
+# the bounds stand before the validator, or the JSON Schema would not have them
+Limit: TypeAlias = Annotated[int, Field(ge=1, le=1_000_000), BeforeValidator(_no_boolean)] | None
+Bytes: TypeAlias = Annotated[int, Field(ge=1, le=1_000_000_000), BeforeValidator(_no_boolean)] | None
 
 
 class KeyLimitsSection(_Section):
@@ -174,7 +175,7 @@ class ServerSection(_Section):
     """How long runs may go on after SIGTERM before they are cancelled."""
     max_body_bytes: Whole = Field(default=10_000_000, ge=1000, le=1_000_000_000)
     """The largest request body."""
-    max_concurrent_runs: Whole | None = Field(default=None, ge=1, le=1_000_000)
+    max_concurrent_runs: Limit = None
     """How many runs there may be at one time, under way or waiting; more are answered 503. null: no limit."""
     max_waiting_runs: Whole = Field(default=8, ge=1, le=1000)
     """How many runs may wait for one thread under 'on_concurrent_run: enqueue'."""
@@ -415,6 +416,7 @@ _NEEDED = {
 _PATTERNS = {
     "id": "use letters, digits and '.', '_', '~', '-', beginning with a letter or digit, at most 128",
     "name": "use letters, digits and '.', '_', '@', '-', beginning with a letter or digit, at most 64",
+    "publishable name": "use letters, digits and '.', '_', '-', beginning with a letter or digit, at most 64",
     "key": "use visible ASCII characters without spaces",
 }
 _LIMITS = {
@@ -443,7 +445,8 @@ def _message(text: ConfigurationText, path: FieldPath, details: ErrorDetails) ->
         case "too_short":
             return "is empty; at least one entry is needed"
         case "string_pattern_mismatch":
-            return f"{shown} cannot be used; {_PATTERNS[str(path[-1])]}"
+            field = "publishable name" if path[1:2] == ("publishable_keys",) and path[-1] == "name" else str(path[-1])
+            return f"{shown} cannot be used; {_PATTERNS[field]}"
         case _ if kind in _LIMITS:
             return f"{shown} {_LIMITS[kind].format(**context)}"
         case _:

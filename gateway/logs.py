@@ -57,6 +57,7 @@ _LOOKS_SECRET = re.compile(
       | \bAIza[A-Za-z0-9_-]{30,}
       | \bgh[pousr]_[A-Za-z0-9]{20,}
       | \bxox[abprs]-[A-Za-z0-9-]{10,}
+      | \bvt1~[A-Za-z0-9._~-]{8,}
       | \beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?
       )
     """

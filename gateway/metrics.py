@@ -45,6 +45,7 @@ class Metrics:
         self._retries = self._counter("provider_retries_total", "Repeated model calls.", "provider", "code")
         self._tool_errors = self._counter("tool_errors_total", "Backend tool calls that failed.", "tool")
         self._tokens = self._counter("tokens_total", "Tokens as providers report them.", "provider", "model", "kind")
+        self._refusals = self._counter("refusals_total", "Requests refused at the door or by a limit.", "code", "key")
         self._store_errors = self._counter("store_errors_total", "Failed writes.", "code")
 
     def run_ended(self, agent: str, outcome: str, code: str = "", seconds: float | None = None) -> None:
@@ -74,6 +75,10 @@ class Metrics:
             self._tokens.labels(provider, model, "input").inc(input_tokens)
         if output_tokens:
             self._tokens.labels(provider, model, "output").inc(output_tokens)
+
+    def refused(self, code: str, key: str) -> None:
+        """A request was turned away with that problem's code. `key` is the configured key's name, empty for none."""
+        self._refusals.labels(code, key).inc()
 
     def store_failed(self, code: str) -> None:
         self._store_errors.labels(code).inc()

@@ -29,7 +29,9 @@ _INTRODUCTION = """\
 Agents over AG-UI 1.0 (https://docs.ag-ui.com), with runs that outlive the connection that started them.
 Every answer carries `x-request-id`. Errors before the first byte are RFC 9457 problems; errors after it are events.
 Where keys are configured, everything but health and the documentation needs `Authorization: Bearer <key>`; threads and
-runs belong to the key's name, and another's id is simply unknown."""
+runs belong to the key's name, and another's id is simply unknown. Visitors of a website come with
+`Authorization: Bearer <visitorToken>` and an `Origin` of the site: POST /visitors gives the token out for a
+publishable key; threads and runs belong to the visitor. What is not for visitors answers them 403."""
 
 _STREAM = """\
 Server-sent events: one AG-UI event per `data:` line. `id:` is the decimal number of the event in the run's log,
@@ -63,7 +65,7 @@ def docs_routes() -> Sequence[Route]:
 def openapi_document() -> JsonObject:
     """The document."""
     paths: dict[str, JsonValue] = {}
-    for path, method, operation in (*_agents(), *_runs(), *_threads(), *_service()):
+    for path, method, operation in (*_agents(), *_runs(), *_threads(), *_visitors(), *_service()):
         item = paths.setdefault(path, {})
         assert isinstance(item, dict)
         item[method] = operation
@@ -80,17 +82,22 @@ def openapi_document() -> JsonObject:
             {"name": "agents", "description": "Run an agent, or learn what it can do."},
             {"name": "runs", "description": "Look at a run, follow it, stop it."},
             {"name": "threads", "description": "The conversations that are kept."},
+            {"name": "visitors", "description": "For strangers on a website that has a publishable key."},
             {"name": "service", "description": "For those who operate the gateway."},
         ],
         # an empty requirement: keys are needed only where they are configured
-        "security": [{"key": []}, {}],
+        "security": [{"key": []}, {"visitor": []}, {}],
         "paths": paths,
         "components": {
             "schemas": SCHEMAS,
             "responses": _problem_responses(),
             "parameters": _parameters(),
             "headers": {"requestId": {"description": _REQUEST_ID, "schema": {"type": "string"}}},
-            "securitySchemes": {"key": {"type": "http", "scheme": "bearer", "description": "One of server.api_keys."}},
+            "securitySchemes": {
+                "key": _bearer("One of server.api_keys."),
+                "visitor": _bearer("A visitor's token, from POST /visitors; from a page of the key's origins."),
+                "publishableKey": _bearer("One of server.publishable_keys; from a page of its origins."),
+            },
         },
     }
 
@@ -261,7 +268,27 @@ def _threads() -> Sequence[Operation]:
     ]
 
 
+def _visitors() -> Sequence[Operation]:
+    welcome = _operation(
+        "visitors",
+        "welcomeVisitor",
+        "Be somebody: get a visitor's token",
+        {"201": _json("Visitor", "A token for the visitor of `visitorToken`, or for a new one.")},
+        description=(
+            "Keep the token, and send it here again before it expires or within 30 days after: it is renewed for the"
+            " same visitor, who keeps its threads. A token that says nothing any more makes a new visitor; `renewed`"
+            " tells which it was."
+        ),
+        body=_body("VisitorRequest", "The visitor's token, where there is one already."),
+        problems=["400", "413", "415", "422", "429"],
+    )
+    welcome["security"] = [{"publishableKey": []}]
+    return [("/visitors", "post", welcome)]
+
+
 def _service() -> Sequence[Operation]:
+    metrics = _operation("service", "getMetrics", "Metrics for Prometheus", {"200": _metrics()})
+    metrics["security"] = [{"key": []}, {}]
     ready: JsonObject = {
         "200": _json("Readiness", "Requests are served."),
         "503": _json("Readiness", "Not now: shutting down, or the store cannot be written."),
@@ -275,7 +302,7 @@ def _service() -> Sequence[Operation]:
             ),
         ),
         ("/readyz", "get", _operation("service", "getReadiness", "Whether requests are served", ready, False)),
-        ("/metrics", "get", _operation("service", "getMetrics", "Metrics for Prometheus", {"200": _metrics()})),
+        ("/metrics", "get", metrics),
         ("/openapi.json", "get", _operation("service", "getOpenapi", "This document", {"200": _document()}, False)),
     ]
 
@@ -309,6 +336,10 @@ def _operation(
         operation["security"] = []
     operation["responses"] = dict(sorted(answers.items()))
     return operation
+
+
+def _bearer(description: str) -> JsonObject:
+    return {"type": "http", "scheme": "bearer", "description": description}
 
 
 def _answer(description: str, content: JsonObject | None = None) -> JsonObject:
@@ -355,15 +386,15 @@ _REQUEST_ID = "The request's id in the log: the caller's own where it sent a san
 
 _PROBLEMS = {
     "400": "The body is not JSON, or a cursor is none of ours.",
-    "401": "A key is needed, and there was none that is known.",
-    "403": "The page's origin, or the host name, may not use the gateway.",
+    "401": "A key is needed, and there was none that is known; `visitor_needed` and `visitor_expired`: POST /visitors.",
+    "403": "The page's origin, or the host name, may not use the gateway, or this is not for visitors.",
     "404": "There is none, or none of the caller's.",
     "409": "The thread is busy, or the run's id is taken.",
-    "413": "The body is larger than `server.max_body_bytes`.",
+    "413": "The body is larger than `server.max_body_bytes`, or it or a message larger than the key allows.",
     "415": "The body is not `application/json`.",
     "422": "Fields are wrong; `errors` lists them.",
-    "429": "Too many runs wait for the thread.",
-    "503": "The gateway is shutting down, or the store cannot be written; it passes.",
+    "429": "Too many runs wait for the thread, or a limit of the key is reached: `limit_...` names the setting.",
+    "503": "The gateway is shutting down, `overloaded`, or the store cannot be written; it passes.",
 }
 
 

@@ -227,6 +227,15 @@ SCHEMAS: JsonObject = {
         },
     ),
     "MessageList": _object(["messages", "nextCursor"], {"messages": _list("Message"), "nextCursor": _NEXT}),
+    "VisitorRequest": _object([], {"visitorToken": _nullable("string", "The token that the visitor has.")}),
+    "Visitor": _object(
+        ["visitorToken", "expiresAt", "renewed"],
+        {
+            "visitorToken": _text("Opaque; keep it where the site's other pages find it."),
+            "expiresAt": _TIME,
+            "renewed": {"type": "boolean", "description": "For the visitor whose token was sent; else for a new one."},
+        },
+    ),
     "Health": _object(["status"], {"status": {"const": "ok"}}),
     "Readiness": _object(
         ["status", "problems", "warnings"],

@@ -13,14 +13,18 @@ from urllib.parse import unquote
 import orjson
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute
+from starlette.routing import BaseRoute, Match, Route
 from starlette.types import Receive, Scope, Send
 
-from gateway.errors import InvalidRequestError
+from gateway.callers import Caller
+from gateway.errors import ForbiddenError, InvalidRequestError, TooLargeError
+from gateway.limits import Meter, Release
 from gateway.messages import JsonValue
 from gateway.metrics import Metrics
-from gateway.runner import Runner
+from gateway.open_agent import OpenAgent, no_agent
+from gateway.runner import Admission, Runner
 from gateway.sse import OpenStreams
+from gateway.visitors import Visitors
 from gateway.wire import strict_json
 
 # How long a body may pause, and take in all; the network's time, not the clock's.
@@ -37,10 +41,29 @@ class Gateway:
     metrics: Metrics
     streams: OpenStreams
     configured_url: str | None = None
+    runs: Meter | None = None
+    visitors: Visitors | None = None
 
     def public_url(self, request: Request) -> str:
         """The address under which the caller reaches the gateway, without a slash at the end."""
         return (self.configured_url or str(request.base_url)).rstrip("/")
+
+    def agent(self, caller: Caller, agent_id: str) -> OpenAgent:
+        """The agent of that id. Raises NotFoundError, also where it is not there for this caller."""
+        if not caller.may_use(agent_id):
+            raise no_agent(agent_id)
+        return self.runner.agent(agent_id)
+
+    def admission(self, caller: Caller) -> Admission | None:
+        """What Runner.start asks before a new run of this caller; None where nothing is counted."""
+        meter, quotas = self.runs, caller.run_quotas()
+        if meter is None or not (quotas or meter.bounded):
+            return None
+
+        def admit() -> Release:
+            return meter.begin(quotas)
+
+        return admit
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +72,26 @@ class WireProtocol:
 
     name: str
     routes: Callable[[Gateway], Sequence[BaseRoute]]
+
+
+class VisitorRoute(Route):
+    """A route that visitors of websites may use too: it shows the caller's own threads, runs and agents alone.
+
+    All others are closed to them, also those of protocols that know nothing of visitors.
+    """
+
+
+def check_open_to_visitors(routes: Sequence[BaseRoute], scope: Scope) -> None:
+    """Refuse what no VisitorRoute serves; what nothing serves is left to the router.
+
+    Raises:
+        ForbiddenError
+    """
+    for route in routes:
+        if route.matches(scope)[0] is Match.FULL:
+            if not isinstance(route, VisitorRoute):
+                raise ForbiddenError("this is not for the visitors of a website", code="not_for_visitors")
+            return
 
 
 class Endpoint:
@@ -68,8 +111,14 @@ class Endpoint:
         await response(scope, receive, send)
 
 
+def caller_of(request: Request) -> Caller:
+    """Who asks, as the door found it."""
+    caller: Caller = request.scope["state"]["caller"]
+    return caller
+
+
 def owner_of(request: Request) -> str:
-    """Who asks: the name of the key, as the door found it."""
+    """Whose threads and runs the caller's are."""
     owner: str = request.scope["state"]["owner"]
     return owner
 
@@ -94,12 +143,14 @@ def json_response(value: JsonValue, status: int = 200) -> Response:
     return Response(orjson.dumps(value), status, headers)
 
 
-async def read_body(request: Request) -> bytes:
-    """The request's body.
+async def read_body(request: Request, *, max_bytes: int | None = None) -> bytes:
+    """The request's body. `max_bytes`: where an endpoint takes less than the door lets through.
 
     Raises:
         InvalidRequestError: 408, it stopped coming: nobody may hold a request for ever.
+        TooLargeError: it is larger than `max_bytes`.
     """
+    size = 0
     loop = asyncio.get_running_loop()
     latest = loop.time() + LONGEST_BODY_SECONDS
     chunks: list[bytes] = []
@@ -107,16 +158,19 @@ async def read_body(request: Request) -> bytes:
         async with asyncio.timeout(BODY_PAUSE_SECONDS) as limit:
             async for chunk in request.stream():
                 chunks.append(chunk)
+                size += len(chunk)
+                if max_bytes is not None and size > max_bytes:
+                    raise TooLargeError(f"the body is larger than {max_bytes:,} bytes; send less")
                 limit.reschedule(min(loop.time() + BODY_PAUSE_SECONDS, latest))
     except TimeoutError:
         raise InvalidRequestError("the body did not come in time", code="body_timeout", status=408) from None
     return b"".join(chunks)
 
 
-async def read_json(request: Request) -> JsonValue:
-    """The request's body. Raises InvalidRequestError (400) where it is not strict JSON."""
+async def read_json(request: Request, *, max_bytes: int | None = None) -> JsonValue:
+    """The request's body as read_body has it. Raises InvalidRequestError (400) where it is not strict JSON."""
     try:
-        value: JsonValue = strict_json.load(await read_body(request))
+        value: JsonValue = strict_json.load(await read_body(request, max_bytes=max_bytes))
     except strict_json.NotStrictJsonError as error:
         raise InvalidRequestError(f"the body is not strict JSON: {error}", code="invalid_json", status=400) from None
     return value

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import gc
 import logging
 import signal
@@ -40,7 +41,7 @@ def serve(settings: Settings, *, on_listening: Callable[[int], None] = lambda po
     try:
         listener = _listen(server.host, server.port)
     except OSError as error:
-        print(f"cannot listen on {server.host} port {server.port}: {error.strerror or error}", file=sys.stderr)
+        print(f"cannot listen on {server.host} port {server.port}: {_listen_problem(error)}", file=sys.stderr)
         return 1
     with contextlib.closing(listener):
         port = listener.getsockname()[1]
@@ -49,6 +50,7 @@ def serve(settings: Settings, *, on_listening: Callable[[int], None] = lambda po
 
 
 async def _serve(application: Application, listener: socket.socket, on_listening: Callable[[], None]) -> int:
+    trusted_proxies = application.settings.server.trusted_proxies
     config = uvicorn.Config(
         application.asgi,
         http="httptools",
@@ -56,6 +58,8 @@ async def _serve(application: Application, listener: socket.socket, on_listening
         lifespan="off",  # ours is around the server: a refusal to start is a message, not a traceback
         log_config=None,
         access_log=False,
+        proxy_headers=bool(trusted_proxies),
+        forwarded_allow_ips=list(trusted_proxies),
         timeout_keep_alive=75,
         timeout_graceful_shutdown=_CLOSE_SECONDS,
         server_header=False,
@@ -140,6 +144,19 @@ def _listen(host: str, port: int) -> socket.socket:
         listener.close()
         raise
     return listener
+
+
+def _listen_problem(error: OSError) -> str:
+    said = error.strerror or str(error)
+    match error.errno:
+        case errno.EADDRINUSE:
+            return f"{said}; stop the program that listens there, or choose another port with --port (0: a free one)"
+        case errno.EACCES:
+            return f"{said}; choose a port above 1023 with --port"
+        case errno.EADDRNOTAVAIL:
+            return f"{said}; choose an address of this machine with --host"
+        case _:
+            return said
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

@@ -197,6 +197,11 @@ class Store(Protocol):
     async def remove_logs(self, *, finished_before: float) -> int:
         """Forget the logs of runs that ended before then (the runs' rows and the threads stay); how many."""
 
+    # the gateway's own
+
+    async def keep_secret(self, name: str, fresh: bytes) -> bytes:
+        """The secret of that name; where there is none yet it is `fresh` from now on, for every process."""
+
 
 @dataclass(frozen=True, slots=True)
 class StoreEnvironment:

@@ -10,13 +10,22 @@ from collections.abc import Sequence
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute
 
 from gateway.ag_ui_capabilities import capabilities
 from gateway.ag_ui_input import parse_run_input
 from gateway.ag_ui_stream import event_stream
 from gateway.messages import JsonObject
-from gateway.protocol import Endpoint, Gateway, WireProtocol, json_response, owner_of, path_id, read_body
+from gateway.protocol import (
+    Endpoint,
+    Gateway,
+    VisitorRoute,
+    WireProtocol,
+    caller_of,
+    json_response,
+    path_id,
+    read_body,
+)
 
 
 class _Endpoints:
@@ -25,24 +34,28 @@ class _Endpoints:
         self._runner = gateway.runner
 
     async def run(self, request: Request) -> Response:
-        agent_id = path_id(request, "agent_id")
-        self._runner.agent(agent_id)
+        agent_id, caller = path_id(request, "agent_id"), caller_of(request)
+        self._gateway.agent(caller, agent_id)
         given, profile = parse_run_input(await read_body(request))
-        viewer = await self._runner.start(owner_of(request), agent_id, given)
+        admission = self._gateway.admission(caller)
+        viewer = await self._runner.start(caller.owner, agent_id, caller.admitted(given), admission)
         return event_stream(self._gateway, viewer, profile, given.thread_id, given.run_id)
 
     async def connect(self, request: Request) -> Response:
-        agent_id = path_id(request, "agent_id")
-        self._runner.agent(agent_id)
+        agent_id, caller = path_id(request, "agent_id"), caller_of(request)
+        self._gateway.agent(caller, agent_id)
         given, profile = parse_run_input(await read_body(request))
-        viewer = await self._runner.connect(owner_of(request), agent_id, given)
+        viewer = await self._runner.connect(caller.owner, agent_id, given)
         run_id = given.run_id if viewer.prelude is None else viewer.prelude.run_id
         return event_stream(self._gateway, viewer, profile, given.thread_id, run_id)
 
     async def agents(self, request: Request) -> Response:
         rows: list[JsonObject] = []
+        caller = caller_of(request)
         for agent in self._runner.agents.values():
             known = agent.definition
+            if not caller.may_use(known.id):
+                continue
             rows.append(
                 {
                     "id": known.id,
@@ -55,7 +68,7 @@ class _Endpoints:
         return json_response({"agents": [*rows]})
 
     async def capabilities(self, request: Request) -> Response:
-        agent = self._runner.agent(path_id(request, "agent_id"))
+        agent = self._gateway.agent(caller_of(request), path_id(request, "agent_id"))
         tools, approvals = await agent.tools()
         specs = [tool.spec for tool in tools.values()]
         return json_response(capabilities(agent.definition, agent.model.capabilities, specs, approvals))
@@ -64,10 +77,10 @@ class _Endpoints:
 def _routes(gateway: Gateway) -> Sequence[BaseRoute]:
     on = _Endpoints(gateway)
     return [
-        Route("/agents/{agent_id}/run", Endpoint(on.run), methods=["POST"]),
-        Route("/agents", on.agents),
-        Route("/agents/{agent_id}/connect", Endpoint(on.connect), methods=["POST"]),
-        Route("/agents/{agent_id}/capabilities", on.capabilities),
+        VisitorRoute("/agents/{agent_id}/run", Endpoint(on.run), methods=["POST"]),
+        VisitorRoute("/agents", on.agents),
+        VisitorRoute("/agents/{agent_id}/connect", Endpoint(on.connect), methods=["POST"]),
+        VisitorRoute("/agents/{agent_id}/capabilities", on.capabilities),
     ]
 
 

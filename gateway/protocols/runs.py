@@ -10,13 +10,22 @@ from datetime import UTC, datetime
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute
 
 from gateway.ag_ui_messages import ag_ui_messages
 from gateway.ag_ui_stream import event_stream
 from gateway.errors import FieldProblem, InvalidRequestError
 from gateway.messages import JsonObject, JsonValue
-from gateway.protocol import Endpoint, Gateway, WireProtocol, json_response, owner_of, path_id, read_json
+from gateway.protocol import (
+    Endpoint,
+    Gateway,
+    VisitorRoute,
+    WireProtocol,
+    json_response,
+    owner_of,
+    path_id,
+    read_json,
+)
 from gateway.store import RunRecord, ThreadSummary
 from gateway.wire.ag_ui_peer import PROTOCOL_VERSION, PeerProfile, profile_of
 
@@ -59,12 +68,15 @@ class _Endpoints:
         shown: list[JsonValue] = [*ag_ui_messages(page.items, _profile(request))]
         return json_response({"messages": shown, "nextCursor": page.next_cursor})
 
-    async def rename(self, request: Request) -> Response:
+    async def thread(self, request: Request) -> Response:
+        return await (self._delete(request) if request.method == "DELETE" else self._rename(request))
+
+    async def _rename(self, request: Request) -> Response:
         title = _title(await read_json(request))
         await self._runner.rename_thread(owner_of(request), path_id(request, "thread_id"), title)
         return Response(status_code=204)
 
-    async def delete(self, request: Request) -> Response:
+    async def _delete(self, request: Request) -> Response:
         await self._runner.delete_thread(owner_of(request), path_id(request, "thread_id"))
         return Response(status_code=204)
 
@@ -155,13 +167,13 @@ def _title(body: JsonValue) -> str | None:
 def _routes(gateway: Gateway) -> Sequence[BaseRoute]:
     on = _Endpoints(gateway)
     return [
-        Route("/runs/{run_id:path}/events", Endpoint(on.events), methods=["GET"]),
-        Route("/runs/{run_id:path}/cancel", on.cancel, methods=["POST"]),
-        Route("/runs/{run_id:path}", on.run),
-        Route("/threads", on.threads),
-        Route("/threads/{thread_id:path}/messages", on.messages),
-        Route("/threads/{thread_id:path}", on.rename, methods=["PATCH"]),
-        Route("/threads/{thread_id:path}", on.delete, methods=["DELETE"]),
+        VisitorRoute("/runs/{run_id:path}/events", Endpoint(on.events), methods=["GET"]),
+        VisitorRoute("/runs/{run_id:path}/cancel", on.cancel, methods=["POST"]),
+        VisitorRoute("/runs/{run_id:path}", on.run),
+        VisitorRoute("/threads", on.threads),
+        VisitorRoute("/threads/{thread_id:path}/messages", on.messages),
+        # one route: of several, a 405 would name the methods of the first alone
+        VisitorRoute("/threads/{thread_id:path}", on.thread, methods=["PATCH", "DELETE"]),
     ]
 
 

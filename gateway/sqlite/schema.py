@@ -80,7 +80,10 @@ _FIRST: Migration = (
     "CREATE TABLE write_probe (content BLOB)",
 )
 
-MIGRATIONS: Sequence[Migration] = (_FIRST,)
+# What the gateway signs with, by what it is for: it has to outlive the process.
+_SECRETS: Migration = ("CREATE TABLE secrets (name TEXT PRIMARY KEY, content BLOB NOT NULL) WITHOUT ROWID",)
+
+MIGRATIONS: Sequence[Migration] = (_FIRST, _SECRETS)
 
 
 def migrate(connection: sqlite3.Connection, migrations: Sequence[Migration] = MIGRATIONS) -> tuple[int, int]:

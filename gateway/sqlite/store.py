@@ -218,6 +218,9 @@ class SqliteStore:
         await self._sweep()  # what a thread that was deleted just before a kill -9 left behind
         return removed
 
+    async def keep_secret(self, name: str, fresh: bytes) -> bytes:
+        return await self._write(lambda connection: tables.keep_secret(connection, name, fresh))
+
     async def _sweep(self) -> None:
         while await self._write(event_log.sweep_forgotten):
             pass

@@ -325,6 +325,15 @@ def _run_record(row: Sequence[Any]) -> RunRecord:
     )
 
 
+# --- secrets
+
+
+def keep_secret(connection: sqlite3.Connection, name: str, fresh: bytes) -> bytes:
+    """The secret of that name, which is `fresh` where there was none."""
+    connection.execute("INSERT OR IGNORE INTO secrets (name, content) VALUES (?, ?)", (name, fresh))
+    return bytes(connection.execute("SELECT content FROM secrets WHERE name = ?", (name,)).fetchone()[0])
+
+
 # --- text and records
 
 

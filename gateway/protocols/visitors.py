@@ -1,0 +1,62 @@
+"""Tokens for the visitors of websites: a publishable key comes in, an identity of one's own goes out.
+
+Below: visitors. The path is open to everybody as far as the door is concerned: who comes is looked at here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from gateway.callers import bearer_in
+from gateway.errors import FieldProblem, ForbiddenError, InvalidRequestError
+from gateway.messages import JsonValue
+from gateway.protocol import Gateway, WireProtocol, json_response, read_json
+
+_MAX_BODY_BYTES = 4_096
+
+
+class _Endpoints:
+    def __init__(self, gateway: Gateway) -> None:
+        self._visitors = gateway.visitors
+
+    async def welcome(self, request: Request) -> Response:
+        if self._visitors is None:
+            raise ForbiddenError(
+                "this gateway has no publishable keys; its operator can add server.publishable_keys",
+                code="publishable_key_needed",
+            )
+        key = self._visitors.key(bearer_in(request.headers.get("authorization")))
+        request.scope["state"]["key_name"] = key.name
+        key.check_origin(request.headers)
+        former = _former_token(await read_json(request, max_bytes=_MAX_BODY_BYTES))
+        address, port = request.scope.get("client") or ("", 0)
+        self._visitors.note_proxy(request.headers, port)
+        welcome = self._visitors.welcome(key, former, address)
+        expires_at = datetime.fromtimestamp(welcome.expires_at, UTC).isoformat().replace("+00:00", "Z")
+        return json_response(
+            {"visitorToken": welcome.token, "expiresAt": expires_at, "renewed": welcome.renewed}, status=201
+        )
+
+
+def _former_token(body: JsonValue) -> str | None:
+    if not isinstance(body, dict):
+        raise InvalidRequestError('the body is no JSON object; send {} or {"visitorToken": "..."}')
+    problems = [FieldProblem(f"/{name}", "is not known here") for name in body if name != "visitorToken"]
+    former = body.get("visitorToken")
+    if not (former is None or isinstance(former, str)):
+        problems.append(FieldProblem("/visitorToken", "expected a string, or nothing"))
+    if problems or not (former is None or isinstance(former, str)):
+        raise InvalidRequestError("a visitor cannot be greeted like that", problems=problems)
+    return former
+
+
+def _routes(gateway: Gateway) -> Sequence[BaseRoute]:
+    return [Route("/visitors", _Endpoints(gateway).welcome, methods=["POST"])]
+
+
+PROTOCOL = WireProtocol("visitors", _routes)
