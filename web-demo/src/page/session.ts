@@ -1,0 +1,133 @@
+/**
+ * What the page is about: a gateway, one of its agents, and one conversation with it.
+ *
+ * Below: chat/, wire/. Above: the shell. A key is kept until the tab is closed, and travels in a header alone.
+ */
+import { effect, signal, untracked } from "@preact/signals";
+import type { AgentSummary, Conversation, FrontendTool, JsonObject, Problem, ThreadSummary } from "../chat/contract";
+import { createConversation } from "../chat/conversation";
+import { storageMemory } from "../chat/memory";
+import { createThreadList, type ThreadList } from "../chat/threads";
+import { Connection } from "../wire/connection";
+import { HttpAgentReader } from "../wire/http_agent_reader";
+import { failure, RefusedError } from "../wire/problem";
+
+const KEY = "agui-key";
+const AGENT = "agui-agent";
+
+export class Session {
+  readonly agents = signal<readonly AgentSummary[]>([]);
+  readonly agent = signal<AgentSummary | undefined>(undefined);
+  readonly conversation = signal<Conversation | undefined>(undefined);
+  /** What answers is no language model, and says so. */
+  readonly isDemonstration = signal(false);
+  /** Whether to ask for a key: because there is none, or because the one there is was refused. */
+  readonly keyNeeded = signal<"no" | "missing" | "wrong">("no");
+  readonly hasKey = signal(kept(KEY) !== undefined);
+  /** Why there is nothing to talk to. */
+  readonly problem = signal<Problem | undefined>(undefined);
+  readonly threads: ThreadList;
+  readonly #connection: Connection;
+  readonly #memory = storageMemory("agui-");
+  readonly #tools: readonly FrontendTool[];
+
+  constructor(baseUrl: string, tools: readonly FrontendTool[]) {
+    this.#tools = tools;
+    this.#connection = new Connection({ baseUrl, token: () => kept(KEY) });
+    this.threads = createThreadList(this.#connection);
+    // A thread is listed, and has a title, once its first run has begun; another order comes with each run.
+    effect(() => {
+      const phase = this.conversation.value?.phase.value;
+      if (phase === "streaming" || phase === "idle") untracked(() => void this.threads.refresh());
+    });
+    effect(() => {
+      if (this.threads.problem.value?.code === "unauthenticated") this.askForKey();
+    });
+  }
+
+  /** Who is there; then what this tab showed before. */
+  async start(): Promise<void> {
+    try {
+      this.agents.value = await this.#connection.agents();
+    } catch (error) {
+      const problem = error instanceof RefusedError ? error.problem : failure("network", String(error));
+      if (problem.code === "unauthenticated") this.askForKey();
+      this.problem.value = problem;
+      return;
+    }
+    this.problem.value = undefined;
+    this.keyNeeded.value = "no";
+    const known = this.agents.value.find((agent) => agent.id === kept(AGENT)) ?? this.agents.value[0];
+    if (known === undefined) return;
+    this.#talkTo(known, this.#memory.get("thread"));
+  }
+
+  chooseAgent(id: string): void {
+    const agent = this.agents.peek().find((each) => each.id === id);
+    if (agent !== undefined && agent.id !== this.agent.peek()?.id) this.#talkTo(agent, undefined);
+  }
+
+  openThread(thread: ThreadSummary): void {
+    const agent = this.agents.peek().find((each) => each.id === thread.agentId);
+    if (agent === undefined || agent.id === this.agent.peek()?.id) void this.conversation.peek()?.open(thread.id);
+    else this.#talkTo(agent, thread.id);
+  }
+
+  newThread(): void {
+    void this.conversation.peek()?.open();
+  }
+
+  async removeThread(id: string): Promise<void> {
+    if (this.conversation.peek()?.threadId.peek() === id) this.newThread();
+    await this.threads.remove(id);
+  }
+
+  askForKey(): void {
+    if (this.keyNeeded.peek() === "no") this.keyNeeded.value = this.hasKey.peek() ? "wrong" : "missing";
+  }
+
+  /** Undefined: forget the one there is. */
+  async useKey(key: string | undefined): Promise<void> {
+    keep(KEY, key);
+    this.hasKey.value = key !== undefined;
+    this.keyNeeded.value = "no";
+    await this.start();
+  }
+
+  #talkTo(agent: AgentSummary, threadId: string | undefined): void {
+    keep(AGENT, agent.id);
+    this.conversation.peek()?.close();
+    const connection = this.#connection;
+    const reader = new HttpAgentReader(connection, agent.id);
+    const conversation = createConversation({ connection, agentId: agent.id, reader, memory: this.#memory });
+    conversation.setTools(this.#tools);
+    this.agent.value = agent;
+    this.conversation.value = conversation;
+    void conversation.open(threadId);
+    void this.#lookAt(agent);
+  }
+
+  async #lookAt(agent: AgentSummary): Promise<void> {
+    const known = await this.#connection.capabilities(agent.id).catch((): JsonObject => ({}));
+    const identity = known.identity as JsonObject | undefined;
+    const metadata = identity?.metadata as JsonObject | undefined;
+    if (this.agent.peek() === agent) this.isDemonstration.value = metadata?.languageModel === false;
+  }
+}
+
+function kept(name: string): string | undefined {
+  try {
+    return sessionStorage.getItem(name) ?? undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function keep(name: string, value: string | undefined): void {
+  try {
+    if (value === undefined) sessionStorage.removeItem(name);
+    else sessionStorage.setItem(name, value);
+  } catch {
+    // Storage is switched off: a reload forgets it.
+  }
+}
