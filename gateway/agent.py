@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+from gateway.context_limits import NO_LIMITS, HistoryLimits
 from gateway.messages import ContentBlock, JsonObject, JsonValue, Message, TextBlock, ToolSpec, new_id
 
 Approval: TypeAlias = Literal["never", "always"]
@@ -50,7 +51,9 @@ class ModelTimeouts:
 class ModelSettings:
     """Which model stands behind an agent. `endpoint` is a base URL, None for the provider's own.
 
-    `params` go out last in every request, exactly as they are. `compute_environment` names where a stateful model runs.
+    `params` go out last in every request, exactly as they are. `compute_environment` names where a stateful model
+    runs. `fallback` models are asked in turn once this one has failed before anything of its answer was seen; they have
+    none of their own.
     """
 
     model_provider: str
@@ -62,6 +65,7 @@ class ModelSettings:
     params: JsonObject = field(default_factory=dict)
     compute_environment: str | None = None
     timeouts: ModelTimeouts = ModelTimeouts()
+    fallback: tuple[ModelSettings, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +95,18 @@ class Budgets:
 
 
 @dataclass(frozen=True, slots=True)
+class ContextSettings:
+    """How much of a thread a model is shown; the thread keeps everything.
+
+    `limits` hold for every request. `summarize`: a conversation that its model refuses as too long is summed up by it,
+    where cutting the results of its tools is not enough.
+    """
+
+    limits: HistoryLimits = NO_LIMITS
+    summarize: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class AgentDefinition:
     """An agent as its operator wrote it."""
 
@@ -105,6 +121,7 @@ class AgentDefinition:
     on_concurrent_run: Literal["reject", "enqueue", "cancel_previous"] = "reject"
     history: HistoryMode = "replace"
     budgets: Budgets = Budgets()
+    context: ContextSettings = ContextSettings()
     parameters: JsonObject = field(default_factory=dict)
 
 

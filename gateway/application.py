@@ -18,6 +18,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from gateway.attempts import Alternative
 from gateway.authentication import Door, DoorRules
 from gateway.clock import Clock, SystemClock
 from gateway.errors import StoreError
@@ -169,6 +170,13 @@ class Application:
                 find(parts.agent_types, agent.type, "agent type").open(),
                 find(parts.models, agent.model.model_provider, "model provider").open(agent.model, models),
                 [(tool, find(parts.tools, tool.type, "tool type").open(tool, tools)) for tool in agent.tools],
+                tuple(
+                    Alternative(
+                        find(parts.models, other.model_provider, "model provider").open(other, models),
+                        other.model_parameters,
+                    )
+                    for other in agent.model.fallback
+                ),
             )
             for agent in self.settings.agents
         }

@@ -1,4 +1,4 @@
-"""Asks a model again where the first try failed before anything of it was seen.
+"""Asks a model again, or another one, where a try failed before anything of it was seen.
 
 Above: the loops. Below: model, clock, errors. A failure after the first visible event goes up: asking again would say
 everything twice.
@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
+from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from gateway.clock import Clock
-from gateway.errors import ModelError
-from gateway.events import Event, Events, Raw, Usage, UsageReported
+from gateway.errors import ModelError, ModelErrorKind
+from gateway.events import Event, Events, ModelCallStarted, Raw, Usage, UsageReported
+from gateway.messages import JsonObject
 from gateway.model import Model, ModelRequest
 from gateway.usage import add_usage
 
@@ -22,6 +25,18 @@ logger = logging.getLogger(__name__)
 FIRST_WAIT_SECONDS = 0.5
 LONGEST_WAIT_SECONDS = 8.0
 LONGEST_ASKED_WAIT_SECONDS = 60.0
+MOST_REDUCTIONS = 2
+
+Shorten: TypeAlias = Callable[[Model, ModelRequest], Awaitable[tuple[ModelRequest, Usage | None] | None]]
+"""A shorter request in place of one that was too long, with what making it has cost; None where nothing can go."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """A model that is asked once those before it have failed, with parameters of its own."""
+
+    model: Model
+    parameters: JsonObject
 
 
 async def stream_with_retries(
@@ -32,48 +47,136 @@ async def stream_with_retries(
     *,
     jitter: Callable[[], float] = random.random,
     on_retry: Callable[[str, str], None] | None = None,
+    fallback: Sequence[Alternative] = (),
+    shorten: Shorten | None = None,
 ) -> AsyncGenerator[Events]:
-    """`model.stream(request)`, tried at most `attempts` times in all. What a failed try told that it cost is added to
-    what a later one tells.
+    """`model.stream(request)`, tried at most `attempts` times in all; then each model of `fallback` the same way.
 
-    `jitter` gives numbers from 0 to 1; `on_retry` is told the provider and the error's code of each try that failed and
-    is repeated.
+    What a failed try told that it cost is added to what a later one tells. A request that is too long for the model is
+    given to `shorten`, at most twice per model, before that counts as a failure. What a model of `fallback` answers
+    begins with its ModelCallStarted, behind the cost of those before it. `jitter` gives numbers from 0 to 1; `on_retry`
+    is told the provider and the error's code of each try that failed and is repeated.
 
     Raises:
-        ModelError: the last try's, one that no other try would mend, or any after the first visible event.
+        ModelError: the last model's last one, one that no other try would mend, or any after the first visible event.
     """
-    spent: Usage | None = None
-    for attempt in range(1, attempts + 1):
+    tries = _Tries(Alternative(model, request.parameters), request, attempts, jitter, on_retry, fallback, shorten)
+    while True:
         seen = False
         told: Usage | None = None
         try:
-            async with aclosing(model.stream(request)) as batches:
+            async with aclosing(tries.model.stream(tries.request)) as batches:
                 async for events in batches:
                     if not seen:
                         told = _usage_in(events) or told
                         seen = any(map(_is_visible, events))
-                    yield events if spent is None else [_with_spent(event, spent) for event in events]
+                    yield events if tries.unchanged else tries.complete(events)
             return
         except ModelError as error:
-            if seen or not error.retryable or attempt >= attempts:
+            if seen:
                 raise
-            seconds = wait_seconds(attempt, error.retry_after_seconds, jitter())
-            logger.warning(
-                "a model call failed and is tried again",
-                extra={
-                    "provider": model.provider,
-                    "model": model.model_id,
-                    "code": error.code,
-                    "provider_message": error.provider_message[:200],
-                    "attempt": attempt,
-                    "wait_seconds": round(seconds, 3),
-                },
-            )
-            if on_retry is not None:
-                on_retry(model.provider, error.code)
-            if told is not None:
-                spent = told if spent is None else add_usage(told, spent)
-        await clock.sleep(seconds)
+            tries.spend(told)
+            seconds = await tries.wait_after(error)
+        if seconds:
+            await clock.sleep(seconds)
+
+
+class _Tries:
+    """Which model is asked with which request, as one try after another fails."""
+
+    def __init__(
+        self,
+        first: Alternative,
+        request: ModelRequest,
+        attempts: int,
+        jitter: Callable[[], float],
+        on_retry: Callable[[str, str], None] | None,
+        fallback: Sequence[Alternative],
+        shorten: Shorten | None,
+    ) -> None:
+        self.model = first.model
+        self.request = request
+        self.spent: Usage | None = None
+        self._asked = request
+        self._attempts = attempts
+        self._jitter = jitter
+        self._on_retry = on_retry
+        self._fallback = list(fallback)
+        self._shorten = shorten
+        self._attempt = 1
+        self._reductions = 0
+        self._opening: list[Event] = []
+
+    @property
+    def unchanged(self) -> bool:
+        """Whether an answer's events pass as they are: nothing was paid before, and nobody else gives them."""
+        return self.spent is None and not self._opening
+
+    def complete(self, events: Events) -> Events:
+        """The events with what failed tries have cost, behind who gives them where that is not who was asked first."""
+        if (spent := self.spent) is not None:
+            events = [_with_spent(event, spent) for event in events]
+        opening, self._opening = self._opening, []
+        return [*opening, *events]
+
+    def spend(self, usage: Usage | None) -> None:
+        if usage is not None:
+            self.spent = usage if self.spent is None else add_usage(usage, self.spent)
+
+    async def wait_after(self, error: ModelError) -> float:
+        """The seconds to wait before the next try, which `model` and `request` are ready for.
+
+        Raises:
+            ModelError: `error`, there is no next try.
+        """
+        if error.kind is ModelErrorKind.CONTEXT_OVERFLOW and await self._shortened():
+            self._log(error, "a conversation is too long for the model and is shortened", 0.0)
+            return 0.0
+        if error.retryable and self._attempt < self._attempts:
+            seconds = wait_seconds(self._attempt, error.retry_after_seconds, self._jitter())
+            self._log(error, "a model call failed and is tried again", seconds)
+            self._attempt += 1
+            return seconds
+        if not self._fallback or error.kind is ModelErrorKind.CONTENT_FILTER:
+            raise error
+        self._log(error, "a model call failed and another model is asked", 0.0)
+        self._fall_back(self._fallback.pop(0))
+        return 0.0
+
+    async def _shortened(self) -> bool:
+        if self._shorten is None or self._reductions == MOST_REDUCTIONS:
+            return False
+        shorter = await self._shorten(self.model, self.request)
+        if shorter is None:
+            return False
+        self.request, usage = shorter
+        self._reductions += 1
+        self.spend(usage)
+        return True
+
+    def _fall_back(self, other: Alternative) -> None:
+        self.model = other.model
+        self.request = replace(self._asked, parameters=other.parameters)
+        self._attempt = 1
+        self._reductions = 0
+        if self.spent is not None:
+            self._opening = [*self._opening, UsageReported(self.spent)]
+            self.spent = None
+        started = ModelCallStarted(self.request.turn_id, other.model.provider, other.model.model_id)
+        self._opening = [*self._opening, started]
+
+    def _log(self, error: ModelError, what: str, seconds: float) -> None:
+        extra = {
+            "provider": self.model.provider,
+            "model": self.model.model_id,
+            "code": error.code,
+            "provider_message": error.provider_message[:200],
+            "attempt": self._attempt,
+            "wait_seconds": round(seconds, 3),
+        }
+        logger.warning(what, extra=extra)
+        if self._on_retry is not None:
+            self._on_retry(self.model.provider, error.code)
 
 
 def wait_seconds(attempt: int, asked: float | None, jitter: float) -> float:

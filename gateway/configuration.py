@@ -38,7 +38,7 @@ def _no_boolean(value: object) -> object:
 
 # null means something here; elsewhere it is a section whose lines are all commented out, and means the default
 _NULLABLE = frozenset(
-    {"search", "max_run_seconds", "max_total_tokens", "max_concurrent_runs"}
+    {"search", "max_run_seconds", "max_total_tokens", "max_concurrent_runs", "max_messages", "max_tokens"}
     | {field.name for field in dataclasses.fields(VisitorLimits)}
 )
 
@@ -202,8 +202,8 @@ class TimeoutsSection(_Section):
     """Seconds for the whole call; null: no limit."""
 
 
-class ModelSection(_Section):
-    """The model behind an agent."""
+class FallbackSection(_Section):
+    """A model, and how it is reached."""
 
     model_provider: str
     """How to speak to it: 'openai/v1/chat/completions', 'bedrock/converse', 'demo', ..., or 'bedrock' with an api."""
@@ -224,6 +224,24 @@ class ModelSection(_Section):
     compute_environment: str | None = Field(default=None, min_length=1)
     """The compute environment in which a model keeps its state: 'agentcore' (bedrock/responses)."""
     timeouts: TimeoutsSection = TimeoutsSection()
+
+
+class ModelSection(FallbackSection):
+    """The model behind an agent."""
+
+    fallback: tuple[FallbackSection, ...] = ()
+    """Models that are asked in turn once this one has failed before anything of its answer was seen."""
+
+
+class ContextSection(_Section):
+    """How much of a thread the model is shown; the thread keeps everything."""
+
+    max_messages: Whole | None = Field(default=None, ge=1, le=1_000_000)
+    """The newest messages; a call never goes without its result. null: all."""
+    max_tokens: Whole | None = Field(default=None, ge=100, le=100_000_000)
+    """About as many tokens of the newest messages. null: all."""
+    summarize: bool = True
+    """Let the model sum up what it refuses as too long, where cutting the results of tools is not enough."""
 
 
 class ToolSection(_Section):
@@ -286,6 +304,7 @@ class AgentSection(_Section):
     """What becomes of a second run on a thread that has one."""
     history: Literal["replace", "append"] = "replace"
     """'replace': a request's messages are the whole history; 'append': only what is new."""
+    context: ContextSection = ContextSection()
     parameters: ParametersSection = ParametersSection()
 
 

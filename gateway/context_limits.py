@@ -35,6 +35,9 @@ class HistoryLimits:
     max_tokens: int | None = None
 
 
+NO_LIMITS = HistoryLimits()
+
+
 def estimated_tokens(message: Message) -> int:
     """About how many tokens the message costs; a fifth off either way is to be expected."""
     return TOKENS_PER_MESSAGE + sum(map(_block_tokens, message.content))

@@ -6,11 +6,13 @@ Below: the words, model, tool. Above: the runner, which drives it and owns every
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from gateway.agent import AgentDefinition, AgentInput
+from gateway.attempts import Alternative
 from gateway.clock import Clock
+from gateway.context_reduction import KnownFits
 from gateway.events import Events, OpenInterrupt
 from gateway.messages import JsonObject, Message, ToolCall
 from gateway.model import Model
@@ -37,7 +39,8 @@ class LoopContext:
     `messages` is the thread's history, this run's input in it. `tools` are the backend tools by name, `approvals` the
     names that need a person first. `input.tools` are the frontend tools that remain after name collisions. `decisions`
     are to be carried out before anything else; `still_open` interrupts, which the request left uncovered, end the run
-    again after that. `on_retry` is told the provider and the code of each model call that is repeated.
+    again after that. `fallback` are asked once `model` has failed; `fits` is what is known of threads that were too
+    long for it. `on_retry` is told the provider and the code of each model call that is repeated.
     """
 
     agent: AgentDefinition
@@ -52,6 +55,8 @@ class LoopContext:
     decisions: tuple[Decision, ...] = ()
     still_open: tuple[OpenInterrupt, ...] = ()
     on_retry: Callable[[str, str], None] | None = None
+    fallback: tuple[Alternative, ...] = ()
+    fits: KnownFits = field(default_factory=KnownFits)
 
 
 class Loop(Protocol):

@@ -111,8 +111,7 @@ class Conversation:
         """
         ids = [response.response_id for response in self._responses]
         before = self._responses[: ids.index(continued) + 1] if continued in ids else ()
-        digest = _Digests(messages).before(len(messages))
-        held = HeldResponse(response_id, len(messages), digest, turn_id, now)
+        held = HeldResponse(response_id, len(messages), history_digest(messages), turn_id, now)
         self._responses = (*before, held)[-KEPT_RESPONSES:]
 
     def lose(self, response_id: str) -> None:
@@ -120,6 +119,11 @@ class Conversation:
         ids = [response.response_id for response in self._responses]
         if response_id in ids:
             self._responses = self._responses[: ids.index(response_id)]
+
+
+def history_digest(messages: Sequence[Message]) -> str:
+    """A digest of what the messages say, which ids and other things that no model sees do not change."""
+    return _Digests(messages).before(len(messages))
 
 
 class _Digests:

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gateway.agent import AgentDefinition, ToolSettings
+from gateway.attempts import Alternative
+from gateway.context_reduction import KnownFits
 from gateway.errors import NotFoundError
 from gateway.loop import Loop
 from gateway.messages import ToolSpec
@@ -21,12 +23,17 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class OpenAgent:
-    """Serves all runs of one agent. `toolboxes` stand in the order of the definition's `tools`."""
+    """Serves all runs of one agent. `toolboxes` stand in the order of the definition's `tools`.
+
+    `fits` remembers how threads that were too long for the model were made to fit.
+    """
 
     definition: AgentDefinition
     loop: Loop
     model: Model
     toolboxes: Sequence[tuple[ToolSettings, Toolbox]]
+    fallback: tuple[Alternative, ...] = ()
+    fits: KnownFits = field(default_factory=KnownFits)
 
     async def tools(self) -> tuple[Mapping[str, Tool], frozenset[str]]:
         """The backend tools there are just now, by name, and the names of those that need a person's approval."""
@@ -52,6 +59,8 @@ class OpenAgent:
         for _, toolbox in self.toolboxes:
             await toolbox.close()
         await self.model.close()
+        for other in self.fallback:
+            await other.model.close()
 
 
 def frontend_tools(declared: Sequence[ToolSpec], backend: Mapping[str, Tool]) -> tuple[ToolSpec, ...]:

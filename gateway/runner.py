@@ -215,6 +215,8 @@ class Runner:
             decisions=verdict.decisions,
             still_open=verdict.still_open,
             on_retry=self._metrics.provider_retried,
+            fallback=agent.fallback,
+            fits=agent.fits,
         )
 
     # --- a run under way

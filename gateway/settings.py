@@ -21,11 +21,12 @@ from importlib.resources import files
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from gateway.agent import AgentDefinition, Budgets, ModelSettings, ModelTimeouts, Secret, ToolSettings
+from gateway.agent import AgentDefinition, Budgets, ContextSettings, ModelSettings, ModelTimeouts, Secret, ToolSettings
 from gateway.clock import SystemClock
 from gateway.configuration import (
     AgentSection,
     ConfigurationSection,
+    FallbackSection,
     LogFormat,
     LogLevel,
     ModelSection,
@@ -42,6 +43,7 @@ from gateway.configuration_file import (
     read_configuration,
     spell_path,
 )
+from gateway.context_limits import HistoryLimits
 from gateway.errors import ConfigurationError
 from gateway.http_client import HttpClients
 from gateway.key_checks import check_keys
@@ -308,11 +310,13 @@ class _Checks:
     def _agent(self, agent: AgentSection, path: FieldPath) -> None:
         self._part((*path, "type"), agent.type, self.parts.agent_types, "agent type")
         self._model(agent.model, (*path, "model"))
+        for index, other in enumerate(agent.model.fallback):
+            self._model(other, (*path, "model", "fallback", index))
         for index, tool in enumerate(agent.tools):
             self._part((*path, "tools", index, "type"), tool.type, self.parts.tools, "tool type")
         self._unique((*path, "tools"), "name", [tool.name for tool in agent.tools])
 
-    def _model(self, model: ModelSection, path: FieldPath) -> None:
+    def _model(self, model: FallbackSection, path: FieldPath) -> None:
         if model.endpoint is not None and (problem := _url_problem(model.endpoint)):
             self.text.report((*path, "endpoint"), problem)
         try:
@@ -478,10 +482,13 @@ def _agent_definition(section: AgentSection, parts: KnownParts) -> AgentDefiniti
         on_concurrent_run=section.on_concurrent_run,
         history=section.history,
         budgets=Budgets(**section.parameters.model_dump()),
+        context=ContextSettings(
+            HistoryLimits(section.context.max_messages, section.context.max_tokens), section.context.summarize
+        ),
     )
 
 
-def _model_settings(section: ModelSection, parts: KnownParts) -> ModelSettings:
+def _model_settings(section: FallbackSection, parts: KnownParts) -> ModelSettings:
     return ModelSettings(
         model_provider=provider_name(section.model_provider, section.api, parts.models),
         model_id=section.model_id,
@@ -492,6 +499,9 @@ def _model_settings(section: ModelSection, parts: KnownParts) -> ModelSettings:
         params=section.params or {},
         compute_environment=section.compute_environment,
         timeouts=ModelTimeouts(**section.timeouts.model_dump()),
+        fallback=tuple(
+            _model_settings(other, parts) for other in (section.fallback if isinstance(section, ModelSection) else ())
+        ),
     )
 
 
@@ -501,11 +511,12 @@ def _secrets(text: ConfigurationText, section: ConfigurationSection) -> Iterator
         yield key.key
     if section.server.visitor_secret is not None:
         yield section.server.visitor_secret
-    for url in (section.store, section.search, *(agent.model.endpoint for agent in section.agents or ())):
+    models = [model for agent in section.agents or () for model in (agent.model, *agent.model.fallback)]
+    for url in (section.store, section.search, *(model.endpoint for model in models)):
         if url and (password := urlsplit(url).password):
             yield from {password, unquote(password)}
-    for agent in section.agents or ():
-        yield from (agent.model.credential or {}).values()
+    for model in models:
+        yield from (model.credential or {}).values()
     for path in text.expanded:
         if "parameters" in path[3:] or "model_parameters" in path or "params" in path:
             value = _at(text.values, path)
@@ -536,6 +547,9 @@ def _try_parts(settings: Settings, text: ConfigurationText, parts: KnownParts) -
     for index, agent in enumerate(settings.agents):
         with _reporting(text, ("agents", index, "model")):
             parts.models[agent.model.model_provider].open(agent.model, models)
+        for number, other in enumerate(agent.model.fallback):
+            with _reporting(text, ("agents", index, "model", "fallback", number)):
+                parts.models[other.model_provider].open(other, models)
         for number, tool in enumerate(agent.tools):
             with _reporting(text, ("agents", index, "tools", number)):
                 parts.tools[tool.type].open(tool, tools)

@@ -9,9 +9,20 @@ from contextlib import aclosing
 
 import pytest
 
-from gateway.attempts import stream_with_retries, wait_seconds
+from gateway.attempts import Alternative, stream_with_retries, wait_seconds
 from gateway.errors import ModelError, ModelErrorKind
-from gateway.events import Events, ModelCallEnded, Raw, StopReason, TextDelta, TextStarted, Usage, UsageReported
+from gateway.events import (
+    Events,
+    ModelCallEnded,
+    ModelCallStarted,
+    Raw,
+    StopReason,
+    TextDelta,
+    TextStarted,
+    Usage,
+    UsageReported,
+)
+from gateway.messages import JsonObject
 from gateway.model import ModelCapabilities, ModelRequest
 from gateway.usage import UsageLedger
 from tests.movable_clock import MovableClock
@@ -152,3 +163,70 @@ async def test_what_a_failed_try_cost_is_not_forgotten(tells: bool) -> None:
     for batch in await task:
         ledger.follow(batch)
     assert ledger.total == (Usage("p", "m", 110 + tells, 1 + tells, cached_input_tokens=7),)
+
+
+# --- other models ----------------------------------------------------------------------------------------------------
+
+
+class Other(Plays):
+    provider = "q"
+    model_id = "n"
+
+    def __init__(self, *tries: Sequence[Events | ModelError]) -> None:
+        super().__init__(*tries)
+        self.parameters: list[JsonObject] = []
+
+    def stream(self, request: ModelRequest) -> AsyncGenerator[Events]:
+        self.parameters.append(request.parameters)
+        return super().stream(request)
+
+
+async def asked_in_turn(first: Plays, *others: Plays, attempts: int = 1) -> Events:
+    fallback = [Alternative(other, {"of": place}) for place, other in enumerate(others)]
+    async with asyncio.timeout(10):
+        batches = stream_with_retries(first, REQUEST, MovableClock(), attempts, jitter=lambda: 0, fallback=fallback)
+        return [event async for events in batches for event in events]
+
+
+FLAT = [event for batch in ANSWER if not isinstance(batch, ModelError) for event in batch]
+EVERY_FAILURE = [kind for kind in ModelErrorKind if kind is not ModelErrorKind.CONTENT_FILTER]
+
+
+@pytest.mark.parametrize("kind", EVERY_FAILURE)
+async def test_another_model_answers_where_the_first_has_failed(kind: ModelErrorKind) -> None:
+    first, other = Plays([failing(kind)]), Other(ANSWER)
+    assert await asked_in_turn(first, other) == [ModelCallStarted("turn", "q", "n"), *FLAT]
+    assert other.parameters == [{"of": 0}]
+
+
+async def test_each_model_gets_all_of_its_tries() -> None:
+    first, other, last = Plays(*[[failing()]] * 3), Other(*[[failing()]] * 3), Other([failing()], ANSWER)
+    assert (await asked_in_turn(first, other, last, attempts=3))[-2:] == FLAT[-2:]
+    assert (first.calls, other.calls, last.calls) == (3, 3, 2)
+
+
+async def test_what_a_filter_refused_is_taken_to_nobody_else() -> None:
+    with pytest.raises(ModelError):
+        await asked_in_turn(Plays([failing(ModelErrorKind.CONTENT_FILTER)]), Other(ANSWER))
+
+
+async def test_the_last_models_error_goes_up() -> None:
+    errors = [failing(ModelErrorKind.SERVER), failing(ModelErrorKind.QUOTA)]
+    with pytest.raises(ModelError) as caught:
+        await asked_in_turn(Plays([errors[0]]), Other([errors[1]]))
+    assert caught.value is errors[1]
+
+
+async def test_no_other_model_is_asked_once_anything_was_seen() -> None:
+    other = Other(ANSWER)
+    with pytest.raises(ModelError):
+        await asked_in_turn(Plays([[TextStarted("m"), TextDelta("m", "H")], failing()]), other)
+    assert other.calls == 0
+
+
+async def test_what_each_model_has_cost_is_told_under_its_own_name() -> None:
+    own = UsageReported(Usage("q", "n", 5, 5))
+    events = await asked_in_turn(Plays([[USAGE], failing()]), Other([[*FLAT[:2], own], [FLAT[2]]]))
+    ledger = UsageLedger()
+    ledger.follow([ModelCallStarted("turn", "p", "m"), *events])
+    assert ledger.total == (USAGE.usage, own.usage)

@@ -10,9 +10,10 @@ import jsonschema_rs
 import pytest
 import yaml
 
-from gateway.agent import AgentDefinition, Budgets, ModelSettings, ModelTimeouts, Secret, ToolSettings
+from gateway.agent import AgentDefinition, Budgets, ContextSettings, ModelSettings, ModelTimeouts, Secret, ToolSettings
 from gateway.configuration import ParametersSection, ServerSection, TimeoutsSection, json_schema
 from gateway.configuration_file import InvalidConfigurationError
+from gateway.context_limits import HistoryLimits
 from gateway.errors import ConfigurationError
 from gateway.loop import AgentType
 from gateway.model import ModelProvider
@@ -126,6 +127,23 @@ agents:
         ),
     )
     assert all(type(value) is Secret for value in settings.agents[0].model.credential.values())
+
+
+def test_a_model_has_others_to_fall_back_on() -> None:
+    fallback = "[{model_provider: demo, model_parameters: {x: 1}}, {model_provider: demo}]"
+    [agent] = load(f"agents:\n  - id: a\n    model: {{model_provider: demo, fallback: {fallback}}}\n").agents
+    assert [(other.model_provider, other.model_parameters) for other in agent.model.fallback] == [
+        ("demo", {"x": 1}),
+        ("demo", {}),
+    ]
+
+
+def test_how_much_of_a_thread_a_model_is_shown_is_the_operators() -> None:
+    context = "{max_messages: 20, max_tokens: 8000, summarize: false}"
+    [agent] = load(f"agents:\n  - id: a\n    model: {{model_provider: demo}}\n    context: {context}\n").agents
+    assert agent.context == ContextSettings(HistoryLimits(20, 8_000), False)
+    [agent] = load("agents:\n  - id: a\n    model: {model_provider: demo}\n    context: {max_tokens: null}\n").agents
+    assert agent.context == ContextSettings()
 
 
 def test_a_models_timeouts_are_the_operators() -> None:
@@ -248,6 +266,14 @@ def test_what_is_wrong_is_named_with_line_and_field(text: str, problem: str) -> 
         ),
         ("id: a\nmodel: {model_provider: demo, credential: {k: x}}", "'demo' knows no such credential; it needs none"),
         ("id: a\nmodel: {model_provider: demo, endpoint: localhost}", "agents[0].model.endpoint: must be a URL"),
+        (
+            "id: a\nmodel: {model_provider: demo, fallback: [{model_provider: dmo}]}",
+            "agents[0].model.fallback[0].model_provider: no model provider is called 'dmo'; did you mean 'demo'?",
+        ),
+        (
+            "id: a\nmodel: {model_provider: demo, fallback: [{model_provider: demo, fallback: []}]}",
+            "agents[0].model.fallback[0].fallback: is no known key",
+        ),
         (
             "id: a\nmodel: {model_provider: demo, timeouts: {idle: 5}}",
             "agents[0].model.timeouts.idle: is no known key; did you mean 'idle_seconds'?",
@@ -484,7 +510,7 @@ def test_every_key_of_the_schema_is_explained() -> None:
         assert isinstance(properties, dict)
         assert properties or name == "JsonValue"
         silent = [key for key, value in properties.items() if isinstance(value, dict) and "description" not in value]
-        assert set(silent) <= {"model", "parameters", "timeouts"}, f"{name} says nothing about {silent}"
+        assert set(silent) <= {"model", "parameters", "timeouts", "context"}, f"{name} says nothing about {silent}"
 
 
 def test_the_sections_and_the_settings_have_the_same_fields() -> None:

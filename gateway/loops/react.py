@@ -13,6 +13,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 
 from gateway.attempts import stream_with_retries
+from gateway.context_reduction import ShortenedHistory
 from gateway.deadline import Deadline, DeadlineError
 from gateway.errors import LimitError, ModelError, ModelErrorKind, ToolError
 from gateway.events import (
@@ -113,6 +114,9 @@ class _Run:
         self._budgets = context.agent.budgets
         self.deadline = Deadline(context.clock, self._budgets.max_run_seconds)
         self.limit: str | None = None  # the budget that is used up: the next model call is the last, without tools
+        settings = context.agent.context
+        thread = (context.owner, context.input.thread_id)
+        self._history = ShortenedHistory(settings.limits, settings.summarize, context.fits, thread)
         self._frontend = {spec.name: spec for spec in context.input.tools}
         self._specs = (*(tool.spec for tool in context.tools.values()), *context.input.tools)
         turns = {c.call_id: m.turn_id for m in context.messages if m.turn_id is not None for c in m.tool_calls}
@@ -211,7 +215,7 @@ class _Run:
             instruction = _ANSWER
         request = ModelRequest(
             self._turn_id,
-            model_view(self._messages()),
+            self._history.shown(model_view(self._messages())),
             system_text(self._context, instruction),
             # Some providers refuse a history with calls in it where no tools are declared: they stay declared.
             tools=self._specs,
@@ -220,7 +224,13 @@ class _Run:
         )
         context = self._context
         return stream_with_retries(
-            model, request, context.clock, self._budgets.model_attempts, on_retry=context.on_retry
+            model,
+            request,
+            context.clock,
+            self._budgets.model_attempts,
+            on_retry=context.on_retry,
+            fallback=context.fallback,
+            shorten=self._history.shorten,
         )
 
     def follow_model(self, batch: Events) -> Events:
