@@ -248,12 +248,14 @@ async def bedrock_server() -> AsyncGenerator[BedrockServer]:
         await listener.wait_closed()
 
 
-def signature_problem(method: str, target: str, headers: Mapping[str, str], body: bytes) -> str | None:
+def signature_problem(
+    method: str, target: str, headers: Mapping[str, str], body: bytes, service: str = "bedrock"
+) -> str | None:
     """What is wrong with the request's SigV4 signature: botocore signs anew what arrived and must come to the same."""
     found = _AUTHORIZATION.fullmatch(headers.get("authorization", ""))
     if found is None:
         return "there is no signature"
-    if (found["key"], found["region"], found["service"]) != (ACCESS_KEY, REGION, "bedrock"):
+    if (found["key"], found["region"], found["service"]) != (ACCESS_KEY, REGION, service):
         return f"the credential scope is {found.group()!r}"
     names = found["headers"].split(";")
     if not {"host", "x-amz-date"} <= set(names):
@@ -261,7 +263,7 @@ def signature_problem(method: str, target: str, headers: Mapping[str, str], body
     request = AWSRequest(method, f"http://{headers['host']}{target}", {n: headers[n] for n in names}, body)
     request.context["timestamp"] = headers["x-amz-date"]
     token = headers.get("x-amz-security-token")
-    auth = SigV4Auth(Credentials(ACCESS_KEY, SECRET_KEY, token), "bedrock", REGION)
+    auth = SigV4Auth(Credentials(ACCESS_KEY, SECRET_KEY, token), service, REGION)
     to_sign = auth.string_to_sign(request, auth.canonical_request(request))
     if auth.signature(to_sign, request) != found["signature"]:
         return "the signature is another one"

@@ -97,7 +97,7 @@ class ResponsesServer(ChatServer):
     def __init__(self) -> None:
         super().__init__()
         self.not_found_status = 400
-        self.paths = ("/v1", "/openai/v1")
+        self.paths: tuple[str, ...] = ("/v1", "/openai/v1")
         self.served_under: dict[str, str] = {}
         self.background_allowed = True
         self.sealed_reasoning = True
