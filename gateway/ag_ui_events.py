@@ -246,13 +246,16 @@ class Renderer:
         content = result_content(event.content, self._profile)
         if isinstance(content, str) and len(content) > _MAX_RESULT:
             content = content[:_MAX_RESULT] + _CUT
-        return {
+        result: JsonObject = {
             "type": "TOOL_CALL_RESULT",
             "messageId": event.message_id,
             "toolCallId": event.call_id,
             "content": content or ("the tool failed" if event.is_error else ""),
             "role": "tool",
         }
+        if event.is_error and self._profile.is_full:  # this event has no `error`, as the tool's message has
+            result["metadata"] = {"isError": True}
+        return result
 
     def _prelude(
         self, messages: Sequence[Message], state: JsonValue | Absent, open_items: OpenItems

@@ -178,6 +178,19 @@ RENDERED: list[tuple[Event, list[dict[str, Any]]]] = [
         ToolReturned("t1", "c1", (TextBlock("3"), TextBlock("4"))),
         [{"type": "TOOL_CALL_RESULT", "messageId": "t1", "toolCallId": "c1", "content": "3\n4", "role": "tool"}],
     ),
+    (
+        ToolReturned("t1", "c1", (TextBlock("no"),), is_error=True),
+        [
+            {
+                "type": "TOOL_CALL_RESULT",
+                "messageId": "t1",
+                "toolCallId": "c1",
+                "content": "no",
+                "role": "tool",
+                "metadata": {"isError": True},
+            }
+        ],
+    ),
     (StateReplaced({"a": None}), [{"type": "STATE_SNAPSHOT", "snapshot": {"a": None}}]),
     (StateReplaced(None), [{"type": "STATE_SNAPSHOT", "snapshot": None}]),
     (
