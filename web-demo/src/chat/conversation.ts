@@ -148,20 +148,20 @@ class LiveConversation implements Conversation {
       this.#desk.declineAll(INSTEAD);
       return this.#turn?.over;
     }
-    await this.#halt();
+    if (this.#turn) await this.#halt();
     this.#approvals.denyRest(INSTEAD);
     const resume = this.#approvals.answers();
     await this.#go([...this.#messages, message], resume);
   }
 
   async regenerate(): Promise<void> {
-    await this.#halt();
+    if (this.#turn) await this.#halt();
     const messages = upToLastQuestion(this.#messages);
     if (messages) await this.#go(messages);
   }
 
   async edit(messageId: string, text: string): Promise<void> {
-    await this.#halt();
+    if (this.#turn) await this.#halt();
     const found = before(this.#messages, messageId);
     if (!found) return;
     const [earlier, message] = found;
@@ -172,7 +172,7 @@ class LiveConversation implements Conversation {
   }
 
   async retry(): Promise<void> {
-    await this.#halt();
+    if (this.#turn) await this.#halt();
     const unsent = this.#unsent;
     if (unsent) await this.#take("waiting", (turn) => this.#follow((...by) => this.#run(unsent, ...by), turn));
     else await this.#go(upToLastInput(this.#messages));
@@ -271,7 +271,8 @@ class LiveConversation implements Conversation {
     this.#answering = false;
     this.#progress.settle();
     this.#lastActive = Date.now();
-    this.#enter("idle");
+    this.#phase = "idle";
+    this.#frames.now();
   }
 
   /** End the turn under way, if there is one, and its run with it. */
