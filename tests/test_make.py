@@ -1,0 +1,198 @@
+"""What `make` does for the page, and what a package that is built from the result carries."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from gateway.page import page_is_built
+from tests.running_gateway import ADDRESS, DEADLINE_SECONDS
+
+ROOT = Path(__file__).parent.parent
+BIN = Path(sys.executable).parent
+BUILD_SECONDS = 50.0
+needs_make = pytest.mark.skipif(shutil.which("make") is None, reason="no make is installed here")
+needs_web_demo = pytest.mark.skipif(
+    not (ROOT / "web-demo/node_modules/.stamp").exists(), reason="web-demo/ is not set up here; 'make page' does it"
+)
+needs_page = pytest.mark.skipif(not page_is_built(), reason="the page is not built here; 'make page' builds it")
+
+
+def copy_of_the_source(directory: Path, names: Iterable[str]) -> Path:
+    source = directory / "source"
+    for name in names:
+        target = source / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if (ROOT / name).is_dir():
+            shutil.copytree(
+                ROOT / name, target, ignore=shutil.ignore_patterns("node_modules", "__pycache__", "page_files")
+            )
+        else:
+            shutil.copy2(ROOT / name, target)
+    return source
+
+
+def programs(directory: Path, *names: str) -> Path:
+    """A PATH on which these are, and nothing else."""
+    path = directory / "programs"
+    path.mkdir()
+    for name in names:
+        found = shutil.which(name)
+        assert found, name
+        (path / name).symlink_to(found)
+    return path
+
+
+def make(source: Path, *words: str, path: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["make", f"BIN={BIN}", *words], cwd=source, env={**os.environ, "PATH": str(path)}, stdin=subprocess.DEVNULL,
+        capture_output=True, text=True, timeout=BUILD_SECONDS,
+    )  # fmt: skip
+
+
+# --- the page
+
+
+@needs_make
+@needs_web_demo
+def test_the_page_is_built_once_also_without_a_node_on_the_path(tmp_path: Path) -> None:
+    source = copy_of_the_source(tmp_path, ["Makefile", "constraints.txt", "web-demo"])
+    (source / "web-demo/node_modules").symlink_to(ROOT / "web-demo/node_modules")
+    path = programs(tmp_path, "make", "sh", "find", "touch", "rm", "mkdir", "env", "uname")
+
+    built = make(source, "page", path=path)
+    again = make(source, "--question", "page", path=path)
+    (source / "web-demo/index.html").touch()
+    changed = make(source, "--question", "page", path=path)
+
+    assert built.returncode == 0, built.stdout + built.stderr
+    for name in ("index.html", "shop.html", "widget.js"):
+        assert (source / "gateway/page_files" / name).is_file()
+    assert (again.returncode, changed.returncode) == (0, 1)
+
+
+@needs_make
+async def test_a_page_that_cannot_be_built_keeps_nobody_from_running_the_gateway(tmp_path: Path) -> None:
+    source = copy_of_the_source(tmp_path, ["Makefile", "web-demo/package.json", "web-demo/package-lock.json"])
+    path = programs(tmp_path, "make", "sh", "find", "touch", "node")
+    (path / "npm").write_text('#!/bin/sh\n[ "$1" = --version ] || { echo "npm error: no network" >&2; exit 1; }\n')
+    (path / "npm").chmod(0o755)
+    # the environment stands already: this test is about the page
+    command = ["make", "--old-file=.venv/run-stamp", f"BIN={BIN}", "run", "ARGS=--port 0"]
+    process = await asyncio.create_subprocess_exec(
+        *command, cwd=source, env={**os.environ, "PATH": str(path)}, start_new_session=True,
+        stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
+    )  # fmt: skip
+    try:
+        async with served(process) as (_, url), httpx.AsyncClient(trust_env=False) as http:
+            health = await http.get(f"{url}/healthz")
+    finally:
+        os.killpg(process.pid, signal.SIGTERM)
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            await process.communicate()
+
+    assert health.status_code == 200
+    assert "npm error: no network" in said
+    assert "The page could not be built, for the reason above" in said
+
+
+@asynccontextmanager
+async def served(process: asyncio.subprocess.Process) -> AsyncGenerator[tuple[str, str]]:
+    """What a process said until it served, and the address."""
+    assert process.stdout is not None
+    said = b""
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        while (found := ADDRESS.search(said)) is None:
+            line = await process.stdout.readline()
+            assert line, said.decode()
+            said += line
+    yield said.decode(), found[1].decode()
+
+
+# --- the packages
+
+
+def build_package(source: Path, kind: str, target: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", kind, "-d", str(target)], cwd=source,
+        env={**os.environ, **variables}, capture_output=True, text=True, timeout=BUILD_SECONDS,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> Path:
+    """A fresh environment with the wheel, and nothing else."""
+    built = build_package(ROOT, "wheel", tmp_path)
+    assert built.returncode == 0, built.stderr
+    [wheel] = tmp_path.glob("*.whl")
+    environment = tmp_path / "venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(environment)], check=True, timeout=60)
+    install = [sys.executable, "-m", "pip", "--python", str(environment / "bin/python"), "install", "--quiet"]
+    subprocess.run([*install, "--no-deps", "--no-index", str(wheel)], check=True, timeout=60)
+    return environment
+
+
+@needs_page
+async def test_an_installed_wheel_serves_the_page_and_the_widget(installed: Path, tmp_path: Path) -> None:
+    # what the wheel depends on is lent by this environment; the gateway itself is an editable install there, unseen
+    lent = next(path for path in sys.path if path.endswith("site-packages"))
+    process = await asyncio.create_subprocess_exec(
+        installed / "bin/agui-gateway", "serve", "--port", "0", cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": lent}, stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        async with served(process) as (_, url), httpx.AsyncClient(base_url=url, trust_env=False) as http:
+            answers = {path: await http.get(path) for path in ("/", "/shop", "/widget.js")}
+    finally:
+        process.terminate()
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            said, _ = await process.communicate()
+
+    for path, answer in answers.items():
+        name = {"/": "index.html", "/shop": "shop.html"}.get(path, path.removeprefix("/"))
+        assert answer.content == (ROOT / "gateway/page_files" / name).read_bytes()
+    assert f"{url}/shop" in said.decode()
+    assert f"{url}/widget.js" in said.decode()
+
+
+@needs_page
+def test_a_source_distribution_has_the_page_and_what_it_is_made_from(tmp_path: Path) -> None:
+    built = build_package(ROOT, "sdist", tmp_path)
+    assert built.returncode == 0, built.stderr
+    [archive] = tmp_path.glob("*.tar.gz")
+    shutil.unpack_archive(archive, tmp_path, filter="data")
+    [source] = (path for path in tmp_path.iterdir() if path.is_dir())
+
+    for name in (
+        "gateway/page_files/widget.js",
+        "web-demo/vite.config.ts",
+        "web-demo/.npmrc",
+        "Dockerfile",
+        "Makefile",
+    ):
+        assert (source / name).is_file(), name
+    assert not list(source.rglob("node_modules"))
+    assert build_package(source, "wheel", tmp_path).returncode == 0
+
+
+def test_a_package_without_the_page_is_made_only_on_purpose(tmp_path: Path) -> None:
+    names = ["gateway", "pyproject.toml", "README.md", "LICENSE", "web-demo/require_page.py"]
+    source = copy_of_the_source(tmp_path, names)
+
+    refused = build_package(source, "wheel", tmp_path)
+    made = build_package(source, "wheel", tmp_path, AGUI_GATEWAY_WITHOUT_PAGE="1")
+
+    assert refused.returncode != 0
+    assert "make page" in refused.stderr
+    assert made.returncode == 0, made.stderr
