@@ -23,7 +23,11 @@ export default defineConfig(({ mode }) => ({
   build: mode === "widget" ? widgetBuild : pageBuild,
   plugins:
     mode === "widget" ? [budget("widget.js", WIDGET_BUDGET)] : [budget("the page", PAGE_BUDGET), widgetFromSource],
-  server: { proxy: Object.fromEntries(GATEWAY_PATHS.map((path) => [path, { target: GATEWAY, changeOrigin: true }])) },
+  server: {
+    proxy: Object.fromEntries(
+      GATEWAY_PATHS.map((path) => [path, { target: GATEWAY, changeOrigin: true, headers: { origin: GATEWAY } }]),
+    ),
+  },
   test: { include: ["tests/**/*.test.{ts,tsx}"], testTimeout: 20_000 },
 }));
 
