@@ -71,8 +71,8 @@ async function withLeanReader(): Promise<Left> {
   const frames = new FrameReader();
   const order = new EventOrder();
   const fold = new RunFold([{ ...ASKED } as WireMessage], structuredClone(STATE) as JsonValue);
-  const take = (all: ReturnType<FrameReader["push"]>) => {
-    for (const { event } of all) for (const each of order.follow(event)) fold.apply(each);
+  const take = (all: readonly WireEvent[]) => {
+    for (const event of all) for (const each of order.follow(event)) fold.apply(each);
   };
   try {
     // @ts-expect-error a response's body is iterable here, which the types of the DOM do not know

@@ -1,11 +1,11 @@
 /**
  * The state that agent and page both edit.
  *
- * Below: fast-json-patch. What the page changes while a run is under way is kept as a patch on what the agent last said,
+ * Below: JSON Patch. What the page changes while a run is under way is kept as a patch on what the agent last said,
  * so that neither side's change undoes the other's; where the two cannot both be, the agent's stands.
  */
-import { applyPatch, compare, deepClone, type Operation } from "fast-json-patch";
-import type { JsonValue } from "./contract";
+import { applyPatch, difference, type Operation } from "../wire/json_patch";
+import type { JsonObject, JsonValue } from "./contract";
 
 export class SharedState {
   /** As the agent has it; undefined: nobody has said anything. */
@@ -26,7 +26,7 @@ export class SharedState {
 
   /** The page changed it. */
   set(state: JsonValue): void {
-    this.#ours = compare(wrapped(this.#theirs), wrapped(state));
+    this.#ours = difference(wrapped(this.#theirs), wrapped(state));
     this.#value = this.#together();
   }
 
@@ -45,7 +45,7 @@ export class SharedState {
   #together(): JsonValue | undefined {
     if (this.#ours.length === 0) return this.#theirs;
     try {
-      return applyPatch(wrapped(this.#theirs), deepClone(this.#ours) as Operation[], true).newDocument.state;
+      return (applyPatch(wrapped(this.#theirs), this.#ours) as JsonObject).state;
     } catch {
       this.#ours = []; // the agent took away what the page changed
       return this.#theirs;
@@ -54,6 +54,6 @@ export class SharedState {
 }
 
 /** In an object, so that the whole of it can be replaced too. */
-function wrapped(state: JsonValue | undefined): { state?: JsonValue } {
+function wrapped(state: JsonValue | undefined): JsonObject {
   return state === undefined ? {} : { state: structuredClone(state) };
 }

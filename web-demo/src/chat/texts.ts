@@ -11,12 +11,7 @@ export type PluralText = { readonly [form in Intl.LDMLPluralRule]?: string } & {
 
 export type TextKey = keyof typeof english;
 
-/** The whole table. */
-export type Texts = {
-  readonly [key in TextKey]: (typeof english)[key] extends string ? string : PluralText;
-};
-
-/** The texts that a host page says differently. */
+/** Texts in another language, or those that a host page says differently. What is missing is said in English. */
 export type TextChanges = { readonly [key in TextKey]?: string | PluralText };
 
 export type TextValues = { readonly [place: string]: string | number };
@@ -50,8 +45,8 @@ const STEPS = [
 ] as const;
 const BYTE_UNITS = ["byte", "kilobyte", "megabyte", "gigabyte"] as const;
 
-/** Words in `language`, which `texts` are in; without them in English, formats included. */
-export function wordsIn(language = "en", texts: Texts = english, changes: TextChanges = {}): Words {
+/** Words in `language`, which `texts` are in; without any, English. `changes` come before them. */
+export function wordsIn(language = "en", texts: TextChanges = {}, changes: TextChanges = {}): Words {
   const locale = known(language);
   const plurals = new Intl.PluralRules(locale);
   const numbers = new Intl.NumberFormat(locale);
@@ -69,7 +64,7 @@ export function wordsIn(language = "en", texts: Texts = english, changes: TextCh
     language: locale,
     direction: RIGHT_TO_LEFT.test(locale) ? "rtl" : "ltr",
     say(key, values = {}) {
-      const text = changes[key] ?? texts[key] ?? english[key] ?? key;
+      const text: string | PluralText = changes[key] ?? texts[key] ?? english[key] ?? key;
       const form = typeof text === "string" ? text : (text[plurals.select(Number(values.count ?? 0))] ?? text.other);
       return form.replace(/\{(\w+)\}/g, (place, name: string) => {
         const value = values[name];

@@ -1,12 +1,12 @@
 /**
  * Events -> messages and state: what a run leaves behind, the same as HttpAgent 1.0.0 would have it.
  *
- * Below: fast-json-patch. The messages are changed where they stand; whoever wants to keep one as it was copies it.
+ * Below: JSON Patch. The messages are changed where they stand; whoever wants to keep one as it was copies it.
  * `tests/lean_reader.test.ts` holds this to HttpAgent itself.
  */
-import { applyPatch, type Operation } from "fast-json-patch/module/core.mjs";
 import type { JsonObject, JsonValue } from "../chat/contract";
 import type { WireCall, WireEvent, WireMessage } from "./ag_ui";
+import { applyPatch } from "./json_patch";
 
 const ROLES = /^(?:developer|system|assistant|user|tool|activity|reasoning)$/;
 
@@ -76,9 +76,11 @@ export class RunFold {
       case "STATE_SNAPSHOT":
         this.state = event.snapshot ?? null;
         break;
-      case "STATE_DELTA":
-        this.state = patched(this.state, event.delta, event);
+      case "STATE_DELTA": {
+        const changed = patched(this.state, event.delta, event);
+        if (changed) this.state = changed.document;
         break;
+      }
       case "MESSAGES_SNAPSHOT":
         this.#replace(known(event.messages), event);
         break;
@@ -206,24 +208,19 @@ export class RunFold {
       return;
     }
     annotate(before, event);
-    const content = patched(before.content ?? {}, event.patch, event);
-    if (content !== before.content) {
-      this.messages[place] = { ...before, content: content ?? {}, activityType: String(event.activityType) };
-    }
+    const changed = patched(before.content ?? {}, event.patch, event);
+    if (!changed) return;
+    this.messages[place] = { ...before, content: changed.document, activityType: String(event.activityType) };
   }
 }
 
-/** The document after the patch, which is a copy; the document itself where the patch does not fit. */
-function patched(
-  document: JsonValue | undefined,
-  patch: JsonValue | undefined,
-  event: WireEvent,
-): JsonValue | undefined {
+/** What the patch makes of the document; undefined where it does not fit. */
+function patched(document: JsonValue | undefined, patch: JsonValue | undefined, event: WireEvent) {
   try {
-    return applyPatch(document, (patch ?? []) as unknown as Operation[], true, false).newDocument as JsonValue;
+    return { document: applyPatch(document ?? null, patch ?? []) };
   } catch {
     warn(event, "the patch does not fit");
-    return document;
+    return undefined;
   }
 }
 

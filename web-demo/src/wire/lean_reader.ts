@@ -3,11 +3,11 @@
  *
  * Below: the frames, their order and what they leave behind (`lean_*`); a connection. It is what the widget has.
  */
-import type { WireInput, WireMessage } from "./ag_ui";
+import type { WireEvent, WireInput, WireMessage } from "./ag_ui";
 import type { Connection } from "./connection";
 import { eventStream, type Watch } from "./event_stream";
 import { RunFold } from "./lean_fold";
-import { type Frame, FrameReader } from "./lean_frames";
+import { FrameReader } from "./lean_frames";
 import { EventOrder } from "./lean_order";
 import { refusal } from "./problem";
 import { ConnectionLostError, type RunObserver, type RunReader } from "./run_reader";
@@ -44,7 +44,7 @@ export class LeanReader implements RunReader {
     const stream = eventStream(answer, { ...this.watch, signal });
     const order = new EventOrder();
     const fold = new RunFold(structuredClone(input.messages) as WireMessage[], input.state);
-    const take = frameTaker(order, fold, observer);
+    const take = eventTaker(order, fold, observer);
     const frames = new FrameReader();
     const body = stream.response.body?.getReader();
     for (let read = await body?.read(); read && !read.done; read = await body?.read()) {
@@ -67,9 +67,9 @@ function sent(input: WireInput): object {
 const SHOWN = /^(?:TEXT|TOOL|REASONING_MESSAGE|REASONING_ENCRYPTED|MESSAGES|ACTIVITY|RUN_STARTED)/;
 
 /** Takes in a piece of the stream, and tells of each event after what it did. */
-function frameTaker(order: EventOrder, fold: RunFold, observer: RunObserver) {
-  return (frames: readonly Frame[]): void => {
-    for (const { event } of frames) {
+function eventTaker(order: EventOrder, fold: RunFold, observer: RunObserver) {
+  return (events: readonly WireEvent[]): void => {
+    for (const event of events) {
       for (const each of order.follow(event)) {
         const before = fold.state;
         fold.apply(each);
