@@ -94,7 +94,7 @@ async def test_a_page_that_cannot_be_built_keeps_nobody_from_running_the_gateway
         stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
     )  # fmt: skip
     try:
-        async with served(process) as (_, url), httpx.AsyncClient(trust_env=False) as http:
+        async with served(process) as (said, url), httpx.AsyncClient(trust_env=False) as http:
             health = await http.get(f"{url}/healthz")
     finally:
         os.killpg(process.pid, signal.SIGTERM)
