@@ -346,6 +346,9 @@ async def test_what_is_not_for_visitors_is_closed_to_them_whatever_it_is(tmp_pat
             assert (answer.status, answer.code) == (403, "not_for_visitors"), path
         assert (await known.ask("GET", "/nothing")).status == 404
         assert (await known.ask("PUT", "/threads")).status == 405
+        refused = await known.ask("PUT", "/threads/t1")
+        assert refused.status == 405
+        assert set(refused.response.headers["allow"].split(", ")) == {"PATCH", "DELETE"}
         headers = {"authorization": f"Bearer {ALICE_KEY}"}
         assert (await local.client.http.get("/metrics", headers=headers)).status_code == 200
 

@@ -427,4 +427,5 @@ async def test_a_port_that_is_taken_is_a_message(tmp_path: Path) -> None:
         async with refused(configure(tmp_path), "--port", str(taken.getsockname()[1])) as (code, said):
             assert code == 1
             assert "cannot listen" in said
+            assert "--port" in said
             check_nothing_leaks(said)
