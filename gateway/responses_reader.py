@@ -38,17 +38,18 @@ from gateway.wire.sse_reader import LONGEST_RECORD, RecordTooLongError, SseReade
 
 logger = logging.getLogger(__name__)
 
+_TEXT_DELTA = "response.output_text.delta"
 _OWN_TYPES = frozenset({"message", "reasoning", "function_call"})
 
 
 @dataclass(slots=True)
 class _Item:
-    """An output item under way. `said`: what was given of each content part, in characters."""
+    """An output item under way. `said`: the content parts of which something was given."""
 
     number: int
     type: str
     id: str = ""
-    said: dict[object, int] = field(default_factory=dict)
+    said: dict[object, None] = field(default_factory=dict)
     part: tuple[str, object] | None = None  # the part of reasoning that is being written
     annotations: list[JsonValue] = field(default_factory=list)
     started: bool = False  # a call
@@ -94,13 +95,48 @@ class ResponsesReader:
             if self._document is not None:
                 self._keep(data)
             elif self.failure is None:
-                for record in self._sse.feed(data):
-                    self._record(record)
-                    if self.done or self.failure is not None:
-                        break
+                self._read(self._sse.feed(data))
         except RecordTooLongError:
             self._fail(ModelErrorKind.PROTOCOL, "the model provider sent a record without an end")
         return self._builder.take()
+
+    def _read(self, records: list[bytes]) -> None:
+        texts: list[str] = []  # more of the part that text came for last: nearly every event is that
+        for record in records:
+            try:
+                event: Any = orjson.loads(record)
+            except ValueError:
+                event = self._odd_record(record)
+            else:
+                if self._is_more(event):
+                    texts.append(event["delta"])
+                    continue
+            if texts:
+                self._builder.texts(self._text_key, texts)
+                texts = []
+            self._take(event)
+            if self._is_over():
+                return
+        if texts:
+            self._builder.texts(self._text_key, texts)
+
+    def _is_more(self, event: Any) -> bool:
+        """Whether it is a delta, as the book has it, for the part that the last one was for."""
+        if self._text_key is None:
+            return False
+        try:
+            if (
+                event["type"] != _TEXT_DELTA
+                or event["content_index"] != self._text_place[2]
+                or event["output_index"] != self._text_place[1]
+                or event["item_id"] != self._text_place[0]
+                or type(event["delta"]) is not str
+            ):
+                return False
+            self.sequence_number = event["sequence_number"]
+        except (KeyError, TypeError):
+            return False
+        return True
 
     def eof(self) -> Events:
         """The events of a response whose bytes have ended."""
@@ -110,7 +146,7 @@ class ResponsesReader:
             self._on_document(b"".join(self._document))
         else:
             for record in self._sse.eof():
-                self._record(record, cut=True)
+                self._take(self._odd_record(record, cut=True))
         if not self._is_over():
             self._fail(ModelErrorKind.TRUNCATED, "the model provider's answer was cut off")
         return self._builder.take()
@@ -151,18 +187,11 @@ class ResponsesReader:
         else:
             self._fail(ModelErrorKind.PROTOCOL, "the model provider's answer is not a response", document[:200])
 
-    def _record(self, record: bytes, *, cut: bool = False) -> None:
-        try:
-            event = orjson.loads(record)
-        except ValueError:
-            event = self._odd_record(record, cut)
-        if type(event) is not dict:
-            return
-        if event.get("type") == "response.output_text.delta" and self._more_text(event):
-            return
-        self._trusting(self._on_event, event)
+    def _take(self, event: object) -> None:
+        if type(event) is dict:
+            self._trusting(self._on_event, event)
 
-    def _odd_record(self, record: bytes, cut: bool) -> object:
+    def _odd_record(self, record: bytes, *, cut: bool = False) -> object:
         """What the fast reader refuses: `[DONE]`, an event all the same, or nothing."""
         if record.startswith(b"[DONE]"):
             self._fail(ModelErrorKind.TRUNCATED, "the model provider's answer ended without its last event")
@@ -184,18 +213,6 @@ class ResponsesReader:
             self._fail(ModelErrorKind.PROTOCOL, "the model provider sent an event of an unexpected shape", said)
 
     # --- events -----------------------------------------------------------------------------------------------------
-
-    def _more_text(self, event: dict[str, Any]) -> bool:
-        """Take a delta for the part that the last one was for, which nearly every event is; False: it is not such."""
-        key, item, delta = self._text_key, self._text_item, event.get("delta")
-        place = (event.get("item_id"), event.get("output_index"), event.get("content_index"))
-        if key is None or item is None or place != self._text_place or type(delta) is not str:
-            return False
-        item.said[key] += len(delta)
-        self._builder.text(key, delta)
-        if type(number := event.get("sequence_number")) is int:
-            self.sequence_number = number
-        return True
 
     def _on_event(self, event: dict[str, Any]) -> None:
         kind = event.get("type")
@@ -282,7 +299,8 @@ class ResponsesReader:
         self._text_place = (event.get("item_id"), event.get("output_index"), event.get("content_index"))
         self._text_item = item
         delta = event["delta"]
-        item.said[key] = item.said.get(key, 0) + len(delta)
+        if delta:
+            item.said[key] = None
         self._builder.text(key, delta)
 
     def _text_done(self, event: dict[str, Any]) -> None:
@@ -298,8 +316,8 @@ class ResponsesReader:
 
     def _complete_text(self, item: _Item, part: object, text: object) -> None:
         key = (item.number, part)
-        if isinstance(text, str) and text and not item.said.get(key):
-            item.said[key] = len(text)
+        if isinstance(text, str) and text and key not in item.said:
+            item.said[key] = None
             self._builder.text(key, text)
 
     def _annotation(self, event: dict[str, Any]) -> None:
@@ -332,7 +350,7 @@ class ResponsesReader:
 
     def _thought_done(self, event: dict[str, Any]) -> None:
         item, part, text = self._item_of(event, "reasoning"), _part_of(event), event.get("text")
-        if isinstance(text, str) and not item.said.get(part):
+        if isinstance(text, str) and part not in item.said:
             self._more_thought(item, part, text)
 
     def _more_thought(self, item: _Item, part: tuple[str, object], text: str) -> None:
@@ -342,14 +360,14 @@ class ResponsesReader:
         if item.part is not None and item.part != part:
             self._builder.reasoning((item.number, None), "\n\n")
         item.part = part
-        item.said[part] = item.said.get(part, 0) + len(text)
+        item.said[part] = None
         self._builder.reasoning((item.number, None), text)
 
     def _finish_reasoning(self, item: _Item, fields: dict[str, Any]) -> None:
         for carrier in ("summary", "content"):
             parts = fields.get(carrier)
             for place, part in enumerate(parts if isinstance(parts, list) else ()):
-                if isinstance(text := part.get("text"), str) and not item.said.get((carrier, place)):
+                if isinstance(text := part.get("text"), str) and (carrier, place) not in item.said:
                     self._more_thought(item, (carrier, place), text)
         if replayed_reasoning(fields) is not None:
             self._builder.opaque((item.number, None), REASONING_ITEM, _text_of(fields))
@@ -479,14 +497,13 @@ class ResponsesReader:
 
 
 _Read = Callable[[ResponsesReader, dict[str, Any]], None]
-# Text deltas come by `_more_text`, but for each part's first.
 _READERS: Mapping[str, _Read] = {
     "response.created": ResponsesReader._created,
     "response.queued": ResponsesReader._created,
     "response.in_progress": ResponsesReader._created,
     "response.output_item.added": ResponsesReader._item_added,
     "response.output_item.done": ResponsesReader._item_done,
-    "response.output_text.delta": ResponsesReader._text,
+    _TEXT_DELTA: ResponsesReader._text,
     "response.output_text.done": ResponsesReader._text_done,
     "response.output_text.annotation.added": ResponsesReader._annotation,
     "response.output_text_annotation.added": ResponsesReader._annotation,  # as it was called at first
