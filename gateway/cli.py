@@ -191,7 +191,8 @@ def address(settings: Settings, port: int) -> str:
 def startup_banner(settings: Settings, base_url: str, *, has_page: bool = True) -> str:
     """What to print once the gateway listens: where everything is, and lines to paste into a shell and a website.
 
-    `base_url` is the gateway's `address`. There is never a key in it: the line takes one from a variable.
+    `base_url` is the gateway's `address`. There is never a key in it but a publishable one: the shell's line takes one
+    from a variable.
     """
     source = "the demonstration" if settings.source is None else str(settings.source)
     lines = [f"agui-gateway {__version__} serves {source} at {base_url}", ""]
@@ -205,11 +206,7 @@ def startup_banner(settings: Settings, base_url: str, *, has_page: bool = True) 
         lines.append(f"  export {_KEY_VARIABLE}=...    # the key of one of: {names}")
     lines.append(f"  {curl_line(settings, base_url)}")
     if has_page:
-        lines += [
-            "",
-            "Put the chat on a page of yours, whose origin is in server.cors_origins:",
-            f"  {script_tag(settings, base_url)}",
-        ]
+        lines += ["", *_widget_lines(settings, base_url)]
     return "\n".join([*lines, ""])
 
 
@@ -217,10 +214,26 @@ def _page_lines(base_url: str) -> list[str]:
     return [f"  page    {base_url}/", f"  shop    {base_url}/shop    a sample shop with the widget"]
 
 
+def _widget_lines(settings: Settings, base_url: str) -> list[str]:
+    server = settings.server
+    if server.publishable_keys:
+        where = f"a page of {', '.join(sorted(server.publishable_keys[0].origins))}"
+    elif server.api_keys:
+        return ["To put the chat on a website, configure server.publishable_keys: keys that its pages may show."]
+    else:
+        where = "a page of yours, whose origin is in server.cors_origins"
+    return [f"Put the chat on {where}:", f"  {script_tag(settings, base_url)}"]
+
+
 def script_tag(settings: Settings, base_url: str) -> str:
-    """The HTML that puts a chat with the first agent on a page."""
-    source, agent = escape(f"{base_url}/widget.js"), settings.agents[0].id
-    return f'<script type="module" src="{source}" data-agent="{agent}"></script>'
+    """The HTML that puts a chat on a page: with the first publishable key, where there are any, and an agent of its."""
+    attributes = {"type": "module", "src": f"{base_url}/widget.js", "data-agent": settings.agents[0].id}
+    if settings.server.publishable_keys:
+        key = settings.server.publishable_keys[0]
+        agent = next(agent.id for agent in settings.agents if agent.id in key.agents)
+        attributes |= {"data-agent": agent, "data-key": key.key}
+    written = " ".join(f'{name}="{escape(value)}"' for name, value in attributes.items())
+    return f"<script {written}></script>"
 
 
 def curl_line(settings: Settings, base_url: str) -> str:

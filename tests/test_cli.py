@@ -153,6 +153,28 @@ def test_the_banner_has_the_tag_that_puts_a_chat_on_a_page() -> None:
     assert '<script type="module" src="https://agents.example/base/widget.js" data-agent="helper"></script>' in banner
 
 
+def test_the_tag_has_the_publishable_key_and_never_another() -> None:
+    keys = """\
+server:
+  api_keys: [{name: alice, key: key-of-alice-0123456789}]
+  publishable_keys: [{name: shop, key: "pk_<for>-the-shop-01234", origins: ["https://shop.example"], agents: [second]}]
+"""
+    second = "  - {id: second, model: {model_provider: demo}}\n"
+    banner = startup_banner(settings_of(keys + GOOD + second), "https://agents.example")
+    assert "https://shop.example:\n" in banner
+    assert 'data-agent="second" data-key="pk_&lt;for&gt;-the-shop-01234"></script>' in banner
+    assert "key-of-alice" not in banner
+
+
+def test_with_secret_keys_alone_there_is_no_tag_that_would_work() -> None:
+    banner = startup_banner(
+        settings_of(f"server: {{api_keys: [{{name: alice, key: key-of-alice-0123456789}}]}}\n{GOOD}"),
+        "http://g.example",
+    )
+    assert "server.publishable_keys" in banner
+    assert "<script" not in banner
+
+
 def test_the_banner_says_where_no_page_is() -> None:
     banner = startup_banner(settings_of(GOOD), "http://127.0.0.1:8000", has_page=False)
     assert "make page" in banner
