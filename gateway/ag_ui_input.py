@@ -44,6 +44,7 @@ from gateway.messages import (
     block_of_media,
     new_id,
 )
+from gateway.model_state import DEFAULT_CONVERSATION
 from gateway.wire import strict_json
 from gateway.wire.ag_ui_peer import PROTOCOL_VERSION, PeerProfile, profile_of
 
@@ -144,11 +145,22 @@ class _Reader:
             answers=self.answers(data),
             parent_run_id=self.text(data, "parentRunId", "", optional=True),
             minted_ids=frozenset(self.minted),
+            conversation_id=self.conversation_id(data.get("forwardedProps")),
         )
         self.finish()
         if profile is PeerProfile.LEGACY and self.media_seen:
             profile = PeerProfile.LEGACY_MEDIA
         return parsed, profile
+
+    def conversation_id(self, forwarded: object) -> str:
+        """Which conversation of a stateful model it is: the protocol has no field for it, so it is an application's."""
+        if type(forwarded) is not dict or "conversation_id" not in forwarded:
+            return DEFAULT_CONVERSATION
+        value = forwarded["conversation_id"]
+        if type(value) is str and 0 < len(value) <= 256 and value.isprintable():
+            return value
+        self.wrong("/forwardedProps/conversation_id", "expected a text of 1 to 256 printable characters")
+        return DEFAULT_CONVERSATION
 
     def finish(self) -> None:
         if self.left_out:

@@ -157,8 +157,8 @@ class AgentInput:
     """One run's input.
 
     `messages` is the whole history (`history="replace"`), or only what is new (`"append"`); None leaves it to the
-    agent. Messages that came without an id have one by now; `minted_ids` names those, because a repeated request cannot
-    repeat them.
+    agent. `conversation_id` names the conversation that a stateful model's server keeps. Messages that came without an
+    id have one by now; `minted_ids` names those, because a repeated request cannot repeat them.
     """
 
     thread_id: str
@@ -172,6 +172,7 @@ class AgentInput:
     parent_run_id: str | None = None
     history: HistoryMode | None = None
     minted_ids: frozenset[str] = frozenset()
+    conversation_id: str = "default"
 
 
 def text_input(text: str, *, thread_id: str, run_id: str) -> AgentInput:

@@ -156,7 +156,7 @@ class _Tries:
 
     def _fall_back(self, other: Alternative) -> None:
         self.model = other.model
-        self.request = replace(self._asked, parameters=other.parameters)
+        self.request = replace(self._asked, parameters=other.parameters, continuation=None)
         self._attempt = 1
         self._reductions = 0
         if self.spent is not None:

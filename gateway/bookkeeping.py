@@ -13,9 +13,9 @@ from dataclasses import replace
 
 import orjson
 
-from gateway.agent import Absent, AgentInput
+from gateway.agent import Absent, AgentDefinition, AgentInput
 from gateway.clock import Clock
-from gateway.errors import ConflictError, GatewayError
+from gateway.errors import ConflictError, GatewayError, NotFoundError
 from gateway.event_order import Sealer
 from gateway.events import (
     Cancelled,
@@ -30,6 +30,8 @@ from gateway.events import (
     StateReplaced,
 )
 from gateway.messages import ContentBlock, JsonValue, Message, TextBlock, ToolCall
+from gateway.model import ModelCapabilities
+from gateway.model_state import Conversation
 from gateway.records import encode_event
 from gateway.store import RunRecord, RunStatus, Store, Thread
 from gateway.tool import Tool
@@ -166,15 +168,37 @@ def terminal_of(record: RunRecord) -> Terminal:
             return RunFinished(Completed(), record.usage)
 
 
+def conversation_of(
+    agent: AgentDefinition, capabilities: ModelCapabilities, thread: Thread, name: str
+) -> Conversation | None:
+    """What the agent's model's server holds of the conversation `name`; None where the model is not stateful."""
+    if not capabilities.is_stateful:
+        return None
+    return Conversation(thread.model_states.get(agent.id, {}), name, capabilities.state_holder)
+
+
 def ended_thread(
-    thread: Thread, produced: Sequence[Message], terminal: Terminal, now: float, state: JsonValue | Absent
+    thread: Thread,
+    produced: Sequence[Message],
+    terminal: Terminal,
+    now: float,
+    state: JsonValue | Absent,
+    conversation: Conversation | None = None,
 ) -> Thread:
-    """The thread after its run: with what was produced, and with the interrupts that the run left open."""
+    """The thread after its run: with what was produced, and with the interrupts that the run left open.
+
+    `conversation`: what the model's server holds by now; whatever the end, only whole responses are in it.
+    """
     messages = (*thread.messages, *produced)
     interrupts = thread.interrupts  # what the request left uncovered stays open where the run did not get to ask again
     if isinstance(terminal, RunFinished) and not isinstance(terminal.outcome, Cancelled):
         interrupts = _opened(terminal, messages, thread.interrupts)
-    return replace(thread, messages=messages, interrupts=interrupts, state=state, updated_at=now)
+    model_states = thread.model_states
+    if conversation is not None:
+        model_states = {**model_states, thread.agent_id: conversation.state}
+    return replace(
+        thread, messages=messages, interrupts=interrupts, state=state, updated_at=now, model_states=model_states
+    )
 
 
 def _opened(
@@ -228,6 +252,11 @@ async def end_left_behind(store: Store, clock: Clock, record: RunRecord, *, code
         first=last + 1,
         records=[encode_event(event) for event in closing],
     )
+
+
+def no_thread(thread_id: str) -> NotFoundError:
+    """What is told of a thread that is not there, or not there for whoever asks."""
+    return NotFoundError(f"there is no thread {thread_id!r}", code="thread_not_found")
 
 
 def run_exists(run_id: str) -> ConflictError:

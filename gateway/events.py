@@ -86,10 +86,16 @@ class ModelCallStarted:
 
 @dataclass(frozen=True, slots=True)
 class ModelCallEnded:
-    """The model's response is over. `raw_reason` is the provider's own word, where it has one."""
+    """The model's response is over. `raw_reason` is the provider's own word, where it has one.
+
+    `response_id`: the provider keeps the response, with everything that led to it, under this name; `continued` names
+    the kept response that it was asked behind, None where it begins a conversation there (model_state.py).
+    """
 
     reason: StopReason
     raw_reason: str | None = None
+    response_id: str | None = None
+    continued: str | None = None
 
 
 # --- what the model says -----------------------------------------------------------------------------------------

@@ -31,6 +31,7 @@ from gateway.events import (
     UsageReported,
 )
 from gateway.messages import JsonValue, Message
+from gateway.model_state import Conversation
 from gateway.records import encode_events
 from gateway.store import RunRecord, Store, Thread
 from gateway.transcript import OpenItems, Transcript
@@ -274,6 +275,7 @@ class LiveRun:
         self.messages: tuple[Message, ...] = ()  # the thread as the run found it
         self.state: JsonValue | Absent = ABSENT
         self.usage = UsageLedger()
+        self.conversation: Conversation | None = None  # what a stateful model's server holds
         self.thread: Thread | None = None  # as the run found it and took its input in; None while it waits
         self.turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()  # done when its thread is free
         self.settled: asyncio.Future[None] = asyncio.get_running_loop().create_future()  # it runs, waits or is gone

@@ -16,6 +16,7 @@ from gateway.context_reduction import KnownFits
 from gateway.events import Events, OpenInterrupt
 from gateway.messages import JsonObject, Message, ToolCall
 from gateway.model import Model
+from gateway.model_state import Conversation
 from gateway.tool import SharedState, Tool
 
 
@@ -40,7 +41,8 @@ class LoopContext:
     names that need a person first. `input.tools` are the frontend tools that remain after name collisions. `decisions`
     are to be carried out before anything else; `still_open` interrupts, which the request left uncovered, end the run
     again after that. `fallback` are asked once `model` has failed; `fits` is what is known of threads that were too
-    long for it. `on_retry` is told the provider and the code of each model call that is repeated.
+    long for it. `conversation` is what the model's server holds, where it is stateful. `on_retry` is told the provider
+    and the code of each model call that is repeated.
     """
 
     agent: AgentDefinition
@@ -57,6 +59,7 @@ class LoopContext:
     on_retry: Callable[[str, str], None] | None = None
     fallback: tuple[Alternative, ...] = ()
     fits: KnownFits = field(default_factory=KnownFits)
+    conversation: Conversation | None = None
 
 
 class Loop(Protocol):

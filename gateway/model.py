@@ -15,6 +15,7 @@ from gateway.clock import Clock
 from gateway.events import Events
 from gateway.http_client import HttpClients
 from gateway.messages import JsonObject, Message, ToolSpec
+from gateway.model_state import Continuation
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,9 @@ class ModelRequest:
     `messages` is a model view (history.model_view): system and developer messages where they stand, user and assistant
     turns, every assistant turn with calls followed at once by one tool message per call, in call order; nothing
     orphaned, nothing unanswered, no incomplete call. `system` is the agent's own prompt with the context in it, or
-    empty. `parameters` are the agent's `model_parameters`, passed on as they are.
+    empty. `parameters` are the agent's `model_parameters`, passed on as they are. `continuation` is where a stateful
+    model's server already stands, and which of the messages are new to it; where it does not stand there any more,
+    `messages` are all there is to say.
     """
 
     turn_id: str
@@ -33,11 +36,16 @@ class ModelRequest:
     tools: tuple[ToolSpec, ...] = ()
     tool_choice: Literal["auto", "none"] = "auto"
     parameters: JsonObject = field(default_factory=dict)
+    continuation: Continuation | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ModelCapabilities:
-    """What a model takes and gives, as far as its provider's file knows."""
+    """What a model takes and gives, as far as its provider's file knows.
+
+    `state_holder`: the model is stateful, and this names everything that a conversation cannot be taken away from (the
+    provider, the model's family, the endpoint, ...); empty: it is told everything each time.
+    """
 
     streaming: bool = True
     reasoning: bool = False
@@ -46,6 +54,12 @@ class ModelCapabilities:
     audio_input: bool = False
     video_input: bool = False
     document_input: bool = False
+    state_holder: str = ""
+
+    @property
+    def is_stateful(self) -> bool:
+        """Whether the provider's server keeps the conversation."""
+        return bool(self.state_holder)
 
 
 class Model(Protocol):

@@ -149,15 +149,17 @@ def _content(message: Message) -> bytes:
     return encode_message(replace(message, id="", turn_id=None, metadata=None, incomplete=False)) + b"\n"
 
 
-def encode_state(state: ModelState) -> bytes:
-    """The state as JSON, for the store."""
-    return dump_json({key: _chain_to_json(chain) for key, chain in state.items()})
+def encode_states(states: Mapping[str, ModelState]) -> bytes:
+    """The states of a thread's agents as JSON, for the store."""
+    return dump_json(
+        {agent: {key: _chain_to_json(chain) for key, chain in state.items()} for agent, state in states.items()}
+    )
 
 
-def decode_state(data: bytes) -> ModelState:
-    """The state that `encode_state` wrote."""
-    stored = cast("Mapping[str, JsonObject]", load_json(data))
-    return {key: _chain_from_json(chain) for key, chain in stored.items()}
+def decode_states(data: bytes) -> dict[str, ModelState]:
+    """The states that `encode_states` wrote."""
+    stored = cast("Mapping[str, Mapping[str, JsonObject]]", load_json(data))
+    return {agent: {key: _chain_from_json(chain) for key, chain in state.items()} for agent, state in stored.items()}
 
 
 def _chain_to_json(chain: Chain) -> JsonObject:

@@ -153,15 +153,24 @@ class ResponseBuilder:
         """Something of the provider's that no canonical event says."""
         self._events.append(Raw(event, self._provider))
 
-    def finish(self, reason: StopReason, raw_reason: str | None = None) -> None:
-        """The response is over. A plain end with calls in it is TOOL_CALLS, whatever the provider called it."""
+    def finish(
+        self,
+        reason: StopReason,
+        raw_reason: str | None = None,
+        response_id: str | None = None,
+        continued: str | None = None,
+    ) -> None:
+        """The response is over. A plain end with calls in it is TOOL_CALLS, whatever the provider called it.
+
+        `response_id` and `continued` as in events.ModelCallEnded.
+        """
         for key in list(self._blocks):
             self.close(key)
         if self.has_calls and reason in (StopReason.END_TURN, StopReason.STOP_SEQUENCE):
             reason = StopReason.TOOL_CALLS
         elif not self.has_calls and reason is StopReason.TOOL_CALLS:
             reason = StopReason.END_TURN
-        self._events.append(ModelCallEnded(reason, raw_reason))
+        self._events.append(ModelCallEnded(reason, raw_reason, response_id, continued))
 
     def _open_text(self, key: Hashable) -> _Block:
         self.close(key)

@@ -21,11 +21,13 @@ from gateway.approvals import arguments_check, decide
 from gateway.bookkeeping import (
     Terminal,
     call_turns,
+    conversation_of,
     end_left_behind,
     ended_record,
     ended_thread,
     failed,
     input_digest,
+    no_thread,
     run_exists,
     still_asked,
     stopped,
@@ -192,6 +194,7 @@ class Runner:
             last_run_id=given.run_id,
         )
         live.state = state
+        live.conversation = conversation_of(agent.definition, agent.model.capabilities, thread, given.conversation_id)
         live.begin_with(messages, Transcript(call_turns(messages)))
         record = replace(live.record, status=RunStatus.RUNNING, started_at=now, finished_at=None)
         if live.cancel_reason is None:
@@ -217,6 +220,7 @@ class Runner:
             on_retry=self._metrics.provider_retried,
             fallback=agent.fallback,
             fits=agent.fits,
+            conversation=live.conversation,
         )
 
     # --- a run under way
@@ -311,7 +315,7 @@ class Runner:
         record = ended_record(live.record, terminal, self.clock.now())
         produced = live.transcript.messages
         count_failed_tools(self._metrics, produced, self.agent(record.agent_id).definition)
-        thread = ended_thread(live.thread, produced, terminal, self.clock.now(), live.state)
+        thread = ended_thread(live.thread, produced, terminal, self.clock.now(), live.state, live.conversation)
         first, records = live.number(events)
         keep = len(live.thread.messages)
         await _unhurt(self.store.end_run(record, thread, keep=keep, first=first, records=records))
@@ -506,7 +510,7 @@ class Runner:
         """Raises NotFoundError for an unknown thread."""
         page = await self.store.list_messages(owner, thread_id, limit=limit, cursor=cursor)
         if not page.items and await self.store.load_thread(owner, thread_id) is None:
-            raise _no_thread(thread_id)
+            raise no_thread(thread_id)
         return page
 
     async def rename_thread(self, owner: str, thread_id: str, title: str | None) -> None:
@@ -515,7 +519,7 @@ class Runner:
             if live.thread is not None:
                 live.thread = replace(live.thread, title=title)
         if not await self.store.rename_thread(owner, thread_id, title):
-            raise _no_thread(thread_id)
+            raise no_thread(thread_id)
 
     async def delete_thread(self, owner: str, thread_id: str) -> None:
         """Forget a thread and its runs; a run on it is cancelled first. Raises NotFoundError for an unknown thread."""
@@ -531,7 +535,7 @@ class Runner:
                     head.task.cancel()
                 await asyncio.wait((head.ended,))
         if not (await self.store.delete_thread(owner, thread_id) or deleted):
-            raise _no_thread(thread_id)
+            raise no_thread(thread_id)
 
     # --- a request that was made before
 
@@ -580,10 +584,6 @@ async def _tools(live: LiveRun, agent: OpenAgent) -> tuple[Mapping[str, Tool], f
         return {}, frozenset()
     finally:
         live.task = before
-
-
-def _no_thread(thread_id: str) -> NotFoundError:
-    return NotFoundError(f"there is no thread {thread_id!r}", code="thread_not_found")
 
 
 async def _unhurt(work: Coroutine[None, None, ResultT]) -> ResultT:

@@ -7,8 +7,8 @@ Below: the words. A store knows no protocol and no model. Threads and runs are k
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
@@ -17,6 +17,7 @@ from gateway.agent import ABSENT, Absent
 from gateway.clock import Clock
 from gateway.events import Event, OpenInterrupt, Usage
 from gateway.messages import JsonValue, Message
+from gateway.model_state import ModelState
 
 Item = TypeVar("Item")
 
@@ -64,7 +65,10 @@ class ThreadSummary:
 
 @dataclass(frozen=True, slots=True)
 class Thread:
-    """A thread whole. `state` is ABSENT where no run ever had one. `last_run_id` is the run that was begun last."""
+    """A thread whole. `state` is ABSENT where no run ever had one. `last_run_id` is the run that was begun last.
+
+    `model_states` has what providers' servers hold of the thread's conversations, by agent.
+    """
 
     owner: str
     thread_id: str
@@ -76,6 +80,7 @@ class Thread:
     state: JsonValue | Absent = ABSENT
     interrupts: tuple[OpenInterrupt, ...] = ()
     last_run_id: str | None = None
+    model_states: Mapping[str, ModelState] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

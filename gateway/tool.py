@@ -16,6 +16,7 @@ from gateway.clock import Clock
 from gateway.events import ActivityChanged, ActivityReplaced, Custom, Events, StepEnded, StepStarted
 from gateway.http_client import HttpClients
 from gateway.messages import ContentBlock, JsonObject, JsonValue, ToolSpec
+from gateway.model_state import ModelState
 from gateway.search import SearchEngine
 
 ResultT = TypeVar("ResultT")
@@ -70,7 +71,10 @@ class Announcements:
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """Where a call comes from, and the way to the viewers while it is under way."""
+    """Where a call comes from, and the way to the viewers while it is under way.
+
+    `model_state`: what a stateful model's server holds of the agent's conversations in this thread; empty for others.
+    """
 
     call_id: str
     owner: str
@@ -79,6 +83,7 @@ class ToolContext:
     agent_id: str
     state: SharedState
     announcements: Announcements | None = None
+    model_state: ModelState = field(default_factory=dict)
 
     def announce(self, event: Announcement) -> None:
         """Let viewers see a step, an activity or an application's own event now, before the result. From any thread."""

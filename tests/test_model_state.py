@@ -16,8 +16,8 @@ from gateway.model_state import (
     Conversation,
     HeldResponse,
     ModelState,
-    decode_state,
-    encode_state,
+    decode_states,
+    encode_states,
 )
 from tests.word_samples import REPEATABLE, any_text
 
@@ -158,6 +158,6 @@ chains = st.builds(Chain, any_text, st.lists(responses, max_size=3).map(tuple))
 
 
 @REPEATABLE
-@given(st.dictionaries(any_text, chains, max_size=3))
-def test_what_is_kept_is_read_back(state: dict[str, Chain]) -> None:
-    assert decode_state(encode_state(state)) == state
+@given(st.dictionaries(any_text, st.dictionaries(any_text, chains, max_size=3), max_size=2))
+def test_what_is_kept_is_read_back(states: dict[str, dict[str, Chain]]) -> None:
+    assert decode_states(encode_states(states)) == states

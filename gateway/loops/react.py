@@ -50,6 +50,8 @@ _CUT_OFF = frozenset(
     {StopReason.MAX_TOKENS, StopReason.CONTENT_FILTER, StopReason.REFUSAL, StopReason.CONTEXT_OVERFLOW}
 )
 
+_WHOLE = frozenset({StopReason.END_TURN, StopReason.TOOL_CALLS, StopReason.STOP_SEQUENCE})
+
 _SUMMARIZE = (
     "A limit of this run is reached ({limit}): no tool can be called any more. Answer the user now from what is known "
     "so far, and say what could not be done."
@@ -133,6 +135,7 @@ class _Run:
         # the turn under way
         self._turn_id = ""
         self._summarizing = False
+        self._asked: tuple[Message, ...] = ()
         self._opening: Event | None = None
         self._reason: StopReason | None = None
         self._calls: Sequence[ToolCall] = ()
@@ -213,14 +216,19 @@ class _Run:
             instruction = _SUMMARIZE.format(limit=self.limit)
         elif self._said_nothing:
             instruction = _ANSWER
+        view = model_view(self._messages())
+        conversation = self._context.conversation
+        # A server that keeps the conversation looks after its length itself.
+        self._asked = view if conversation is not None else self._history.shown(view)
         request = ModelRequest(
             self._turn_id,
-            self._history.shown(model_view(self._messages())),
+            self._asked,
             system_text(self._context, instruction),
             # Some providers refuse a history with calls in it where no tools are declared: they stay declared.
             tools=self._specs,
             tool_choice="auto" if self.limit is None else "none",
             parameters=self._context.agent.model.model_parameters,
+            continuation=None if conversation is None else conversation.continuation(view),
         )
         context = self._context
         return stream_with_retries(
@@ -230,7 +238,7 @@ class _Run:
             self._budgets.model_attempts,
             on_retry=context.on_retry,
             fallback=context.fallback,
-            shorten=self._history.shorten,
+            shorten=None if conversation is not None else self._history.shorten,
         )
 
     def follow_model(self, batch: Events) -> Events:
@@ -243,7 +251,15 @@ class _Run:
             last = batch[-1]
             if type(last) is ModelCallEnded:
                 self._reason = last.reason
+                self._note_held(last)
         return batch
+
+    def _note_held(self, ended: ModelCallEnded) -> None:
+        """The model's server holds a response: only one that is whole can be gone on from."""
+        conversation = self._context.conversation
+        if conversation is not None and ended.response_id is not None and ended.reason in _WHOLE:
+            now = self._context.clock.now()
+            conversation.completed(self._asked, self._turn_id, ended.response_id, ended.continued, now)
 
     def _follow(self, batch: Events) -> Sequence[Event]:
         """Take a batch into the transcript; gives those that are no deltas."""
@@ -379,6 +395,7 @@ class _Run:
             context.agent.id,
             context.state,
             executions.announcements,
+            {} if context.conversation is None else context.conversation.state,
         )
         executions.add(call, tool, arguments, where, note=note)
 

@@ -83,7 +83,10 @@ _FIRST: Migration = (
 # What the gateway signs with, by what it is for: it has to outlive the process.
 _SECRETS: Migration = ("CREATE TABLE secrets (name TEXT PRIMARY KEY, content BLOB NOT NULL) WITHOUT ROWID",)
 
-MIGRATIONS: Sequence[Migration] = (_FIRST, _SECRETS)
+# What providers' servers hold of a thread's conversations: JSON, by agent; NULL: nothing.
+_MODEL_STATES: Migration = ("ALTER TABLE threads ADD COLUMN model_states BLOB",)
+
+MIGRATIONS: Sequence[Migration] = (_FIRST, _SECRETS, _MODEL_STATES)
 
 
 def migrate(connection: sqlite3.Connection, migrations: Sequence[Migration] = MIGRATIONS) -> tuple[int, int]:

@@ -15,6 +15,7 @@ from gateway.agent import ABSENT, Absent
 from gateway.errors import ConflictError, StoreError
 from gateway.events import OpenInterrupt, Usage
 from gateway.messages import Message
+from gateway.model_state import decode_states, encode_states
 from gateway.records import decode_message, decode_record, dump_json, encode_message, encode_record, load_json
 from gateway.store import RunRecord, RunStatus, Thread, ThreadSummary
 
@@ -78,13 +79,14 @@ def find_thread(connection: sqlite3.Connection, owner: str, thread_id: str) -> i
 def read_thread(connection: sqlite3.Connection, owner: str, thread_id: str) -> LoadedThread | None:
     """The thread whole."""
     row = connection.execute(
-        "SELECT key, agent_id, title, created_at, updated_at, last_run_id, interrupts, state FROM threads"
+        "SELECT key, agent_id, title, created_at, updated_at, last_run_id, interrupts, state, model_states"
+        " FROM threads"
         " WHERE owner = ? AND id = ?",
         (to_text(owner), to_text(thread_id)),
     ).fetchone()
     if row is None:
         return None
-    key, agent_id, title, created_at, updated_at, last_run_id, interrupts, state = row
+    key, agent_id, title, created_at, updated_at, last_run_id, interrupts, state, model_states = row
     records = [
         r[0] for r in connection.execute("SELECT record FROM messages WHERE thread = ? ORDER BY position", (key,))
     ]
@@ -99,6 +101,7 @@ def read_thread(connection: sqlite3.Connection, owner: str, thread_id: str) -> L
         state=ABSENT if state is None else load_json(state),
         interrupts=split_records(OpenInterrupt, interrupts),
         last_run_id=from_optional_text(last_run_id),
+        model_states={} if model_states is None else decode_states(model_states),
     )
     return LoadedThread(thread, [len(record) for record in records], len(state or b""))
 
@@ -128,13 +131,14 @@ def write_thread(connection: sqlite3.Connection, thread: Thread, keep: int) -> K
         to_optional_text(thread.last_run_id),
         join_records(thread.interrupts),
         state,
+        encode_states(thread.model_states) if thread.model_states else None,
     )
     if key is None:
         key = _insert_thread(connection, thread, fields)
     else:
         connection.execute(
             "UPDATE threads SET agent_id = ?, title = ?, updated_at = ?, message_count = ?, last_run_id = ?,"
-            " interrupts = ?, state = ? WHERE key = ?",
+            " interrupts = ?, state = ?, model_states = ? WHERE key = ?",
             (*fields, key),
         )
     if count > keep:
@@ -204,7 +208,7 @@ def read_messages(
 def _insert_thread(connection: sqlite3.Connection, thread: Thread, fields: tuple[object, ...]) -> int | None:
     return connection.execute(
         "INSERT INTO threads (owner, id, created_at, agent_id, title, updated_at, message_count, last_run_id,"
-        " interrupts, state) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        " interrupts, state, model_states) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (to_text(thread.owner), to_text(thread.thread_id), thread.created_at, *fields),
     ).lastrowid
 
