@@ -45,6 +45,26 @@ const STEPS = [
 ] as const;
 const BYTE_UNITS = ["byte", "kilobyte", "megabyte", "gigabyte"] as const;
 
+type ProblemKind = TextKey extends infer Key ? (Key extends `problem_${infer Kind}` ? Kind : never) : never;
+
+/** What problems are to a person, by their codes. Those that are not here say what they are themselves. */
+const KINDS: readonly (readonly [RegExp, ProblemKind])[] = [
+  [/^network$/, "network"],
+  [/^(?:unauthenticated|visitor_expired)$/, "signed_out"],
+  [/^(?:forbidden|origin_not_allowed)$/, "forbidden"],
+  [/^(?:rate_limited|too_many_)/, "rate_limited"],
+  [/too_large$/, "too_large"],
+  [/conflict$/, "conflict"],
+  [/^model_(?:throttled|overloaded)$/, "busy"],
+  [/^model_quota$/, "quota"],
+  [/^model_context_overflow$/, "context_overflow"],
+  [/^model_content_filter$/, "content_filter"],
+  [/^model_/, "model"],
+  [/not_found$/, "not_found"],
+  [/^server_/, "server"],
+  [/^store_/, "store"],
+];
+
 /** Words in `language`, which `texts` are in; without any, English. `changes` come before them. */
 export function wordsIn(language = "en", texts: TextChanges = {}, changes: TextChanges = {}): Words {
   const locale = known(language);
@@ -73,6 +93,7 @@ export function wordsIn(language = "en", texts: TextChanges = {}, changes: TextC
     },
     number: (value) => numbers.format(value),
     duration(milliseconds) {
+      if (milliseconds < 100) return unit(Math.max(1, Math.round(milliseconds)), "millisecond");
       const seconds = milliseconds / 1_000;
       if (seconds < 59.5) return unit(seconds, "second", seconds < 10 ? 1 : 0);
       const whole = Math.round(seconds);
@@ -89,8 +110,8 @@ export function wordsIn(language = "en", texts: TextChanges = {}, changes: TextC
     },
     moment: (date) => moments.format(date),
     problem({ code, message }) {
-      const key = `problem_${code}`;
-      return key in english ? words.say(key as TextKey) : message || words.say("problem_unknown");
+      const kind = KINDS.find(([codes]) => codes.test(code))?.[1];
+      return kind ? words.say(`problem_${kind}`) : message || words.say("problem_unknown");
     },
   };
   return words;

@@ -1,6 +1,7 @@
 /** The few icons there are: drawn as strokes in the colour of the text around, and never read out. */
 
 const PATHS = {
+  chat: "M5 5h14a1.5 1.5 0 0 1 1.5 1.5v9A1.5 1.5 0 0 1 19 17h-6.5L8 20.5V17H5a1.5 1.5 0 0 1-1.5-1.5v-9A1.5 1.5 0 0 1 5 5zM8 11h.01M12 11h.01M16 11h.01",
   send: "M12 19V5M5.5 11.5 12 5l6.5 6.5",
   stop: "M8 8h8v8H8z",
   attach: "m20 11.5-8.2 8.2a5 5 0 0 1-7.1-7.1L13 4.4a3.4 3.4 0 0 1 4.8 4.8l-8.2 8.1a1.7 1.7 0 0 1-2.4-2.4l7.4-7.4",

@@ -1,0 +1,193 @@
+/**
+ * One chat on a host page: its conversation, what it remembers, and what the page is told of it.
+ *
+ * Below: the conversation, the lean reader, the visitor. Above: the element, which hands in what the host page says, and
+ * the shell, which shows it. A page on which nobody opens the chat costs the gateway nothing.
+ */
+import { effect, type Signal, signal } from "@preact/signals";
+import type { Conversation, FrontendTool, JsonValue } from "../chat/contract";
+import { createConversation } from "../chat/conversation";
+import { fetchWords } from "../chat/languages";
+import { type Memory, storageMemory } from "../chat/memory";
+import { type Words, wordsIn } from "../chat/texts";
+import type { WireContext } from "../wire/ag_ui";
+import { Connection } from "../wire/connection";
+import { LeanReader } from "../wire/lean_reader";
+import type { HostEventName, HostEvents } from "./host_events";
+import { type ChatNews, ObservedReader } from "./observed_reader";
+import { Recollection } from "./recollection";
+import type { Settings } from "./settings";
+import { Visitor } from "./visitor";
+
+export type TellHost = <Name extends HostEventName>(name: Name, detail: HostEvents[Name]) => void;
+
+export interface ChatWidgetOptions {
+  /** Tells several of the same agent on one page apart. */
+  readonly id: string;
+  readonly context: () => readonly WireContext[];
+  readonly tell: TellHost;
+}
+
+export class ChatWidget {
+  readonly settings: Signal<Settings>;
+  readonly words: Signal<Words> = signal(wordsIn());
+  readonly tools: Signal<readonly FrontendTool[]> = signal([]);
+  readonly isOpen = signal(false);
+  /** Answers that came, and decisions that were asked for, while the panel was closed. */
+  readonly unread = signal(0);
+  /** Whether it was ever opened: only then there is something to show. */
+  readonly wasOpened = signal(false);
+  readonly conversation: Conversation;
+  readonly #memory: Memory;
+  readonly #kept: Recollection;
+  readonly #tell: TellHost;
+  readonly #endings: (() => void)[] = [];
+  #restored: Promise<void> | undefined;
+  #wantedState: JsonValue | undefined;
+  #language = "";
+
+  constructor(settings: Settings, { id, context, tell }: ChatWidgetOptions) {
+    const { gateway, agent, key } = settings;
+    const scope = [gateway, agent, key ?? "", id].join(" ");
+    this.settings = signal(settings);
+    this.#tell = tell;
+    this.#kept = new Recollection(scope);
+    this.#memory = storageMemory(`agui-chat ${scope} `, (name) => (name === "thread" ? localStorage : sessionStorage));
+    const connection = new Connection({ baseUrl: gateway, ...(key === undefined ? {} : new Visitor(gateway, key)) });
+    const reader = new ObservedReader(new LeanReader(connection, agent), context, (name, news) =>
+      this.#heard(name, news),
+    );
+    this.conversation = createConversation({
+      connection,
+      agentId: agent,
+      reader,
+      memory: this.#memory,
+      ask: (tool) => this.words.peek().say("mayRun", { tool }),
+    });
+    const { open = false, unread = 0, busy = false } = this.#kept.kept;
+    this.isOpen.value = open && !settings.inline;
+    this.unread.value = unread;
+    this.#watch();
+    if (busy) void this.restore(); // the page before this one was left in the middle of something
+  }
+
+  get threadId(): string {
+    return this.#restored ? this.conversation.threadId.peek() : (this.#memory.get("thread") ?? "");
+  }
+
+  get state(): JsonValue | undefined {
+    return this.#wantedState ?? this.conversation.state.peek();
+  }
+
+  /** The page's side of the shared state. What it says before the thread is there counts for more than the thread's. */
+  setState(state: JsonValue): void {
+    this.#wantedState = state;
+    void this.#restored?.then(() => this.#handState());
+  }
+
+  setTools(tools: readonly FrontendTool[]): void {
+    this.tools.value = tools;
+    this.conversation.setTools(tools);
+  }
+
+  open(): void {
+    if (this.isOpen.peek() || this.settings.peek().inline) return;
+    this.isOpen.value = true;
+    this.#kept.keep({ open: true });
+    this.#tell("open", {});
+  }
+
+  close(): void {
+    if (!this.isOpen.peek()) return;
+    this.isOpen.value = false;
+    this.#kept.keep({ open: false });
+    this.#tell("close", {});
+  }
+
+  async send(text: string): Promise<void> {
+    await this.restore();
+    await this.conversation.send(text);
+  }
+
+  async newThread(): Promise<void> {
+    this.#restored ??= Promise.resolve();
+    await this.conversation.open();
+    this.#handState();
+  }
+
+  async openThread(threadId: string): Promise<void> {
+    this.#restored = this.conversation.open(threadId);
+    await this.#restored;
+    this.#handState();
+  }
+
+  /** Show the thread that was shown before, if there was one; once. */
+  restore(): Promise<void> {
+    const thread = this.#memory.get("thread");
+    this.#restored ??= thread === undefined ? Promise.resolve() : this.conversation.open(thread);
+    return this.#restored.then(() => this.#handState());
+  }
+
+  dispose(): void {
+    for (const end of this.#endings) end();
+    this.conversation.close();
+  }
+
+  #handState(): void {
+    if (this.#wantedState === undefined) return;
+    this.conversation.setState(this.#wantedState);
+    this.#wantedState = undefined;
+  }
+
+  #watch(): void {
+    const { conversation, settings, isOpen, unread } = this;
+    const shown = () => isOpen.value || settings.value.inline;
+    const always = (work: () => void) => this.#endings.push(effect(work));
+    always(() => {
+      if (!shown()) return;
+      this.wasOpened.value = true;
+      void this.restore();
+    });
+    always(() => {
+      if (shown()) unread.value = 0;
+    });
+    let counted = 0;
+    always(() => {
+      const count = unread.value;
+      this.#kept.keep({ unread: count });
+      if (count !== counted) this.#tell("unread", { count });
+      counted = count;
+    });
+    always(() =>
+      this.#kept.keep({ busy: conversation.phase.value !== "idle" || conversation.approvals.value.length > 0 }),
+    );
+    always(() => {
+      if (conversation.approvals.value.length > 0 && !shown()) unread.value = unread.peek() + 1;
+    });
+    always(() => {
+      const problem = conversation.problem.value;
+      if (problem) this.#tell("error", problem);
+    });
+    let thread = conversation.threadId.peek();
+    always(() => {
+      const threadId = conversation.threadId.value;
+      if (threadId !== thread) this.#tell("thread", { threadId });
+      thread = threadId;
+    });
+    always(() => void this.#speak(settings.value));
+  }
+
+  async #speak({ gateway, language, texts }: Settings): Promise<void> {
+    const wanted = JSON.stringify([language, texts]);
+    if (wanted === this.#language) return;
+    this.#language = wanted;
+    const words = await fetchWords(gateway, language, texts);
+    if (this.#language === wanted) this.words.value = words;
+  }
+
+  #heard<Name extends keyof ChatNews>(name: Name, news: ChatNews[Name]): void {
+    const isAnswer = name === "message" && (news as ChatNews["message"]).role === "assistant";
+    if (isAnswer && !this.isOpen.peek() && !this.settings.peek().inline) this.unread.value = this.unread.peek() + 1;
+    this.#tell(name, news as HostEvents[Name]);
+  }
+}
