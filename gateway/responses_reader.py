@@ -84,6 +84,7 @@ class ResponsesReader:
         self._text_key: tuple[int, object] | None = None  # of the part that text is coming for
         self._text_place: tuple[object, object, object] = (None, None, None)
         self._text_item: _Item | None = None
+        self._wordless: list[tuple[int, str, str]] = []  # items that ended without a word: number, kind, value
         self._refused = False
         self._usage: Mapping[str, Any] | None = None
 
@@ -285,11 +286,19 @@ class ResponsesReader:
                 self._complete_arguments(item, fields.get("arguments"))
                 self._builder.close((item.number, None))
             case kind if kind in REPLAYED_ITEMS:
-                self._builder.opaque((item.number, None), OUTPUT_ITEM, _text_of(fields))
-                self._builder.close((item.number, None))
+                self._wordless.append((item.number, OUTPUT_ITEM, _text_of(fields)))
             case _:
                 logger.info("an item that is not sent back", extra={"item_type": item.type[:64]})
         item.done = True
+
+    def _show_wordless(self) -> None:
+        """What is kept without a word of it goes before the next words: until then nobody has seen anything of this
+        answer, and it may be asked for again.
+        """
+        for number, kind, value in self._wordless:
+            self._builder.opaque((number, None), kind, value)
+            self._builder.close((number, None))
+        self._wordless.clear()
 
     # --- messages ---------------------------------------------------------------------------------------------------
 
@@ -301,6 +310,7 @@ class ResponsesReader:
         delta = event["delta"]
         if delta:
             item.said[key] = None
+            self._show_wordless()
         self._builder.text(key, delta)
 
     def _text_done(self, event: dict[str, Any]) -> None:
@@ -318,6 +328,7 @@ class ResponsesReader:
         key = (item.number, part)
         if isinstance(text, str) and text and key not in item.said:
             item.said[key] = None
+            self._show_wordless()
             self._builder.text(key, text)
 
     def _annotation(self, event: dict[str, Any]) -> None:
@@ -357,6 +368,7 @@ class ResponsesReader:
         """Words of one part. Parts are paragraphs; of summary and raw text, where there are both, the first counts."""
         if not text or (item.part is not None and item.part[0] != part[0]):
             return
+        self._show_wordless()
         if item.part is not None and item.part != part:
             self._builder.reasoning((item.number, None), "\n\n")
         item.part = part
@@ -369,9 +381,13 @@ class ResponsesReader:
             for place, part in enumerate(parts if isinstance(parts, list) else ()):
                 if isinstance(text := part.get("text"), str) and (carrier, place) not in item.said:
                     self._more_thought(item, (carrier, place), text)
+        key = (item.number, None)
         if replayed_reasoning(fields) is not None:
-            self._builder.opaque((item.number, None), REASONING_ITEM, _text_of(fields))
-        self._builder.close((item.number, None))
+            if self._builder.is_open(key):
+                self._builder.opaque(key, REASONING_ITEM, _text_of(fields))
+            else:
+                self._wordless.append((item.number, REASONING_ITEM, _text_of(fields)))
+        self._builder.close(key)
 
     # --- calls ------------------------------------------------------------------------------------------------------
 
@@ -381,6 +397,7 @@ class ResponsesReader:
         if item.started or not isinstance(name, str) or not name:
             return
         item.started = True
+        self._show_wordless()
         call_id = fields.get("call_id")
         key = (item.number, None)
         self._builder.tool_started(key, str(call_id) if call_id else None, self._names.get(name, name))
@@ -463,6 +480,7 @@ class ResponsesReader:
             if item.type == "function_call" and not item.started:
                 self._fail(ModelErrorKind.PROTOCOL, "the model provider sent a call without a name")
                 return
+        self._show_wordless()
         self._report_usage()
         self._builder.finish(reason, raw)
         self.done = True

@@ -14,7 +14,7 @@ from gateway.agent import ModelSettings, Secret
 from gateway.attempts import stream_with_retries
 from gateway.clock import Clock, SystemClock
 from gateway.errors import ConfigurationError, ModelError, ModelErrorKind
-from gateway.events import Events, ModelCallEnded, ModelCallStarted, StopReason, TextDelta, TextStarted
+from gateway.events import Events, ModelCallEnded, ModelCallStarted, Raw, StopReason, TextDelta, TextStarted
 from gateway.history import model_view
 from gateway.http_client import HttpClients
 from gateway.messages import JsonObject, Message, TextBlock, ToolResult, ToolSpec
@@ -325,6 +325,19 @@ async def test_a_try_that_nobody_saw_anything_of_is_repeated() -> None:
         tries = stream_with_retries(model, REQUEST, clock, 3, jitter=lambda: 0.0)
         assert answer_of(await collect(tries)).text == "Hello"
         assert len(server.requests) == 3
+
+
+async def test_sealed_reasoning_and_searches_alone_are_nothing_that_anybody_saw() -> None:
+    clock = MovableClock()
+    begun = stream_events([reasoning_item(encrypted="x"), web_search_item("y"), message_item("Hello")])
+    events = [*begun[: [event["type"] for event in begun].index("response.content_part.added")], error_event()]
+    script = Script(pieces=[Stream().record(event) for event in events])
+    async with model_behind(script, Script(pieces=(WHOLE,)), clock=clock) as (model, server):
+        tries = stream_with_retries(model, REQUEST, clock, 3, jitter=lambda: 0.0)
+        found = [event for event in await collect(tries) if not isinstance(event, Raw)]
+        assert answer_of(found).text == "Hello"
+        assert answer_of(found).opaques == []
+        assert len(server.requests) == 2
 
 
 async def test_a_try_of_which_something_was_seen_is_not_repeated() -> None:
