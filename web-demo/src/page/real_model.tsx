@@ -4,7 +4,7 @@ import { Markdown } from "../view/markdown";
 import { useTexts } from "../view/texts";
 import { Dialog } from "./dialogs";
 
-const HOW = `The answers here come from the **demo model**: rules that pick tools by the words of the question. It is there so that
+const HOW = `The answers here come from the **demo model**: rules that pick tools by the words of the question. It is there so that \
 everything can be seen without a key. To talk to a language model, write the demonstration's configuration into a file:
 
 \`\`\`sh

@@ -4,7 +4,7 @@
  * Below: the parts of this folder. It looks at nothing outside of itself, and its styles (chat.css) apply in a document
  * and in a shadow root alike. Words come from the `TextsContext` around it.
  */
-import { useComputed } from "@preact/signals";
+import { type ReadonlySignal, useComputed } from "@preact/signals";
 import type { ComponentChildren, RefObject } from "preact";
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Attachment, Conversation, FrontendTool } from "../chat/contract";
@@ -50,7 +50,8 @@ const NO_PROMPTS: readonly Prompt[] = [];
 export function Chat(props: ChatProps) {
   const { conversation, tools = NO_TOOLS, uploads = UPLOADS } = props;
   const { language, direction, say } = useTexts();
-  const following = useFollowing();
+  const isEmpty = useComputed(() => conversation.entries.value.length === 0 && conversation.phase.value !== "loading");
+  const following = useFollowing(isEmpty);
   const area = useRef<HTMLTextAreaElement>(null);
   const takeFiles = useRef<(files: readonly File[]) => void>(() => {});
   const [dropping, setDropping] = useState(false);
@@ -95,7 +96,13 @@ export function Chat(props: ChatProps) {
         onDragLeave={onDragLeave}
         onDrop={onDrop}
       >
-        <View prompts={props.prompts ?? NO_PROMPTS} greeting={props.greeting} following={following} onPrompt={send} />
+        <View
+          prompts={props.prompts ?? NO_PROMPTS}
+          greeting={props.greeting}
+          following={following}
+          isEmpty={isEmpty}
+          onPrompt={send}
+        />
         <div class="agui-dock">
           <div class="agui-column">
             <ToEnd following={following} />
@@ -128,14 +135,14 @@ interface ViewProps {
   readonly prompts: readonly Prompt[];
   readonly greeting: ComponentChildren;
   readonly following: Following;
+  readonly isEmpty: ReadonlySignal<boolean>;
   readonly onPrompt: (text: string) => void;
 }
 
-function View({ prompts, greeting, following, onPrompt }: ViewProps) {
+function View({ prompts, greeting, following, isEmpty, onPrompt }: ViewProps) {
   const { say } = useTexts();
   const { conversation } = useChat();
   const phase = conversation.phase.value;
-  const empty = useComputed(() => conversation.entries.value.length === 0 && conversation.phase.value !== "loading");
   return (
     <div
       class="agui-view"
@@ -150,7 +157,7 @@ function View({ prompts, greeting, following, onPrompt }: ViewProps) {
     >
       <div class="agui-column agui-content" ref={following.content}>
         <h2 class="agui-hidden">{say("conversation")}</h2>
-        {empty.value ? (
+        {isEmpty.value ? (
           <Start prompts={prompts} greeting={greeting} onPrompt={onPrompt} />
         ) : (
           <Transcript view={following.view} />

@@ -1,6 +1,6 @@
 /** JSON, or any text, to read: laid out where it can be, and cut where it is long. */
 import { useState } from "preact/hooks";
-import type { JsonObject, JsonValue } from "../chat/contract";
+import type { JsonValue } from "../chat/contract";
 import { isObject } from "./schema_fields";
 import { useTexts } from "./texts";
 
@@ -33,15 +33,19 @@ export function pretty(text: string): string {
   return value === undefined || typeof value === "string" ? text : JSON.stringify(value, null, 2);
 }
 
-/** One line about the arguments: their short values. */
+/** One line about the arguments: the values in them. */
 export function preview(text: string): string {
   const value = parsed(text);
-  if (!isObject(value)) return "";
-  const words = (Object.values(value as JsonObject) as JsonValue[])
-    .filter((inner) => typeof inner !== "object")
-    .map((inner) => String(inner).replace(/\s+/g, " "))
-    .join(" · ");
+  if (value === undefined) return "";
+  const words = leaves(value).join(" · ").replace(/\s+/g, " ");
   return words.length > PREVIEW_CHARACTERS ? `${words.slice(0, PREVIEW_CHARACTERS)}…` : words;
+}
+
+/** The single values, in order; of a list only the first. */
+function leaves(value: JsonValue): string[] {
+  if (Array.isArray(value)) return value.slice(0, 1).flatMap(leaves);
+  if (isObject(value)) return Object.values(value).flatMap((inner) => (inner === undefined ? [] : leaves(inner)));
+  return value === null ? [] : [String(value)];
 }
 
 function parsed(text: string): JsonValue | undefined {

@@ -35,24 +35,26 @@ export function UserMessage({ entry, last }: { entry: UserEntry; last: boolean }
           ))}
         </div>
       )}
-      {entry.text && (
-        <p class="agui-bubble" dir="auto">
-          {entry.text}
-        </p>
-      )}
-      <div class="agui-tools">
-        <CopyButton text={() => entry.text} label={say("copy")} />
-        {last && conversation.phase.value === "idle" && (
-          <button
-            type="button"
-            class="agui-icon-button agui-small"
-            ref={editButton}
-            aria-label={say("edit")}
-            title={say("edit")}
-            onClick={() => setEditing(true)}
-          >
-            <Icon name="edit" />
-          </button>
+      <div class="agui-said">
+        <div class="agui-tools" data-last={last || undefined}>
+          <CopyButton text={() => entry.text} label={say("copy")} />
+          {last && conversation.phase.value === "idle" && (
+            <button
+              type="button"
+              class="agui-icon-button agui-small"
+              ref={editButton}
+              aria-label={say("edit")}
+              title={say("edit")}
+              onClick={() => setEditing(true)}
+            >
+              <Icon name="edit" />
+            </button>
+          )}
+        </div>
+        {entry.text && (
+          <p class="agui-bubble" dir="auto">
+            {entry.text}
+          </p>
         )}
       </div>
     </article>

@@ -3,7 +3,7 @@
  *
  * It measures only after the browser laid out anyway (ResizeObserver): following costs no layout of its own.
  */
-import { type Signal, useSignal } from "@preact/signals";
+import { type ReadonlySignal, type Signal, useSignal, useSignalEffect } from "@preact/signals";
 import type { RefObject } from "preact";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 
@@ -21,7 +21,8 @@ export interface Following {
   toEnd(smoothly?: boolean): void;
 }
 
-export function useFollowing(): Following {
+/** `isShort`: there is nothing to follow yet, and what there is begins at its top. */
+export function useFollowing(isShort: ReadonlySignal<boolean>): Following {
   const view = useRef<HTMLDivElement>(null);
   const content = useRef<HTMLDivElement>(null);
   const away = useSignal(false);
@@ -38,10 +39,12 @@ export function useFollowing(): Following {
       top = area.scrollTop;
       if (up && left > LET_GO) following.current = false;
       else if (!up && left < NEAR) following.current = true;
-      away.value = !following.current && left > NEAR;
+      away.value = !following.current && left > NEAR && !isShort.peek();
     };
     const follow = () => {
-      if (following.current) {
+      if (isShort.peek()) {
+        away.value = false;
+      } else if (following.current) {
         area.scrollTop = area.scrollHeight;
         top = area.scrollTop;
       } else onScroll();
@@ -54,12 +57,17 @@ export function useFollowing(): Following {
       sizes.disconnect();
       area.removeEventListener("scroll", onScroll);
     };
-  }, [away]);
+  }, [away, isShort]);
+
+  useSignalEffect(() => {
+    if (isShort.value) view.current?.scrollTo(0, 0);
+  });
 
   const toEnd = (smoothly = false) => {
     const area = view.current;
     following.current = true;
     away.value = false;
+    if (isShort.peek()) return;
     const calm = !smoothly || matchMedia("(prefers-reduced-motion: reduce)").matches;
     area?.scrollTo({ top: area.scrollHeight, behavior: calm ? "instant" : "smooth" });
   };
