@@ -113,8 +113,8 @@ class Door:
         state = scope.setdefault("state", {})
         state["request_id"] = request_id = _request_id(headers.get("x-request-id"))
         bearer = bearer_in(headers.get("authorization"))
-        cors_headers = self._origins.headers_for(headers, for_visitor=not bearer or is_visitors(bearer))
-        answer = _Answer(send, request_id, cors_headers)
+        for_visitor = self._visitors is not None and (not bearer or is_visitors(bearer))
+        answer = _Answer(send, request_id, self._origins.headers_for(headers, for_visitor=for_visitor))
         begun = time.perf_counter()
         try:
             preflight = self._admit(scope, headers, bearer)
@@ -166,8 +166,8 @@ class Door:
     def _visitor(self, visitors: Visitors, scope: Scope, headers: RequestHeaders, bearer: str) -> Caller:
         key, token = visitors.identify(bearer)
         scope["state"]["key_name"] = key.name
-        address, port = scope.get("client") or ("", 0)
-        visitors.note_proxy(headers, port)
+        address, _ = scope.get("client") or ("", 0)
+        visitors.note_proxy(headers, address)
         return visitors.caller(key, token, headers, address)
 
     def _checked_body(self, scope: Scope, receive: Receive, headers: RequestHeaders) -> Receive:
@@ -233,9 +233,7 @@ class ApiKeys:
     """Whose key it is. Keys are kept as hashes; all are compared, in a time that says nothing."""
 
     def __init__(self, keys: Iterable[tuple[str, Secret]], limits: Mapping[str, KeyLimits]) -> None:
-        self._callers = [
-            (_digest(key.reveal()), Caller(name, name, limits.get(name, NO_LIMITS))) for name, key in keys
-        ]
+        self._callers = [(_digest(key.reveal()), Caller(name, name, limits.get(name, NO_LIMITS))) for name, key in keys]
 
     def caller(self, bearer: str, *, needed: bool) -> Caller:
         """Who is behind a bearer key; everybody is the same where none is `needed`.

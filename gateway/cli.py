@@ -200,6 +200,11 @@ def startup_banner(settings: Settings, base_url: str, *, has_page: bool = True) 
     lines.append(f"  docs    {base_url}/docs")
     for agent in settings.agents:
         lines += [f"  agent   {base_url}{run_path(agent)}", f"          {agent.name}: {_model(agent)}"]
+    if settings.server.publishable_keys and not settings.server.api_keys:
+        sites = ", ".join(key.name for key in settings.server.publishable_keys)
+        return "\n".join(
+            [*lines, "", f"Only visitors get in, of: {sites}. For yourself add a key to server.api_keys.", ""]
+        )
     lines += ["", "Try it, from another terminal:"]
     if settings.server.api_keys:
         names = ", ".join(key.name for key in settings.server.api_keys)

@@ -158,12 +158,12 @@ class Visitors:
         token = VisitorToken(key.name, visitor_id, now, now + self._lifetime_seconds)
         return Welcome(write_token(token, self._signed_with), token.expires_at, renewed=known is not None)
 
-    def note_proxy(self, headers: RequestHeaders, port: int) -> None:
+    def note_proxy(self, headers: RequestHeaders, address: str) -> None:
         """Warn, once, where all visitors look like one because they come through a proxy that nobody named.
 
-        `port` is the client's: 0 where the server took the address from a proxy that it trusts.
+        From a proxy that is trusted, the server took the client's `address` out of the header.
         """
-        if port and not self._warned and "x-forwarded-for" in headers:
+        if not self._warned and address not in headers.get("x-forwarded-for", address):
             self._warned = True
             logger.warning(
                 "visitors come through a proxy that server.trusted_proxies does not name: they are all counted as one"

@@ -183,6 +183,13 @@ def test_the_banner_says_where_no_page_is() -> None:
     assert "curl -N" in banner
 
 
+def test_where_only_visitors_get_in_no_line_is_offered_that_would_be_refused() -> None:
+    key = "{name: shop, key: pk_shop_0123456789, origins: ['https://shop.example'], agents: [helper]}"
+    banner = startup_banner(settings_of(f"server: {{publishable_keys: [{key}]}}\n{GOOD}"), "http://127.0.0.1:8000")
+    assert "curl" not in banner
+    assert "of: shop. For yourself add a key to server.api_keys." in banner
+
+
 def paste(line: str, directory: Path, **environ: str) -> list[str]:
     """What `curl` is given when a POSIX shell runs the line."""
     curl = directory / "curl"

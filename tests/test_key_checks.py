@@ -14,7 +14,7 @@ from gateway.agent import Secret
 from gateway.configuration import KeyLimitsSection, VisitorLimitsSection, json_schema
 from gateway.configuration_file import InvalidConfigurationError
 from gateway.limits import KeyLimits, VisitorLimits
-from gateway.settings import Flags, Settings, load_settings
+from gateway.settings import Flags, Settings, example_configuration, load_settings
 from gateway.visitors import PublishableKey
 
 SHOP: dict[str, Any] = {
@@ -171,6 +171,18 @@ def test_the_visitors_secret_is_long_and_secret(tmp_path: Path) -> None:
 
 def test_keys_do_not_come_from_the_environment_as_a_whole(tmp_path: Path) -> None:
     assert "sets no known field" in problems({}, tmp_path, AGUI_GATEWAY__SERVER__PUBLISHABLE_KEYS="x")[0]
+
+
+def test_what_the_example_shows_is_right_once_it_is_no_comment(tmp_path: Path) -> None:
+    lines = example_configuration().splitlines()
+    first = next(index for index, line in enumerate(lines) if "# publishable_keys:" in line)
+    last = next(index for index in range(first, len(lines)) if not lines[index].lstrip().startswith("#"))
+    for index in range(first, last):
+        lines[index] = lines[index].replace("# ", "", 1)
+    file = tmp_path / "gateway.yaml"
+    file.write_text("\n".join(lines))
+    [key] = load_settings(Flags(config=file), environ={}).server.publishable_keys
+    assert (key.name, key.agents) == ("shop", frozenset(["assistant"]))
 
 
 def test_editors_know_all_of_it() -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from starlette.routing import Route
 
+from gateway.logs import Redaction
 from gateway.visitor_tokens import VisitorToken, read_token, write_token
 from tests.movable_clock import MovableClock
 from tests.running_gateway import LocalGateway, local_gateway, run_body
@@ -490,5 +491,6 @@ async def test_no_token_and_no_secret_is_logged(tmp_path: Path, caplog: pytest.L
         assert secret in {each.reveal() for each in local.application.settings.secrets}
     text = "\n".join(f"{record.getMessage()} {vars(record)}" for record in caplog.records if "gateway" in record.name)
     assert "visitor:shop:" in text, "the owner is, so that an operator finds who it was"
+    assert Redaction().text(f"sent {known.token} and {SHOP_KEY}.") == "sent *** and ***."
     for never in (known.token, known.token.rpartition("~")[2], secret, SHOP_KEY):
         assert never not in text

@@ -34,8 +34,8 @@ class _Endpoints:
         request.scope["state"]["key_name"] = key.name
         key.check_origin(request.headers)
         former = _former_token(await read_json(request, max_bytes=_MAX_BODY_BYTES))
-        address, port = request.scope.get("client") or ("", 0)
-        self._visitors.note_proxy(request.headers, port)
+        address, _ = request.scope.get("client") or ("", 0)
+        self._visitors.note_proxy(request.headers, address)
         welcome = self._visitors.welcome(key, former, address)
         expires_at = datetime.fromtimestamp(welcome.expires_at, UTC).isoformat().replace("+00:00", "Z")
         return json_response(
