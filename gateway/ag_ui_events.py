@@ -253,7 +253,7 @@ class Renderer:
             "content": content or ("the tool failed" if event.is_error else ""),
             "role": "tool",
         }
-        if event.is_error and self._profile.is_full:  # this event has no `error`, as the tool's message has
+        if event.is_error:  # this event has no `error`, as the tool's message has
             result["metadata"] = {"isError": True}
         return result
 

@@ -52,6 +52,8 @@ class Reading {
     this.signal.addEventListener("abort", stop);
     try {
       await this.#run(agent, input);
+    } catch (error) {
+      this.#failure ??= error instanceof Error ? error : new Error(String(error));
     } finally {
       this.signal.removeEventListener("abort", stop);
     }
@@ -83,7 +85,8 @@ class Reading {
       },
       onRunFailed: ({ error }) => {
         this.#failure = error;
-        return { stopPropagation: true }; // told below; else it would also go to the console
+        const quietly: object = { stopPropagation: true }; // else it would also go to the console
+        return quietly;
       },
     });
   }
