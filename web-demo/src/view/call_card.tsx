@@ -92,11 +92,11 @@ function CallBody({ call }: { call: CallEntry }) {
   const failed = call.status.value === "failed";
   return (
     <>
-      <h4>{say("toolArguments")}</h4>
+      <p class="agui-label">{say("toolArguments")}</p>
       {/^\s*(\{\s*\})?\s*$/.test(given) ? <p class="agui-hint">{say("toolNoArguments")}</p> : <JsonText text={given} />}
       {result !== undefined && (
         <>
-          <h4>{say(failed ? "toolError" : "toolResult")}</h4>
+          <p class="agui-label">{say(failed ? "toolError" : "toolResult")}</p>
           <JsonText text={result} />
         </>
       )}

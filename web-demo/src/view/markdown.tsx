@@ -82,13 +82,12 @@ function Blocks({ tokens, depth }: { tokens: readonly Token[]; depth: number }) 
   );
 }
 
-/** Two levels are enough below the headings of the page around. */
+/** One level below that of the conversation, however deep an answer begins: looks tell them apart. */
 function Heading({ token, depth }: { token: Tokens.Heading; depth: number }) {
-  const Level = token.depth > 3 ? "h4" : "h3";
   return (
-    <Level dir="auto" class={`agui-h${Math.min(token.depth, 4)}`}>
+    <h3 dir="auto" class={`agui-h${Math.min(token.depth, 4)}`}>
       {inline(token.tokens, depth)}
-    </Level>
+    </h3>
   );
 }
 
