@@ -15,8 +15,9 @@ import binascii
 import hashlib
 import logging
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from urllib.parse import unquote_to_bytes
 
 import orjson
@@ -69,8 +70,8 @@ _LISTS = ("tools", "include")
 class ResponsesTarget:
     """Whom a request is for.
 
-    `wire_model_id`: what the request calls the model. `sealed`: ask for reasoning in sealed form. `params` go out last,
-    exactly as they are.
+    `wire_model_id`: what the request calls the model. `sealed`: ask for reasoning in sealed form. `forgotten`: ids of
+    reasoning items that do not go back. `params` go out last, exactly as they are.
     """
 
     provider: str
@@ -78,6 +79,7 @@ class ResponsesTarget:
     profile: Profile
     wire_model_id: str
     sealed: bool = True
+    forgotten: Container[str] = frozenset()
     params: JsonObject = field(default_factory=dict)
 
 
@@ -106,14 +108,14 @@ def responses_request(request: ModelRequest, target: ResponsesTarget) -> JsonObj
 
 
 def input_items(
-    messages: Sequence[Message], target: ResponsesTarget, *, raw_call_ids: bool = False
+    messages: Sequence[Message], target: ResponsesTarget, call_ids: Mapping[str, str] = MappingProxyType({})
 ) -> list[JsonObject]:
     """The messages as input items.
 
-    `raw_call_ids`: calls are named as the provider named them, as it knows them in a response that it has stored; else
-    by our own ids, which differ in one conversation.
+    `call_ids`: what calls are named in place of our own ids, which differ within a conversation. Outputs for calls in a
+    response that the provider has stored need its names for them: `provider_call_ids`.
     """
-    writer = _Writer(target, _call_ids(messages) if raw_call_ids else {})
+    writer = _Writer(target, call_ids)
     for message in messages:
         writer.add(message)
     writer.flush_shown()
@@ -123,7 +125,8 @@ def input_items(
     return items
 
 
-def _call_ids(messages: Sequence[Message]) -> dict[str, str]:
+def provider_call_ids(messages: Sequence[Message]) -> dict[str, str]:
+    """The provider's names of the calls that it named differently, by our own ids."""
     calls = (call for message in messages for call in message.tool_calls)
     return {call.call_id: call.provider_call_id for call in calls if call.provider_call_id}
 
@@ -159,7 +162,7 @@ def valid_arguments(arguments: str) -> str:
 class _Writer:
     """Writes messages as items, in order. Media that a call's output may not hold wait in `_shown` for its end."""
 
-    def __init__(self, target: ResponsesTarget, call_ids: dict[str, str]) -> None:
+    def __init__(self, target: ResponsesTarget, call_ids: Mapping[str, str]) -> None:
         self.items: list[JsonObject] = []
         self._target = target
         self._profile = target.profile
@@ -220,7 +223,7 @@ class _Writer:
                 return written
             case ReasoningBlock(_, _, opaque):
                 if (item := self._own(opaque, REASONING_ITEM)) is not None:
-                    return replayed_reasoning(item)
+                    return None if item.get("id") in self._target.forgotten else replayed_reasoning(item)
                 if (item := self._own(opaque, OUTPUT_ITEM)) is not None and item.get("type") in REPLAYED_ITEMS:
                     return replayed_item(item)
                 return None

@@ -91,7 +91,8 @@ class ResponsesServer(ChatServer):
     """See the module.
 
     `not_found_status`: 400 as OpenAI, 404 as Bedrock. `paths`: where it answers; `served_under`: a model's one right
-    path, as on Mantle. `background_allowed` and `sealed_reasoning` are False for servers and models without.
+    path, as on Mantle. `seal`: what sealed reasoning that it can open begins with. `background_allowed` and
+    `sealed_reasoning` are False for servers and models without.
     """
 
     def __init__(self) -> None:
@@ -101,6 +102,7 @@ class ResponsesServer(ChatServer):
         self.served_under: dict[str, str] = {}
         self.background_allowed = True
         self.sealed_reasoning = True
+        self.seal: str | None = None
         self.data_first = False
         self.piece_bytes: int | None = None
         self.responses: dict[str, Stored] = {}
@@ -192,6 +194,10 @@ class ResponsesServer(ChatServer):
         chain, new = self._chain(body), _new_items(body)
         if not chain and not new:
             raise RefusedError(400, "One of 'input', 'previous_response_id' or 'conversation' must be provided.")
+        for item in new:
+            if self.seal is not None and not item.get("encrypted_content", self.seal).startswith(self.seal):
+                text = "The encrypted content gAAA... could not be verified."
+                raise RefusedError(400, text, "invalid_encrypted_content")
         context = [*chain, *new]
         _check_context(context, len(chain))
         answer = self._answers.popleft() if self._answers else Answer()

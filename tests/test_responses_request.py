@@ -37,6 +37,7 @@ from gateway.responses_request import (
     REASONING_ITEM,
     ResponsesTarget,
     input_items,
+    provider_call_ids,
     responses_request,
     safe_call_id,
     valid_arguments,
@@ -277,7 +278,9 @@ def test_in_a_chain_calls_are_named_as_the_provider_named_them() -> None:
     call = ToolCall("call_0_abc", "add", "{}", provider_call_id="call_0")
     history = (assistant(call), result("call_0_abc", "3"))
     assert [item["call_id"] for item in input_items(history, target())] == ["call_0_abc"] * 2
-    assert [item["call_id"] for item in input_items(history, target(), raw_call_ids=True)] == ["call_0"] * 2
+    named = provider_call_ids(history)
+    assert [item["call_id"] for item in input_items(history, target(), named)] == ["call_0"] * 2
+    assert [item["call_id"] for item in input_items(history[1:], target(), named)] == ["call_0"]
 
 
 @pytest.mark.parametrize(("arguments", "valid"), [('{"a":1}', '{"a":1}'), ("", "{}"), ("[1]", "{}"), ('{"a', "{}")])

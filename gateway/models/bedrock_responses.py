@@ -50,8 +50,12 @@ class _Endpoint:
         url = responses_url(base + self._paths[0])
         return await self._signer.sign(HttpCall("POST", url, HEADERS, body))
 
-    def learn(self, status: int, error: ProviderError) -> bool:
-        if len(self._paths) < 2 or not is_wrong_path(status, error.message):
+    def learn(self, call: HttpCall, status: int, error: ProviderError) -> bool:
+        if not is_wrong_path(status, error.message):
+            return False
+        if urlsplit(call.url).path != urlsplit(responses_url((self._base or "https://h") + self._paths[0])).path:
+            return True  # another request has found the way meanwhile
+        if len(self._paths) < 2:
             return False
         wrong, *self._paths = self._paths
         logger.info("Bedrock serves a model under its other path", extra={"wrong": wrong, "right": self._paths[0]})

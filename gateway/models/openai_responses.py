@@ -43,7 +43,7 @@ class _Endpoint:
     async def create(self, body: bytes) -> HttpCall:
         return HttpCall("POST", self.url, self._headers, body)
 
-    def learn(self, status: int, error: ProviderError) -> bool:
+    def learn(self, call: HttpCall, status: int, error: ProviderError) -> bool:
         return False
 
 

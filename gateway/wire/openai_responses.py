@@ -211,7 +211,12 @@ _CHAIN_LOST = re.compile(
     r"|item with id .*not found|response with id .*not found|conversation with id .*not found",
     re.I | re.S,
 )
-_NO_ENCRYPTED = re.compile(r"encrypted[_ ]content|\binclude\b", re.I)
+_NO_ENCRYPTED = re.compile(r"encrypted[_ ]content is not supported|['\"`]include\b", re.I)
+_BAD_REASONING = re.compile(
+    r"encrypted[_ ]content.{0,200}(?:could not be|cannot be|failed|invalid)|item .{0,100}of type 'reasoning'"
+    r"|item with id '?rs_",
+    re.I | re.S,
+)
 
 
 def is_chain_lost(error: ProviderError) -> bool:
@@ -223,8 +228,16 @@ def is_chain_lost(error: ProviderError) -> bool:
 
 
 def refuses_encrypted_reasoning(error: ProviderError) -> bool:
-    """Whether a 400 is about `include`, which models without reasoning do not take."""
+    """Whether a 400 or 422 is about `include`, which models without reasoning do not take."""
     return bool(_NO_ENCRYPTED.search(error.message[:4000]))
+
+
+def refuses_replayed_reasoning(error: ProviderError) -> bool:
+    """Whether a 400 or 404 is about reasoning that went back: sealed with another key, or torn from its item.
+
+    A conversation with such an item would be refused at every turn; without it, it is only a little poorer.
+    """
+    return error.code == "invalid_encrypted_content" or bool(_BAD_REASONING.search(error.message[:4000]))
 
 
 def failed_response(response: Mapping[str, Any]) -> ProviderError:

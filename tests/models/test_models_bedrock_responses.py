@@ -108,6 +108,14 @@ async def test_a_model_that_is_under_the_other_path_is_asked_for_there_and_from_
     assert problem_of(server, "bedrock-mantle") is None
 
 
+async def test_requests_side_by_side_learn_the_same_path_and_seal(server: ResponsesServer, open_model: Open) -> None:
+    server.served_under = {"new.model": "/openai/v1"}
+    server.sealed_reasoning = False
+    model = open_model(model_id="new.model")
+    found = await asyncio.gather(*(collect(model.stream(REQUEST)) for _ in range(4)))
+    assert len(found) == 4
+
+
 async def test_a_model_that_is_under_no_path_is_refused_once_it_was_looked_for_at_both(
     server: ResponsesServer, open_model: Open
 ) -> None:

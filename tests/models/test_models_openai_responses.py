@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -226,6 +227,18 @@ async def test_a_model_without_sealed_reasoning_is_asked_once_more_without_it_an
             server.will_answer(message_item("Hi"))
             assert answer_of(await collect(model.stream(REQUEST))).text == "Hi"
     assert ["include" in request.json for request in server.requests] == [True, False, False]
+
+
+async def test_reasoning_that_the_server_cannot_open_any_more_is_left_out_from_then_on() -> None:
+    history: list[Message] = [QUESTION]
+    async with model_behind() as (model, server):
+        for seal in ("one", "one", "two", "two"):
+            server.will_answer(reasoning_item(encrypted=f"{seal}-x"), message_item("Hi"))
+            server.seal = seal
+            history += await answered(model, ModelRequest(f"t{len(history)}", model_view(history)))
+            history.append(replace(QUESTION, id=f"u{len(history)}"))
+        sealed = [[i["encrypted_content"] for i in r.json["input"] if "summary" in i] for r in server.requests]
+    assert sealed == [[], ["one-x"], ["one-x", "one-x"], [], ["two-x"]]
 
 
 # --- faults ----------------------------------------------------------------------------------------------------------

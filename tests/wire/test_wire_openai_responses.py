@@ -23,6 +23,7 @@ from gateway.wire.openai_responses import (
     is_chain_lost,
     profile_of,
     refuses_encrypted_reasoning,
+    refuses_replayed_reasoning,
     replayed_reasoning,
     responses_url,
     token_counts,
@@ -137,7 +138,28 @@ def test_other_errors_lose_no_chain(body: bytes) -> None:
 def test_a_refusal_of_sealed_reasoning_is_known() -> None:
     assert refuses_encrypted_reasoning(ProviderError("Encrypted content is not supported with this model."))
     assert refuses_encrypted_reasoning(ProviderError("Unknown parameter: 'include'."))
+    assert refuses_encrypted_reasoning(ProviderError('[{"loc": ["body", "include", 0], "msg": "Input should be"}]'))
     assert not refuses_encrypted_reasoning(ProviderError("Invalid 'temperature'."))
+    assert not refuses_encrypted_reasoning(ProviderError("Your messages must include the word json."))
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ProviderError("The encrypted content gAAA... could not be verified."),
+        ProviderError("x", "invalid_encrypted_content"),
+        ProviderError("Item 'rs_1' of type 'reasoning' was provided without its required following item."),
+        ProviderError("Item with id 'rs_1' not found. Items are not persisted when `store` is set to false."),
+    ],
+)
+def test_a_refusal_of_reasoning_that_went_back_is_known(error: ProviderError) -> None:
+    assert refuses_replayed_reasoning(error)
+    assert not refuses_encrypted_reasoning(error)
+
+
+def test_other_refusals_are_not_about_reasoning() -> None:
+    assert not refuses_replayed_reasoning(ProviderError("Encrypted content is not supported with this model."))
+    assert not refuses_replayed_reasoning(ProviderError("No tool output found for function call call_1."))
 
 
 def test_an_error_is_found_wherever_a_failed_response_has_it() -> None:
