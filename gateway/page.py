@@ -35,6 +35,7 @@ _CONTENT_TYPES = {
     "js": "text/javascript; charset=utf-8",
     "json": "application/json",
     "map": "application/json",
+    "md": "text/plain; charset=utf-8",
     "png": "image/png",
     "svg": "image/svg+xml",
     "txt": "text/plain; charset=utf-8",

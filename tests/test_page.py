@@ -241,3 +241,14 @@ async def test_the_built_widget_is_one_file(tmp_path: Path) -> None:
 
     assert widget.status_code == 200
     assert not re.search(r"""\bimport\s*[("'{*]|\bfrom\s*["']|\beval\(|new Function\b""", widget.text)
+
+
+@pytest.mark.skipif(not page_is_built(), reason="the page is not built here; 'make page' builds it")
+async def test_the_licenses_of_what_the_bundles_hold_go_with_them(tmp_path: Path) -> None:
+    async with local_gateway(tmp_path, [ECHO]) as gateway:
+        answers = [await gateway.client.http.get(path) for path in ("/licenses.md", "/widget-licenses.md")]
+
+    for answer in answers:
+        assert answer.headers["content-type"] == "text/plain; charset=utf-8"
+        assert "## preact - " in answer.text
+        assert "Permission is hereby granted" in answer.text

@@ -5,7 +5,7 @@ import { fileURLToPath } from "node:url";
 import { brotliCompressSync, gzipSync } from "node:zlib";
 
 const BUILT = fileURLToPath(new URL("../gateway/page_files/", import.meta.url));
-const TEXTS = /\.(css|html|js|json|map|svg|txt|webmanifest)$/;
+const TEXTS = /\.(css|html|js|json|map|md|svg|txt|webmanifest)$/;
 const COMPRESS = {
   ".gz": (content) => gzipSync(content, { level: 9 }),
   ".br": (content) => brotliCompressSync(content),

@@ -43,6 +43,7 @@ const pageBuild: BuildEnvironmentOptions = {
   cssTarget: CSS_TARGET,
   modulePreload: { polyfill: false },
   assetsInlineLimit: 0,
+  license: { fileName: "licenses.md" }, // what is passed on in the bundles, their licenses want named
   rolldownOptions: { input: ["index.html", "shop.html"] },
 };
 
@@ -53,6 +54,7 @@ const widgetBuild: BuildEnvironmentOptions = {
   target: "es2022",
   cssTarget: CSS_TARGET,
   modulePreload: { polyfill: false },
+  license: { fileName: "widget-licenses.md" },
   // no library to Vite: of those it leaves the white space in
   rolldownOptions: {
     input: "src/widget/main.ts",
