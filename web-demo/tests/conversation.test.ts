@@ -241,6 +241,34 @@ test("stopped, an answer keeps what has come, and the conversation goes on", asy
   expect(lines().slice(2)).toEqual(["user: hello", "answer: hello"]);
 });
 
+test("stopped while the page works on a call, what was answered goes with the next message", async () => {
+  const { conversation, lines, call } = clerk();
+  let signal: AbortSignal | undefined;
+  conversation.setTools([
+    tool("paint", () => "painted"),
+    tool("hang", (_args, given) => {
+      signal = given.signal;
+      return new Promise(() => {});
+    }),
+  ]);
+  const sent = conversation.send("both");
+  await until(() => call("paint")?.status.value === "done" && call("hang")?.status.value === "running");
+  expect(conversation.phase.value).toBe("streaming");
+  conversation.stop();
+  await sent;
+  expect(signal?.aborted).toBe(true);
+  expect(conversation.phase.value).toBe("idle");
+  await conversation.send("hello");
+  expect(lines()).toEqual([
+    "user: both",
+    'frontend paint({"color":"red"}) done: painted',
+    'frontend hang({"color":"blue"}) failed: The user stopped this tool while it was at work. ' +
+      "Whether it took effect is not known.",
+    "user: hello",
+    "answer: hello",
+  ]);
+});
+
 test("a message in the middle of an answer stops it", async () => {
   const { conversation, lines } = clerk();
   void conversation.send("slow");

@@ -22,7 +22,10 @@ export interface Attachment {
   readonly data: string;
 }
 
-/** What is shown, in order. An entry is one object for as long as it lives; what grows in it is a signal. */
+/**
+ * What is shown, in order. An entry is one object for as long as it lives; what grows in it is a signal. An id belongs to
+ * one entry of its kind: a message that says something and calls a tool is two entries.
+ */
 export type Entry = UserEntry | AnswerEntry | ReasoningEntry | CallEntry | ActivityEntry;
 
 export interface UserEntry {
@@ -152,9 +155,14 @@ export interface Conversation {
   readonly phase: ReadonlySignal<Phase>;
   readonly problem: ReadonlySignal<Problem | undefined>;
   readonly state: ReadonlySignal<JsonValue | undefined>;
-  /** Of the last run; undefined before there is one, or where the model told none. */
+  /** Of the last turn: the run, and those that went on from it. Undefined before there is one, or where no model told any. */
   readonly usage: ReadonlySignal<Usage | undefined>;
 
+  /**
+   * Say something. It is shown at once, and sent when there is a network. While an answer comes, that is stopped first;
+   * what the page or an approval asks just then is answered with no. Like all that promise something here, it resolves
+   * when it is the person's turn again, and never rejects: see `problem`.
+   */
   send(text: string, attachments?: readonly Attachment[]): Promise<void>;
   /** Stop the answer where it is; what has come stays. */
   stop(): void;

@@ -3,12 +3,13 @@
  *
  * Below: everything else of `chat/` and `wire/`. A turn is what follows from one thing that the person did: a run, the
  * frontend calls that it leaves to this page, the run that goes on with their answers, and so on, until it is the
- * person's turn again. There is one turn at a time; whoever begins another ends the one before.
+ * person's turn again.
  */
-import { batch, type ReadonlySignal, signal } from "@preact/signals";
+import { type ReadonlySignal, type Signal, signal } from "@preact/signals";
 import type { WireContext, WireEvent, WireInput, WireMessage, WireResume } from "../wire/ag_ui";
 import type { Connection } from "../wire/connection";
 import { onReturn } from "../wire/network";
+import { newId } from "../wire/new_id";
 import type { RunReader } from "../wire/run_reader";
 import { ApprovalDesk } from "./approvals";
 import type {
@@ -23,15 +24,13 @@ import type {
   Problem,
   Usage,
 } from "./contract";
-import { EntryList } from "./entries";
-import { Frames } from "./frames";
 import { ToolDesk } from "./frontend_tools";
-import { before, callsOf, upToLastInput, upToLastQuestion, userMessage } from "./history";
+import { callsOf, saidDifferently, upToLastInput, upToLastQuestion, userMessage } from "./history";
 import { type Memory, passingMemory } from "./memory";
 import { outcomeOf } from "./outcome";
-import { Progress } from "./progress";
+import { Picture } from "./picture";
 import { type Follower, type RunEnd, RunFollower } from "./run_follower";
-import { SharedState } from "./shared_state";
+import { type Turn, Turns } from "./turns";
 
 export interface ConversationOptions {
   readonly connection: Connection;
@@ -55,49 +54,31 @@ const INSTEAD = "The user wrote a message instead of answering.";
 const STOP_MILLISECONDS = 2_000;
 /** How long tools that a thread's open calls need may be registered after the thread was opened. */
 const LATE_TOOLS_MILLISECONDS = 2_000;
-/** For how long a reconnection's pieces are put together before they are shown. */
-const RESTORE_MILLISECONDS = 100;
 /** How long a tab has to be left alone before its thread is looked at anew: another tab may have gone on with it. */
 const AWAY_MILLISECONDS = 3_000;
 
 const SHOWS = /^(?:TEXT_MESSAGE|REASONING|TOOL_CALL|ACTIVITY|STATE_DELTA)/;
 
-interface Turn {
-  readonly abort: AbortController;
-  readonly over: Promise<void>;
-  /** Nobody asked for it: it changes nothing but what is shown, and gives way to everything. */
-  readonly quiet: boolean;
-}
-
 class LiveConversation implements Conversation {
-  readonly threadId = signal("");
-  readonly phase = signal<Phase>("idle");
-  readonly problem = signal<Problem | undefined>(undefined);
-  readonly state = signal<JsonValue | undefined>(undefined);
-  readonly usage = signal<Usage | undefined>(undefined);
+  readonly threadId: Signal<string> = signal(newId());
   readonly entries: ReadonlySignal<readonly Entry[]>;
   readonly approvals: ReadonlySignal<readonly Approval[]>;
+  readonly phase: ReadonlySignal<Phase>;
+  readonly problem: ReadonlySignal<Problem | undefined>;
+  readonly state: ReadonlySignal<JsonValue | undefined>;
+  readonly usage: ReadonlySignal<Usage | undefined>;
 
-  readonly #options: ConversationOptions;
+  readonly #connection: Connection;
   readonly #memory: Memory;
   readonly #follower: RunFollower;
-  readonly #frames = new Frames(() => this.#update());
-  readonly #progress = new Progress();
-  readonly #approvals = new ApprovalDesk();
-  readonly #shared = new SharedState();
+  readonly #picture: Picture;
   readonly #desk: ToolDesk;
-  readonly #entryList: EntryList;
+  readonly #approvals = new ApprovalDesk();
+  readonly #turns = new Turns(() => this.#rest());
   readonly #ignoreReturns: () => void;
 
-  // What the signals will say with the next frame.
-  #messages: readonly WireMessage[] = [];
-  #phase: Phase = "idle";
-  #problem: Problem | undefined;
-  #usage: Usage | undefined;
-
   #context: readonly WireContext[] = [];
-  #turn: Turn | undefined;
-  /** The run that is read, or was asked for. */
+  /** The run that is read, or was asked for; "" where there is none. */
   #runId = "";
   /** What the gateway did not take in, or may not have. */
   #unsent: WireInput | undefined;
@@ -107,79 +88,70 @@ class LiveConversation implements Conversation {
   #instead: WireMessage | undefined;
   #lastActive = Date.now();
 
-  constructor(options: ConversationOptions) {
-    this.#options = options;
-    this.#memory = options.memory ?? passingMemory();
-    this.#follower = new RunFollower(options.reader);
+  constructor({ connection, reader, memory = passingMemory(), ask }: ConversationOptions) {
+    this.#connection = connection;
+    this.#memory = memory;
+    this.#follower = new RunFollower(reader);
+    this.#picture = new Picture((toolName) => this.#desk.has(toolName));
     this.#desk = new ToolDesk({
-      progress: this.#progress,
-      memory: this.#memory,
-      ask: options.ask ?? ((name) => `May “${name}” be run?`),
+      progress: this.#picture.progress,
+      memory,
+      ask: ask ?? ((name) => `May “${name}” be run?`),
       onChange: () => this.#deskChanged(),
     });
-    this.#entryList = new EntryList(this.#progress, (name) => this.#desk.has(name));
-    this.entries = this.#entryList.shown;
+    this.entries = this.#picture.entries;
     this.approvals = this.#approvals.open;
-    this.threadId.value = crypto.randomUUID();
+    ({ phase: this.phase, problem: this.problem, state: this.state, usage: this.usage } = this.#picture.shown);
     this.#ignoreReturns = onReturn(() => this.#lookAgain());
   }
 
   // --- what the person does
 
   async open(threadId?: string): Promise<void> {
-    this.#giveUp();
-    this.#messages = [];
+    this.#turns.giveUp();
     this.#runId = "";
-    this.#unsent = this.#instead = this.#usage = this.#problem = undefined;
+    this.#unsent = this.#instead = undefined;
     this.#approvals.clear();
-    this.#progress.clear();
-    this.#shared.clear();
-    this.#entryList.clear();
-    this.threadId.value = threadId ?? crypto.randomUUID();
+    this.#picture.clear();
+    this.threadId.value = threadId ?? newId();
     this.#memory.set("thread", this.threadId.value);
-    if (threadId === undefined) this.#frames.now();
-    else await this.#take("loading", (turn) => this.#follow((follower, signal) => this.#look(follower, signal), turn));
+    if (threadId === undefined) return this.#picture.now();
+    this.#picture.enter("loading");
+    await this.#turns.take((turn) => this.#look(turn), { opens: true });
   }
 
   async send(text: string, attachments: readonly Attachment[] = []): Promise<void> {
-    const message = userMessage(crypto.randomUUID(), text, attachments);
+    const message = userMessage(newId(), text, attachments);
     if (this.#answering && this.#desk.isAsking) {
       this.#instead = message;
       this.#desk.declineAll(INSTEAD);
-      return this.#turn?.over;
+      return this.#turns.current?.over;
     }
-    if (this.#turn) await this.#halt();
+    if (this.#turns.current) await this.#halt();
     this.#approvals.denyRest(INSTEAD);
-    const resume = this.#approvals.answers();
-    await this.#go([...this.#messages, message], resume);
+    await this.#go([...this.#picture.messages, message], this.#approvals.answers());
   }
 
   async regenerate(): Promise<void> {
-    if (this.#turn) await this.#halt();
-    const messages = upToLastQuestion(this.#messages);
-    if (messages) await this.#go(messages);
+    if (this.#turns.current) await this.#halt();
+    await this.#go(upToLastQuestion(this.#picture.messages));
   }
 
   async edit(messageId: string, text: string): Promise<void> {
-    if (this.#turn) await this.#halt();
-    const found = before(this.#messages, messageId);
-    if (!found) return;
-    const [earlier, message] = found;
-    const parts = Array.isArray(message.content) ? message.content : [];
-    const files = parts.filter((part) => (part as { type?: unknown } | null)?.type !== "text");
-    const content = files.length > 0 ? [...files, { type: "text", text }] : text;
-    await this.#go([...earlier, { id: crypto.randomUUID(), role: "user", content }]);
+    if (this.#turns.current) await this.#halt();
+    await this.#go(saidDifferently(this.#picture.messages, messageId, newId(), text));
   }
 
   async retry(): Promise<void> {
-    if (this.#turn) await this.#halt();
+    if (this.#turns.current) await this.#halt();
     const unsent = this.#unsent;
-    if (unsent) await this.#take("waiting", (turn) => this.#follow((...by) => this.#run(unsent, ...by), turn));
-    else await this.#go(upToLastInput(this.#messages));
+    if (unsent) await this.#begin(unsent);
+    else await this.#go(upToLastInput(this.#picture.messages));
   }
 
   choose(approvalId: string, choice: ApprovalChoice): void {
-    if (this.#approvals.choose(approvalId, choice)) void this.#go(this.#messages, this.#approvals.answers());
+    const isLast = this.#approvals.choose(approvalId, choice);
+    if (isLast) void this.#go(this.#picture.messages, this.#approvals.answers());
   }
 
   stop(): void {
@@ -189,8 +161,8 @@ class LiveConversation implements Conversation {
   // --- what the page does
 
   setState(state: JsonValue): void {
-    this.#shared.set(state);
-    this.#frames.request();
+    this.#picture.state.set(state);
+    this.#picture.change();
   }
 
   setTools(tools: readonly FrontendTool[]): void {
@@ -202,14 +174,14 @@ class LiveConversation implements Conversation {
   }
 
   dismissProblem(): void {
-    this.#problem = undefined;
-    this.#frames.now();
+    this.#picture.problem = undefined;
+    this.#picture.now();
   }
 
   close(): void {
     this.#ignoreReturns();
-    this.#giveUp();
-    this.#frames.stop();
+    this.#turns.giveUp();
+    this.#picture.close();
   }
 
   // --- turns
@@ -217,235 +189,190 @@ class LiveConversation implements Conversation {
   /** A new run on these messages. */
   async #go(messages: readonly WireMessage[], resume: readonly WireResume[] = []): Promise<void> {
     if (messages.length === 0) return;
-    this.#usage = undefined;
-    const input = this.#input(messages, resume);
+    this.#picture.usage = undefined;
     if (resume.length === 0) this.#approvals.clear();
-    await this.#take("waiting", (turn) => this.#follow((...by) => this.#run(input, ...by), turn));
+    await this.#begin(this.#input(messages, resume));
   }
 
   #input(messages: readonly WireMessage[], resume: readonly WireResume[] = []): WireInput {
     return {
       threadId: this.threadId.peek(),
-      runId: crypto.randomUUID(),
+      runId: newId(),
       messages,
       tools: this.#desk.declarations(),
       context: this.#context,
-      state: this.#shared.hand(),
+      state: this.#picture.state.hand(),
       ...(resume.length > 0 && { resume }),
     };
   }
 
-  async #take(phase: Phase, work: (turn: Turn) => Promise<void>, quiet = false): Promise<void> {
-    this.#giveUp();
-    let done = () => {};
-    const turn: Turn = {
-      abort: new AbortController(),
-      over: new Promise((resolve) => {
-        done = resolve;
-      }),
-      quiet,
-    };
-    this.#turn = turn;
-    if (!quiet) {
-      this.#problem = undefined;
-      this.#enter(phase);
-    }
-    try {
-      await work(turn);
-    } finally {
-      if (this.#turn === turn) this.#rest();
-      done();
-    }
+  async #begin(input: WireInput): Promise<void> {
+    await this.#turns.take(async (turn) => {
+      this.#picture.problem = undefined;
+      await this.#goOn(turn, await this.#run(input, turn));
+    });
   }
 
-  /** The turn under way is nobody's any more; what it showed stays. */
-  #giveUp(): void {
-    const turn = this.#turn;
-    this.#turn = undefined;
-    turn?.abort.abort();
-    if (turn) this.#rest();
+  async #look(turn: Turn): Promise<void> {
+    this.#picture.progress.running = true;
+    const end = await this.#follower.look(this.threadId.peek(), this.#listener(turn), turn.signal);
+    await this.#goOn(turn, end, turn.opens || turn.quiet);
   }
 
-  #rest(): void {
-    this.#turn = undefined;
-    this.#answering = false;
-    this.#progress.settle();
-    this.#lastActive = Date.now();
-    this.#phase = "idle";
-    this.#frames.now();
-  }
-
-  /** End the turn under way, if there is one, and its run with it. */
-  async #halt(): Promise<void> {
-    const turn = this.#turn;
-    if (!turn) return;
-    if (!turn.quiet && !this.#answering && this.#runId && this.#phase !== "stopping") {
-      this.#enter("stopping");
-      const told = this.#options.connection.cancelRun(this.#runId).then(() => turn.over);
-      await Promise.race([told.catch(() => undefined), pause(STOP_MILLISECONDS)]);
-    } else if (this.#phase === "stopping") {
-      await Promise.race([turn.over, pause(STOP_MILLISECONDS)]);
-    }
-    if (this.#turn === turn) this.#giveUp();
-  }
-
-  /** A run, and those that go on from it. */
-  async #follow(first: (follower: Follower, signal: AbortSignal) => Promise<RunEnd>, turn: Turn): Promise<void> {
-    const { signal } = turn.abort;
-    const opened = this.#phase === "loading" || turn.quiet;
-    let end = await first(this.#listener(turn), signal);
-    for (let round = 0; !signal.aborted; round++) {
-      this.#progress.settle();
-      const next = await this.#after(end, turn, opened && round === 0);
-      if (!next || signal.aborted) return;
-      this.#enter("waiting");
-      end = await this.#run(next, this.#listener(turn), signal);
-    }
-  }
-
-  #run(input: WireInput, follower: Follower, signal: AbortSignal): Promise<RunEnd> {
-    this.#messages = input.messages;
+  #run(input: WireInput, turn: Turn): Promise<RunEnd> {
+    const picture = this.#picture;
+    picture.messages = input.messages;
+    picture.phase = "waiting";
+    picture.progress.running = true;
+    picture.now();
     this.#unsent = input;
     this.#runId = input.runId;
     this.#memory.set("run", input.runId);
-    this.#progress.running = true;
-    this.#frames.now();
-    return this.#follower.run(input, follower, signal);
+    return this.#follower.run(input, this.#listener(turn), turn.signal);
   }
 
-  #look(follower: Follower, signal: AbortSignal): Promise<RunEnd> {
-    this.#progress.running = true;
-    return this.#follower.look(this.threadId.peek(), follower, signal);
+  /** After a run those that go on from it. `isOld`: nobody here waited for the first. */
+  async #goOn(turn: Turn, first: RunEnd, isOld = false): Promise<void> {
+    let next = await this.#after(first, turn, isOld);
+    while (next && !turn.signal.aborted) next = await this.#after(await this.#run(next, turn), turn, false);
   }
 
   /** The run is over. What the next one begins with, where it goes on without the person. */
-  async #after(end: RunEnd, turn: Turn, opened: boolean): Promise<WireInput | undefined> {
+  async #after(end: RunEnd, turn: Turn, isOld: boolean): Promise<WireInput | undefined> {
+    const picture = this.#picture;
     if (end.how === "aborted") return undefined;
+    picture.progress.settle();
     if (end.how === "refused" || end.how === "unreadable") {
-      if (!turn.quiet) this.#problem = end.problem;
+      if (!turn.quiet) picture.problem = end.problem;
       this.#approvals.reopen();
       return undefined;
     }
     const outcome = outcomeOf(end.event);
-    this.#usage = opened ? outcome.usage : added(this.#usage, outcome.usage);
+    if (isOld) picture.usage = undefined;
+    picture.addUsage(outcome.usage);
     const isMine = end.runId === this.#memory.get("run");
-    const concernsUs = !opened || isMine || end.how === "failed";
-    if (concernsUs && this.#phase !== "stopping") this.#problem = outcome.problem;
+    const isStopped = picture.phase === "stopping";
+    if (!isStopped && (!isOld || isMine || end.how === "failed")) picture.problem = outcome.problem;
     if (outcome.isInterrupt) this.#askForApproval(end.event);
-    if (outcome.pendingCalls.length === 0 || turn.quiet || this.#phase === "stopping") return undefined;
-    return this.#answer(outcome.pendingCalls, isMine, opened, turn.abort.signal);
+    const isForSomebodyElse = isOld && !turn.opens; // it was another tab that went on with the thread
+    for (const callId of outcome.pendingCalls) picture.progress.mark(callId, { status: "waiting" });
+    if (outcome.pendingCalls.length === 0 || isForSomebodyElse || isStopped) return undefined;
+    return this.#answer(outcome.pendingCalls, turn, isMine, isOld);
   }
 
   #askForApproval(finished: WireEvent): void {
-    this.#approvals.ask(finished, (id) => callsOf(this.#messages, new Set([id]))[0]);
+    this.#approvals.ask(finished, (id) => callsOf(this.#picture.messages, new Set([id]))[0]);
     for (const { callId } of this.#approvals.open.peek()) {
-      if (callId !== undefined) this.#progress.mark(callId, { status: "approval" });
+      if (callId !== undefined) this.#picture.progress.mark(callId, { status: "approval" });
     }
   }
 
   /** Answer the calls that the run left to this page. */
-  async #answer(ids: readonly string[], isMine: boolean, opened: boolean, signal: AbortSignal) {
-    const calls = callsOf(this.#messages, new Set(ids));
+  async #answer(ids: readonly string[], turn: Turn, isMine: boolean, isOld: boolean): Promise<WireInput | undefined> {
+    const { signal } = turn;
+    const { messages } = this.#picture;
+    const calls = callsOf(messages, new Set(ids));
     const names = calls.map((call) => call.function.name);
-    if (opened) await this.#desk.wait(names, LATE_TOOLS_MILLISECONDS, signal);
+    if (isOld) await this.#desk.wait(names, LATE_TOOLS_MILLISECONDS, signal);
     const isOurs = isMine || names.some((name) => this.#desk.has(name)); // else some other page has to answer
     if (signal.aborted || !isOurs) return undefined;
     this.#answering = true;
-    this.#enter("streaming");
+    this.#picture.enter("streaming");
     const answers = await this.#desk.answer(calls, signal, { ask: !isMine });
-    if (signal.aborted) return undefined;
+    if (signal.aborted) {
+      // Stopped, but nothing else was begun: what was answered goes with the next message.
+      if (this.#picture.messages === messages) this.#picture.messages = [...messages, ...answers];
+      return undefined;
+    }
     this.#answering = false;
     const said = this.#instead ? [this.#instead] : [];
     this.#instead = undefined;
-    return this.#input([...this.#messages, ...answers, ...said]);
+    return this.#input([...messages, ...answers, ...said]);
   }
 
   #deskChanged(): void {
-    if (this.#answering) this.#phase = this.#desk.isAsking ? "idle" : "streaming";
-    this.#frames.request();
+    if (this.#answering) this.#picture.phase = this.#desk.isAsking ? "idle" : "streaming";
+    this.#picture.change();
+  }
+
+  #rest(): void {
+    this.#answering = false;
+    this.#lastActive = Date.now();
+    this.#picture.progress.settle();
+    this.#picture.phase = "idle";
+    this.#picture.now();
+  }
+
+  /** End the turn under way, and its run with it. */
+  async #halt(): Promise<void> {
+    const turn = this.#turns.current;
+    if (!turn) return;
+    const isStopping = this.#picture.phase === "stopping";
+    if (isStopping) await Promise.race([turn.over, pause(STOP_MILLISECONDS)]);
+    else if (!turn.quiet && !this.#answering && this.#runId) {
+      this.#picture.enter("stopping");
+      const told = this.#connection.cancelRun(this.#runId).then(() => turn.over);
+      await Promise.race([told.catch(() => undefined), pause(STOP_MILLISECONDS)]);
+    }
+    this.#turns.giveUp(turn);
   }
 
   /** Another tab may have gone on with the thread while this one was not looked at. */
   #lookAgain(): void {
     const hasChosen = this.#approvals.open.peek().some((approval) => approval.choice.peek());
-    const isBusy = this.#turn !== undefined || this.#unsent !== undefined || hasChosen;
-    if (isBusy || this.#messages.length === 0 || Date.now() - this.#lastActive < AWAY_MILLISECONDS) return;
-    void this.#take("idle", (turn) => this.#follow((...by) => this.#look(...by), turn), true);
+    const isBusy = this.#turns.current !== undefined || this.#unsent !== undefined || hasChosen;
+    if (isBusy || this.#picture.messages.length === 0 || Date.now() - this.#lastActive < AWAY_MILLISECONDS) return;
+    void this.#turns.take((turn) => this.#look(turn), { quiet: true });
   }
 
   // --- what a run tells
 
   #listener(turn: Turn): Follower {
+    const picture = this.#picture;
     return {
       onEvent: (event) => this.#heard(event, turn),
       onMessages: (messages) => {
-        this.#messages = messages;
-        this.#frames.request();
+        picture.messages = messages;
+        picture.change();
       },
       onState: (state) => {
-        this.#shared.told(state);
-        this.#frames.request();
+        picture.state.told(state);
+        picture.change();
       },
-      onConnect: () => {
-        this.#progress.settle();
-        this.#progress.running = true;
-        if (this.entries.peek().length > 0) this.#frames.hold(RESTORE_MILLISECONDS);
-      },
+      onConnect: () => picture.restore(),
       onLost: (isOffline) => {
-        if (turn.quiet) turn.abort.abort();
-        else if (this.#phase !== "stopping") this.#enter(isOffline ? "offline" : "reconnecting");
+        if (turn.quiet) this.#turns.giveUp(turn);
+        else if (picture.phase !== "stopping") picture.enter(isOffline ? "offline" : "reconnecting");
       },
     };
   }
 
   #heard(event: WireEvent, turn: Turn): void {
-    this.#progress.follow(event);
+    const picture = this.#picture;
+    picture.progress.follow(event);
     if (event.type === "RUN_STARTED") {
       this.#runId = String(event.runId);
       this.#unsent = undefined;
       this.#takeUpApprovals();
-      if (this.#phase !== "stopping" && !turn.quiet) this.#phase = "waiting";
-    } else if (this.#phase !== "stopping" && SHOWS.test(event.type)) {
-      this.#phase = "streaming";
+      if (picture.phase !== "stopping" && !turn.quiet) picture.phase = "waiting";
+    } else if (picture.phase !== "stopping" && SHOWS.test(event.type)) {
+      picture.phase = "streaming";
+      turn.quiet = false;
     }
-    this.#frames.request();
+    picture.change();
   }
 
   /** The run that has the answers is under way. */
   #takeUpApprovals(): void {
+    const { progress } = this.#picture;
     for (const { callId, choice } of this.#approvals.open.peek()) {
       if (callId === undefined) continue;
-      this.#progress.unmark(callId);
-      if (choice.peek()?.approved) this.#progress.begin(callId);
-      else if (choice.peek()) this.#progress.mark(callId, { status: "declined" });
+      progress.unmark(callId);
+      if (choice.peek()?.approved) progress.begin(callId);
+      else if (choice.peek()) progress.mark(callId, { status: "declined" });
     }
     this.#approvals.clear();
   }
-
-  // --- what is shown
-
-  #enter(phase: Phase): void {
-    this.#phase = phase;
-    this.#frames.request();
-  }
-
-  #update(): void {
-    batch(() => {
-      this.#entryList.update(this.#messages);
-      this.phase.value = this.#phase;
-      this.problem.value = this.#problem;
-      this.state.value = this.#shared.value;
-      this.usage.value = this.#usage;
-    });
-  }
-}
-
-function added(one: Usage | undefined, other: Usage | undefined): Usage | undefined {
-  if (!one || !other) return one ?? other;
-  return {
-    inputTokens: one.inputTokens + other.inputTokens,
-    outputTokens: one.outputTokens + other.outputTokens,
-  };
 }
 
 function pause(milliseconds: number): Promise<void> {

@@ -7,6 +7,7 @@
  * would otherwise run again with every load.
  */
 import type { WireCall, WireMessage, WireTool } from "../wire/ag_ui";
+import { newId } from "../wire/new_id";
 import type { FrontendTool, JsonObject, JsonValue, Question } from "./contract";
 import { DECLINED } from "./entries";
 import type { Memory } from "./memory";
@@ -17,6 +18,7 @@ import { misfits } from "./schema_check";
 const LONGEST_RESULT = 100_000;
 
 export const DECLINE = "The user declined this call. It was not run.";
+const STOPPED = "The user stopped this tool while it was at work. Whether it took effect is not known.";
 const LEFT = "The page was left while this tool was at work. Whether it took effect is not known.";
 
 /** What is told to the model. */
@@ -106,7 +108,7 @@ export class ToolDesk {
     });
     onChange();
     return {
-      id: crypto.randomUUID(),
+      id: newId(),
       role: "tool",
       toolCallId: call.id,
       content,
@@ -140,7 +142,7 @@ export class ToolDesk {
     this.#working++;
     onChange();
     try {
-      return { content: written(await tool.handler(args, { id: call.id, signal })) };
+      return await Promise.race([handled(tool, args, call.id, signal), stopped(signal)]);
     } finally {
       this.#working--;
     }
@@ -170,6 +172,17 @@ export class ToolDesk {
     memory.set("begun", [...begun.slice(-49), callId].join("\n"));
     return true;
   }
+}
+
+async function handled(tool: FrontendTool, args: JsonObject, id: string, signal: AbortSignal): Promise<Answer> {
+  return { content: written(await tool.handler(args, { id, signal })) };
+}
+
+/** A handler need not listen to its signal. */
+function stopped(signal: AbortSignal): Promise<Answer> {
+  return new Promise((resolve) => {
+    signal.addEventListener("abort", () => resolve({ content: STOPPED, error: true }));
+  });
 }
 
 function question(tool: FrontendTool, args: JsonObject): string | undefined {

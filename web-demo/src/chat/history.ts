@@ -13,7 +13,7 @@ export function userMessage(id: string, text: string, attachments: readonly Atta
     const source = { type: "data", value: file.data, mimeType: file.mimeType };
     return { type: file.kind, source, metadata: { filename: file.name } };
   });
-  return { id, role: "user", content: text ? [...files, { type: "text", text }] : files };
+  return { id, role: "user", content: text ? [...files, textPart(text)] : files };
 }
 
 /** The words of a message's content. */
@@ -43,10 +43,9 @@ export function attachmentsOf(content: JsonValue | undefined): Attachment[] {
   });
 }
 
-/** Up to the last thing that a person said; undefined where nobody said anything. */
-export function upToLastQuestion(messages: readonly WireMessage[]): WireMessage[] | undefined {
-  const last = messages.findLastIndex((message) => message.role === "user");
-  return last < 0 ? undefined : messages.slice(0, last + 1);
+/** Up to the last thing that a person said; empty where nobody said anything. */
+export function upToLastQuestion(messages: readonly WireMessage[]): WireMessage[] {
+  return messages.slice(0, messages.findLastIndex((message) => message.role === "user") + 1);
 }
 
 /** Up to the last thing that the agent has yet to answer: without what a failed run said before it failed. */
@@ -54,16 +53,22 @@ export function upToLastInput(messages: readonly WireMessage[]): WireMessage[] {
   return messages.slice(0, messages.findLastIndex(({ role }) => role === "user" || role === "tool") + 1);
 }
 
-/** What was said before that message, and the message; undefined where there is none of that id. */
-export function before(messages: readonly WireMessage[], id: string): [WireMessage[], WireMessage] | undefined {
+/** What was said before that message, and the message with other words, and an id of its own; empty where it is gone. */
+export function saidDifferently(messages: readonly WireMessage[], id: string, newId: string, text: string) {
   const place = messages.findIndex((message) => message.id === id);
-  const message = messages[place];
-  return message && [messages.slice(0, place), message];
+  if (place < 0) return [];
+  const files = partsOf(messages[place]?.content).filter((part) => part.type !== "text");
+  const said: WireMessage = { id: newId, role: "user", content: files.length > 0 ? [...files, textPart(text)] : text };
+  return [...messages.slice(0, place), said];
 }
 
 /** The calls of those ids, in the history's order. */
 export function callsOf(messages: readonly WireMessage[], ids: ReadonlySet<string>): WireCall[] {
   return messages.flatMap((message) => (message.toolCalls ?? []).filter((call) => ids.has(call.id)));
+}
+
+function textPart(text: string): JsonObject {
+  return { type: "text", text };
 }
 
 function partsOf(content: JsonValue | undefined): JsonObject[] {

@@ -7,6 +7,7 @@
  */
 import type { WireEvent, WireInput } from "../wire/ag_ui";
 import { isOffline, pauseBefore, waitForNetwork } from "../wire/network";
+import { newId } from "../wire/new_id";
 import { failure, RefusedError } from "../wire/problem";
 import { ConnectionLostError, type RunObserver, type RunReader, UnreadableStreamError } from "../wire/run_reader";
 import type { Problem } from "./contract";
@@ -120,6 +121,6 @@ function whyNot(error: unknown): RunEnd | undefined {
 }
 
 function looking(threadId: string): WireInput {
-  const runId = `look-${crypto.randomUUID()}`;
+  const runId = `look-${newId()}`;
   return { threadId, runId, messages: [], tools: [], context: [], state: undefined };
 }

@@ -1,0 +1,98 @@
+/**
+ * What is shown of a conversation, and when: everything that changes changes the signals with the next frame.
+ *
+ * Below: entries, progress, the shared state, frames. The fields say how things are by now, the signals how they are
+ * shown.
+ */
+import { batch, type ReadonlySignal, signal } from "@preact/signals";
+import type { WireMessage } from "../wire/ag_ui";
+import type { Entry, JsonValue, Phase, Problem, Usage } from "./contract";
+import { EntryList } from "./entries";
+import { Frames } from "./frames";
+import { Progress } from "./progress";
+import { SharedState } from "./shared_state";
+
+/** For how long a reconnection's pieces are put together before they are shown. */
+const RESTORE_MILLISECONDS = 100;
+
+export class Picture {
+  readonly shown = {
+    phase: signal<Phase>("idle"),
+    problem: signal<Problem | undefined>(undefined),
+    state: signal<JsonValue | undefined>(undefined),
+    usage: signal<Usage | undefined>(undefined),
+  };
+  readonly entries: ReadonlySignal<readonly Entry[]>;
+
+  messages: readonly WireMessage[] = [];
+  phase: Phase = "idle";
+  problem: Problem | undefined;
+  usage: Usage | undefined;
+  readonly progress = new Progress();
+  readonly state = new SharedState();
+
+  readonly #frames = new Frames(() => this.#update());
+  readonly #entryList: EntryList;
+
+  constructor(isFrontend: (toolName: string) => boolean) {
+    this.#entryList = new EntryList(this.progress, isFrontend);
+    this.entries = this.#entryList.shown;
+  }
+
+  enter(phase: Phase): void {
+    this.phase = phase;
+    this.change();
+  }
+
+  /** Something changed: show it with the next frame. */
+  change(): void {
+    this.#frames.request();
+  }
+
+  /** Show it at once: somebody clicked, or somebody waited for this. */
+  now(): void {
+    this.#frames.now();
+  }
+
+  /** The thread is told again from its beginning: keep what is shown until that is over. */
+  restore(): void {
+    this.progress.settle();
+    this.progress.running = true;
+    if (this.entries.peek().length > 0) this.#frames.hold(RESTORE_MILLISECONDS);
+  }
+
+  addUsage(usage: Usage | undefined): void {
+    const before = this.usage;
+    if (!usage || !before) {
+      this.usage = before ?? usage;
+      return;
+    }
+    this.usage = {
+      inputTokens: before.inputTokens + usage.inputTokens,
+      outputTokens: before.outputTokens + usage.outputTokens,
+    };
+  }
+
+  /** Another thread. */
+  clear(): void {
+    this.messages = [];
+    this.problem = this.usage = undefined;
+    this.progress.clear();
+    this.state.clear();
+    this.#entryList.clear();
+  }
+
+  close(): void {
+    this.#frames.stop();
+  }
+
+  #update(): void {
+    batch(() => {
+      this.#entryList.update(this.messages);
+      this.shown.phase.value = this.phase;
+      this.shown.problem.value = this.problem;
+      this.shown.state.value = this.state.value;
+      this.shown.usage.value = this.usage;
+    });
+  }
+}
