@@ -65,13 +65,15 @@ const widgetBuild: BuildEnvironmentOptions = {
 
 /**
  * Of marked we use the lexer, with GitHub's rules. The rest would stay, since all of it is put together when it is
- * loaded: the parser and renderer behind the lexer, and two other sets of rules.
+ * loaded: the parser and renderer behind the lexer, older rules, and rules for what we do not let it read (see
+ * `view/markdown_blocks.ts`).
  */
 const lexerAlone: Plugin = {
   name: "lexer-alone",
   apply: "build",
-  transform(code, id) {
+  transform(source, id) {
     if (!id.endsWith("/marked/lib/marked.esm.js")) return undefined;
+    let code = source;
     const cut = (pattern: RegExp, instead: string) => {
       const shorter = code.replace(pattern, instead);
       if (shorter.length === code.length) this.error(`marked is built in another way now: ${pattern} finds nothing`);
@@ -84,10 +86,12 @@ const lexerAlone: Plugin = {
     );
     cut(/,\w+=\{\.\.\.\w+,html:\w+\(`\^ \*\(\?:comment[\s\S]*?,(?=\w+=\/\^\\\\\()/, ",");
     cut(/,\w+=\{\.\.\.\w+,emStrongLDelim:[\s\S]*?(?=,\w+=\{\.\.\.\w+,emStrongRDelimAst)/, "");
-    cut(
-      /,\w+=\{\.\.\.\w+,br:[\s\S]*?\},(\w+=\{normal:\w+,gfm:\w+),pedantic:\w+\},(\w+=\{normal:\w+,gfm:\w+),[^}]*\}/,
-      ",$1},$2}",
-    );
+    cut(/(\w+=\{normal:\w+,gfm:\w+),pedantic:\w+\},(\w+=\{normal:\w+,gfm:\w+,breaks:\w+),pedantic:\w+\}/, "$1},$2}");
+    for (const rule of ["html", "def", "lheading", "lheading"]) {
+      const name = code.match(`[{,]${rule}:(?!void)(\\w+)[,}]`)?.[1];
+      cut(new RegExp(`,${name}=\\w+\\([\\s\\S]*?\\.getRegex\\(\\)(?=,\\w+=)`), "");
+      cut(new RegExp(`\\b${rule}:${name}\\b`), `${rule}:void 0`);
+    }
     return { code, map: null };
   },
 };

@@ -5,11 +5,12 @@
  * JSON, so that a host page can give its own in an attribute; they are only ever shown as text, never read as markup.
  */
 import { english } from "./texts/en";
+import type { pageEnglish } from "./texts/en_page";
 
 /** The forms of `Intl.PluralRules`; `other` stands in for those that a language does not have. */
 export type PluralText = { readonly [form in Intl.LDMLPluralRule]?: string } & { readonly other: string };
 
-export type TextKey = keyof typeof english;
+export type TextKey = keyof typeof english | keyof typeof pageEnglish;
 
 /** Texts in another language, or those that a host page says differently. What is missing is said in English. */
 export type TextChanges = { readonly [key in TextKey]?: string | PluralText };
@@ -84,7 +85,7 @@ export function wordsIn(language = "en", texts: TextChanges = {}, changes: TextC
     language: locale,
     direction: RIGHT_TO_LEFT.test(locale) ? "rtl" : "ltr",
     say(key, values = {}) {
-      const text: string | PluralText = changes[key] ?? texts[key] ?? english[key] ?? key;
+      const text = changes[key] ?? texts[key] ?? (english as TextChanges)[key] ?? key;
       const form = typeof text === "string" ? text : (text[plurals.select(Number(values.count ?? 0))] ?? text.other);
       return form.replace(/\{(\w+)\}/g, (place, name: string) => {
         const value = values[name];

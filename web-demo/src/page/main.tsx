@@ -2,6 +2,9 @@
 import "../view/chat.css";
 import "./page.css";
 import { render } from "preact";
+import { wordsIn } from "../chat/texts";
+import { pageEnglish } from "../chat/texts/en_page";
+import { TextsContext } from "../view/texts";
 import { Session } from "./session";
 import { Shell } from "./shell";
 import { pageTools } from "./tools";
@@ -9,6 +12,11 @@ import { pageTools } from "./tools";
 const root = document.getElementById("app");
 if (root !== null) {
   const session = new Session(new URL(".", location.href).href, pageTools);
-  render(<Shell session={session} />, root);
+  const page = (
+    <TextsContext.Provider value={wordsIn("en", pageEnglish)}>
+      <Shell session={session} />
+    </TextsContext.Provider>
+  );
+  render(page, root);
   void session.start();
 }

@@ -71,7 +71,7 @@ function Launcher({ widget, button }: { widget: ChatWidget; button: RefObject<HT
       title={name}
       onClick={onClick}
     >
-      <Icon name={isOpen ? "down" : "chat"} />
+      <Icon name={isOpen ? "close" : "chat"} />
       {count > 0 && (
         <span class="agui-unread" part="badge" aria-hidden="true">
           {count > 9 ? "9+" : count}

@@ -7,11 +7,7 @@ export const english = {
   unread: { one: "{count} new answer", other: "{count} new answers" },
   conversation: "Conversation",
   newConversation: "New conversation",
-  menu: "More",
   theme: "Theme",
-  themeAuto: "As the system",
-  themeLight: "Light",
-  themeDark: "Dark",
   agent: "Agent",
   welcome: "How can I help you?",
   suggestions: "Suggestions",
@@ -52,9 +48,7 @@ export const english = {
   earlier: "Show earlier messages",
   table: "Table",
   image: "Image",
-  opensInNewTab: "opens in a new tab",
   remoteImage: "Image: {name}",
-  stopped: "Stopped",
   usage: "{input} tokens in, {output} out",
 
   // Reasoning
@@ -85,7 +79,6 @@ export const english = {
   mayRun: "May “{tool}” be run?",
   accept: "Yes",
   decline: "No",
-  declinedByPerson: "The user declined.",
 
   // Approvals
   approvalNeeded: "Approval needed",
@@ -99,7 +92,6 @@ export const english = {
   denied: "Denied",
   expires: "Expires {when}",
   expired: "This has expired",
-  approvalsLeft: { one: "{count} more decision to make", other: "{count} more decisions to make" },
   fieldRequired: "This is needed.",
   fieldNotNumber: "This has to be a number.",
   fieldNotInteger: "This has to be a whole number.",
@@ -110,43 +102,25 @@ export const english = {
   fieldTooLarge: "At most {limit}.",
   fieldTooShort: "At least {limit} characters.",
   fieldTooLong: "At most {limit} characters.",
-  fieldPattern: "This does not have the right form.",
-  yes: "Yes",
-  no: "No",
 
   // How it goes
   loading: "Loading the conversation",
   waiting: "Waiting for the answer",
-  answering: "Answering",
   stopping: "Stopping",
   reconnecting: "The connection was lost. Trying to go on …",
   offline: "You are offline. The answer goes on when you are back.",
-  answerFinished: "The answer is complete.",
 
   // The shared state
   sharedState: "Shared list",
   addItem: "Add an item",
   removeItem: "Remove {name}",
 
-  // Threads
-  threads: "Conversations",
-  noThreads: "No conversations yet",
   untitled: "Untitled",
-  rename: "Rename",
-  renameThread: "New title",
-  delete: "Delete",
-  deleteThread: "Delete “{title}” for good?",
-  showThreads: "Show the conversations",
-  hideThreads: "Hide the conversations",
-  moreThreads: "Show older ones",
 
   // Keys
   keyNeeded: "This server asks for a key",
   keyEnter: "Enter a key",
   key: "Key",
-  keyHint: "It is kept until you close this tab.",
-  keyUse: "Use this key",
-  keyWrong: "The server does not know this key.",
 
   // What went wrong, and what to do; `texts.ts` says which codes are which
   problem_network: "The server cannot be reached. Check your connection, then try again.",

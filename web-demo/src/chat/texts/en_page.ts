@@ -1,0 +1,20 @@
+/** English: what only the page says, which has more around the chat than the widget. */
+export const pageEnglish = {
+  menu: "More",
+  themeAuto: "As the system",
+  themeLight: "Light",
+  themeDark: "Dark",
+  no: "No",
+  threads: "Conversations",
+  noThreads: "No conversations yet",
+  rename: "Rename",
+  renameThread: "New title",
+  delete: "Delete",
+  deleteThread: "Delete “{title}” for good?",
+  showThreads: "Show the conversations",
+  hideThreads: "Hide the conversations",
+  moreThreads: "Show older ones",
+  keyHint: "It is kept until you close this tab.",
+  keyUse: "Use this key",
+  keyWrong: "The server does not know this key.",
+} as const;
