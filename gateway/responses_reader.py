@@ -48,7 +48,7 @@ class _Item:
 
     number: int
     type: str
-    id: str = ""
+    index: int | None  # the place that the server gives it
     said: dict[object, None] = field(default_factory=dict)
     part: tuple[str, object] | None = None  # the part of reasoning that is being written
     annotations: list[JsonValue] = field(default_factory=list)
@@ -238,21 +238,27 @@ class ResponsesReader:
 
     # --- items ------------------------------------------------------------------------------------------------------
 
-    def _item_of(self, event: dict[str, Any], kind: str) -> _Item:
-        """The item that an event belongs to: by its id, else by its place. One that was not announced is begun."""
+    def _item_of(self, event: dict[str, Any], kind: str, *, late: bool = False) -> _Item:
+        """The item that an event belongs to. One that was not announced is begun.
+
+        Its id tells, its place where the id is new or stands for several; without both it is the last one. `late`: it
+        may be over already.
+        """
         item_id, index = event.get("item_id"), event.get("output_index")
         item = self._by_id.get(item_id) if isinstance(item_id, str) else None
-        if item is None and isinstance(index, int):
+        if isinstance(index, int) and (item is None or item.index not in (None, index)):
             item = self._by_index.get(index)
-        if item is None or item.type != kind or item.done:
+        elif item is None and item_id is None and self._items:
+            item = self._items[-1]
+        if item is None or item.type != kind or (item.done and not late):
             item = self._open_item(kind, item_id, index)
         return item
 
     def _open_item(self, kind: str, item_id: object, index: object) -> _Item:
-        item = _Item(len(self._items), kind, item_id if isinstance(item_id, str) else "")
+        item = _Item(len(self._items), kind, index if isinstance(index, int) else None)
         self._items.append(item)
-        if item.id:
-            self._by_id[item.id] = item
+        if isinstance(item_id, str):
+            self._by_id[item_id] = item
         if isinstance(index, int):
             self._by_index[index] = item
         return item
@@ -314,7 +320,9 @@ class ResponsesReader:
         self._builder.text(key, delta)
 
     def _text_done(self, event: dict[str, Any]) -> None:
-        self._complete_text(self._item_of(event, "message"), event.get("content_index") or 0, event.get("text"))
+        self._complete_text(
+            self._item_of(event, "message", late=True), event.get("content_index") or 0, event.get("text")
+        )
 
     def _refusal(self, event: dict[str, Any]) -> None:
         self._refused = True
@@ -322,7 +330,9 @@ class ResponsesReader:
 
     def _refusal_done(self, event: dict[str, Any]) -> None:
         self._refused = True
-        self._complete_text(self._item_of(event, "message"), event.get("content_index") or 0, event.get("refusal"))
+        self._complete_text(
+            self._item_of(event, "message", late=True), event.get("content_index") or 0, event.get("refusal")
+        )
 
     def _complete_text(self, item: _Item, part: object, text: object) -> None:
         key = (item.number, part)
@@ -332,7 +342,7 @@ class ResponsesReader:
             self._builder.text(key, text)
 
     def _annotation(self, event: dict[str, Any]) -> None:
-        self._item_of(event, "message").annotations.append(event["annotation"])
+        self._item_of(event, "message", late=True).annotations.append(event["annotation"])
         self._builder.raw(event)
 
     def _finish_message(self, item: _Item, fields: dict[str, Any]) -> None:
@@ -360,7 +370,7 @@ class ResponsesReader:
         self._more_thought(self._item_of(event, "reasoning"), _part_of(event), event["delta"])
 
     def _thought_done(self, event: dict[str, Any]) -> None:
-        item, part, text = self._item_of(event, "reasoning"), _part_of(event), event.get("text")
+        item, part, text = self._item_of(event, "reasoning", late=True), _part_of(event), event.get("text")
         if isinstance(text, str) and part not in item.said:
             self._more_thought(item, part, text)
 
@@ -413,11 +423,11 @@ class ResponsesReader:
             self._builder.tool_arguments((item.number, None), fragment)
 
     def _arguments_done(self, event: dict[str, Any]) -> None:
-        self._complete_arguments(self._item_of(event, "function_call"), event.get("arguments"))
+        self._complete_arguments(self._item_of(event, "function_call", late=True), event.get("arguments"))
 
     def _complete_arguments(self, item: _Item, arguments: object) -> None:
         """The arguments as a whole: give what is missing of them, where it was left out of the deltas."""
-        if arguments is None:
+        if arguments is None or item.done:
             return
         whole = arguments if isinstance(arguments, str) else strict_json.dump(arguments).decode()
         given = "".join(item.arguments)

@@ -294,14 +294,48 @@ def test_what_a_server_leaves_out_is_made_good_by_what_it_sends(left_out: tuple[
     assert found.stop is StopReason.TOOL_CALLS
 
 
-@pytest.mark.parametrize("place", ["item_id", "output_index", "content_index", "sequence_number"])
-def test_items_are_told_apart_by_either_of_their_names(place: str) -> None:
+@pytest.mark.parametrize(
+    "places", [["item_id"], ["output_index"], ["content_index"], ["sequence_number"], ["item_id", "output_index"]]
+)
+def test_items_are_told_apart_by_either_of_their_names_or_by_their_order(places: list[str]) -> None:
     events = stream_events(WHOLE)
     for event in events:
-        event.pop(place, None)
-        if place == "item_id" and "item" in event:
+        for place in places:
+            event.pop(place, None)
+        if "item_id" in places and "item" in event:
             event["item"].pop("id", None)
     found = answer(*events)
+    assert (found.text, found.reasoning, len(found.calls)) == ("Grüße 👋", "Hm", 2)
+
+
+@pytest.mark.parametrize(("name", "value"), [("item_id", "same"), ("output_index", 0)])
+def test_a_name_that_all_items_share_is_passed_over(name: str, value: object) -> None:
+    events = stream_events(WHOLE)
+    for event in events:
+        if name in event:
+            event[name] = value
+        if name == "item_id" and "item" in event:
+            event["item"]["id"] = value
+    found = answer(*events)
+    assert (found.text, found.reasoning) == ("Grüße 👋", "Hm")
+    assert [arguments for _, _, arguments in found.calls] == ['{"a": [1, 2]}', ""]
+
+
+def test_parallel_calls_of_one_item_id_are_told_apart_by_their_places() -> None:
+    one, two = ({**call_item("add", f'{{"a":{n}}}', f"c{n}"), "id": "fc"} for n in (1, 2))
+    first, second = stream_events([one])[2:-1], stream_events([two])[2:-1]
+    for event in second:
+        event["output_index"] = 1
+    zipped = [event for pair in zip(first, second, strict=True) for event in pair]
+    assert answer(*zipped, stream_events([one, two])[-1]).calls == [("c1", "add", '{"a":1}'), ("c2", "add", '{"a":2}')]
+
+
+def test_wholes_that_come_after_their_item_say_nothing_twice() -> None:
+    events = stream_events(WHOLE)
+    late = [event for event in events if event["type"].endswith((".done", "part.done")) and "item" not in event]
+    early = [event for event in events if event not in late]
+    assert len(late) > 5
+    found = answer(*early[:-1], *late, early[-1])
     assert (found.text, found.reasoning, len(found.calls)) == ("Grüße 👋", "Hm", 2)
 
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncGenerator
+from contextlib import suppress
 from typing import Any
 
 import httpx
 import pytest
+from openai.types.responses import ResponseStreamEvent
+from pydantic import TypeAdapter
 
-from tests.responses_events import call_item, message_item, reasoning_item
+from tests.responses_events import call_item, error_event, message_item, reasoning_item, stream_events, web_search_item
 from tests.responses_server import ResponsesServer, responses_server
 
 DEADLINE_SECONDS = 10
@@ -115,24 +118,49 @@ async def test_a_stream_has_numbers_without_gaps(server: ResponsesServer, client
     assert events[-1]["type"] == "response.completed"
 
 
+def test_every_event_is_one_that_the_sdk_knows() -> None:
+    types: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
+    items = [
+        reasoning_item("Hm", raw=("So",), encrypted="x"),
+        web_search_item("y"),
+        message_item("Hi", refusal="No", phase="commentary"),
+        call_item("add"),
+    ]
+    whole: dict[str, Any] = {"model": "m", "tools": [], "tool_choice": "auto", "parallel_tool_calls": True}
+    for status in ("completed", "incomplete", "failed"):
+        if status == "failed":
+            whole["error"] = {"code": "server_error", "message": "x"}
+        for event in stream_events(items, status=status, background=True, **whole):
+            for usage in filter(None, [event.get("response", {}).get("usage")]):
+                usage["input_tokens_details"].setdefault("cache_write_tokens", 0)
+            read = types.validate_python({"logprobs": [], "name": "add", **event})
+            assert read.type == event["type"]
+    assert types.validate_python(error_event(message="x")).type == "error"
+
+
+async def broken_off(client: httpx.AsyncClient, body: dict[str, Any]) -> str:
+    """What came of a stream whose connection broke."""
+    seen = b""
+    async with client.stream("POST", "/responses", json=body) as stream:
+        with suppress(httpx.RemoteProtocolError):
+            async for piece in stream.aiter_bytes():
+                seen += piece
+            raise AssertionError("it did not break")
+    return seen.decode()
+
+
 async def test_a_background_response_goes_on_alone_and_is_taken_up_again(
     server: ResponsesServer, client: httpx.AsyncClient
 ) -> None:
     go_on = asyncio.Event()
     server.will_answer(message_item("Hi"), hold=go_on, hold_before=6, cut_before=4)
-    seen = b""
-    body = {"model": "m", "input": "Hi", "stream": True, "background": True}
-    with pytest.raises(httpx.RemoteProtocolError):
-        async with client.stream("POST", "/responses", json=body) as stream:
-            async for piece in stream.aiter_bytes():
-                seen += piece
-    events = events_in(seen.decode())
+    events = events_in(await broken_off(client, {"model": "m", "input": "Hi", "stream": True, "background": True}))
     response_id, last = events[0]["response"]["id"], events[-1]["sequence_number"]
     assert last == 3
     assert (await client.get(f"/responses/{response_id}")).json()["status"] == "in_progress"
     go_on.set()
     rest = await client.get(f"/responses/{response_id}", params={"stream": "true", "starting_after": last})
-    assert [event["sequence_number"] for event in events_in(rest.text)][0] == last + 1
+    assert events_in(rest.text)[0]["sequence_number"] == last + 1
     assert events_in(rest.text)[-1]["type"] == "response.completed"
     assert (await client.get(f"/responses/{response_id}")).json()["status"] == "completed"
 

@@ -156,8 +156,8 @@ def replayed_reasoning(item: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def replayed_item(item: Mapping[str, Any]) -> dict[str, Any]:
-    """A server-side item as it goes back: without what is null, which the API gives but does not take."""
-    return {name: value for name, value in item.items() if value is not None and name != "created_by"}
+    """A server-side item as it goes back: as it came, but for what only answers have."""
+    return {name: value for name, value in item.items() if name != "created_by"}
 
 
 # --- how a response ends -------------------------------------------------------------------------------------------
