@@ -38,14 +38,14 @@ HANGS: list[list[dict[str, Any]]] = [[{"text": "one two three ", "chunk_characte
 
 
 class GatedStore(SqliteStore):
-    """The real store, whose begins and ends wait or fail when a test says so."""
+    """The real store, whose looks, begins and ends wait or fail when a test says so."""
 
     def __init__(self) -> None:
         super().__init__(Address(None))
         self._gates: dict[str, asyncio.Event] = {}
         self._errors: dict[str, Exception] = {}
         self.reached: dict[str, asyncio.Event] = {
-            name: asyncio.Event() for name in ("queue_run", "begin_run", "end_run", "append_events")
+            name: asyncio.Event() for name in ("load_start", "queue_run", "begin_run", "end_run", "append_events")
         }
 
     def hold(self, name: str) -> None:
@@ -59,6 +59,10 @@ class GatedStore(SqliteStore):
         self._errors.pop(name, None)
         if error is not None:
             self._errors[name] = error
+
+    async def load_start(self, owner: str, run_id: str, thread_id: str) -> RunRecord | None:
+        await self._pass("load_start")
+        return await super().load_start(owner, run_id, thread_id)
 
     async def queue_run(self, run: RunRecord) -> None:
         await self._pass("queue_run")

@@ -517,9 +517,11 @@ async def test_cancel_ends_a_run_that_waits_for_its_tools_within_a_second() -> N
 
 async def test_a_request_that_was_looking_for_its_run_as_the_drain_began_is_refused() -> None:
     async with runner_scene(agent_of("a", HANGS)) as scene:
+        scene.store.hold("load_start")
         begins = asyncio.create_task(scene.start("a", question()))
-        await asyncio.sleep(0)
+        await until(scene.store.reached["load_start"].is_set)
         await scene.runner.shut_down(0)
+        scene.store.release("load_start")
         with pytest.raises(UnavailableError):
             await begins
 

@@ -1,7 +1,10 @@
 """The inside of the embedded store (`stores/sqlite.py` is the part).
 
 store.py          the Store: what each promise of the contract is made of
-group_commit.py   the writer thread: writes in call order, many runs in one commit
+group_commit.py   writes in call order, many runs in one commit, on the event loop or on the writer thread
+disk_pace.py      whether the disk is quick enough for the event loop
+transactions.py   the connection that writes
+writes.py         what waits for a commit
 worker_turns.py   the store's threads get their turn while the event loop is busy
 tables.py         threads, messages and runs as rows
 event_log.py      the runs' events as rows

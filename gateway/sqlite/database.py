@@ -1,6 +1,6 @@
 """The file: its lock, its connections, and SQLite's errors as ours.
 
-Below: address, schema. Above: the writer thread, which owns `Database.writer`, and the store, whose readers borrow.
+Below: address, schema. Above: group_commit, which owns `Database.writer`, and the store, whose readers borrow.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _MEMORY_PRAGMAS = ("PRAGMA foreign_keys = ON", "PRAGMA temp_store = MEMORY")
 # flush of the disk per commit. https://sqlite.org/pragma.html#pragma_synchronous
 _WRITER_PRAGMAS = (
     "PRAGMA synchronous = NORMAL",
-    "PRAGMA wal_autocheckpoint = 1000",
+    "PRAGMA wal_autocheckpoint = 0",  # see group_commit: it flushes to the disk
     f"PRAGMA journal_size_limit = {64 * 1024 * 1024}",
     "PRAGMA cache_size = -8000",
 )
@@ -67,8 +67,8 @@ def store_error(error: sqlite3.Error) -> StoreError:
 
 
 class Database:
-    """An open database: `writer` for the one thread that writes, `reader()` for the others, `glance` for the event
-    loop: it waits for nobody who holds the file. There is none in memory.
+    """An open database: `writer` for who writes, one thread at a time, `reader()` for others, `glance` for the
+    event loop while it has no `writer`: it waits for nobody who holds the file. There is none in memory.
     """
 
     def __init__(self, address: Address) -> None:

@@ -1,8 +1,8 @@
 """The embedded store's side of the contract: each promise of `gateway.store.Store` in terms of rows and commits.
 
-Below: everything in this package. Writes go to the writer thread in the order of the calls; reads have threads and
-connections of their own, so the event loop never waits for the disk: but for one look into two indexes per run that
-begins (`_glance`).
+Below: everything in this package. Writes are done in the order of the calls, the short ones on the event loop itself
+(group_commit says why and which); reads have threads and connections of their own, but for one look into two indexes
+per run that begins (`_glance`).
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ from gateway.messages import Message
 from gateway.sqlite import event_log, tables
 from gateway.sqlite.address import Address
 from gateway.sqlite.database import READERS, Database
-from gateway.sqlite.group_commit import GroupCommit, Kept, RunLog
+from gateway.sqlite.group_commit import GroupCommit
 from gateway.sqlite.tables import KeptThread, LoadedThread
 from gateway.sqlite.thread_cache import LIMIT_BYTES, ThreadCache
 from gateway.sqlite.worker_turns import WorkerTurns
+from gateway.sqlite.writes import Kept, RunLog, pages_of
 from gateway.store import NumberedEvent, Page, RunRecord, Thread, ThreadSummary
 
 Result = TypeVar("Result")
@@ -34,6 +35,8 @@ Result = TypeVar("Result")
 _LARGEST = 2**62
 # As much as a run that begins may need at once, so that a store that passes its check can begin one.
 _PROBE_BYTES = 32 * 1024
+# About how many pages a run's begin or end changes besides its messages and events: its row, its thread's, indexes.
+_RUN_PAGES = 8
 _THREADS_CURSOR = struct.Struct(">cdq")
 _MESSAGES_CURSOR = struct.Struct(">cq")
 
@@ -45,6 +48,7 @@ class SqliteStore:
         self._address = address
         self._cache = ThreadCache(cache_bytes)
         self._runs: dict[tuple[str, str], RunLog] = {}
+        self._early: set[tuple[str, str]] = set()  # runs that got events before they were kept as begun
         self._database: Database | None = None
         self._commits: GroupCommit | None = None
         self._readers: ThreadPoolExecutor | None = None
@@ -57,13 +61,14 @@ class SqliteStore:
         database = await asyncio.to_thread(Database, self._address)
         self._database = database
         self._turns = WorkerTurns(asyncio.get_running_loop())
-        self._commits = GroupCommit(database.writer, self._turns, self._forget_runs)
+        self._commits = GroupCommit(database.writer, self._turns, self._forget_runs, has_log=not database.in_memory)
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="sqlite-reader")
 
     async def close(self) -> None:
         database, commits, readers = self._database, self._commits, self._readers
         self._database = self._commits = self._readers = None
         self._runs.clear()
+        self._early.clear()
         if commits is not None:
             await commits.close()
         if readers is not None:
@@ -76,7 +81,7 @@ class SqliteStore:
         if database is None or commits is None:
             raise StoreError("the store is not open")
         if self._probe is None or self._probe.done():
-            self._probe = commits.submit(lambda connection: _probe_write(connection, database))
+            self._probe = commits.submit(lambda connection: _probe_write(connection, database), long=True)
         await asyncio.shield(self._probe)
 
     # --- threads
@@ -118,6 +123,7 @@ class SqliteStore:
             lambda connection: tables.delete_thread(connection, owner, thread_id),
             lambda _: self._cache.changed((owner, thread_id)),
             lambda: self._cache.changed((owner, thread_id)),
+            long=True,
         )
         if deleted:
             await self._sweep()
@@ -134,10 +140,18 @@ class SqliteStore:
 
         def kept(result: tuple[int, KeptThread]) -> None:
             key, written = result
-            self._runs[run.owner, run.run_id] = RunLog(key, len(records) + 1, run.thread_id)
+            if (run.owner, run.run_id) in self._early:  # how far these come is not known here
+                self._early.discard((run.owner, run.run_id))
+            else:
+                self._runs[run.owner, run.run_id] = RunLog(key, len(records) + 1, run.thread_id)
             self._thread_written(thread, keep, written)
 
-        await self._write(work, kept, lambda: self._cache.changed((thread.owner, thread.thread_id)))
+        await self._write(
+            work,
+            kept,
+            lambda: self._cache.changed((thread.owner, thread.thread_id)),
+            pages=_RUN_PAGES + _message_pages(thread, keep),
+        )
 
     async def queue_run(self, run: RunRecord) -> None:
         await self._write(lambda connection: tables.insert_run(connection, run))
@@ -150,7 +164,8 @@ class SqliteStore:
             return _failed(StoreError("the store is not open"))
         log = self._runs.get((owner, run_id))
         if log is None:
-            # Not begun by this process, or events of it were lost: the tables know what may come next.
+            # Not begun by this process, or not yet, or events of it were lost: the tables know what may come next.
+            self._early.add((owner, run_id))
             return commits.submit(lambda connection: _append_unknown(connection, owner, run_id, first, records))
         if first != log.next or not records:
             return _failed(_out_of_order(run_id, log.next, first, records))
@@ -168,10 +183,12 @@ class SqliteStore:
             return tables.write_thread(connection, thread, keep)
 
         self._runs.pop((run.owner, run.run_id), None)
+        self._early.discard((run.owner, run.run_id))
         await self._write(
             work,
             lambda written: self._thread_written(thread, keep, written),
             lambda: self._cache.changed((thread.owner, thread.thread_id)),
+            pages=_RUN_PAGES + _message_pages(thread, keep) + pages_of(1, sum(map(len, records))),
         )
 
     async def load_run(self, owner: str, run_id: str) -> RunRecord | None:
@@ -212,7 +229,9 @@ class SqliteStore:
 
     async def remove_logs(self, *, finished_before: float) -> int:
         removed = 0
-        while forgotten := await self._write(lambda connection: event_log.forget_logs(connection, finished_before)):
+        while forgotten := await self._write(
+            lambda connection: event_log.forget_logs(connection, finished_before), long=True
+        ):
             removed += forgotten
             await self._sweep()
         await self._sweep()  # what a thread that was deleted just before a kill -9 left behind
@@ -222,7 +241,7 @@ class SqliteStore:
         return await self._write(lambda connection: tables.keep_secret(connection, name, fresh))
 
     async def _sweep(self) -> None:
-        while await self._write(event_log.sweep_forgotten):
+        while await self._write(event_log.sweep_forgotten, long=True):
             pass
 
     # --- ways to the threads
@@ -232,11 +251,14 @@ class SqliteStore:
         work: Callable[[sqlite3.Connection], Result],
         on_kept: Callable[[Result], None] | None = None,
         on_failed: Callable[[], None] | None = None,
+        *,
+        pages: int = 2,
+        long: bool = False,
     ) -> Awaitable[Result]:
         """A caller that is cancelled goes on at once; the write is done all the same."""
         if self._commits is None:
             raise StoreError("the store is not open")
-        written: Kept[Result] = self._commits.submit(work, on_kept, on_failed)
+        written: Kept[Result] = self._commits.submit(work, on_kept, on_failed, pages=pages, long=long)
         return asyncio.shield(written)
 
     async def _read(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
@@ -244,7 +266,7 @@ class SqliteStore:
         if database is None or readers is None or turns is None:
             raise StoreError("the store is not open")
         if database.in_memory:
-            return await self._write(work)
+            return await self._write(work, long=True)
 
         def run() -> Result:
             try:
@@ -266,7 +288,10 @@ class SqliteStore:
         cache; a page that must come from a disk costs the loop that once). It waits for no lock: where the file is
         held, or anything else is wrong, nothing is certain, and a reader finds out.
         """
-        connection = None if self._database is None else self._database.glance
+        database, commits = self._database, self._commits
+        if database is None or commits is None:
+            return False, False
+        connection = commits.connection or database.glance  # the one that wrote last has the pages at hand
         if connection is None:
             return False, False
         try:
@@ -302,7 +327,12 @@ class SqliteStore:
             del self._runs[key]
 
 
-# --- on the writer thread
+def _message_pages(thread: Thread, keep: int) -> int:
+    """About how many pages the messages behind the `keep` first take: what most have to say fits into a quarter."""
+    return (len(thread.messages) - keep) // 4 + 1
+
+
+# --- within a transaction
 
 
 def _append_unknown(

@@ -1,0 +1,106 @@
+"""The connection that writes: a batch of writes as one transaction, and the log of changes back into the file.
+
+Below: writes, database (errors). Above: group_commit, which calls this on the event loop or on the writer thread, never
+on both at once. When the transaction of a batch fails, each write is tried again in one of its own, so that a failure
+is nobody else's.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from typing import Any
+
+from gateway.sqlite.database import BUSY_SECONDS, store_error
+from gateway.sqlite.writes import Operation
+
+logger = logging.getLogger(__name__)
+
+_WAIT = f"PRAGMA busy_timeout = {round(BUSY_SECONDS * 1000)}"
+_NO_WAIT = "PRAGMA busy_timeout = 0"
+
+
+class HeldFileError(Exception):
+    """Another program is writing to the file; nothing was done yet."""
+
+
+class Transactions:
+    """Writes that wait for nobody, and those that do."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.connection = connection
+        connection.execute(_NO_WAIT)
+
+    def write(self, batch: list[Operation[Any]]) -> list[Any]:
+        """Do all of them; of each its result, or the exception that stands for it.
+
+        Raises:
+            HeldFileError: they would have to wait.
+        """
+        try:
+            self.connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as error:
+            if _is_busy(error):
+                raise HeldFileError from error
+            return self._retry(batch, error)
+        return self._fill(batch)
+
+    def write_patiently(self, batch: list[Operation[Any]]) -> list[Any]:
+        """As `write`, waiting for other programs up to BUSY_SECONDS."""
+        self._set(_WAIT)
+        outcomes = self._write_waiting(batch)
+        self._set(_NO_WAIT)
+        return outcomes
+
+    def checkpoint(self) -> int:
+        """Bring what the write-ahead log has into the file, and both to the disk; how many pages the log had.
+
+        What stays in the log, because another program reads or there is no room, is not lost.
+        """
+        try:
+            _, pages, _ = self.connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+        except sqlite3.Error as error:
+            logger.warning(
+                "store could not empty its write-ahead log", extra={"cause": getattr(error, "sqlite_errorname", "")}
+            )
+            return 0
+        return int(pages)
+
+    def _write_waiting(self, batch: list[Operation[Any]]) -> list[Any]:
+        try:
+            self.connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.Error as error:
+            return self._retry(batch, error)
+        return self._fill(batch)
+
+    def _fill(self, batch: list[Operation[Any]]) -> list[Any]:
+        """The rest of a transaction that has begun."""
+        try:
+            outcomes = [operation.work(self.connection) for operation in batch]
+            self.connection.execute("COMMIT")
+        except Exception as error:
+            self._roll_back()
+            return self._retry(batch, error)
+        return outcomes
+
+    def _retry(self, batch: list[Operation[Any]], error: Exception) -> list[Any]:
+        if len(batch) == 1:
+            return [store_error(error) if isinstance(error, sqlite3.Error) else error]
+        return [outcome for operation in batch for outcome in self._write_waiting([operation])]
+
+    def _roll_back(self) -> None:
+        try:
+            if self.connection.in_transaction:
+                self.connection.execute("ROLLBACK")
+        except sqlite3.Error:
+            logger.exception("store could not roll back")
+
+    def _set(self, pragma: str) -> None:
+        try:
+            self.connection.execute(pragma)
+        except sqlite3.Error as error:  # whatever is wrong, the transaction will say
+            logger.debug("store's waiting could not be set", exc_info=error)
+
+
+def _is_busy(error: sqlite3.OperationalError) -> bool:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY

@@ -1,0 +1,124 @@
+"""Writes that wait for a commit: what each does, who waits for it, and about how much it changes.
+
+Below: event_log. Above: group_commit, which brings them into transactions, and the store, which makes them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, TypeVar
+
+from gateway.sqlite.event_log import EventRow, insert_events
+
+Result = TypeVar("Result")
+
+_PAGE_BYTES = 4096
+# A row changes its own page and most often one of an index.
+_ROW_PAGES = 2
+
+
+class Kept(asyncio.Future[Result]):
+    """The outcome of a write.
+
+    Many runs may wait for one. A task that is cancelled cancels the future it waits for, and with it everybody else's:
+    so this one does not let itself be cancelled, and the task notices its own cancellation a commit later.
+    """
+
+    def cancel(self, msg: Any | None = None) -> bool:
+        return False
+
+
+class Operation(Generic[Result]):
+    """One write. `work` runs inside a transaction, on the event loop or on the writer thread, perhaps twice: a first
+    time in vain.
+
+    `pages` is about how many pages it changes at most; `long` that it may take long, so that the event loop does not do
+    it. `on_kept` and `on_failed` run on the event loop, in the order of the operations, before anybody who waits goes
+    on.
+    """
+
+    __slots__ = ("future", "long", "on_failed", "on_kept", "pages", "work")
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        work: Callable[[sqlite3.Connection], Result],
+        on_kept: Callable[[Result], None] | None = None,
+        on_failed: Callable[[], None] | None = None,
+        *,
+        pages: int = _ROW_PAGES,
+        long: bool = False,
+    ) -> None:
+        self.work = work
+        self.on_kept = on_kept
+        self.on_failed = on_failed
+        self.pages = pages
+        self.long = long
+        self.future: Kept[Result] = Kept(loop=loop)
+
+    def succeed(self, result: Result) -> None:
+        if self.on_kept is not None:
+            self.on_kept(result)
+        self.future.set_result(result)
+
+    def fail(self, error: BaseException) -> None:
+        if self.on_failed is not None:
+            self.on_failed()
+        self.future.set_exception(error)
+        self.future.exception()  # marks it as seen: that nobody waits any more is no fault
+
+
+class RunLog:
+    """A run under way as appends see it: its key in the tables, and the number that its next event must have."""
+
+    __slots__ = ("key", "next", "thread_id")
+
+    def __init__(self, key: int, next_number: int, thread_id: str) -> None:
+        self.key = key
+        self.thread_id = thread_id
+        self.next = next_number
+
+
+class _Row:
+    """What one commit brings for one run."""
+
+    __slots__ = ("first", "last", "lines")
+
+    def __init__(self, first: int) -> None:
+        self.first = first
+        self.last = 0
+        self.lines: list[bytes] = []
+
+
+class EventGroup(Operation[None]):
+    """The events of many runs, each run's as one row."""
+
+    __slots__ = ("runs",)
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, on_failed: Callable[[], None]) -> None:
+        super().__init__(loop, self._insert, None, on_failed, pages=0)
+        self.runs: dict[RunLog, _Row] = {}
+
+    def add(self, run: RunLog, first: int, records: Sequence[bytes]) -> None:
+        row = self.runs.get(run)
+        if row is None:
+            row = self.runs[run] = _Row(first)
+        lines = b"\n".join(records)
+        row.lines.append(lines)
+        run.next = first + len(records)
+        row.last = run.next - 1
+        self.pages += pages_of(1, len(lines))
+
+    def _insert(self, connection: sqlite3.Connection) -> None:
+        rows: list[EventRow] = [
+            (run.key, row.first, row.last, row.lines[0] if len(row.lines) == 1 else b"\n".join(row.lines))
+            for run, row in self.runs.items()
+        ]
+        insert_events(connection, rows)
+
+
+def pages_of(rows: int, size: int) -> int:
+    """About how many pages so many rows change that have `size` bytes in all."""
+    return rows * _ROW_PAGES + size // _PAGE_BYTES

@@ -1,0 +1,154 @@
+"""Where the embedded store writes: on the event loop what is short, on a thread what may wait for the disk."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from gateway.sqlite import disk_pace, group_commit
+from gateway.sqlite.address import Address
+from gateway.sqlite.database import Database
+from gateway.sqlite.disk_pace import DiskPace
+from gateway.sqlite.group_commit import GroupCommit
+from gateway.sqlite.worker_turns import WorkerTurns
+from tests.stored_samples import (
+    DEADLINE_SECONDS,
+    OWNER,
+    begin,
+    records,
+    run,
+    sqlite_file,
+    sqlite_store,
+    thread,
+    within,
+)
+
+
+@pytest_asyncio.fixture
+async def commits(tmp_path: Path) -> AsyncGenerator[GroupCommit]:
+    database = await asyncio.to_thread(Database, Address(tmp_path / "gateway.db"))
+    turns = WorkerTurns(asyncio.get_running_loop())
+    opened = GroupCommit(database.writer, turns, lambda lost: None, has_log=True)
+    yield opened
+    await within(opened.close())
+    await asyncio.to_thread(database.close)
+
+
+async def place(commits: GroupCommit, *, pages: int = 1, long: bool = False, size: int = 10) -> str:
+    """The name of the thread that does such a write, "" for the event loop's."""
+
+    def work(connection: sqlite3.Connection) -> str:
+        connection.execute("INSERT INTO write_probe (content) VALUES (zeroblob(?))", (size,))
+        here = threading.current_thread()
+        return "" if here is threading.main_thread() else here.name
+
+    return await within(commits.submit(work, pages=pages, long=long))
+
+
+async def test_the_loop_writes_what_is_short_and_the_thread_what_is_not(commits: GroupCommit) -> None:
+    assert await place(commits) == "sqlite-writer", "the first commit begins the log and flushes its head"
+    assert await place(commits) == ""
+    assert await place(commits, long=True) == "sqlite-writer"
+    assert await place(commits, pages=10_000) == "sqlite-writer"
+
+
+async def test_the_thread_empties_the_log_and_begins_it_anew(
+    commits: GroupCommit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(group_commit, "CHECKPOINT_PAGES", 10)
+    await place(commits)
+    places = [await place(commits, pages=11, size=40_000) for _ in range(300)]
+    assert places.count("sqlite-writer") >= 20
+    assert "" in places
+    # 12 MB were written, a megabyte before the first checkpoint
+    assert (tmp_path / "gateway.db-wal").stat().st_size < 6 * 2**20
+
+
+async def test_after_a_slow_commit_the_thread_writes_for_a_while(
+    commits: GroupCommit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await place(commits)
+    monkeypatch.setattr(disk_pace, "SLOW_SECONDS", 0.0)
+    monkeypatch.setattr(disk_pace, "FIRST_REST_SECONDS", 3600.0)
+    assert await place(commits) == ""
+    assert await place(commits) == "sqlite-writer", "no commit is as quick as that"
+
+
+async def test_while_another_program_writes_the_loop_does_not_wait(commits: GroupCommit, tmp_path: Path) -> None:
+    await place(commits)
+    with sqlite_file(tmp_path) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        writing = asyncio.create_task(place(commits))
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert not writing.done()
+        assert commits.connection is None, "the thread has it"
+        connection.execute("COMMIT")
+    assert await within(writing) == "sqlite-writer"
+    assert await place(commits) == ""
+
+
+async def test_writes_keep_their_order_wherever_they_are_done(commits: GroupCommit) -> None:
+    done: list[int] = []
+
+    def note(number: int) -> None:
+        commits.submit(lambda _: done.append(number), long=number % 3 == 0, pages=1 + 400 * (number % 7 == 0))
+
+    for number in range(200):
+        note(number)
+        if number % 5 == 0:
+            await asyncio.sleep(0)
+    await within(commits.submit(lambda _: None))
+    assert done == list(range(200))
+
+
+async def test_the_log_stays_small_under_many_runs(tmp_path: Path) -> None:
+    store = sqlite_store(tmp_path)
+    await within(store.open())
+    for number in range(20):
+        await begin(store, f"r{number}", f"t{number}")
+    for first in range(1, 301):
+        appended = [store.append_events(OWNER, f"r{number}", first, [b"x" * 2000], urgent=True) for number in range(20)]
+        await asyncio.wait_for(asyncio.gather(*appended), DEADLINE_SECONDS)
+    size = (tmp_path / "gateway.db-wal").stat().st_size
+    await within(store.close())
+    assert size < 3 * group_commit.CHECKPOINT_PAGES * 4096, "12 MB were written in all, and each page again and again"
+
+
+async def test_events_that_come_before_their_run_is_kept_as_begun_leave_no_gap(tmp_path: Path) -> None:
+    store = sqlite_store(tmp_path)
+    await within(store.open())
+    begins = asyncio.create_task(store.begin_run(run(), thread(), keep=0))
+    await asyncio.sleep(0)
+    early = store.append_events(OWNER, "r1", 1, records(1, 1), urgent=True)
+    await within(begins)
+    later = store.append_events(OWNER, "r1", 2, records(2, 2), urgent=True)
+    await within(asyncio.gather(early, later))
+    assert await within(store.last_sequence(OWNER, "r1")) == 2
+    await within(store.close())
+
+
+def test_a_disk_that_is_slow_again_and_again_is_left_alone_for_longer() -> None:
+    pace = DiskPace()
+    assert pace.is_quick(0.0)
+    pace.took(0.019, 100.0)
+    assert pace.is_quick(100.0)
+    pace.took(0.5, 100.0)
+    assert not pace.is_quick(100.9)
+    assert pace.is_quick(101.0)
+    pace.took(0.5, 101.0)
+    assert not pace.is_quick(102.9)
+    assert pace.is_quick(103.0)
+    now = 103.0
+    for _ in range(20):
+        pace.took(0.5, now)
+        now += disk_pace.LONGEST_REST_SECONDS
+    assert pace.is_quick(now), "but never for longer than a minute"
+    pace.took(0.5, now + 100)
+    assert pace.is_quick(now + 101), "after a calm time it begins anew"
