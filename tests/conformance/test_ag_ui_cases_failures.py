@@ -179,7 +179,7 @@ async def test_case_40_a_silent_upstream_is_bridged_by_comments(fresh: Fresh, tm
             await clock.advance(15)
             async with asyncio.timeout(DEADLINE_SECONDS):
                 while stream.body.count(b": keep-alive\n\n") < 1 + silent:
-                    assert await stream._read()
+                    assert await stream.read()
         await clock.advance(15)
         frames = await stream.rest()
 

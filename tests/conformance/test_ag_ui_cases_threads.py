@@ -143,7 +143,7 @@ async def test_case_48_enqueued_runs_wait_their_turn_with_heartbeats_and_the_nin
     ):
         await one.until("TEXT_MESSAGE_CONTENT")
         assert other.response.status_code == 200
-        assert await other._read()
+        assert await other.read()
         assert bytes(other.body).startswith(b":")
         assert other.frames == []
         assert (await client.get(f"/runs/{second}"))["status"] == "queued"

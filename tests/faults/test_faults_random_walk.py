@@ -193,7 +193,7 @@ class Walk:
 
 async def _read(stream: OpenStream) -> None:
     with suppress(httpx.HTTPError):
-        while await stream._read():
+        while await stream.read():
             pass
 
 

@@ -273,7 +273,7 @@ async def test_silence_is_filled_with_comments_before_the_first_token_too(tmp_pa
                 await clock.advance(15)
                 async with asyncio.timeout(DEADLINE_SECONDS):
                     while bytes(stream.body).count(b": keep-alive\n\n") <= round:
-                        assert await stream._read()
+                        assert await stream.read()
             await clock.advance(40)
             await stream.rest()
         await check_ended(gateway, "run-1", "completed")
