@@ -39,7 +39,10 @@ export function Announcer() {
   );
 }
 
+/** The words of the answer's beginning: nobody wants to hear a long one to its end before they can go on. */
 function spoken(text: string): string {
-  const words = plainText(new MarkdownReader().read(text, false));
-  return words.length > MOST_CHARACTERS ? `${words.slice(0, MOST_CHARACTERS)}…` : words;
+  const words = plainText(new MarkdownReader().read(text.slice(0, 2 * MOST_CHARACTERS), true));
+  return words.length > MOST_CHARACTERS || text.length > 2 * MOST_CHARACTERS
+    ? `${words.slice(0, MOST_CHARACTERS)}…`
+    : words;
 }

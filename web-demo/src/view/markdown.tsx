@@ -5,7 +5,7 @@
  */
 import type { Token, Tokens } from "marked";
 import type { ComponentChildren, VNode } from "preact";
-import { useMemo, useState } from "preact/hooks";
+import { useMemo, useRef, useState } from "preact/hooks";
 import { CopyButton } from "./copy_button";
 import { Icon } from "./icons";
 import { decoded, safeAddress } from "./links";
@@ -25,7 +25,7 @@ export function Markdown({ text, open }: { text: string; open: boolean }) {
       <div class="agui-markdown" part="markdown">
         {reader.read(text, open).map((block, index) => {
           // The same element again is what the renderer does not look into.
-          const node = nodes.get(block) ?? <Block key={index} token={block} depth={0} />;
+          const node = nodes.get(block) ?? <Block key={`${reader.round} ${index}`} token={block} depth={0} />;
           nodes.set(block, node);
           return node;
         })}
@@ -92,7 +92,8 @@ function Heading({ token, depth }: { token: Tokens.Heading; depth: number }) {
 }
 
 function List({ token, depth }: { token: Tokens.List; depth: number }) {
-  const items = token.items.map((item, index) => (
+  const read = token.items.map((item) => ({ item, raw: `${item.loose} ${item.raw}` }));
+  const items = useUnchanged(read, ({ item }, index) => (
     <li key={index} dir="auto" class={item.task ? "agui-task" : undefined}>
       {item.task && (
         <input type="checkbox" checked={item.checked === true} disabled aria-label={plainText(item.tokens)} />
@@ -117,22 +118,34 @@ function Table({ token, depth }: { token: Tokens.Table; depth: number }) {
         {inline(cell.tokens, depth + 1)}
       </Cell>
     ));
+  const rows = useUnchanged(
+    token.rows.map((cells) => ({ cells, raw: cells.map((cell) => `${cell.align} ${cell.text}`).join("|") })),
+    ({ cells }, index) => <tr key={index}>{row(cells, "td")}</tr>,
+  );
   return (
-    // A table that is wider than the chat scrolls by itself, by the keyboard too.
     // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reached without a mouse
     <section class="agui-table" tabIndex={0} aria-label={say("table")}>
       <table>
         <thead>
           <tr>{row(token.header, "th")}</tr>
         </thead>
-        <tbody>
-          {token.rows.map((cells, index) => (
-            <tr key={index}>{row(cells, "td")}</tr>
-          ))}
-        </tbody>
+        <tbody>{rows}</tbody>
       </table>
     </section>
   );
+}
+
+/** What is drawn for each item; for those that read as they did the time before, the same element, which costs nothing. */
+function useUnchanged<Item extends { readonly raw: string }>(
+  items: readonly Item[],
+  draw: (item: Item, index: number) => VNode,
+): VNode[] {
+  const before = useRef<{ raw: string; node: VNode }[]>([]);
+  before.current = items.map((item, index) => {
+    const known = before.current[index];
+    return known?.raw === item.raw ? known : { raw: item.raw, node: draw(item, index) };
+  });
+  return before.current.map(({ node }) => node);
 }
 
 function Code({ token }: { token: Tokens.Code }) {

@@ -10,6 +10,9 @@ import { calm } from "./markdown_calm";
 /** Lines that end up as `[tag]: url` definitions, which are not shown. */
 const DEFINITION = /^ {0,3}\[([^\]\n]+)\]:[ \t]*<?(https?:\/\/[^\s<>]+|mailto:[^\s<>]+)>?(?:[ \t]+["'(][^\n]*)?[ \t]*$/;
 
+/** A longer list is finished in parts of so many items: what is read again with each piece stays small. */
+const ITEMS_TOGETHER = 40;
+
 type Links = Record<string, { href: string; title: string }>;
 
 class WordsOnly extends Tokenizer {
@@ -28,7 +31,11 @@ export class MarkdownReader {
   /** How much was looked through for what is finished; it ends behind a line. */
   #looked = 0;
   #finished: Token[] = [];
+  /** Which number the list at `#at` goes on with, where its first part is finished. */
+  #number: number | undefined;
   #links: Links = {};
+  /** Counts how often it began anew: the same text reads differently from then on, with other definitions. */
+  round = 0;
 
   /**
    * The blocks of `text`. While it is `open`, it is expected to go on: what is unfinished at its end is shown calmly,
@@ -40,7 +47,7 @@ export class MarkdownReader {
     this.#text = normal;
     this.#finish();
     const tail = normal.slice(this.#at);
-    const last = lexed(open ? calm(tail) : tail, this.#links);
+    const last = this.#lexed(open ? calm(tail) : tail);
     const links = open ? undefined : definitions(last, this.#links);
     if (links === undefined) return [...this.#finished, ...last.filter(isShown)];
     this.#restart(links);
@@ -52,8 +59,9 @@ export class MarkdownReader {
     const end = this.#text.lastIndexOf("\n") + 1;
     while (end > this.#looked) {
       const tail = this.#text.slice(this.#at, end);
-      const blocks = lexed(tail, this.#links);
-      const done = blocks.slice(0, finishedCount(blocks, tail));
+      const blocks = this.#lexed(tail);
+      const part = firstPart(blocks[0], tail, this.#links);
+      const done = part === undefined ? blocks.slice(0, finishedCount(blocks, tail)) : [part];
       const links = definitions(done, this.#links);
       if (links !== undefined) {
         this.#restart(links);
@@ -64,15 +72,39 @@ export class MarkdownReader {
         if (isShown(block)) this.#finished.push(block);
       }
       if (done.length === 0) this.#looked = end;
+      else this.#number = part?.ordered ? Number(part.start) + part.items.length : undefined;
     }
   }
 
+  #lexed(text: string): Token[] {
+    const blocks = lexed(text, this.#links);
+    const [first] = blocks;
+    if (this.#number !== undefined && first?.type === "list") (first as Tokens.List).start = this.#number;
+    return blocks;
+  }
+
   #restart(links: Links): void {
+    this.round++;
     this.#at = 0;
     this.#looked = 0;
     this.#finished = [];
+    this.#number = undefined;
     this.#links = links;
   }
+}
+
+/** The first items of a long list as a list of their own; undefined where it is not that long. */
+function firstPart(block: Token | undefined, lines: string, links: Links): Tokens.List | undefined {
+  const list = block as Tokens.List | undefined;
+  if (list?.type !== "list" || list.items.length < ITEMS_TOGETHER + 2) return undefined;
+  const raw = list.items.slice(0, ITEMS_TOGETHER).reduce((text, item) => text + item.raw, "");
+  if (!lines.startsWith(raw)) return undefined;
+  // Read by itself: whether its items stand apart must not depend on those that are still to come.
+  const [part, ...rest] = lexed(raw, links);
+  if (part?.type !== "list" || part.raw.trimEnd() !== raw.trimEnd() || rest.some((each) => each.type !== "space")) {
+    return undefined;
+  }
+  return { ...(part as Tokens.List), raw, start: list.start };
 }
 
 /** How many of the first blocks of these whole lines stay as they are: all before the last one, which may go on. */
