@@ -57,9 +57,13 @@ class SseReader:
         records = whole.split(b"\n\n")
         found = []
         for record in records:
-            if record.startswith(b"data: ") and b"\n" not in record:
+            lines = record.count(b"\n")
+            if lines == 0 and record.startswith(b"data: "):
                 if len(record) > 6:
                     found.append(record[6:])
+            elif lines == 1 and record.startswith(b"event: ") and (end := record.find(b"\ndata: ")) > 0:
+                if len(record) > end + 7:
+                    found.append(record[end + 7 :])
             elif content := _data_of(record):
                 found.append(content)
         return found
