@@ -1,4 +1,4 @@
-"""The front end's toolchain: what its lock file promises to every machine. `make test` runs its checks and its tests."""
+"""The front end: what its lock file promises to every machine. `make test` runs its own checks and tests besides."""
 
 from __future__ import annotations
 

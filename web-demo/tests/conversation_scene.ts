@@ -4,7 +4,21 @@ import { type ConversationOptions, createConversation } from "../src/chat/conver
 import { type Memory, passingMemory } from "../src/chat/memory";
 import { Connection } from "../src/wire/connection";
 import { HttpAgentReader } from "../src/wire/http_agent_reader";
+import { LeanReader } from "../src/wire/lean_reader";
+import type { RunReader } from "../src/wire/run_reader";
 import { until } from "./until";
+
+export type MakeReader = (connection: Connection, agentId: string) => RunReader;
+
+/** Both readers, by name: a conversation is the same over either. */
+export const READERS: readonly [string, MakeReader][] = [
+  ["HttpAgent", (connection, agentId) => new HttpAgentReader(connection, agentId)],
+  ["the lean reader", (connection, agentId) => new LeanReader(connection, agentId)],
+];
+
+export interface SceneOptions extends Partial<ConversationOptions> {
+  readonly makeReader?: MakeReader;
+}
 
 export interface Scene {
   readonly conversation: Conversation;
@@ -15,10 +29,10 @@ export interface Scene {
   idle(): Promise<void>;
 }
 
-export function scene(url: string, agentId: string, more: Partial<ConversationOptions> = {}): Scene {
+export function scene(url: string, agentId: string, { makeReader, ...more }: SceneOptions = {}): Scene {
   const connection = more.connection ?? new Connection({ baseUrl: url });
   const memory = more.memory ?? passingMemory();
-  const reader = new HttpAgentReader(connection, agentId);
+  const reader = makeReader?.(connection, agentId) ?? new HttpAgentReader(connection, agentId);
   const conversation = createConversation({ agentId, reader, ...more, connection, memory });
   return {
     conversation,

@@ -1,11 +1,13 @@
 /**
  * The interrupts of a run, as questions to a person and as the answers to them.
  *
- * Below: AG-UI's words. An answer is final; the run goes on once every question has one.
+ * Below: AG-UI's words, progress, which says of each call how it stands. An answer is final; the run goes on once every question has one.
  */
 import { type ReadonlySignal, type Signal, signal } from "@preact/signals";
-import type { WireCall, WireEvent, WireResume } from "../wire/ag_ui";
+import type { WireCall, WireEvent, WireMessage, WireResume } from "../wire/ag_ui";
 import type { Approval, ApprovalChoice, JsonObject, JsonValue } from "./contract";
+import { callsOf } from "./history";
+import type { Progress } from "./progress";
 
 interface OpenApproval extends Approval {
   readonly choice: Signal<ApprovalChoice | undefined>;
@@ -18,15 +20,38 @@ export class ApprovalDesk {
     return this.#open;
   }
 
-  /** The interrupts of a run's end; `call` finds the call that one of them is about. */
-  ask(finished: WireEvent, call: (id: string) => WireCall | undefined): void {
+  constructor(private readonly progress: Progress) {}
+
+  /** The interrupts of a run's end, about calls in `messages`. */
+  ask(finished: WireEvent, messages: readonly WireMessage[]): void {
     const outcome = finished.outcome as JsonObject | undefined;
     const interrupts = outcome?.type === "interrupt" ? (outcome.interrupts as JsonObject[]) : [];
-    this.#open.value = interrupts.map((interrupt) => approval(interrupt, call));
+    this.#open.value = interrupts.map((interrupt) => {
+      const callId = typeof interrupt.toolCallId === "string" ? interrupt.toolCallId : undefined;
+      if (callId === undefined) return approval(interrupt, callId, undefined);
+      this.progress.mark(callId, { status: "approval" });
+      return approval(interrupt, callId, callsOf(messages, new Set([callId]))[0]);
+    });
+  }
+
+  /** The run that has the answers is under way. */
+  takeUp(): void {
+    for (const { callId, choice } of this.#open.peek()) {
+      if (callId === undefined) continue;
+      this.progress.unmark(callId);
+      if (choice.peek()?.approved) this.progress.begin(callId);
+      else if (choice.peek()) this.progress.mark(callId, { status: "declined" });
+    }
+    this.clear();
   }
 
   clear(): void {
     if (this.#open.peek().length > 0) this.#open.value = [];
+  }
+
+  /** Has the person begun to choose? */
+  get isBeingAnswered(): boolean {
+    return this.#open.peek().some((each) => each.choice.peek());
   }
 
   /** True where that was the last choice that was missing. */
@@ -57,16 +82,14 @@ export function isExpired(approval: Approval, now = Date.now()): boolean {
   return approval.expiresAt !== undefined && approval.expiresAt.getTime() <= now;
 }
 
-function approval(interrupt: JsonObject, call: (id: string) => WireCall | undefined): OpenApproval {
-  const callId = typeof interrupt.toolCallId === "string" ? interrupt.toolCallId : undefined;
-  const about = callId === undefined ? undefined : call(callId);
+function approval(interrupt: JsonObject, callId: string | undefined, call: WireCall | undefined): OpenApproval {
   const expires = typeof interrupt.expiresAt === "string" ? new Date(interrupt.expiresAt) : undefined;
   return {
     id: String(interrupt.id),
     callId,
-    toolName: about?.function.name ?? "",
+    toolName: call?.function.name ?? "",
     message: typeof interrupt.message === "string" ? interrupt.message : "",
-    arguments: readObject(about?.function.arguments),
+    arguments: readObject(call?.function.arguments),
     schema: argumentsSchema(interrupt.responseSchema),
     expiresAt: expires && !Number.isNaN(expires.getTime()) ? expires : undefined,
     choice: signal(undefined),

@@ -6,7 +6,7 @@
  * person's turn again.
  */
 import { type ReadonlySignal, type Signal, signal } from "@preact/signals";
-import type { WireContext, WireEvent, WireInput, WireMessage, WireResume } from "../wire/ag_ui";
+import type { WireContext, WireInput, WireMessage, WireResume } from "../wire/ag_ui";
 import type { Connection } from "../wire/connection";
 import { onReturn } from "../wire/network";
 import { newId } from "../wire/new_id";
@@ -57,8 +57,6 @@ const LATE_TOOLS_MILLISECONDS = 2_000;
 /** How long a tab has to be left alone before its thread is looked at anew: another tab may have gone on with it. */
 const AWAY_MILLISECONDS = 3_000;
 
-const SHOWS = /^(?:TEXT_MESSAGE|REASONING|TOOL_CALL|ACTIVITY|STATE_DELTA)/;
-
 class LiveConversation implements Conversation {
   readonly threadId: Signal<string> = signal(newId());
   readonly entries: ReadonlySignal<readonly Entry[]>;
@@ -73,7 +71,7 @@ class LiveConversation implements Conversation {
   readonly #follower: RunFollower;
   readonly #picture: Picture;
   readonly #desk: ToolDesk;
-  readonly #approvals = new ApprovalDesk();
+  readonly #approvals: ApprovalDesk;
   readonly #turns = new Turns(() => this.#rest());
   readonly #ignoreReturns: () => void;
 
@@ -93,8 +91,10 @@ class LiveConversation implements Conversation {
     this.#memory = memory;
     this.#follower = new RunFollower(reader);
     this.#picture = new Picture((toolName) => this.#desk.has(toolName));
+    const { progress } = this.#picture;
+    this.#approvals = new ApprovalDesk(progress);
     this.#desk = new ToolDesk({
-      progress: this.#picture.progress,
+      progress,
       memory,
       ask: ask ?? ((name) => `May “${name}” be run?`),
       onChange: () => this.#deskChanged(),
@@ -253,18 +253,11 @@ class LiveConversation implements Conversation {
     const isMine = end.runId === this.#memory.get("run");
     const isStopped = picture.phase === "stopping";
     if (!isStopped && (!isOld || isMine || end.how === "failed")) picture.problem = outcome.problem;
-    if (outcome.isInterrupt) this.#askForApproval(end.event);
+    if (outcome.isInterrupt) this.#approvals.ask(end.event, picture.messages);
     const isForSomebodyElse = isOld && !turn.opens; // it was another tab that went on with the thread
     for (const callId of outcome.pendingCalls) picture.progress.mark(callId, { status: "waiting" });
     if (outcome.pendingCalls.length === 0 || isForSomebodyElse || isStopped) return undefined;
     return this.#answer(outcome.pendingCalls, turn, isMine, isOld);
-  }
-
-  #askForApproval(finished: WireEvent): void {
-    this.#approvals.ask(finished, (id) => callsOf(this.#picture.messages, new Set([id]))[0]);
-    for (const { callId } of this.#approvals.open.peek()) {
-      if (callId !== undefined) this.#picture.progress.mark(callId, { status: "approval" });
-    }
   }
 
   /** Answer the calls that the run left to this page. */
@@ -319,7 +312,7 @@ class LiveConversation implements Conversation {
 
   /** Another tab may have gone on with the thread while this one was not looked at. */
   #lookAgain(): void {
-    const hasChosen = this.#approvals.open.peek().some((approval) => approval.choice.peek());
+    const hasChosen = this.#approvals.isBeingAnswered;
     const isBusy = this.#turns.current !== undefined || this.#unsent !== undefined || hasChosen;
     if (isBusy || this.#picture.messages.length === 0 || Date.now() - this.#lastActive < AWAY_MILLISECONDS) return;
     void this.#turns.take((turn) => this.#look(turn), { quiet: true });
@@ -330,15 +323,12 @@ class LiveConversation implements Conversation {
   #listener(turn: Turn): Follower {
     const picture = this.#picture;
     return {
-      onEvent: (event) => this.#heard(event, turn),
-      onMessages: (messages) => {
-        picture.messages = messages;
-        picture.change();
+      onEvent: (event) => {
+        if (event.type === "RUN_STARTED") this.#started(String(event.runId), turn);
+        if (picture.hear(event)) turn.quiet = false;
       },
-      onState: (state) => {
-        picture.state.told(state);
-        picture.change();
-      },
+      onMessages: (messages) => picture.tell(messages),
+      onState: (state) => picture.tellState(state),
       onConnect: () => picture.restore(),
       onLost: (isOffline) => {
         if (turn.quiet) this.#turns.giveUp(turn);
@@ -347,31 +337,11 @@ class LiveConversation implements Conversation {
     };
   }
 
-  #heard(event: WireEvent, turn: Turn): void {
-    const picture = this.#picture;
-    picture.progress.follow(event);
-    if (event.type === "RUN_STARTED") {
-      this.#runId = String(event.runId);
-      this.#unsent = undefined;
-      this.#takeUpApprovals();
-      if (picture.phase !== "stopping" && !turn.quiet) picture.phase = "waiting";
-    } else if (picture.phase !== "stopping" && SHOWS.test(event.type)) {
-      picture.phase = "streaming";
-      turn.quiet = false;
-    }
-    picture.change();
-  }
-
-  /** The run that has the answers is under way. */
-  #takeUpApprovals(): void {
-    const { progress } = this.#picture;
-    for (const { callId, choice } of this.#approvals.open.peek()) {
-      if (callId === undefined) continue;
-      progress.unmark(callId);
-      if (choice.peek()?.approved) progress.begin(callId);
-      else if (choice.peek()) progress.mark(callId, { status: "declined" });
-    }
-    this.#approvals.clear();
+  #started(runId: string, turn: Turn): void {
+    this.#runId = runId;
+    this.#unsent = undefined;
+    this.#approvals.takeUp();
+    if (this.#picture.phase !== "stopping" && !turn.quiet) this.#picture.phase = "waiting";
   }
 }
 

@@ -5,7 +5,7 @@
  * shown.
  */
 import { batch, type ReadonlySignal, signal } from "@preact/signals";
-import type { WireMessage } from "../wire/ag_ui";
+import type { WireEvent, WireMessage } from "../wire/ag_ui";
 import type { Entry, JsonValue, Phase, Problem, Usage } from "./contract";
 import { EntryList } from "./entries";
 import { Frames } from "./frames";
@@ -14,6 +14,8 @@ import { SharedState } from "./shared_state";
 
 /** For how long a reconnection's pieces are put together before they are shown. */
 const RESTORE_MILLISECONDS = 100;
+
+const SHOWS = /^(?:TEXT_MESSAGE|REASONING|TOOL_CALL|ACTIVITY|STATE_DELTA)/;
 
 export class Picture {
   readonly shown = {
@@ -41,6 +43,25 @@ export class Picture {
 
   enter(phase: Phase): void {
     this.phase = phase;
+    this.change();
+  }
+
+  /** What an event says besides what it does to the messages. True where it is something that one sees. */
+  hear(event: WireEvent): boolean {
+    this.progress.follow(event);
+    const shows = SHOWS.test(event.type);
+    if (shows && this.phase !== "stopping") this.phase = "streaming";
+    this.change();
+    return shows;
+  }
+
+  tell(messages: readonly WireMessage[]): void {
+    this.messages = messages;
+    this.change();
+  }
+
+  tellState(state: JsonValue): void {
+    this.state.told(state);
     this.change();
   }
 
