@@ -1,37 +1,73 @@
 """Whether the disk is quick enough for the event loop to write itself.
 
-Above: group_commit. A commit writes to the page cache and waits for nothing, until the disk or the machine is in
-trouble: then one commit is the price of finding out, and the writer thread does them for a while.
+Above: group_commit. A commit writes to the page cache and waits for nothing, until the disk is in trouble: then one
+commit is the price of finding out, and the writer thread does them for a while.
 """
 
 from __future__ import annotations
 
+import sys
+import time
+from itertools import count
+
+if sys.platform == "win32":
+    _numbers = count()
+
+    def _waits() -> int:
+        """A number that is never the same: nobody counts waits there."""
+        return next(_numbers)
+
+else:
+    import resource
+
+    # macOS keeps no account of threads: there any wait of the process counts.
+    _WHOSE = getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF)
+
+    def _waits() -> int:
+        """How often this thread has waited for something, as opposed to being made to wait."""
+        return resource.getrusage(_WHOSE).ru_nvcsw
+
+
 SLOW_SECONDS = 0.020
 FIRST_REST_SECONDS = 1.0
 LONGEST_REST_SECONDS = 60.0
-# After so long without one, a slow commit is the first again. One alone may be the machine's: a process that was not
-# given the processor looks the same as a disk that does not answer.
+# After so long without one, a slow commit is the first again.
 CALM_SECONDS = 10.0
 
 
 class DiskPace:
     """Measured by the loop's own commits alone: those of the thread also wait for their turn with Python's lock.
 
-    `now` is in seconds that never go back.
+    with pace:
+        ...  # the commit
     """
 
     def __init__(self) -> None:
         self._rest_seconds = FIRST_REST_SECONDS
         self._rests_until = 0.0
+        self._begun = 0.0
+        self._waits = 0
 
-    def is_quick(self, now: float) -> bool:
-        return now >= self._rests_until
+    def is_quick(self) -> bool:
+        return time.monotonic() >= self._rests_until
 
-    def took(self, seconds: float, now: float) -> None:
-        """A commit of the loop's took so long."""
-        if seconds < SLOW_SECONDS:
-            return
+    def __enter__(self) -> None:
+        self._waits = _waits()
+        self._begun = time.monotonic()
+
+    def __exit__(self, *_: object) -> None:
+        now = time.monotonic()
+        # A process that is not given a processor takes as long, and would in a thread: then it waited for nothing.
+        if now - self._begun >= SLOW_SECONDS and _waits() != self._waits:
+            self.rest(now)
+
+    def rest(self, now: float) -> None:
+        """Leave the disk alone for a while. `now`: in seconds of time.monotonic."""
         if now > self._rests_until + CALM_SECONDS:
             self._rest_seconds = FIRST_REST_SECONDS
         self._rests_until = now + self._rest_seconds
         self._rest_seconds = min(2 * self._rest_seconds, LONGEST_REST_SECONDS)
+
+    @property
+    def rests_until(self) -> float:
+        return self._rests_until

@@ -12,7 +12,7 @@ and by 70 at most (6 to 8, and 30, when the thread did it all; 7 either way on a
 
 What may wait does not run on the loop: what flushes to the disk (checkpoints, and the first commit after one, which
 begins the log anew and flushes its head), what is large, whatever finds the file held by another program, and all of it
-for a while after a commit that took more than 20 ms (disk_pace). So a disk that hangs costs one turn of the loop.
+for a while after a commit that waited more than 20 ms (disk_pace). So a disk that hangs costs one turn of the loop.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ import asyncio
 import logging
 import sqlite3
 import threading
-import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from queue import SimpleQueue
@@ -158,17 +157,15 @@ class GroupCommit:
             pages += operation.pages
             long = long or operation.long
         self._log_pages += pages
-        begun = time.perf_counter()
-        if long or pages > _LOOP_PAGES or not self._pace.is_quick(begun):
+        if long or pages > _LOOP_PAGES or not self._pace.is_quick():
             self._send(partial(self._write_there, batch))
             return
         try:
-            outcomes = self._transactions.write(batch)
+            with self._pace:
+                outcomes = self._transactions.write(batch)
         except HeldFileError:
             self._send(partial(self._write_there, batch))
             return
-        ended = time.perf_counter()
-        self._pace.took(ended - begun, ended)
         self._settle(batch, outcomes)
 
     def _settle(self, batch: Batch, outcomes: list[Any]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
+import time
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
@@ -70,14 +71,21 @@ async def test_the_thread_empties_the_log_and_begins_it_anew(
     assert (tmp_path / "gateway.db-wal").stat().st_size < 6 * 2**20
 
 
-async def test_after_a_slow_commit_the_thread_writes_for_a_while(
+async def test_after_a_commit_that_waited_the_thread_writes_for_a_while(
     commits: GroupCommit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await place(commits)
-    monkeypatch.setattr(disk_pace, "SLOW_SECONDS", 0.0)
     monkeypatch.setattr(disk_pace, "FIRST_REST_SECONDS", 3600.0)
-    assert await place(commits) == ""
-    assert await place(commits) == "sqlite-writer", "no commit is as quick as that"
+    await place(commits)
+    until = time.monotonic() + 0.05
+
+    def compute(_: sqlite3.Connection) -> None:
+        while time.monotonic() < until:
+            pass
+
+    await within(commits.submit(compute))
+    assert await place(commits) == "", "who computes, or is not given a processor, waits for no disk"
+    await within(commits.submit(lambda _: threading.Event().wait(0.05)))
+    assert await place(commits) == "sqlite-writer"
 
 
 async def test_while_another_program_writes_the_loop_does_not_wait(commits: GroupCommit, tmp_path: Path) -> None:
@@ -136,19 +144,14 @@ async def test_events_that_come_before_their_run_is_kept_as_begun_leave_no_gap(t
 
 def test_a_disk_that_is_slow_again_and_again_is_left_alone_for_longer() -> None:
     pace = DiskPace()
-    assert pace.is_quick(0.0)
-    pace.took(0.019, 100.0)
-    assert pace.is_quick(100.0)
-    pace.took(0.5, 100.0)
-    assert not pace.is_quick(100.9)
-    assert pace.is_quick(101.0)
-    pace.took(0.5, 101.0)
-    assert not pace.is_quick(102.9)
-    assert pace.is_quick(103.0)
-    now = 103.0
-    for _ in range(20):
-        pace.took(0.5, now)
-        now += disk_pace.LONGEST_REST_SECONDS
-    assert pace.is_quick(now), "but never for longer than a minute"
-    pace.took(0.5, now + 100)
-    assert pace.is_quick(now + 101), "after a calm time it begins anew"
+    assert pace.is_quick()
+    rests = []
+    now = 1e9
+    for _ in range(9):
+        pace.rest(now)
+        assert not pace.is_quick()
+        rests.append(pace.rests_until - now)
+        now = pace.rests_until
+    assert rests == [1, 2, 4, 8, 16, 32, 60, 60, 60]
+    pace.rest(now + 100)
+    assert pace.rests_until == now + 101, "after a calm time it begins anew"
