@@ -61,8 +61,8 @@ export function Sidebar({ session }: { session: Session }) {
           <button
             type="button"
             class="agui-icon-button"
-            aria-label={say("key")}
-            title={say("key")}
+            aria-label="Change the key"
+            title="Change the key"
             onClick={() => {
               session.keyNeeded.value = "missing";
             }}
