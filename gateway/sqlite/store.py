@@ -173,9 +173,8 @@ class SqliteStore:
 
     async def end_run(self, run: RunRecord, thread: Thread, *, keep: int, first: int, records: Sequence[bytes]) -> None:
         def work(connection: sqlite3.Connection) -> KeptThread:
-            key = _open_run(connection, run.owner, run.run_id)
+            key, last = _open_log(connection, run.owner, run.run_id)
             if records:
-                last = event_log.last_sequence(connection, key)
                 if first != last + 1:
                     raise StoreError(f"the log of run {run.run_id!r} ends with event {last}, not before event {first}")
                 event_log.insert_events(connection, [_event_row(key, first, records)])
@@ -338,8 +337,7 @@ def _message_pages(thread: Thread, keep: int) -> int:
 def _append_unknown(
     connection: sqlite3.Connection, owner: str, run_id: str, first: int, records: Sequence[bytes]
 ) -> None:
-    key = _open_run(connection, owner, run_id)
-    last = event_log.last_sequence(connection, key)
+    key, last = _open_log(connection, owner, run_id)
     if first != last + 1 or not records:
         raise _out_of_order(run_id, last + 1, first, records)
     event_log.insert_events(connection, [_event_row(key, first, records)])
@@ -349,14 +347,15 @@ def _out_of_order(run_id: str, expected: int, first: int, records: Sequence[byte
     return StoreError(f"run {run_id!r} goes on with event {expected}, not with {len(records)} from {first}")
 
 
-def _open_run(connection: sqlite3.Connection, owner: str, run_id: str) -> int:
-    found = tables.find_run(connection, owner, run_id)
+def _open_log(connection: sqlite3.Connection, owner: str, run_id: str) -> tuple[int, int]:
+    """The key of a run that has not ended, and the number of its last event."""
+    found = tables.find_log(connection, owner, run_id)
     if found is None:
         raise NotFoundError(f"there is no run {run_id!r}")
-    key, status, _ = found
+    key, status, last = found
     if status.ended:
         raise ConflictError(f"run {run_id!r} has ended")
-    return key
+    return key, last
 
 
 def _kept_log(connection: sqlite3.Connection, owner: str, run_id: str) -> int | None:

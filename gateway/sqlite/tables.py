@@ -29,12 +29,20 @@ _INSERT_MESSAGES = {
 }
 
 _RUN_COLUMNS = (
-    "owner, id, thread_id, agent_id, status, created_at, started_at, finished_at, error_code, error_message, usage,"
-    " input_digest"
+    "owner, id, thread_id, agent_id, input_digest, created_at, status, started_at, finished_at, error_code,"
+    " error_message, usage"
 )
-_INSERT_RUN = f"INSERT INTO runs (key, {_RUN_COLUMNS}, log_kept) VALUES ({', '.join('?' * 13)}, 1)"
-_UPDATE_RUN = f"UPDATE runs SET ({_RUN_COLUMNS}) = ({', '.join('?' * 12)}) WHERE key = ?"
-_LAST_RUN_KEY = "SELECT max(ifnull((SELECT max(key) FROM runs), 0), ifnull((SELECT max(run) FROM forgotten_logs), 0))"
+_NEXT_RUN_KEY = "1 + max(ifnull((SELECT max(key) FROM runs), 0), ifnull((SELECT max(run) FROM forgotten_logs), 0))"
+_INSERT_RUN = f"INSERT INTO runs (key, {_RUN_COLUMNS}, log_kept) VALUES ({_NEXT_RUN_KEY}, {', '.join('?' * 12)}, 1)"
+# What a run is does not change, only how it is: a column that is set is taken out of its index and put back.
+_UPDATE_RUN = (
+    "UPDATE runs SET status = ?, started_at = ?, finished_at = ?, error_code = ?, error_message = ?, usage = ?"
+    " WHERE key = ?"
+)
+_FIND_LOG = (
+    "SELECT key, status, ifnull((SELECT last FROM events WHERE run = key ORDER BY first DESC LIMIT 1), 0) FROM runs"
+    " WHERE owner = ? AND id = ?"
+)
 _IS_NEW = (
     "SELECT EXISTS (SELECT 1 FROM runs WHERE owner = ? AND id = ?),"
     " EXISTS (SELECT 1 FROM threads WHERE owner = ? AND id = ?)"
@@ -242,6 +250,12 @@ def find_run(connection: sqlite3.Connection, owner: str, run_id: str) -> tuple[i
     return None if row is None else (int(row[0]), RunStatus(row[1]), bool(row[2]))
 
 
+def find_log(connection: sqlite3.Connection, owner: str, run_id: str) -> tuple[int, RunStatus, int] | None:
+    """The run's key, its status, and the number of its last event, 0 for none."""
+    row = connection.execute(_FIND_LOG, (to_text(owner), to_text(run_id))).fetchone()
+    return None if row is None else (int(row[0]), RunStatus(row[1]), int(row[2]))
+
+
 def read_run(connection: sqlite3.Connection, owner: str, run_id: str) -> RunRecord | None:
     """The run's row."""
     row = connection.execute(
@@ -265,17 +279,15 @@ def insert_run(connection: sqlite3.Connection, run: RunRecord) -> int:
     Raises:
         ConflictError: there is a run of that id.
     """
-    last: int = connection.execute(_LAST_RUN_KEY).fetchone()[0]
     try:
-        connection.execute(_INSERT_RUN, (last + 1, *_run_values(run)))
+        return connection.execute(_INSERT_RUN, _run_values(run)).lastrowid or 0
     except sqlite3.IntegrityError as error:
         raise ConflictError(f"run {run.run_id!r} exists already") from error
-    return last + 1
 
 
 def update_run(connection: sqlite3.Connection, key: int, run: RunRecord) -> None:
-    """The run's row as it now is."""
-    connection.execute(_UPDATE_RUN, (*_run_values(run), key))
+    """How the run now is."""
+    connection.execute(_UPDATE_RUN, (*_state_values(run), key))
 
 
 def start_run(connection: sqlite3.Connection, run: RunRecord) -> int:
@@ -284,14 +296,14 @@ def start_run(connection: sqlite3.Connection, run: RunRecord) -> int:
     Raises:
         ConflictError: the run is past its queue.
     """
-    found = find_run(connection, run.owner, run.run_id)
-    if found is None:
+    try:
         return insert_run(connection, run)
-    key, status, _ = found
-    if status is not RunStatus.QUEUED:
-        raise ConflictError(f"run {run.run_id!r} was begun already")
-    update_run(connection, key, run)
-    return key
+    except ConflictError:
+        found = find_run(connection, run.owner, run.run_id)
+        if found is None or found[1] is not RunStatus.QUEUED:
+            raise
+        update_run(connection, found[0], run)
+        return found[0]
 
 
 def _run_values(run: RunRecord) -> tuple[object, ...]:
@@ -300,19 +312,25 @@ def _run_values(run: RunRecord) -> tuple[object, ...]:
         to_text(run.run_id),
         to_text(run.thread_id),
         to_text(run.agent_id),
-        run.status.value,
+        to_text(run.input_digest),
         run.created_at,
+        *_state_values(run),
+    )
+
+
+def _state_values(run: RunRecord) -> tuple[object, ...]:
+    return (
+        run.status.value,
         run.started_at,
         run.finished_at,
         to_optional_text(run.error_code),
         to_optional_text(run.error_message),
         join_records(run.usage),
-        to_text(run.input_digest),
     )
 
 
 def _run_record(row: Sequence[Any]) -> RunRecord:
-    owner, run_id, thread_id, agent_id, status, created, started, finished, code, message, usage, digest = row
+    owner, run_id, thread_id, agent_id, digest, created, status, started, finished, code, message, usage = row
     return RunRecord(
         owner=from_text(owner),
         run_id=from_text(run_id),
