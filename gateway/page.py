@@ -25,6 +25,7 @@ from gateway.errors import NotFoundError
 WIDGET_PATH = "/widget.js"
 SHOP_PATH = "/shop"
 _ASSETS = "assets/"
+_TEXTS = "texts/"  # the widget's, by language
 _ICON_PATH = "/favicon.ico"
 
 _CONTENT_TYPES = {
@@ -203,7 +204,7 @@ def _page_file(name: str, contents: Mapping[str, bytes]) -> PageFile | None:
 def _headers(name: str) -> Mapping[str, str]:
     if name.endswith(".html"):
         return _HTML_HEADERS
-    if f"/{name}" == WIDGET_PATH:
+    if f"/{name}" == WIDGET_PATH or name.startswith(_TEXTS):
         return _WIDGET_HEADERS
     return _ASSET_HEADERS if name.startswith(_ASSETS) else _OTHER_HEADERS
 
