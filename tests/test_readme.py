@@ -29,7 +29,11 @@ from tests.running_gateway import DEADLINE_SECONDS, agent, local_gateway, parse_
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
 ADDRESS = "http://127.0.0.1:8000"
-VARIABLES = {"OPENAI_API_KEY": "sk-of-a-newcomer", "ALICE_KEY": "a-key-that-is-long-enough"}
+VARIABLES = {
+    "OPENAI_API_KEY": "sk-of-a-newcomer",
+    "ANTHROPIC_API_KEY": "sk-ant-of-a-newcomer",
+    "ALICE_KEY": "a-key-that-is-long-enough",
+}
 DEMONSTRATION: list[dict[str, Any]] = yaml.safe_load(example_configuration())["agents"]
 
 
