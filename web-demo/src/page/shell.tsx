@@ -6,6 +6,7 @@ import { Icon } from "../view/icons";
 import { useTexts } from "../view/texts";
 import { BookingForm } from "./booking";
 import { Questions } from "./dialogs";
+import { PageIcon } from "./icons";
 import { KeyDialog } from "./key_dialog";
 import { closePanel, narrow, panel, showPanel, sidebar } from "./layout";
 import { PROMPTS } from "./prompts";
@@ -84,7 +85,7 @@ function Header({ session, onExplain }: PartProps) {
               sidebar.value = true;
             }}
           >
-            <Icon name={narrow.value ? "menu" : "side"} />
+            <PageIcon name={narrow.value ? "menu" : "side"} />
           </button>
           <button
             type="button"
@@ -112,7 +113,7 @@ function Header({ session, onExplain }: PartProps) {
         aria-expanded={panel.value}
         onClick={() => (panel.value ? closePanel() : showPanel())}
       >
-        <Icon name="panel" />
+        <PageIcon name="panel" />
       </button>
     </header>
   );
@@ -141,6 +142,10 @@ function AgentChooser({ session }: { session: Session }) {
 
 function Talk({ session, onExplain }: PartProps) {
   const { say, problem } = useTexts();
+  const isFirst = useRef(true);
+  useEffect(() => {
+    if (session.agent.value !== undefined) isFirst.current = false; // who chooses another agent stays at the choice
+  });
   const conversation = session.conversation.value;
   const agent = session.agent.value;
   const demonstration = session.isDemonstration.value;
@@ -186,7 +191,7 @@ function Talk({ session, onExplain }: PartProps) {
       prompts={demonstration ? PROMPTS : []}
       greeting={greeting}
       note={note}
-      autofocus={!narrow.peek()}
+      autofocus={isFirst.current && !narrow.peek()}
       onKey={() => session.askForKey()}
     />
   );

@@ -4,6 +4,7 @@ import type { ThreadSummary } from "../chat/contract";
 import { Icon } from "../view/icons";
 import { useTexts } from "../view/texts";
 import { ask } from "./dialogs";
+import { PageIcon } from "./icons";
 import { narrow, sidebar } from "./layout";
 import type { Session } from "./session";
 import { THEMES, theme } from "./theme";
@@ -39,7 +40,7 @@ export function Sidebar({ session }: { session: Session }) {
             sidebar.value = false;
           }}
         >
-          <Icon name={narrow.value ? "close" : "side"} />
+          {narrow.value ? <Icon name="close" /> : <PageIcon name="side" />}
         </button>
       </div>
       <button
@@ -67,7 +68,7 @@ export function Sidebar({ session }: { session: Session }) {
               session.keyNeeded.value = "missing";
             }}
           >
-            <Icon name="key" />
+            <PageIcon name="key" />
           </button>
         )}
         <a href="docs">API</a>
@@ -169,7 +170,7 @@ function ThreadRow({ session, thread, current, onChosen }: ThreadRowProps) {
         title={say("delete")}
         onClick={remove}
       >
-        <Icon name="trash" />
+        <PageIcon name="trash" />
       </button>
     </li>
   );
@@ -224,7 +225,7 @@ function ThemeSwitch() {
               theme.value = each;
             }}
           />
-          <Icon name={THEME_ICONS[each]} />
+          <PageIcon name={THEME_ICONS[each]} />
         </label>
       ))}
     </fieldset>

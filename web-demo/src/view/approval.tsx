@@ -3,7 +3,7 @@ import { useId, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks"
 import type { Approval, ApprovalChoice, JsonObject } from "../chat/contract";
 import { ArgumentsForm, type Drafts } from "./arguments_form";
 import { useNow } from "./clock";
-import { takeFocus } from "./focus";
+import { leave, takeFocus } from "./focus";
 import { Icon } from "./icons";
 import { draftOf, fieldsOf, readDraft, same } from "./schema_fields";
 import { useTexts } from "./texts";
@@ -18,6 +18,10 @@ export function ApprovalCard({ approval, onChoose }: ApprovalCardProps) {
   const id = useId();
   const card = useRef<HTMLElement>(null);
   const choice = approval.choice.value;
+  const choose = (made: ApprovalChoice) => {
+    if (card.current !== null) leave(card.current);
+    onChoose(made);
+  };
   useLayoutEffect(() => {
     if (choice === undefined && card.current !== null) takeFocus(card.current);
   }, [choice]);
@@ -30,7 +34,7 @@ export function ApprovalCard({ approval, onChoose }: ApprovalCardProps) {
         {choice === undefined && <Expiry until={approval.expiresAt} />}
       </header>
       <p class="agui-approval-message">{approval.message || say("approvalFor", { tool: approval.toolName })}</p>
-      {choice === undefined ? <Decision approval={approval} onChoose={onChoose} /> : <Decided choice={choice} />}
+      {choice === undefined ? <Decision approval={approval} onChoose={choose} /> : <Decided choice={choice} />}
     </section>
   );
 }

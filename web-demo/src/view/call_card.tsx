@@ -6,7 +6,7 @@ import type { TextKey } from "../chat/texts";
 import { ApprovalCard } from "./approval";
 import { useChat } from "./chat_context";
 import { Disclosure } from "./disclosure";
-import { takeFocus } from "./focus";
+import { leave, takeFocus } from "./focus";
 import { Icon, type IconName } from "./icons";
 import { JsonText, preview } from "./json_text";
 import { useTexts } from "./texts";
@@ -33,7 +33,12 @@ export function CallCard({ call }: { call: CallEntry }) {
   const approval = conversation.approvals.value.find((each) => each.callId === call.id);
   const own = useMemo(() => {
     const tool = call.side === "frontend" ? tools.find((each) => each.name === call.name) : undefined;
-    return untracked(() => tool?.render?.(call)); // drawn once: what it follows of the call, it follows itself
+    try {
+      return untracked(() => tool?.render?.(call)); // drawn once: what it follows of the call, it follows itself
+    } catch (error) {
+      console.error(`the tool ${call.name} could not draw its call`, error);
+      return undefined;
+    }
   }, [call, tools]);
   const result = call.result.value;
   return (
@@ -122,10 +127,24 @@ function QuestionCard({ question }: { question: Question }) {
     <div class="agui-question" part="question" role="group" aria-label={question.text} tabIndex={-1} ref={card}>
       <p>{question.text}</p>
       <div class="agui-actions">
-        <button type="button" class="agui-button agui-primary" onClick={() => question.accept()}>
+        <button
+          type="button"
+          class="agui-button agui-primary"
+          onClick={(event) => {
+            leave(event.currentTarget);
+            question.accept();
+          }}
+        >
           {say("accept")}
         </button>
-        <button type="button" class="agui-button" onClick={() => question.decline()}>
+        <button
+          type="button"
+          class="agui-button"
+          onClick={(event) => {
+            leave(event.currentTarget);
+            question.decline();
+          }}
+        >
           {say("decline")}
         </button>
       </div>

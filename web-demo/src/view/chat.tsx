@@ -13,7 +13,8 @@ import { UPLOADS, type UploadLimits } from "./attachments";
 import { ConnectionLine, ProblemBanner } from "./banners";
 import { ChatContext, useChat } from "./chat_context";
 import { Composer, useDraft } from "./composer";
-import { Icon, type IconName } from "./icons";
+import { hasTouchKeyboard } from "./focus";
+import { Icon } from "./icons";
 import { type Following, useFollowing } from "./scrolling";
 import { SharedList } from "./shared_list";
 import { useTexts } from "./texts";
@@ -24,7 +25,7 @@ export interface Prompt {
   readonly text: string;
   /** What it shows, in a word or two. */
   readonly title?: string;
-  readonly icon?: IconName;
+  readonly icon?: ComponentChildren;
 }
 
 export interface ChatProps {
@@ -67,7 +68,7 @@ export function Chat(props: ChatProps) {
   const send = (text: string, attachments: readonly Attachment[] = []) => {
     following.toEnd();
     void conversation.send(text, attachments);
-    area.current?.focus({ preventScroll: true });
+    if (!hasTouchKeyboard()) area.current?.focus({ preventScroll: true });
   };
   const onDragOver = (event: DragEvent) => {
     if (uploads === false || !event.dataTransfer?.types.includes("Files")) return;
@@ -177,7 +178,7 @@ function Start({ prompts, greeting, onPrompt }: Pick<ViewProps, "prompts" | "gre
           {prompts.map((prompt) => (
             <li key={prompt.text}>
               <button type="button" part="prompt" onClick={() => onPrompt(prompt.text)}>
-                {prompt.icon !== undefined && <Icon name={prompt.icon} />}
+                {prompt.icon}
                 <span>
                   {prompt.title !== undefined && <strong>{prompt.title}</strong>}
                   <span dir="auto">{prompt.text}</span>

@@ -123,7 +123,10 @@ export function Composer({ draft, limits, disabled, area, onSend }: ComposerProp
             aria-label={say("stop")}
             title={say("stop")}
             disabled={phase === "stopping"}
-            onClick={() => conversation.stop()}
+            onClick={(event) => {
+              if (event.detail === 0) area.current?.focus(); // by the keyboard, which would be left on a button that goes
+              conversation.stop();
+            }}
           >
             <Icon name="stop" />
           </button>

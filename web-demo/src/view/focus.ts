@@ -20,3 +20,13 @@ export function takeFocus(target: HTMLElement): void {
   if (here && !writing && !(elsewhere && document.activeElement !== document.body))
     target.focus({ preventScroll: true });
 }
+
+/** Leaves an element that is about to go away, for the conversation: nobody who uses the keyboard is thrown out of it. */
+export function leave(element: Element): void {
+  element.closest(".agui")?.querySelector<HTMLElement>(".agui-view")?.focus({ preventScroll: true });
+}
+
+/** Whether writing brings up a keyboard on the screen, which nobody asked for. */
+export function hasTouchKeyboard(): boolean {
+  return matchMedia("(pointer: coarse)").matches;
+}

@@ -1,0 +1,36 @@
+/** First messages for the demonstration: each shows something else. Its model picks tools by such words. */
+import type { Prompt } from "../view/chat";
+import { Icon } from "../view/icons";
+import { PageIcon } from "./icons";
+
+const AHEAD_DAYS = 14;
+
+export const PROMPTS: readonly Prompt[] = [
+  {
+    icon: <PageIcon name="search" />,
+    title: "Search, with reasoning",
+    text: "What was the population of Seattle in 2023?",
+  },
+  { icon: <Icon name="shield" />, title: "A tool that needs your approval", text: "Refund $20 for order 1234" },
+  {
+    icon: <Icon name="window" />,
+    title: "A tool of this page",
+    text: `Book a table for 4 guests on ${soon()} as "Ada Lovelace", ada@example.org`,
+  },
+  {
+    icon: <PageIcon name="moon" />,
+    title: "Two of them at once",
+    text: "Switch to the dark theme and highlight the booking form",
+  },
+  {
+    icon: <Icon name="list" />,
+    title: "A list that we both edit",
+    text: "Add milk to my list and add oat cookies to my list",
+  },
+  { icon: <Icon name="check" />, title: "A dialog", text: 'Ask me to confirm "Shall we ship the order today?"' },
+];
+
+/** A day in two weeks, as YYYY-MM-DD. */
+function soon(): string {
+  return new Date(Date.now() + AHEAD_DAYS * 86_400_000).toISOString().slice(0, 10);
+}
