@@ -1,5 +1,5 @@
 import { signal } from "@preact/signals";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import type { ConversationOptions } from "../src/chat/conversation";
 import { passingMemory } from "../src/chat/memory";
 import { BrokenNetwork } from "./broken_network";
@@ -32,6 +32,7 @@ afterEach(() => {
   network.mend();
   for (const { conversation } of opened) conversation.close();
   opened = [];
+  vi.unstubAllGlobals();
 });
 
 afterAll(async () => {
@@ -228,6 +229,25 @@ describe.each(READERS)("over %s", (_name, makeReader) => {
     expect(lines()[2]).toMatch(/^answer: one/);
     await conversation.retry();
     expect(conversation.problem.value).toBeUndefined();
+    expect(lines()).toEqual(["user: slow", "reasoning: Let me count.", `answer: ${WORDS}`]);
+  });
+
+  test("a device that goes offline says so at once; back online, it does not trust the connection that it had", async () => {
+    const browser = new EventTarget();
+    vi.stubGlobal("window", browser);
+    vi.stubGlobal("document", Object.assign(new EventTarget(), { visibilityState: "visible" }));
+    const here = clerk();
+    const { conversation, lines } = here;
+    const sent = conversation.send("slow");
+    await until(() => lines()[2]?.startsWith("answer: one"));
+    network.deafen(); // the socket does not notice
+    browser.dispatchEvent(new Event("offline"));
+    await until(() => conversation.phase.value === "offline");
+    const seen = phases(here);
+    network.mend();
+    browser.dispatchEvent(new Event("online"));
+    await sent;
+    expect(seen).toEqual(["offline", "reconnecting", "streaming", "idle"]);
     expect(lines()).toEqual(["user: slow", "reasoning: Let me count.", `answer: ${WORDS}`]);
   });
 

@@ -8,7 +8,7 @@
 import { type ReadonlySignal, type Signal, signal } from "@preact/signals";
 import type { WireContext, WireInput, WireMessage, WireResume } from "../wire/ag_ui";
 import type { Connection } from "../wire/connection";
-import { onReturn } from "../wire/network";
+import { onOffline, onReturn } from "../wire/network";
 import { newId } from "../wire/new_id";
 import type { RunReader } from "../wire/run_reader";
 import { ApprovalDesk } from "./approvals";
@@ -73,7 +73,7 @@ class LiveConversation implements Conversation {
   readonly #desk: ToolDesk;
   readonly #approvals: ApprovalDesk;
   readonly #turns = new Turns(() => this.#rest());
-  readonly #ignoreReturns: () => void;
+  readonly #ignore: readonly (() => void)[];
 
   #context: readonly WireContext[] = [];
   /** The run that is read, or was asked for; "" where there is none. */
@@ -102,7 +102,7 @@ class LiveConversation implements Conversation {
     this.entries = this.#picture.entries;
     this.approvals = this.#approvals.open;
     ({ phase: this.phase, problem: this.problem, state: this.state, usage: this.usage } = this.#picture.shown);
-    this.#ignoreReturns = onReturn(() => this.#lookAgain());
+    this.#ignore = [onReturn(() => this.#lookAgain()), onOffline(() => this.#wentOffline())];
   }
 
   // --- what the person does
@@ -179,7 +179,7 @@ class LiveConversation implements Conversation {
   }
 
   close(): void {
-    this.#ignoreReturns();
+    for (const ignore of this.#ignore) ignore();
     this.#turns.giveUp();
     this.#picture.close();
   }
@@ -308,6 +308,13 @@ class LiveConversation implements Conversation {
       await Promise.race([told.catch(() => undefined), pause(STOP_MILLISECONDS)]);
     }
     this.#turns.giveUp(turn);
+  }
+
+  /** The run's connection may take long to notice. If anything comes over it nevertheless, that is shown. */
+  #wentOffline(): void {
+    const { current } = this.#turns;
+    const isReading = current !== undefined && !current.quiet && !this.#answering;
+    if (isReading && this.#picture.phase !== "stopping") this.#picture.enter("offline");
   }
 
   /** Another tab may have gone on with the thread while this one was not looked at. */

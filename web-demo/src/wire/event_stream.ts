@@ -5,7 +5,7 @@
  * nothing else, so a longer silence is a connection that died without telling. Paced: a server that sends ten thousand
  * events at once must not keep the page from drawing until the last of them is taken in.
  */
-import { onReturn, STALE_MILLISECONDS } from "./network";
+import { isOffline, onOffline, onReturn, STALE_MILLISECONDS } from "./network";
 import { ConnectionLostError } from "./run_reader";
 
 /** Two and a half heartbeats. */
@@ -40,21 +40,32 @@ export function eventStream(response: Response, { silenceMilliseconds = SILENCE_
     stream.lost ??= new ConnectionLostError(why);
     source.cancel().catch(() => undefined); // it is gone either way
   };
+  let wentOffline = isOffline();
+  const ignore = onOffline(() => {
+    wentOffline = true;
+  });
+  const isDoubtful = () => wentOffline && !isOffline(); // what is open may lead nowhere now
   const body = new ReadableStream<Uint8Array>(
     {
       async pull(controller) {
         if (taken) await breath();
         if (rest.length === 0) {
-          const read = await next(source, silenceMilliseconds, signal);
+          const read = await next(source, silenceMilliseconds, isDoubtful, signal);
           if (typeof read === "string") lose(read);
-          if (typeof read === "string" || read.done) return controller.close();
+          if (typeof read === "string" || read.done) {
+            ignore();
+            return controller.close();
+          }
           rest = read.value;
         }
         taken = true;
         controller.enqueue(rest.subarray(0, PIECE_BYTES));
         rest = rest.subarray(PIECE_BYTES);
       },
-      cancel: () => source.cancel(),
+      cancel: () => {
+        ignore();
+        return source.cancel();
+      },
     },
     { highWaterMark: 0 },
   );
@@ -63,7 +74,12 @@ export function eventStream(response: Response, { silenceMilliseconds = SILENCE_
 }
 
 /** The next bytes, or why there are none. */
-async function next(source: ReadableStreamDefaultReader<Uint8Array>, silence: number, signal: AbortSignal) {
+async function next(
+  source: ReadableStreamDefaultReader<Uint8Array>,
+  silence: number,
+  isDoubtful: () => boolean,
+  signal: AbortSignal,
+) {
   const since = Date.now();
   let over = () => {};
   const givenUp = new Promise<string>((resolve) => {
@@ -71,6 +87,7 @@ async function next(source: ReadableStreamDefaultReader<Uint8Array>, silence: nu
     // A machine that slept, and a tab that was frozen, stop timers too.
     const ignore = onReturn(() => {
       if (Date.now() - since > STALE_MILLISECONDS) resolve("nothing came while the tab was away");
+      else if (isDoubtful()) resolve("the network was away");
     });
     const stop = () => resolve("the stream was given up");
     signal.addEventListener("abort", stop);

@@ -11,9 +11,18 @@ export function isOffline(): boolean {
   return typeof navigator !== "undefined" && navigator.onLine === false;
 }
 
+/** Calls back when the network goes. What this returns ends that. */
+export function onOffline(callback: () => void): () => void {
+  const { window } = globalThis;
+  if (!window) return () => undefined;
+  window.addEventListener("offline", callback);
+  return () => window.removeEventListener("offline", callback);
+}
+
 /** Calls back when the network comes, or the person comes back to the tab. What this returns ends that. */
 export function onReturn(callback: () => void): () => void {
-  if (typeof window === "undefined") return () => undefined;
+  const { window, document } = globalThis;
+  if (!window) return () => undefined;
   const whenVisible = () => {
     if (document.visibilityState === "visible") callback();
   };
