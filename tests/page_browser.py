@@ -20,7 +20,7 @@ from typing import Any, Literal, TypedDict, Unpack
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.async_api import Browser, Locator, Page, async_playwright, expect
+from playwright.async_api import Browser, FilePayload, Locator, Page, async_playwright, expect
 
 from gateway.clock import Clock
 from gateway.page import WebPage, page_is_built, read_page
@@ -245,7 +245,7 @@ async def screen(browser: Browser, url: str, **options: Unpack[ScreenOptions]) -
         await page.goto(url)
         yield shown
         allowed = [_EVAL_PROBE, *map(re.compile, options.get("expected", ()))]
-        assert not [text for text in shown.complaints if not any(each.search(text) for each in allowed)]
+        assert [text for text in shown.complaints if not any(each.search(text) for each in allowed)] == []
         assert shown.foreign == []
     finally:
         await context.close()
@@ -289,6 +289,6 @@ def _note(foreign: list[str], url: str, origin: str) -> None:
         foreign.append(url)
 
 
-def file(name: str, mime_type: str, content: bytes) -> Mapping[str, Any]:
+def file(name: str, mime_type: str, content: bytes) -> FilePayload:
     """A file for a file chooser."""
     return {"name": name, "mimeType": mime_type, "buffer": content}
