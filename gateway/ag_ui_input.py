@@ -21,11 +21,12 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Any, Final
 
 from gateway.agent import ABSENT, AgentInput, Answer, ContextEntry
 from gateway.errors import FieldProblem, InvalidRequestError
+from gateway.known_thread import KnownThread
 from gateway.messages import (
     Base64Source,
     ContentBlock,
@@ -45,11 +46,13 @@ from gateway.messages import (
     new_id,
 )
 from gateway.model_state import DEFAULT_CONVERSATION
+from gateway.usual_messages import usual_call, usual_message
 from gateway.wire import strict_json
 from gateway.wire.ag_ui_peer import PROTOCOL_VERSION, PeerProfile, profile_of
 
 logger = logging.getLogger(__name__)
 
+MEDIA_KINDS: Final = ("image", "audio", "video", "document")
 _MAX_PROBLEMS: Final = 50
 _NO_WORDS: Final = TextBlock("")
 _WRONG_ID: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
@@ -85,6 +88,15 @@ def parse_run_input(body: bytes) -> tuple[AgentInput, PeerProfile]:
         InvalidRequestError: 400 `invalid_json` for what is not strict JSON; 422 `invalid_request` with all fields that
             are wrong (at most 50 of them); 422 `unsupported_protocol_version` for another major version.
     """
+    return InputReader().read(load_run_input(body))
+
+
+def load_run_input(body: bytes) -> dict[str, Any]:
+    """The body as JSON, for an `InputReader`.
+
+    Raises:
+        InvalidRequestError: 400 `invalid_json`; 422 for what is no object.
+    """
     try:
         data: Any = strict_json.load(body)
     except strict_json.NotStrictJsonError as error:
@@ -98,7 +110,7 @@ def parse_run_input(body: bytes) -> tuple[AgentInput, PeerProfile]:
         raise InvalidRequestError(
             "the body is not a RunAgentInput", problems=[FieldProblem("", f"expected an object, got {_kind(data)}")]
         )
-    return _Reader().read(data)
+    return data
 
 
 def _kind(value: object) -> str:
@@ -120,17 +132,35 @@ def _kind(value: object) -> str:
 # --- the input ---------------------------------------------------------------------------------------------------
 
 
-class _Reader:
-    """Reads one input; collects what is wrong with it and what was left out of it."""
+class InputReader:
+    """Reads one input; collects what is wrong with it and what was left out of it.
 
-    def __init__(self) -> None:
+    `before` are messages that are known to be the first ones, `ids` theirs: `data["messages"]` goes on behind item
+    number `place`. A reader that finds one of these ids again (`repeats`) has read something else than the input.
+    """
+
+    def __init__(
+        self,
+        before: tuple[Message, ...] = (),
+        ids: Container[str] = frozenset(),
+        place: int = 0,
+        *,
+        media_before: bool = False,
+    ) -> None:
+        self._before = before
+        self._known_ids = ids
+        self._place = place
+        self._media_before = media_before
+        self.repeats = False
+        self.messages_are_plain = True  # nothing in them was odd: they will be read the same again
         self.problems: list[FieldProblem] = []
         self.problem_count = 0
         self.left_out: dict[str, int] = {}
+        self._oddities = 0
         self.minted: set[str] = set()
         self.media_seen = False
 
-    def read(self, data: dict[str, Any]) -> tuple[AgentInput, PeerProfile]:
+    def read(self, data: dict[str, Any], known: KnownThread | None = None) -> tuple[AgentInput, PeerProfile]:
         self.expect_known(data, _INPUT, "input")
         profile = self.profile(self.text(data, "protocolVersion", "", optional=True))
         state = data.get("state")
@@ -146,9 +176,12 @@ class _Reader:
             parent_run_id=self.text(data, "parentRunId", "", optional=True),
             minted_ids=frozenset(self.minted),
             conversation_id=self.conversation_id(data.get("forwardedProps")),
+            known=known,
         )
+        if self.repeats:
+            return parsed, profile
         self.finish()
-        if profile is PeerProfile.LEGACY and self.media_seen:
+        if profile is PeerProfile.LEGACY and (self.media_seen or self._media_before):
             profile = PeerProfile.LEGACY_MEDIA
         return parsed, profile
 
@@ -176,10 +209,12 @@ class _Reader:
 
     def wrong(self, pointer: str, detail: str) -> None:
         self.problem_count += 1
+        self._oddities += 1
         if len(self.problems) < _MAX_PROBLEMS:
             self.problems.append(FieldProblem(pointer, detail))
 
     def leave_out(self, what: str) -> None:
+        self._oddities += 1
         if what in self.left_out or len(self.left_out) < 20:
             self.left_out[what] = self.left_out.get(what, 0) + 1
 
@@ -295,7 +330,8 @@ class _Reader:
     def messages(self, data: dict[str, Any]) -> tuple[Message, ...]:
         messages: list[Message] = []
         places: dict[str, int] = {}
-        for i, item in enumerate(self.items(data, "messages", required=True)):
+        oddities = self._oddities
+        for i, item in enumerate(self.items(data, "messages", required=True), self._place):
             if type(item) is not dict:
                 self.wrong(f"/messages/{i}", f"expected an object, got {_kind(item)}")
                 continue
@@ -304,13 +340,16 @@ class _Reader:
             if read is None:
                 self.skip_role(role, i)
                 continue
-            message = _usual_message(role, item) or read(self, item, i)
+            message = usual_message(role, item) or read(self, item, i)
             place = places.setdefault(message.id, len(messages))
             if place == len(messages):
                 messages.append(message)
             else:
                 self.add_duplicate(messages, places, place, message)
-        return tuple(messages)
+        if self._before:
+            self.repeats = any(message_id in self._known_ids for message_id in places)
+        self.messages_are_plain = not self.minted and self._oddities == oddities
+        return self._before + tuple(messages)
 
     def skip_role(self, role: object, i: int) -> None:
         if not isinstance(role, str):
@@ -393,7 +432,7 @@ class _Reader:
 
     def tool_calls(self, item: dict[str, Any], at: str) -> list[ToolCall]:
         sent = item["toolCalls"]
-        usual = [_usual_call(call) for call in sent] if type(sent) is list else [None]
+        usual = [usual_call(call) for call in sent] if type(sent) is list else [None]
         if None not in usual:
             return [call for call in usual if call is not None]
         return [self.tool_call(call, at) for at, call in self.objects(item, "toolCalls", at)]
@@ -452,7 +491,7 @@ class _Reader:
             return TextBlock(self.text(item, "text", at))
         if kind == "binary":
             return self.binary_part(item, at)
-        if kind in ("image", "audio", "video", "document"):
+        if kind in MEDIA_KINDS:
             self.media_seen = True
             self.expect_known(item, _MEDIA_PART, "a media part")
             self.text(item, "id", at, optional=True)
@@ -478,17 +517,21 @@ class _Reader:
             return None
         self.expect_known(source, _SOURCE, "a source")
         value = self.text(source, "value", at)
-        media_type = self.text(source, "mimeType", at, optional=kind != "data")
+        media_type = self.media_type(source, at, optional=kind != "data")
         if kind == "data":
             return Base64Source(value, media_type)
         if kind == "url":
             return _url_source(value, media_type)
         return FileSource(value, self.text(source, "provider", at, optional=True), media_type)
 
+    def media_type(self, item: dict[str, Any], at: str, *, optional: bool = False) -> Any:
+        value = self.text(item, "mimeType", at, optional=optional)
+        return value if value is None else _lower_type(value)
+
     def binary_part(self, item: dict[str, Any], at: str) -> MediaBlock | None:
         """A media part as clients up to 0.0.47 write it; it left the protocol in 1.0."""
         self.expect_known(item, _BINARY_PART, "a binary part")
-        media_type: str = _lower_type(self.text(item, "mimeType", at))
+        media_type: str = self.media_type(item, at)
         data, url, file_id, name = (
             self.text(item, name, at, optional=True) for name in ("data", "url", "id", "filename")
         )
@@ -504,59 +547,6 @@ class _Reader:
             self.wrong(at, "expected one of data, url and id")
             return None
         return block_of_media(media_type.partition("/")[0], source, name)
-
-
-def _usual_message(role: object, item: dict[str, Any]) -> Message | None:
-    """The message, where it is what most are: a user's or an assistant's words, or a tool's text, and nothing else."""
-    message_id, content = item.get("id"), item.get("content")
-    if type(message_id) is not str or not message_id or type(content) is not str or not content:
-        return None
-    if len(item) == 3 and (role == "user" or role == "assistant"):
-        return _message(message_id, role, _text_block(content))
-    if len(item) == 4 and role == "tool" and type(call_id := item.get("toolCallId")) is str:
-        return _message(message_id, role, ToolResult(call_id, (_text_block(content),)))
-    return None
-
-
-# A frozen dataclass sets its fields in a way that costs twice as much as this, and a history has thousands of them.
-_new = object.__new__
-_set_text, _set_index, _set_opaque = (vars(TextBlock)[name].__set__ for name in ("text", "index", "opaque"))
-_set_id, _set_role, _set_content, _set_name, _set_turn_id, _set_incomplete, _set_metadata = (
-    vars(Message)[name].__set__ for name in ("id", "role", "content", "name", "turn_id", "incomplete", "metadata")
-)
-
-
-def _text_block(text: str) -> TextBlock:
-    block = _new(TextBlock)
-    _set_text(block, text)
-    _set_index(block, -1)
-    _set_opaque(block, None)
-    return block
-
-
-def _message(message_id: str, role: str, block: ContentBlock) -> Message:
-    message = _new(Message)
-    _set_id(message, message_id)
-    _set_role(message, role)
-    _set_content(message, (block,))
-    _set_name(message, None)
-    _set_turn_id(message, None)
-    _set_incomplete(message, False)
-    _set_metadata(message, None)
-    return message
-
-
-def _usual_call(item: Any) -> ToolCall | None:
-    """The call, where it has nothing but what it must have."""
-    if type(item) is not dict:
-        return None
-    function, call_id = item.get("function"), item.get("id")
-    if len(item) != 3 or type(call_id) is not str or item.get("type") != "function" or type(function) is not dict:
-        return None
-    name, arguments = function.get("name"), function.get("arguments")
-    if len(function) == 2 and type(name) is str and type(arguments) is str:
-        return ToolCall(call_id, name, arguments)
-    return None
 
 
 def _lower_type(media_type: str) -> str:
@@ -579,11 +569,11 @@ def _file_name(metadata: object) -> str | None:
     return name if isinstance(name, str) else None
 
 
-_READ_BY_ROLE: dict[str, Callable[[_Reader, dict[str, Any], int], Message]] = {
-    "system": _Reader.plain,
-    "developer": _Reader.plain,
-    "user": _Reader.plain,
-    "reasoning": _Reader.plain,
-    "assistant": _Reader.assistant,
-    "tool": _Reader.result,
+_READ_BY_ROLE: dict[str, Callable[[InputReader, dict[str, Any], int], Message]] = {
+    "system": InputReader.plain,
+    "developer": InputReader.plain,
+    "user": InputReader.plain,
+    "reasoning": InputReader.plain,
+    "assistant": InputReader.assistant,
+    "tool": InputReader.result,
 }

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from gateway.context_limits import NO_LIMITS, HistoryLimits
+from gateway.known_thread import KnownThread
 from gateway.messages import ContentBlock, JsonObject, JsonValue, Message, TextBlock, ToolSpec, new_id
 
 Approval: TypeAlias = Literal["never", "always"]
@@ -158,7 +159,8 @@ class AgentInput:
 
     `messages` is the whole history (`history="replace"`), or only what is new (`"append"`); None leaves it to the
     agent. `conversation_id` names the conversation that a stateful model's server keeps. Messages that came without an
-    id have one by now; `minted_ids` names those, because a repeated request cannot repeat them.
+    id have one by now; `minted_ids` names those, because a repeated request cannot repeat them. `known` makes what
+    the last request came to cheap to go on from; it changes no result.
     """
 
     thread_id: str
@@ -173,6 +175,7 @@ class AgentInput:
     history: HistoryMode | None = None
     minted_ids: frozenset[str] = frozenset()
     conversation_id: str = "default"
+    known: KnownThread | None = field(default=None, compare=False, repr=False)
 
 
 def text_input(text: str, *, thread_id: str, run_id: str) -> AgentInput:

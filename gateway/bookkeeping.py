@@ -6,6 +6,7 @@ line in the log.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import logging
 from collections.abc import Mapping, Sequence
@@ -29,7 +30,8 @@ from gateway.events import (
     StateChanged,
     StateReplaced,
 )
-from gateway.messages import ContentBlock, JsonValue, Message, TextBlock, ToolCall
+from gateway.known_thread import KnownThread, own_calls, words_or_blocks
+from gateway.messages import JsonValue, Message, ToolCall
 from gateway.model import ModelCapabilities
 from gateway.model_state import Conversation
 from gateway.records import encode_event
@@ -52,24 +54,20 @@ def input_digest(given: AgentInput, produced: frozenset[str] = frozenset()) -> s
     Ids that the gateway minted do not count: a repeated request cannot repeat them.
     """
     minted = given.minted_ids
+    answers = [(answer.interrupt_id, answer.status, answer.payload) for answer in given.answers]
+    if given.known is not None and not minted and not produced:
+        with contextlib.suppress(TypeError):  # as below
+            return given.known.digest(given.messages, orjson.dumps(answers))
     rows = [
-        (None if message.id in minted else message.id, message.role, _words_or_blocks(message.content))
+        (None if message.id in minted else message.id, message.role, words_or_blocks(message.content))
         for message in given.messages
         if message.id not in produced
     ]
-    answers = [(answer.interrupt_id, answer.status, answer.payload) for answer in given.answers]
     try:
         encoded = orjson.dumps((rows, answers))  # dataclasses as they are: ten times faster than records
     except TypeError:
         encoded = repr((rows, answers)).encode(errors="surrogatepass")
     return hashlib.blake2b(encoded, digest_size=16).hexdigest()
-
-
-def _words_or_blocks(content: tuple[ContentBlock, ...]) -> object:
-    """The text alone where there is nothing else, as nearly always: a tenth of what blocks cost the encoder."""
-    if len(content) == 1 and type(block := content[0]) is TextBlock and block.index == -1 and block.opaque is None:
-        return block.text
-    return content
 
 
 def title_of(messages: Sequence[Message]) -> str | None:
@@ -80,28 +78,21 @@ def title_of(messages: Sequence[Message]) -> str | None:
     return None
 
 
-def call_turns(messages: Sequence[Message]) -> dict[str, str]:
+def call_turns(messages: tuple[Message, ...], known: KnownThread | None = None) -> dict[str, str]:
     """The turns of the calls that this server's models made, by call id."""
-    return {
-        call.call_id: message.turn_id
-        for message in messages
-        if message.turn_id is not None
-        for call in message.tool_calls
-    }
+    calls = own_calls(messages) if known is None else known.own_calls(messages)
+    return {call_id: call.turn_id for call_id, call in calls.items()}
 
 
-def without_claims(sent: Sequence[Message], thread: Thread, tools: Mapping[str, Tool]) -> tuple[Message, ...]:
+def without_claims(
+    sent: tuple[Message, ...], thread: Thread, tools: Mapping[str, Tool], known: KnownThread | None = None
+) -> tuple[Message, ...]:
     """`sent` but for results that a client may not give: those of backend calls that this server's models made."""
-    ours = {
-        call.call_id
-        for message in thread.messages
-        if message.turn_id is not None
-        for call in message.tool_calls
-        if call.name in tools
-    }
+    calls = own_calls(thread.messages) if known is None else known.own_calls(thread.messages)
+    ours = {call_id for call_id, call in calls.items() if call.name in tools}
     ours |= {item.call.call_id for item in thread.interrupts}
-    if not ours:
-        return tuple(sent)
+    if not ours or (known is not None and not known.may_claim(thread.messages, sent, ours)):
+        return sent
     produced = {message.id for message in thread.messages if message.turn_id is not None}
     kept: list[Message] = []
     for message in sent:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from urllib.parse import unquote_to_bytes
 
 import orjson
@@ -48,6 +48,7 @@ NO_CONTENT = "(no content)"
 OPENING = "(the conversation begins)"
 NO_OUTPUT = "(no output)"
 
+_INSTRUCTIONS = frozenset({"system", "developer"})
 _MEDIA = (ImageBlock, AudioBlock, VideoBlock, DocumentBlock)
 _AUDIO_FORMATS = {"mpeg": "mp3", "mp3": "mp3", "wav": "wav", "wave": "wav", "x-wav": "wav", "vnd.wave": "wav"}
 _TEXT_TYPES = frozenset({"application/json", "application/xml", "application/yaml", "application/x-yaml"})
@@ -78,10 +79,45 @@ def _tool(spec: ToolSpec) -> JsonObject:
 def _messages(request: ModelRequest, model_id: str, dialect: Dialect) -> list[JsonObject]:
     messages: list[JsonObject] = []
     _append_instruction(messages, "system", request.system)
-    names = {call.call_id: call.name for message in request.messages for call in message.tool_calls}
-    last_user = max((i for i, message in enumerate(request.messages) if message.role == "user"), default=-1)
+    view, settled = request.messages, request.settled
+    if settled is not None and settled.messages and view[: len(settled.messages)] == settled.messages:
+        # What precedes the first message that is no instruction goes together with the request's own instructions.
+        head = next((place for place, message in enumerate(view) if message.role not in _INSTRUCTIONS), len(view))
+        messages = _written(messages, view[:head], model_id, dialect)
+        known = settled.forms.setdefault((PROVIDER_NAME, model_id, dialect), _Settled(head))
+        known.extend(settled.messages, model_id, dialect)
+        messages += known.written
+        view = view[max(head, len(settled.messages)) :]
+    messages = _written(messages, view, model_id, dialect)
+    if all(message["role"] in ("system", "developer") for message in messages):
+        # OpenAI refuses an empty list, and many chat templates one without a user's message.
+        messages.append({"role": "user", "content": OPENING})
+    return messages
+
+
+class _Settled:
+    """The form of the settled messages from `start` on: those before it are instructions."""
+
+    def __init__(self, start: int) -> None:
+        self.written: list[JsonObject] = []
+        self._count = start
+
+    def extend(self, settled: tuple[Message, ...], model_id: str, dialect: Dialect) -> None:
+        new = settled[self._count :]
+        self._count = max(self._count, len(settled))
+        # A user message follows: nobody is in the middle of a tool loop any more.
+        self.written += _written([], new, model_id, dialect, last_user=len(new))
+
+
+def _written(
+    messages: list[JsonObject], view: Sequence[Message], model_id: str, dialect: Dialect, last_user: int | None = None
+) -> list[JsonObject]:
+    """`messages`, which nobody else has, with what `view` is in this wire's words behind them."""
+    names = {call.call_id: call.name for message in view for call in message.tool_calls}
+    if last_user is None:
+        last_user = next((place for place in reversed(range(len(view))) if view[place].role == "user"), -1)
     shown: list[JsonValue] = []  # media of tool results, for the user message that follows the last of them
-    for place, message in enumerate(request.messages):
+    for place, message in enumerate(view):
         if shown and message.role != "tool":
             messages.append({"role": "user", "content": shown})
             shown = []
@@ -100,9 +136,6 @@ def _messages(request: ModelRequest, model_id: str, dialect: Dialect) -> list[Js
                     messages.append(_tool_result(result, names.get(result.call_id, ""), dialect, shown))
     if shown:
         messages.append({"role": "user", "content": shown})
-    if all(message["role"] in ("system", "developer") for message in messages):
-        # OpenAI refuses an empty list, and many chat templates one without a user's message.
-        messages.append({"role": "user", "content": OPENING})
     return messages
 
 

@@ -14,6 +14,7 @@ from gateway.agent import ModelSettings
 from gateway.clock import Clock
 from gateway.events import Events
 from gateway.http_client import HttpClients
+from gateway.known_thread import SettledView
 from gateway.messages import JsonObject, Message, ToolSpec
 from gateway.model_state import Continuation
 
@@ -27,7 +28,8 @@ class ModelRequest:
     orphaned, nothing unanswered, no incomplete call. `system` is the agent's own prompt with the context in it, or
     empty. `parameters` are the agent's `model_parameters`, passed on as they are. `continuation` is where a stateful
     model's server already stands, and which of the messages are new to it; where it does not stand there any more,
-    `messages` are all there is to say.
+    `messages` are all there is to say. `settled` is the beginning of `messages` that the thread's next request will
+    have too, as long as nobody shortened these: whoever uses it has to look.
     """
 
     turn_id: str
@@ -37,6 +39,7 @@ class ModelRequest:
     tool_choice: Literal["auto", "none"] = "auto"
     parameters: JsonObject = field(default_factory=dict)
     continuation: Continuation | None = None
+    settled: SettledView | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,9 +54,8 @@ class ResponseBuilder:
         self._model_id = model_id
         self._events: Events = []
         self._blocks: dict[Hashable, _Block] = {}
-        self._known_call_ids = {
-            block.call_id for message in request.messages for block in message.content if isinstance(block, ToolCall)
-        }
+        self._request = request
+        self._known_call_ids: set[str] | None = None  # looked for when there is a call: histories are long
         self._next_index = 0
         self._parent_id: str | None = None
         self.has_calls = False
@@ -110,6 +109,13 @@ class ResponseBuilder:
         """A call begins. Without a provider's id one is minted; an id the thread has already gets a suffix."""
         self.close(key)  # some providers give every call the same key
         call_id = _well_formed(provider_call_id) if provider_call_id else new_id("call")
+        if self._known_call_ids is None:
+            self._known_call_ids = {
+                block.call_id
+                for message in self._request.messages
+                for block in message.content
+                if type(block) is ToolCall
+            }
         if call_id in self._known_call_ids:
             call_id = new_id(call_id[:24])
         self._known_call_ids.add(call_id)

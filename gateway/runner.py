@@ -175,10 +175,12 @@ class Runner:
         now = self.clock.now()
         stored = await self.store.load_thread(owner, given.thread_id)
         thread = stored or Thread(owner, given.thread_id, agent.definition.id, now, now)
-        sent = without_claims(given.messages, thread, tools)
+        known = given.known
+        sent = without_claims(given.messages, thread, tools, known)
         # No message at all is no history to replace one with: the answers alone carry the thread on.
         append = not sent or (given.history or agent.definition.history) == "append"
-        messages = append_history(thread.messages, sent) if append else merge_history(thread.messages, sent)
+        merge = merge_history if known is None else known.merge
+        messages = append_history(thread.messages, sent) if append else merge(thread.messages, sent)
         asked = still_asked(thread.interrupts, messages)
         verdict = decide(asked, given.answers, now=now, check=arguments_check(tools))
         state = thread.state if isinstance(given.state, Absent) else given.state
@@ -195,7 +197,7 @@ class Runner:
         )
         live.state = state
         live.conversation = conversation_of(agent.definition, agent.model.capabilities, thread, given.conversation_id)
-        live.begin_with(messages, Transcript(call_turns(messages)))
+        live.begin_with(messages, Transcript(call_turns(messages, known)))
         record = replace(live.record, status=RunStatus.RUNNING, started_at=now, finished_at=None)
         if live.cancel_reason is None:
             live.record = record

@@ -30,7 +30,8 @@ from gateway.events import (
     StopReason,
     ToolReturned,
 )
-from gateway.history import model_view, open_calls
+from gateway.history import open_calls
+from gateway.known_thread import KnownThread
 from gateway.loop import AgentType, Decision, LoopContext
 from gateway.messages import JsonObject, Message, ToolCall, ToolResult, new_id
 from gateway.model import ModelRequest
@@ -121,8 +122,9 @@ class _Run:
         self._history = ShortenedHistory(settings.limits, settings.summarize, context.fits, thread)
         self._frontend = {spec.name: spec for spec in context.input.tools}
         self._specs = (*(tool.spec for tool in context.tools.values()), *context.input.tools)
-        turns = {c.call_id: m.turn_id for m in context.messages if m.turn_id is not None for c in m.tool_calls}
-        self._transcript = Transcript(turns)
+        self._known = context.input.known or KnownThread()
+        own_calls = self._known.own_calls(context.messages)
+        self._transcript = Transcript({call_id: call.turn_id for call_id, call in own_calls.items()})
         self._ledger = UsageLedger()
         self._state_changes = StateChanges(context.state)
         self._checks = ArgumentChecks()
@@ -216,7 +218,7 @@ class _Run:
             instruction = _SUMMARIZE.format(limit=self.limit)
         elif self._said_nothing:
             instruction = _ANSWER
-        view = model_view(self._messages())
+        view, settled = self._known.view(self._messages())
         conversation = self._context.conversation
         # A server that keeps the conversation looks after its length itself.
         self._asked = view if conversation is not None else self._history.shown(view)
@@ -229,6 +231,7 @@ class _Run:
             tool_choice="auto" if self.limit is None else "none",
             parameters=self._context.agent.model.model_parameters,
             continuation=None if conversation is None else conversation.continuation(view),
+            settled=settled,
         )
         context = self._context
         return stream_with_retries(

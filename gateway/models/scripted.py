@@ -241,11 +241,11 @@ def _scene(messages: Sequence[Message]) -> _Scene:
     names: dict[str, str] = {}
     answered: set[str] = set()
     turn, result = 0, ""
-    asked: Message | None = None
-    for message in messages:
-        if message.role == "user":
-            turn, asked, result, answered = 0, message, "", set()
-        elif message.role == "assistant":
+    # Results stand right behind their calls: nothing before the question counts.
+    start = next((place for place in reversed(range(len(messages))) if messages[place].role == "user"), None)
+    asked = None if start is None else messages[start]
+    for message in messages[start:]:
+        if message.role == "assistant":
             turn += 1
             names |= {call.call_id: call.name for call in message.tool_calls}
         elif (given := message.tool_result) is not None:

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from gateway.ag_ui_capabilities import capabilities
-from gateway.ag_ui_input import parse_run_input
+from gateway.ag_ui_known_inputs import KnownInputs
 from gateway.ag_ui_stream import event_stream
 from gateway.messages import JsonObject
 from gateway.protocol import (
@@ -32,11 +32,12 @@ class _Endpoints:
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
         self._runner = gateway.runner
+        self._inputs = KnownInputs()
 
     async def run(self, request: Request) -> Response:
         agent_id, caller = path_id(request, "agent_id"), caller_of(request)
         self._gateway.agent(caller, agent_id)
-        given, profile = parse_run_input(await read_body(request))
+        given, profile = self._inputs.parse(caller.owner, await read_body(request))
         admission = self._gateway.admission(caller)
         viewer = await self._runner.start(caller.owner, agent_id, caller.admitted(given), admission)
         return event_stream(self._gateway, viewer, profile, given.thread_id, given.run_id)
@@ -44,7 +45,7 @@ class _Endpoints:
     async def connect(self, request: Request) -> Response:
         agent_id, caller = path_id(request, "agent_id"), caller_of(request)
         self._gateway.agent(caller, agent_id)
-        given, profile = parse_run_input(await read_body(request))
+        given, profile = self._inputs.parse(caller.owner, await read_body(request))
         viewer = await self._runner.connect(caller.owner, agent_id, given)
         run_id = given.run_id if viewer.prelude is None else viewer.prelude.run_id
         return event_stream(self._gateway, viewer, profile, given.thread_id, run_id)

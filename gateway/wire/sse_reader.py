@@ -45,9 +45,9 @@ class SseReader:
             data = b"".join(self._pieces)
             self._pieces.clear()
             self._size = 0
-        whole, end, rest = data.rpartition(b"\n\n")
+        whole, blank_line, rest = data.rpartition(b"\n\n")
         self._keep(rest)
-        if not end:
+        if not blank_line:
             return []
         # Nearly always each record is one line of data.
         if whole.startswith(b"data: "):

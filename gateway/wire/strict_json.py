@@ -30,8 +30,8 @@ class NotStrictJsonError(ValueError):
         self.pointers = tuple(pointers)
 
 
-def load(body: bytes) -> Any:
-    """The document.
+def load(body: bytes, size: int | None = None) -> Any:
+    """The document. `size` is that of the one it was cut out of, whose limits are to count.
 
     Refused are, besides what is no JSON: NaN and infinities, a byte order mark, bytes that are not UTF-8, half a
     surrogate pair, more than 200 levels, and a member that its object has twice (in documents of up to 1 MiB; the last
@@ -53,7 +53,7 @@ def load(body: bytes) -> Any:
     except TypeError:
         raise NotStrictJsonError(f"it is nested more than {MAX_DEPTH} deep") from None
     # A document as JSON.stringify writes it comes out as long as it went in, unless a repeated member was lost.
-    if written != len(body) and len(body) <= _COMPARED_BYTES:
+    if written != len(body) and (size or len(body)) <= _COMPARED_BYTES:
         json.loads(body, object_pairs_hook=_expect_distinct)
     return data
 

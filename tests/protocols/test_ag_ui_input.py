@@ -452,6 +452,10 @@ URL = {"type": "url", "value": "https://x.test/a"}
             ImageBlock(Base64Source("AAAA", "image/png;Name=A")),
         ),
         (
+            {"type": "image", "source": {"type": "data", "value": "AAAA", "mimeType": "image/PNG"}},
+            ImageBlock(Base64Source("AAAA", "image/png")),
+        ),
+        (
             {"type": "image", "source": {"type": "url", "value": "data:IMAGE/gif;base64,R0lG"}},
             ImageBlock(Base64Source("R0lG", "image/gif")),
         ),

@@ -142,6 +142,10 @@ def _part(part: dict[str, Any]) -> dict[str, Any]:
     metadata = part.get("metadata")
     if part["type"] == "document" and isinstance(metadata, dict) and isinstance(metadata.get("filename"), str):
         kept["metadata"] = {"filename": metadata["filename"]}
+    source = part.get("source")
+    if isinstance(source, dict) and isinstance(source.get("mimeType"), str):  # one type in any case
+        name, semicolon, parameters = source["mimeType"].partition(";")
+        kept["source"] = {**source, "mimeType": name.strip().lower() + semicolon + parameters}
     return kept
 
 

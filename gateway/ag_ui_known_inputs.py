@@ -1,0 +1,217 @@
+"""Reads run inputs whose first messages came with an earlier request of their thread, without reading those again.
+
+Below: ag_ui_input, which reads everything else. Above: the protocol. A client sends its whole history with every run,
+and writes it the same way each time: what one request's array of messages said is, byte for byte, how the next one's
+begins. Where that is so, those bytes are compared and cut out, and the messages are the ones that were read then; where
+it is not, or anything else is unusual, the input is read as if nothing were known. The result is the same either way.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import orjson
+
+from gateway.ag_ui_input import MEDIA_KINDS, InputReader, load_run_input
+from gateway.agent import AgentInput
+from gateway.known_thread import KnownThread
+from gateway.messages import Message
+from gateway.wire import strict_json
+from gateway.wire.ag_ui_peer import PeerProfile
+
+_Key: TypeAlias = tuple[str, str | None]
+
+LIMIT_BYTES = 64 * 1024 * 1024
+# Less is read as fast as it is looked up.
+LEAST_MESSAGES = 8
+# What a message, and what is known of its thread, takes besides the bytes it came in.
+_MESSAGE_BYTES = 2000
+_CHUNK = 64
+_MOST_PIECES = 256
+_EDGE = 4096
+_MOST_PLACES = 3
+
+_THREAD_ID = re.compile(rb'"threadId": ?"([^"\\]{1,1024})"')
+_MESSAGES = b'"messages":['
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """A stretch of the array: its bytes (with the comma before them, but for the first), items and messages."""
+
+    raw: bytes
+    items: int
+    messages: tuple[Message, ...]
+    has_media: bool
+
+
+class _KnownInput:
+    """The array of a thread's last request, in pieces, so that an edit leaves what stands before it known."""
+
+    def __init__(self, thread: KnownThread) -> None:
+        self.thread = thread
+        self.pieces: list[_Piece] = []
+        self.messages: tuple[Message, ...] = ()
+        self.ids: set[str] = set()
+
+    @property
+    def items(self) -> int:
+        return sum(piece.items for piece in self.pieces)
+
+    @property
+    def has_media(self) -> bool:
+        return any(piece.has_media for piece in self.pieces)
+
+    @property
+    def size(self) -> int:
+        return sum(len(piece.raw) for piece in self.pieces) + _MESSAGE_BYTES * len(self.messages)
+
+    def add(self, items: list[Any], messages: tuple[Message, ...], body: bytes, place: int, *, has_media: bool) -> None:
+        """Take in what stands there in the body, as far as it is written as the encoder writes it."""
+        pieces: list[_Piece] = []
+        done = 0
+        for chunk in _chunks(items):
+            raw = (b"," if self.pieces or pieces else b"") + orjson.dumps(chunk)[1:-1]
+            if not body.startswith(raw, place):
+                break
+            place += len(raw)
+            count = sum(item["role"] != "activity" for item in chunk)  # each of the others is a message
+            seen = has_media and any(map(_shows_media, chunk))
+            pieces.append(_Piece(raw, len(chunk), messages[done : done + count], seen))
+            done += count
+        self.pieces += pieces
+        self.messages += messages[:done]
+        self.ids.update([message.id for message in messages[:done]])
+        if len(self.pieces) > _MOST_PIECES:
+            self.pieces[: _MOST_PIECES // 2] = _joined(self.pieces[: _MOST_PIECES // 2])
+
+    def keep(self, count: int) -> None:
+        """Forget the pieces from that number on."""
+        gone = [message.id for piece in self.pieces[count:] for message in piece.messages]
+        if gone or count < len(self.pieces):
+            del self.pieces[count:]
+            self.messages = self.messages[: len(self.messages) - len(gone)]
+            self.ids.difference_update(gone)
+
+
+def _shows_media(item: dict[str, Any]) -> bool:
+    content = item.get("content")
+    return type(content) is list and any(part.get("type") in MEDIA_KINDS for part in content)
+
+
+def _chunks(items: list[Any]) -> Iterator[list[Any]]:
+    """The last one by itself: that is what people write anew."""
+    for start in range(0, len(items) - 1, _CHUNK):
+        yield items[start : min(start + _CHUNK, len(items) - 1)]
+    yield items[-1:]
+
+
+def _joined(pieces: list[_Piece]) -> list[_Piece]:
+    """The same in fewer pieces; those that are large already stay as they are."""
+    joined: list[_Piece] = []
+    for piece in pieces:
+        if joined and joined[-1].items + piece.items <= _CHUNK:
+            last = joined.pop()
+            piece = _Piece(
+                last.raw + piece.raw,
+                last.items + piece.items,
+                last.messages + piece.messages,
+                last.has_media or piece.has_media,
+            )
+        joined.append(piece)
+    return joined
+
+
+class KnownInputs:
+    """Up to `limit_bytes` of inputs, roughly counted; those used longest ago go first. Used by the event loop only."""
+
+    def __init__(self, limit_bytes: int = LIMIT_BYTES) -> None:
+        self._limit = limit_bytes
+        self._size = 0
+        self._known: OrderedDict[_Key, _KnownInput] = OrderedDict()
+        self._sizes: dict[_Key, int] = {}
+
+    def parse(self, owner: str, body: bytes) -> tuple[AgentInput, PeerProfile]:
+        """As `ag_ui_input.parse_run_input`."""
+        key = (owner, _thread_id_in(body))
+        known = self._known.get(key)
+        if (
+            known is not None
+            and (start := _place_of(known.pieces[0].raw, body)) is not None
+            and (rest := self._parse_rest(key, known, body, start)) is not None
+        ):
+            return rest
+        data = load_run_input(body)
+        reader = InputReader()
+        parsed = reader.read(data)
+        items = data["messages"]
+        if len(items) >= LEAST_MESSAGES and len(body) <= self._limit // 4 and reader.messages_are_plain:
+            known = _KnownInput(KnownThread() if known is None else known.thread)
+            if (place := _place_of(orjson.dumps(items[0]), body)) is not None:
+                known.add(items, parsed[0].messages, body, place, has_media=reader.media_seen)
+            if known.pieces:
+                self._keep((owner, parsed[0].thread_id), known)
+        return parsed
+
+    def _parse_rest(
+        self, key: _Key, known: _KnownInput, body: bytes, start: int
+    ) -> tuple[AgentInput, PeerProfile] | None:
+        """The input whose array begins at `start` with what is known; None where it has to be read as a whole."""
+        end, same = start, 0
+        for piece in known.pieces:
+            if not body.startswith(piece.raw, end):
+                break
+            end += len(piece.raw)
+            same += 1
+        known.keep(same)
+        # Nobody can have written this text: where it comes out is where the messages stood.
+        mark = os.urandom(16).hex()
+        try:
+            data = strict_json.load(b'%b"%b"%b' % (body[:start], mark.encode(), body[end:]), len(body))
+        except strict_json.NotStrictJsonError:
+            return None
+        items = data.get("messages") if type(data) is dict else None
+        if type(items) is not list or not items or items[0] != mark or data.get("threadId") != key[1]:
+            return None
+        new = data["messages"] = items[1:]
+        reader = InputReader(known.messages, known.ids, known.items, media_before=known.has_media)
+        parsed = reader.read(data, known.thread)
+        if reader.repeats:
+            return None
+        if new and reader.messages_are_plain:
+            known.add(new, parsed[0].messages[len(known.messages) :], body, end, has_media=reader.media_seen)
+        self._keep(key, known)
+        return parsed
+
+    def _keep(self, key: _Key, known: _KnownInput) -> None:
+        self._known.pop(key, None)
+        self._size -= self._sizes.pop(key, 0)
+        self._known[key] = known
+        self._sizes[key] = known.size
+        self._size += known.size
+        while self._size > self._limit:
+            oldest, _ = self._known.popitem(last=False)
+            self._size -= self._sizes.pop(oldest)
+
+
+def _thread_id_in(body: bytes) -> str | None:
+    """What the input's thread seems to be: only where to look, never what counts."""
+    found = _THREAD_ID.search(body, 0, _EDGE) or _THREAD_ID.search(body, max(0, len(body) - _EDGE))
+    return None if found is None else found[1].decode("utf-8", "replace")
+
+
+def _place_of(raw: bytes, body: bytes) -> int | None:
+    """Where `raw` stands in the body as the beginning of an array of messages, if it does."""
+    place = 0
+    for _ in range(_MOST_PLACES):
+        place = body.find(_MESSAGES, place) + len(_MESSAGES)
+        if place < len(_MESSAGES):
+            return None
+        if body.startswith(raw, place):
+            return place
+    return None

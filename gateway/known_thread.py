@@ -1,0 +1,324 @@
+"""What a thread's history came to at its last request, so that the next one pays only for what is new.
+
+Below: history, whose results these are: every function here gives exactly what the plain one of the same meaning gives,
+from what it gave last time wherever the messages go on from there, and from the beginning where they do not. Above:
+what a request passes through. Clients send their whole history with every run; messages are immutable, so that a
+history which begins with the very messages of the last one is found equal at 10 ns for each.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import orjson
+
+from gateway.history import merge_history, model_view
+from gateway.messages import ContentBlock, Message, TextBlock, ToolCall
+
+Messages = tuple[Message, ...]
+
+# How many parts of what is known are given up in search of what still holds.
+_MOST_FORGOTTEN = 4
+_MOST_PARTS = 64
+
+
+class OwnCall(NamedTuple):
+    """A call that this server's model made."""
+
+    turn_id: str
+    name: str
+
+
+def own_calls(messages: Iterable[Message]) -> dict[str, OwnCall]:
+    """The calls of this server's models, by call id."""
+    calls: dict[str, OwnCall] = {}
+    for message in messages:
+        if (turn_id := message.turn_id) is not None:
+            for block in message.content:
+                if type(block) is ToolCall:
+                    calls[block.call_id] = OwnCall(turn_id, block.name)
+    return calls
+
+
+@dataclass(frozen=True, slots=True)
+class SettledView:
+    """The beginning of a model view, up to a user message, which stays as it is from run to run.
+
+    `forms` is for providers: what they make of the messages, under keys of their own, each with the count of messages
+    it covers. A longer view that begins with this one has the same `forms`.
+    """
+
+    messages: Messages
+    forms: dict[object, Any] = field(default_factory=dict, compare=False)
+
+
+class KnownThread:
+    """One per thread and process. It may be forgotten at any time, and it may be asked about any history."""
+
+    def __init__(self) -> None:
+        self._merged = _Merged()
+        self._view = _View()
+        self._digested: tuple[Messages, Any] = ((), None)
+
+    def merge(self, stored: Messages, sent: Messages) -> Messages:
+        """As `history.merge_history`."""
+        known = self._merged
+        if known.fits(stored, sent) and known.go_on(stored[len(known.merged) :], sent[len(known.sent) :]):
+            return known.merged
+        merged = merge_history(stored, sent)
+        self._merged = _Merged()
+        if not self._merged.add(sent, merged):
+            self._merged = _Merged()
+        return merged
+
+    def own_calls(self, messages: Messages) -> Mapping[str, OwnCall]:
+        """As the function of that name."""
+        known = self._merged
+        if messages[: len(known.merged)] == known.merged:
+            rest = messages[len(known.merged) :]
+            return {**known.own_calls, **own_calls(rest)} if rest else known.own_calls
+        return own_calls(messages)
+
+    def may_claim(self, stored: Messages, sent: Messages, calls: Container[str]) -> bool:
+        """Whether a tool message in `sent` that is not in `stored` as this server's own may answer one of the calls."""
+        known = self._merged
+        if not known.fits(stored, sent):
+            return True
+        if any(call_id in calls for call_id in known.given_results):
+            return True
+        produced = {message.id for message in stored[len(known.merged) :] if message.turn_id is not None}
+        return any(
+            (result := message.tool_result) is not None and result.call_id in calls and message.id not in produced
+            for message in sent[len(known.sent) :]
+        )
+
+    def view(self, messages: Messages) -> tuple[Messages, SettledView | None]:
+        """As `history.model_view`, and what of it is settled: None where nothing is."""
+        known = self._view
+        if messages[: len(known.messages)] != known.messages:
+            known = self._view = _View()
+        rest = messages[len(known.messages) :]
+        place = next((place for place in reversed(range(len(rest))) if rest[place].role == "user"), None)
+        if place is None or (known.messages and rest[0].role != "user"):
+            return model_view(messages), None
+        if place and not known.add(rest[:place]):
+            self._view = _View()
+            return model_view(messages), None
+        last = rest[place:]
+        if not known.is_apart(last):
+            return model_view(messages), None
+        return known.settled.messages + model_view(last), known.settled
+
+    def digest(self, messages: Messages, rest: bytes) -> str:
+        """The hash of the messages' rows and of `rest`, as `bookkeeping.input_digest` forms them.
+
+        Raises:
+            TypeError: one of them is nothing that the encoder takes.
+        """
+        known, hasher = self._digested
+        if not known or messages[: len(known)] != known:
+            known, hasher = (), hashlib.blake2b(b"[[", digest_size=16)
+        # What is kept ends before the last message: that is what people write anew.
+        for end in (len(messages) - 1, len(messages)):
+            if new := messages[len(known) : end]:
+                rows = orjson.dumps([digest_row(message) for message in new])
+                hasher = hasher.copy()
+                hasher.update((b"," if known else b"") + rows[1:-1])
+                known = messages[:end]
+                if end < len(messages):
+                    self._digested = (known, hasher)
+        whole = hasher.copy()
+        whole.update(b"]," + rest + b"]")
+        digest: str = whole.hexdigest()
+        return digest
+
+
+def digest_row(message: Message) -> tuple[str, str, object]:
+    """What of a message tells two requests apart."""
+    return message.id, message.role, words_or_blocks(message.content)
+
+
+def words_or_blocks(content: tuple[ContentBlock, ...]) -> object:
+    """The text alone where there is nothing else, as nearly always: a tenth of what blocks cost the encoder."""
+    if len(content) == 1 and type(block := content[0]) is TextBlock and block.index == -1 and block.opaque is None:
+        return block.text
+    return content
+
+
+class _Part(NamedTuple):
+    """A stretch of what was sent, and of the thread that it came to. No id, turn or call is in two of them.
+
+    `given_results`: the calls that tool messages of the client's own answer. `answered`: those that have a result of
+    this server.
+    """
+
+    sent: Messages
+    merged: Messages
+    merged_ids: set[str]
+    turn_ids: set[str]
+    given_results: set[str]
+    answered: set[str]
+    own_calls: dict[str, OwnCall]
+
+
+class _Merged:
+    """The messages that a client sent, and the thread that they came to, in parts.
+
+    Merging this thread with these messages gives this thread. So it does with more on either side, as long as what is
+    more has no id, turn or call in common with what is here.
+    """
+
+    def __init__(self) -> None:
+        self._parts: list[_Part] = []
+        self.sent: Messages = ()
+        self.merged: Messages = ()
+        self._merged_ids: set[str] = set()
+        self._turn_ids: set[str] = set()
+        self.given_results: set[str] = set()
+        self._answered: set[str] = set()
+        self.own_calls: dict[str, OwnCall] = {}
+
+    def fits(self, stored: Messages, sent: Messages) -> bool:
+        """Whether both begin with what is known; forgets the last parts of it where that makes them."""
+        for _ in range(_MOST_FORGOTTEN):
+            if sent[: len(self.sent)] == self.sent and stored[: len(self.merged)] == self.merged:
+                return bool(self._parts)
+            self._forget_last()
+        return False
+
+    def go_on(self, produced: Messages, sent: Messages) -> bool:
+        """Add what was sent behind what is known, to a thread to which `produced` was added. False: it has to be merged
+        from the beginning, because it may have something in common with what is known.
+        """
+        fresh = {message.id for message in produced}
+        if len(fresh) < len(produced) or not fresh.isdisjoint(self._merged_ids):
+            return False
+        for message in produced:
+            if message.turn_id in self._turn_ids or (
+                (result := message.tool_result) is not None and result.call_id in self.given_results
+            ):
+                return False
+        return self.add(sent, merge_history(produced, sent, self._answered))
+
+    def add(self, sent: Messages, merged: Messages) -> bool:
+        """Take in what came to be; the last user message and what follows it as a part of their own."""
+        last = next((place for place in reversed(range(len(sent))) if sent[place].role == "user"), 0)
+        split = 0
+        if last:
+            split = next((place for place in reversed(range(len(merged))) if merged[place].id == sent[last].id), 0)
+        if split and not self._add_part(sent[:last], merged[:split]):
+            return False
+        return self._add_part(sent[last:], merged[split:]) if split else self._add_part(sent, merged)
+
+    def _add_part(self, sent: Messages, merged: Messages) -> bool:
+        """False: the client sent what does not stand in the thread, or twice: it has to be judged anew each time."""
+        part = _part(sent, merged)
+        sent_ids = {message.id for message in sent}
+        if (
+            len(sent_ids) < len(sent)
+            or len(part.merged_ids) < len(merged)
+            or not sent_ids <= part.merged_ids
+            or any(message.turn_id is not None for message in sent)
+            or not part.merged_ids.isdisjoint(self._merged_ids)
+            or not part.turn_ids.isdisjoint(self._turn_ids)
+            or not part.given_results.isdisjoint(self.given_results)
+            or not part.answered.isdisjoint(self._answered)
+            or not part.own_calls.keys().isdisjoint(self.own_calls)
+        ):
+            return False
+        self._parts.append(part)
+        if len(self._parts) > _MOST_PARTS:
+            self._parts[: _MOST_PARTS // 2] = [_joined(self._parts[: _MOST_PARTS // 2])]
+        self.sent += sent
+        self.merged += merged
+        self._merged_ids |= part.merged_ids
+        self._turn_ids |= part.turn_ids
+        self.given_results |= part.given_results
+        self._answered |= part.answered
+        self.own_calls |= part.own_calls
+        return True
+
+    def _forget_last(self) -> None:
+        if not self._parts:
+            return
+        part = self._parts.pop()
+        self.sent = self.sent[: len(self.sent) - len(part.sent)]
+        self.merged = self.merged[: len(self.merged) - len(part.merged)]
+        self._merged_ids -= part.merged_ids
+        self._turn_ids -= part.turn_ids
+        self.given_results -= part.given_results
+        self._answered -= part.answered
+        for call_id in part.own_calls:
+            del self.own_calls[call_id]
+
+
+def _part(sent: Messages, merged: Messages) -> _Part:
+    own: set[str] = set()
+    turn_ids: set[str] = set()
+    answered: set[str] = set()
+    for message in merged:
+        if (turn_id := message.turn_id) is not None:
+            own.add(message.id)
+            turn_ids.add(turn_id)
+            if message.role == "tool" and (result := message.tool_result) is not None:
+                answered.add(result.call_id)
+    given_results = {
+        result.call_id
+        for message in sent
+        if message.role == "tool" and message.id not in own and (result := message.tool_result) is not None
+    }
+    return _Part(sent, merged, {message.id for message in merged}, turn_ids, given_results, answered, own_calls(merged))
+
+
+def _joined(parts: Sequence[_Part]) -> _Part:
+    return _Part(
+        tuple(message for part in parts for message in part.sent),
+        tuple(message for part in parts for message in part.merged),
+        set[str]().union(*(part.merged_ids for part in parts)),
+        set[str]().union(*(part.turn_ids for part in parts)),
+        set[str]().union(*(part.given_results for part in parts)),
+        set[str]().union(*(part.answered for part in parts)),
+        {call_id: call for part in parts for call_id, call in part.own_calls.items()},
+    )
+
+
+class _View:
+    """The view of a thread's first messages, with the calls and turns in them."""
+
+    def __init__(self) -> None:
+        self.messages: Messages = ()
+        self.settled = SettledView(())
+        self._calls: set[str] = set()
+        self._turns: set[str] = set()
+
+    def add(self, messages: Messages) -> bool:
+        """Go on with these. False: they are not apart from what came before."""
+        calls, turns = _calls_and_turns(messages)
+        if not (calls.isdisjoint(self._calls) and turns.isdisjoint(self._turns)):
+            return False
+        self._calls |= calls
+        self._turns |= turns
+        self.messages += messages
+        self.settled = SettledView(self.settled.messages + model_view(messages), self.settled.forms)
+        return True
+
+    def is_apart(self, messages: Messages) -> bool:
+        """Whether neither a call nor a turn of these is in what came before: then each is seen by itself."""
+        calls, turns = _calls_and_turns(messages)
+        return calls.isdisjoint(self._calls) and turns.isdisjoint(self._turns)
+
+
+def _calls_and_turns(messages: Messages) -> tuple[set[str], set[str]]:
+    calls: set[str] = set()
+    turns: set[str] = set()
+    for message in messages:
+        if message.turn_id is not None:
+            turns.add(message.turn_id)
+        for block in message.content:
+            kind = type(block)
+            if kind is not TextBlock and (call_id := getattr(block, "call_id", None)) is not None:
+                calls.add(call_id)
+    return calls, turns
