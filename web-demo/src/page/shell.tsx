@@ -1,5 +1,5 @@
 /** The page around the chat: conversations on one side, the page's own form on the other. */
-import { useSignal } from "@preact/signals";
+import { useSignal, useSignalEffect } from "@preact/signals";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { Chat } from "../view/chat";
 import { Icon } from "../view/icons";
@@ -18,6 +18,11 @@ import { pageTools } from "./tools";
 export function Shell({ session }: { session: Session }) {
   const explaining = useSignal(false);
   const over = narrow.value && (sidebar.value || panel.value);
+  useSignalEffect(() => {
+    const id = session.conversation.value?.threadId.value;
+    const title = session.threads.threads.value.find((thread) => thread.id === id)?.title;
+    document.title = title ? `${title} – agui-gateway` : "agui-gateway";
+  });
   useEffect(() => {
     const close = (event: KeyboardEvent) => {
       if (event.key === "Escape" && !event.defaultPrevented) closeSides();
@@ -102,7 +107,8 @@ function Header({ session, onExplain }: PartProps) {
       <span class="agui-space" />
       {session.isDemonstration.value && (
         <button type="button" class="page-demo" onClick={onExplain}>
-          Demo model<span class="page-demo-more">, not an LLM</span>
+          Demo<span class="page-demo-model"> model</span>
+          <span class="page-demo-more">, not an LLM</span>
         </button>
       )}
       <button
