@@ -53,8 +53,9 @@ class ModelSettings:
     """Which model stands behind an agent. `endpoint` is a base URL, None for the provider's own.
 
     `params` go out last in every request, exactly as they are. `compute_environment` names where a stateful model
-    runs. `fallback` models are asked in turn once this one has failed before anything of its answer was seen; they have
-    none of their own.
+    runs. `stateful`: the provider's server keeps the conversation; `background`: it works on when nobody listens.
+    `fallback` models are asked in turn once this one has failed before anything of its answer was seen; they have no
+    fallback of their own, and are told everything each time.
     """
 
     model_provider: str
@@ -65,6 +66,8 @@ class ModelSettings:
     model_parameters: JsonObject = field(default_factory=dict)
     params: JsonObject = field(default_factory=dict)
     compute_environment: str | None = None
+    stateful: bool = False
+    background: bool = False
     timeouts: ModelTimeouts = ModelTimeouts()
     fallback: tuple[ModelSettings, ...] = ()
 
@@ -100,11 +103,12 @@ class ContextSettings:
     """How much of a thread a model is shown; the thread keeps everything.
 
     `limits` hold for every request. `summarize`: a conversation that its model refuses as too long is summed up by it,
-    where cutting the results of its tools is not enough.
+    where cutting the results of its tools is not enough. `written`: the names of those that the operator decided.
     """
 
     limits: HistoryLimits = NO_LIMITS
     summarize: bool = True
+    written: frozenset[str] = field(default=frozenset(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)

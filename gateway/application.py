@@ -123,6 +123,7 @@ class Application:
                 stack.push_async_callback(search.close)
             self.runner.agents = self._open_agents(http, search)
             for agent in self.runner.agents.values():
+                agent.warn_of_ignored()
                 stack.push_async_callback(agent.close)
             await self.runner.recover()
             warming = asyncio.create_task(self._meet_tools(), name="meet the tools")

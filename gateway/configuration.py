@@ -229,6 +229,10 @@ class FallbackSection(_Section):
 class ModelSection(FallbackSection):
     """The model behind an agent."""
 
+    stateful: bool = False
+    """Let the provider's server keep the conversation: each request has only what is new (Responses)."""
+    background: bool = False
+    """Let the provider's server work on when nobody listens; the run survives a restart of the gateway (Responses)."""
     fallback: tuple[FallbackSection, ...] = ()
     """Models that are asked in turn once this one has failed before anything of its answer was seen."""
 

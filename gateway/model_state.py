@@ -114,12 +114,6 @@ class Conversation:
         held = HeldResponse(response_id, len(messages), history_digest(messages), turn_id, now)
         self._responses = (*before, held)[-KEPT_RESPONSES:]
 
-    def lose(self, response_id: str) -> None:
-        """The server does not know a response any more, nor what came after it."""
-        ids = [response.response_id for response in self._responses]
-        if response_id in ids:
-            self._responses = self._responses[: ids.index(response_id)]
-
 
 def history_digest(messages: Sequence[Message]) -> str:
     """A digest of what the messages say, which ids and other things that no model sees do not change."""

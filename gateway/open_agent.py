@@ -54,6 +54,18 @@ class OpenAgent:
         """Why tools are missing at present."""
         return [problem for _, toolbox in self.toolboxes if (problem := toolbox.problem()) is not None]
 
+    def warn_of_ignored(self) -> None:
+        """Say once what of the configuration does nothing: a server that keeps the conversation sees to its length."""
+        context = self.definition.context
+        ignored = [name for name in ("max_messages", "max_tokens") if getattr(context.limits, name) is not None]
+        if context.summarize and "summarize" in context.written:
+            ignored.append("summarize")
+        if ignored and self.model.capabilities.is_stateful:
+            logger.warning(
+                "the agent's model is stateful: its provider sees to the length of conversations, limits are ignored",
+                extra={"agent_id": self.definition.id, "ignored": ignored},
+            )
+
     async def close(self) -> None:
         """Let go of everything the agent holds."""
         for _, toolbox in self.toolboxes:

@@ -5,15 +5,16 @@ Above: the providers in `models/`, which say how it is reached (`Access`). Below
 
 from __future__ import annotations
 
+import hashlib
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Protocol
 
 from gateway.agent import ModelSettings
-from gateway.errors import ModelError
-from gateway.events import Events
+from gateway.errors import ConfigurationError, ModelError, ModelErrorKind
+from gateway.events import Events, Raw, UsageReported
 from gateway.http_client import HttpCall, HttpStream, StreamTimeouts
 from gateway.media_fetch import MediaFetcher
 from gateway.messages import DocumentBlock, ImageBlock, JsonObject
@@ -22,7 +23,13 @@ from gateway.model_failures import failure
 from gateway.responses_reader import ResponsesReader
 from gateway.responses_request import SEALED_REASONING, ResponsesTarget, responses_request
 from gateway.wire import strict_json
-from gateway.wire.openai_responses import Profile, refuses_encrypted_reasoning, refuses_replayed_reasoning
+from gateway.wire.openai_responses import (
+    CHAIN_STATUSES,
+    Profile,
+    is_chain_lost,
+    refuses_encrypted_reasoning,
+    refuses_replayed_reasoning,
+)
 from gateway.wire.provider_errors import ProviderError, parse_error_body
 
 logger = logging.getLogger(__name__)
@@ -31,6 +38,7 @@ HEADERS = {"accept": "text/event-stream, application/json", "content-type": "app
 _INLINE_BYTES = 20_000_000
 _MOST_CORRECTIONS = 3
 _MOST_FORGOTTEN = 10_000
+_OUR_FIELDS = ("store", "previous_response_id", "conversation", "background")
 
 
 class Access(Protocol):
@@ -48,7 +56,10 @@ class Access(Protocol):
 
 
 class _RefusedError(Exception):
-    """The call was answered with a status that is no success. `mapped` is what callers are told."""
+    """The call was answered with a status that is no success, or with nothing but an error (then `status` is 200).
+
+    `mapped` is what callers are told.
+    """
 
     def __init__(self, call: HttpCall, status: int, error: ProviderError, mapped: ModelError) -> None:
         super().__init__(mapped.message)
@@ -59,7 +70,11 @@ class _RefusedError(Exception):
 
 
 class ResponsesModel:
-    """One model. What a server turns out not to take it is not sent again."""
+    """One model. What a server turns out not to take it is not sent again.
+
+    Where it is stateful the server keeps what was said, and each request continues what it has. A server that cannot go
+    on from there is told everything once more, which begins a new conversation there.
+    """
 
     def __init__(
         self,
@@ -69,16 +84,23 @@ class ResponsesModel:
         profile: Profile,
         environment: ModelEnvironment,
         *,
+        holder: Sequence[str],
         wire_model_id: str | None = None,
         params: JsonObject | None = None,
     ) -> None:
-        """`wire_model_id`: what requests call the model, if not `model_id`; `params`: in place of the settings'."""
+        """`holder`: whose responses are kept where, beside what all providers have in common; `wire_model_id`: what
+        requests call the model, if not `model_id`; `params`: in place of the settings'.
+
+        Raises:
+            ConfigurationError: parameters that decide what `stateful` or `background` decides.
+        """
         self.provider = provider
         self.model_id = settings.model_id
         self._access = access
         self._profile = profile
         self._environment = environment
         self._forgotten: dict[str, None] = {}  # reasoning items that the server refused, the last ones last
+        params = settings.params if params is None else params
         self._target = ResponsesTarget(
             provider,
             settings.model_id,
@@ -86,8 +108,13 @@ class ResponsesModel:
             wire_model_id or settings.model_id,
             sealed=profile.encrypted_reasoning,
             forgotten=self._forgotten,
-            params=settings.params if params is None else params,
+            params=params,
+            stored=settings.stateful,
         )
+        if settings.stateful:
+            _check_ours({**settings.model_parameters, **params})
+        named = (provider, *holder, self._target.wire_model_id, settings.compute_environment or "")
+        self._holder = " ".join(named) if settings.stateful else ""
         self._timeouts = StreamTimeouts.of_model(settings.timeouts)
         if self._target.params:
             logger.info(
@@ -100,22 +127,30 @@ class ResponsesModel:
     def capabilities(self) -> ModelCapabilities:
         profile = self._profile
         return ModelCapabilities(
-            reasoning=profile.reasons, image_input=profile.images, document_input=bool(profile.documents)
+            reasoning=profile.reasons,
+            image_input=profile.images,
+            document_input=bool(profile.documents),
+            state_holder=self._holder,
         )
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Events]:
         """As the contract says. A refusal that says how to ask rightly is followed at once; all others go up."""
-        if not self._profile.media_urls:
-            request = replace(request, messages=await self._media.inline(request.messages))
         for corrections_left in range(_MOST_CORRECTIONS, -1, -1):
-            body = responses_request(request, self._target)
+            body = responses_request(await self._with_media(request), self._target)
             try:
                 async with aclosing(self._response(request, body)) as batches:
                     async for events in batches:
                         yield events
                 return
             except _RefusedError as refused:
-                if not corrections_left or not self._learn(refused, body):
+                if not corrections_left:
+                    raise refused.mapped from None
+                if self._learn(refused, body):
+                    continue
+                if request.continuation is not None and _may_be_the_chain(refused):
+                    _log_lost_chain(self.model_id, request.continuation.response_id, refused)
+                    request = replace(request, continuation=None)
+                elif not self._forget_reasoning(refused, body):
                     raise refused.mapped from None
 
     async def close(self) -> None:
@@ -123,7 +158,8 @@ class ResponsesModel:
 
     async def _response(self, request: ModelRequest, body: JsonObject) -> AsyncGenerator[Events]:
         call = await self._access.create(strict_json.dump(body))
-        reader = ResponsesReader(request, self.provider, self.model_id)
+        reader = ResponsesReader(request, self.provider, self.model_id, stored=self._target.stored)
+        said = False
         async with self._environment.http.stream(call, self._timeouts) as response:
             if response.status != 200:
                 raise await self._refusal(call, response)
@@ -131,10 +167,23 @@ class ResponsesModel:
                 data = await response.receive()
                 events = reader.feed(data) if data else reader.eof()
                 if events:
+                    said = said or not all(isinstance(event, UsageReported | Raw) for event in events)
                     yield events
                 if reader.failure is not None:
+                    if reader.error is not None and not said:
+                        raise _RefusedError(call, response.status, reader.error, reader.failure)
                     raise reader.failure
             await response.settle()
+
+    async def _with_media(self, request: ModelRequest) -> ModelRequest:
+        """The request with what the server does not fetch itself; what it holds already needs none of it."""
+        if self._profile.media_urls:
+            return request
+        continuation = request.continuation
+        if continuation is None:
+            return replace(request, messages=await self._media.inline(request.messages))
+        new = await self._media.inline(continuation.messages)
+        return replace(request, continuation=replace(continuation, messages=new))
 
     def _learn(self, refusal: _RefusedError, body: JsonObject) -> bool:
         """Whether the next request will be another one than `body`, which its refusal calls for.
@@ -146,13 +195,19 @@ class ResponsesModel:
             logger.info("the model gives no sealed reasoning", extra={"model": self.model_id})
             self._target = replace(self._target, sealed=False)
             return True
-        if status in (400, 404) and refuses_replayed_reasoning(error) and (refused := _reasoning_ids(body)):
-            logger.warning("reasoning is refused and left out", extra={"model": self.model_id, "items": len(refused)})
-            self._forgotten |= dict.fromkeys(refused)
-            for oldest in list(self._forgotten)[:-_MOST_FORGOTTEN]:
-                del self._forgotten[oldest]
-            return True
         return self._access.learn(refusal.call, status, error)
+
+    def _forget_reasoning(self, refusal: _RefusedError, body: JsonObject) -> bool:
+        """As `_learn`, for reasoning that went back."""
+        if refusal.status not in (400, 404) or not refuses_replayed_reasoning(refusal.error):
+            return False
+        if not (refused := _reasoning_ids(body)):
+            return False
+        logger.warning("reasoning is refused and left out", extra={"model": self.model_id, "items": len(refused)})
+        self._forgotten |= dict.fromkeys(refused)
+        for oldest in list(self._forgotten)[:-_MOST_FORGOTTEN]:
+            del self._forgotten[oldest]
+        return True
 
     async def _refusal(self, call: HttpCall, response: HttpStream) -> _RefusedError:
         try:
@@ -164,6 +219,49 @@ class ResponsesModel:
             error = error._replace(code=aws.partition(":")[0].rpartition("#")[2].strip().lower())
         mapped = failure(error, response.status, response.headers, self._environment.clock.now())
         return _RefusedError(call, response.status, error, mapped)
+
+
+def identity(secret: str) -> str:
+    """Whose credentials they are, for `holder`: a digest that gives nothing of them away."""
+    return hashlib.sha256(f"agui-gateway {secret}".encode()).hexdigest()[:16] if secret else "-"
+
+
+def _check_ours(parameters: Mapping[str, object]) -> None:
+    for name in _OUR_FIELDS:
+        if name in parameters:
+            raise ConfigurationError(
+                f"{name!r} stands among the model's parameters, and is decided by `stateful` and `background`; "
+                "leave it out"
+            )
+
+
+_NO_MATTER_OF_CHAINS = frozenset(
+    {
+        ModelErrorKind.AUTHENTICATION,
+        ModelErrorKind.CONTENT_FILTER,
+        ModelErrorKind.CONTEXT_OVERFLOW,
+        ModelErrorKind.QUOTA,
+        ModelErrorKind.THROTTLED,
+    }
+)
+
+
+def _may_be_the_chain(refused: _RefusedError) -> bool:
+    """Whether the same, told as a new conversation, may be taken: servers refuse a chain in many words."""
+    kind = refused.mapped.kind
+    if refused.status == 200:
+        return is_chain_lost(refused.error) or kind in (ModelErrorKind.INVALID, ModelErrorKind.NOT_FOUND)
+    return refused.status in CHAIN_STATUSES and kind not in _NO_MATTER_OF_CHAINS
+
+
+def _log_lost_chain(model_id: str, response_id: str, refused: _RefusedError) -> None:
+    extra = {
+        "model": model_id,
+        "response_id": response_id,
+        "code": refused.error.code or refused.mapped.code,
+        "provider_message": refused.mapped.provider_message[:200],
+    }
+    logger.warning("a kept conversation cannot be gone on with there: it is sent whole, and begins anew", extra=extra)
 
 
 def _asks_for_seals(body: JsonObject) -> bool:

@@ -64,14 +64,18 @@ class ResponsesReader:
     taken up again by; `status` is the response's own word.
     """
 
-    def __init__(self, request: ModelRequest, provider: str, model_id: str) -> None:
+    def __init__(self, request: ModelRequest, provider: str, model_id: str, *, stored: bool = False) -> None:
+        """`stored`: the provider keeps the response."""
         self.done = False
         self.failure: ModelError | None = None
+        self.error: ProviderError | None = None  # the provider's own words for the failure, where they are its words
         self.response_id: str | None = None
         self.sequence_number = -1
         self.status: str | None = None
         self._provider = provider
         self._model_id = model_id
+        self._stored = stored
+        self._continued = None if request.continuation is None else request.continuation.response_id
         self._builder = ResponseBuilder(request, provider, model_id)
         self._names = {safe: spec.name for spec in request.tools if (safe := safe_tool_name(spec.name)) != spec.name}
         self._sse = SseReader()
@@ -492,7 +496,10 @@ class ResponsesReader:
                 return
         self._show_wordless()
         self._report_usage()
-        self._builder.finish(reason, raw)
+        if self._stored:
+            self._builder.finish(reason, raw, self.response_id, self._continued)
+        else:
+            self._builder.finish(reason, raw)
         self.done = True
 
     def _error(self, event: dict[str, Any]) -> None:
@@ -500,6 +507,7 @@ class ResponsesReader:
 
     def _report_failure(self, error: ProviderError) -> None:
         self._report_usage()
+        self.error = error
         self.failure = failure(error)
 
     def _report_usage(self) -> None:

@@ -15,9 +15,8 @@ import binascii
 import hashlib
 import logging
 import re
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from urllib.parse import unquote_to_bytes
 
 import orjson
@@ -71,7 +70,8 @@ class ResponsesTarget:
     """Whom a request is for.
 
     `wire_model_id`: what the request calls the model. `sealed`: ask for reasoning in sealed form. `forgotten`: ids of
-    reasoning items that do not go back. `params` go out last, exactly as they are.
+    reasoning items that do not go back. `params` go out last, exactly as they are. `stored`: the provider keeps the
+    response, so that a request may continue it; `background`: it works on it when nobody listens.
     """
 
     provider: str
@@ -81,18 +81,27 @@ class ResponsesTarget:
     sealed: bool = True
     forgotten: Container[str] = frozenset()
     params: JsonObject = field(default_factory=dict)
+    stored: bool = False
+    background: bool = False
 
 
 def responses_request(request: ModelRequest, target: ResponsesTarget) -> JsonObject:
-    """The body of the request.
+    """The body of the request: the whole conversation, or what is new of it behind the response that it continues.
 
     `model_parameters` come after what is ours and win over it; a null among them takes the field away. Their `tools` (a
     web search at the provider, ...) and `include` stand beside ours.
     """
-    body: JsonObject = {"model": target.wire_model_id, "stream": True, "store": False}
+    body: JsonObject = {"model": target.wire_model_id, "stream": True, "store": target.stored}
+    if target.background:
+        body["background"] = True
     if request.system.strip():
-        body["instructions"] = request.system
-    body["input"] = list(input_items(request.messages, target)) or [_message("user", OPENING)]
+        body["instructions"] = request.system  # of this response alone: a chain does not hand them on
+    if (continuation := request.continuation) is None:
+        body["input"] = list(input_items(request.messages, target)) or [_message("user", OPENING)]
+    else:
+        body["previous_response_id"] = continuation.response_id
+        answer = request.messages[len(request.messages) - len(continuation.messages) - 1]
+        body["input"] = list(input_items(continuation.messages, target, answer))
     if request.tools:
         body["tools"] = [_tool(spec) for spec in request.tools]
     if target.sealed:
@@ -108,27 +117,21 @@ def responses_request(request: ModelRequest, target: ResponsesTarget) -> JsonObj
 
 
 def input_items(
-    messages: Sequence[Message], target: ResponsesTarget, call_ids: Mapping[str, str] = MappingProxyType({})
+    messages: Sequence[Message], target: ResponsesTarget, stored: Message | None = None
 ) -> list[JsonObject]:
     """The messages as input items.
 
-    `call_ids`: what calls are named in place of our own ids, which differ within a conversation. Outputs for calls in a
-    response that the provider has stored need its names for them: `provider_call_ids`.
+    `stored`: the answer, in a response that the provider keeps, which they come behind. Outputs for its calls need the
+    provider's names for them; ours differ within a conversation.
     """
-    writer = _Writer(target, call_ids)
+    writer = _Writer(target, () if stored is None else stored.tool_calls)
     for message in messages:
         writer.add(message)
     writer.flush_shown()
     items = writer.items
-    if items and all(item.get("role") in ("system", "developer") for item in items):
+    if stored is None and items and all(item.get("role") in ("system", "developer") for item in items):
         items.append(_message("user", OPENING))
     return items
-
-
-def provider_call_ids(messages: Sequence[Message]) -> dict[str, str]:
-    """The provider's names of the calls that it named differently, by our own ids."""
-    calls = (call for message in messages for call in message.tool_calls)
-    return {call.call_id: call.provider_call_id for call in calls if call.provider_call_id}
 
 
 def _message(role: str, content: JsonValue) -> JsonObject:
@@ -162,12 +165,12 @@ def valid_arguments(arguments: str) -> str:
 class _Writer:
     """Writes messages as items, in order. Media that a call's output may not hold wait in `_shown` for its end."""
 
-    def __init__(self, target: ResponsesTarget, call_ids: Mapping[str, str]) -> None:
+    def __init__(self, target: ResponsesTarget, stored_calls: Sequence[ToolCall]) -> None:
         self.items: list[JsonObject] = []
         self._target = target
         self._profile = target.profile
-        self._call_ids = call_ids
-        self._names: dict[str, str] = {}
+        self._stored_ids = {call.call_id: call.provider_call_id or call.call_id for call in stored_calls}
+        self._names = {call.call_id: call.name for call in stored_calls}
         self._shown: list[JsonValue] = []
         self._loop_begins = 0  # how many items stand before the last user message
 
@@ -250,7 +253,7 @@ class _Writer:
         return item if isinstance(item, dict) else None
 
     def _call_id(self, call_id: str) -> str:
-        return self._call_ids.get(call_id) or safe_call_id(call_id)
+        return self._stored_ids.get(call_id) or safe_call_id(call_id)
 
     # --- results ----------------------------------------------------------------------------------------------------
 

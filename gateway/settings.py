@@ -328,7 +328,7 @@ class _Checks:
             return
         provider = self.parts.models[name]
         for option in sorted(_OPTIONS - provider.options):
-            if getattr(model, option) is not None:
+            if getattr(model, option, None) not in (None, False):
                 has = [other for other, part in sorted(self.parts.models.items()) if option in part.options]
                 self.text.report((*path, option), f"{name!r} does not know it; providers that do: {', '.join(has)}")
         if provider.needs_model_id and not model.model_id:
@@ -358,7 +358,7 @@ class _Checks:
                 self.text.report((*path, index, key), f"{name!r} is taken by {other}; choose another")
 
 
-_OPTIONS = frozenset({"params", "compute_environment"})
+_OPTIONS = frozenset({"params", "compute_environment", "stateful", "background"})
 _USUAL_APIS = {"bedrock": "converse"}
 
 
@@ -483,7 +483,9 @@ def _agent_definition(section: AgentSection, parts: KnownParts) -> AgentDefiniti
         history=section.history,
         budgets=Budgets(**section.parameters.model_dump()),
         context=ContextSettings(
-            HistoryLimits(section.context.max_messages, section.context.max_tokens), section.context.summarize
+            HistoryLimits(section.context.max_messages, section.context.max_tokens),
+            section.context.summarize,
+            frozenset(section.context.model_fields_set),
         ),
     )
 
@@ -498,6 +500,8 @@ def _model_settings(section: FallbackSection, parts: KnownParts) -> ModelSetting
         model_parameters=section.model_parameters or {},
         params=section.params or {},
         compute_environment=section.compute_environment,
+        stateful=isinstance(section, ModelSection) and section.stateful,
+        background=isinstance(section, ModelSection) and section.background,
         timeouts=ModelTimeouts(**section.timeouts.model_dump()),
         fallback=tuple(
             _model_settings(other, parts) for other in (section.fallback if isinstance(section, ModelSection) else ())

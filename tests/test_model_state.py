@@ -113,11 +113,14 @@ def test_a_history_without_anything_new_goes_back_one_response() -> None:
     assert chain.continuation(history) == Continuation("resp_1", tuple(history[2:]))
 
 
-def test_a_lost_response_takes_what_came_after_it_along() -> None:
-    chain, history = answered((user("one"),), (user("two"),), (user("three"),))
-    chain.lose("resp_2")
-    assert (found := chain.continuation([*history, user("four")])) is not None
-    assert found.response_id == "resp_1"
+def test_a_conversation_that_was_sent_anew_has_forgotten_the_lost_one() -> None:
+    chain, history = answered((user("one"),), (user("two"),))
+    history.append(user("three"))
+    chain.completed(history, "t3", "resp_3", None, 0.0)
+    history.append(answer("t3"))
+    new = user("four")
+    assert chain.continuation([*history, new]) == Continuation("resp_3", (new,))
+    assert chain.continuation([*history[:4], user("another three")]) is None
 
 
 def test_another_server_knows_nothing_of_the_chain() -> None:

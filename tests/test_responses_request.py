@@ -37,7 +37,6 @@ from gateway.responses_request import (
     REASONING_ITEM,
     ResponsesTarget,
     input_items,
-    provider_call_ids,
     responses_request,
     safe_call_id,
     valid_arguments,
@@ -278,9 +277,16 @@ def test_in_a_chain_calls_are_named_as_the_provider_named_them() -> None:
     call = ToolCall("call_0_abc", "add", "{}", provider_call_id="call_0")
     history = (assistant(call), result("call_0_abc", "3"))
     assert [item["call_id"] for item in input_items(history, target())] == ["call_0_abc"] * 2
-    named = provider_call_ids(history)
-    assert [item["call_id"] for item in input_items(history, target(), named)] == ["call_0"] * 2
-    assert [item["call_id"] for item in input_items(history[1:], target(), named)] == ["call_0"]
+    assert [item["call_id"] for item in input_items(history[1:], target(), history[0])] == ["call_0"]
+
+
+def test_calls_that_are_told_anew_within_a_chain_keep_our_names() -> None:
+    """Another model has answered meanwhile: its call is none of the stored response's, whatever it was called there."""
+    stored = assistant(ToolCall("call_0", "add", "{}"))
+    other = ToolCall("call_0_abc", "add", "{}", provider_call_id="call_0")
+    new = (result("call_0", "3"), user("And?"), assistant(other), result("call_0_abc", "4"), user("Then?"))
+    items = input_items(new, target(), stored)
+    assert [item["call_id"] for item in items if "call_id" in item] == ["call_0", "call_0_abc", "call_0_abc"]
 
 
 @pytest.mark.parametrize(("arguments", "valid"), [('{"a":1}', '{"a":1}'), ("", "{}"), ("[1]", "{}"), ('{"a', "{}")])

@@ -4,7 +4,8 @@ Which of the two serves a model, and under which path, is in `wire/bedrock_respo
 it, too. Calls are signed for the host's own service, or carry a Bedrock API key. What is sent and how the stream is
 read is as for every Responses API (`responses_model.py`).
 
-`compute_environment` goes out as the field of that name, and lives on Mantle. `params` are put into the body last.
+A `stateful` model's conversation is kept by the host too, in its region. `compute_environment` goes out as the field of
+that name, and lives on Mantle. `params` are put into the body last.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from gateway.errors import ConfigurationError
 from gateway.http_client import HttpCall
 from gateway.messages import JsonObject
 from gateway.model import ModelEnvironment, ModelProvider
-from gateway.responses_model import HEADERS, ResponsesModel
+from gateway.responses_model import HEADERS, ResponsesModel, identity
 from gateway.wire.bedrock_responses import MANTLE, Host, host_of, is_wrong_path, paths_of, region_in, wire_model_id
 from gateway.wire.openai_responses import profile_of, responses_url
 from gateway.wire.provider_errors import ProviderError
@@ -95,14 +96,23 @@ def open_bedrock_responses(settings: ModelSettings, environment: ModelEnvironmen
         _Endpoint(settings, host),
         profile_of(urlsplit(host.url("us-east-1")).hostname or "", settings.model_id),
         environment,
+        holder=_holder(settings, host),
         wire_model_id=wire_model_id(host, settings.model_id),
         params=params,
     )
+
+
+def _holder(settings: ModelSettings, host: Host) -> tuple[str, ...]:
+    """Responses live in an account, in a region, at one of the two hosts."""
+    named = (settings.credential.get(name) for name in (BEDROCK_API_KEY, "access_key"))
+    own = next((secret.reveal() for secret in named if secret), "")
+    region = settings.region or region_in(settings.model_id, settings.endpoint) or ""
+    return host.name, settings.endpoint or "", region, identity(own)
 
 
 PROVIDER = ModelProvider(
     NAME,
     open_bedrock_responses,
     credentials=CREDENTIAL_NAMES | {BEDROCK_API_KEY},
-    options=frozenset({"params", "compute_environment"}),
+    options=frozenset({"params", "compute_environment", "stateful"}),
 )

@@ -1,7 +1,8 @@
 """The Responses API: OpenAI, Azure, and everything else that speaks it (OpenRouter, DeepSeek, vLLM, Ollama, ...).
 
 Source: https://platform.openai.com/docs/api-reference/responses (API version 1). The conversation is kept here and sent
-whole (`store: false`). `responses_request.py` writes what is sent, `responses_reader.py` reads the stream; what differs
+whole (`store: false`), unless the model is `stateful`: then the server keeps it too, and is sent what it has not got
+yet. `responses_request.py` writes what is sent, `responses_reader.py` reads the stream; what differs
 between servers is data in `wire/openai_responses.py`.
 
 `model_parameters` go out as the operator wrote them, after everything of ours, so that they win; their `tools` and
@@ -17,7 +18,7 @@ from gateway.agent import ModelSettings, Secret
 from gateway.errors import ConfigurationError
 from gateway.http_client import HttpCall
 from gateway.model import ModelEnvironment, ModelProvider
-from gateway.responses_model import HEADERS, ResponsesModel
+from gateway.responses_model import HEADERS, ResponsesModel, identity
 from gateway.wire.openai_responses import profile_of, responses_url
 from gateway.wire.provider_errors import ProviderError
 
@@ -67,7 +68,10 @@ def open_responses(settings: ModelSettings, environment: ModelEnvironment) -> Re
             "a parameter that this model is known to refuse is sent all the same",
             extra={"model": settings.model_id, "parameters": sorted(refused)},
         )
-    return ResponsesModel(NAME, settings, endpoint, profile, environment)
+    holder = (endpoint.url, identity(settings.credential.get(API_KEY, Secret("")).reveal()))
+    return ResponsesModel(NAME, settings, endpoint, profile, environment, holder=holder)
 
 
-PROVIDER = ModelProvider(NAME, open_responses, credentials=frozenset({API_KEY}), options=frozenset({"params"}))
+PROVIDER = ModelProvider(
+    NAME, open_responses, credentials=frozenset({API_KEY}), options=frozenset({"params", "stateful"})
+)

@@ -227,6 +227,10 @@ def is_chain_lost(error: ProviderError) -> bool:
     return error.code == "previous_response_not_found" or bool(_CHAIN_LOST.search(error.message[:4000]))
 
 
+# Refusals that may be about a chain, whatever their words: it is unknown, gone, in another's use, not to be read.
+CHAIN_STATUSES = frozenset({400, 404, 409, 410, 422})
+
+
 def refuses_encrypted_reasoning(error: ProviderError) -> bool:
     """Whether a 400 or 422 is about `include`, which models without reasoning do not take."""
     return bool(_NO_ENCRYPTED.search(error.message[:4000]))
