@@ -62,15 +62,19 @@ async def stream_with_retries(
     """
     tries = _Tries(Alternative(model, request.parameters), request, attempts, jitter, on_retry, fallback, shorten)
     while True:
-        seen = False
+        seen = passing = False
         told: Usage | None = None
         try:
             async with aclosing(tries.model.stream(tries.request)) as batches:
                 async for events in batches:
+                    if passing:  # as nearly all do
+                        yield events
+                        continue
                     if not seen:
                         told = _usage_in(events) or told
                         seen = any(map(_is_visible, events))
                     yield events if tries.unchanged else tries.complete(events)
+                    passing = seen and tries.unchanged
             return
         except ModelError as error:
             if seen:

@@ -114,16 +114,28 @@ def still_asked(interrupts: Sequence[OpenInterrupt], messages: Sequence[Message]
 
 def ended_record(record: RunRecord, terminal: Terminal, now: float) -> RunRecord:
     """The run's row after its terminal event."""
-    record = replace(record, finished_at=now, started_at=record.started_at or now, usage=terminal.usage)
+    failure = terminal if isinstance(terminal, RunFailed) else None
+    return replace(
+        record,
+        status=_status_after(terminal),
+        started_at=record.started_at or now,
+        finished_at=now,
+        error_code=failure.code if failure is not None else None,
+        error_message=failure.message if failure is not None else None,
+        usage=terminal.usage,
+    )
+
+
+def _status_after(terminal: Terminal) -> RunStatus:
     if isinstance(terminal, RunFailed):
-        return replace(record, status=RunStatus.FAILED, error_code=terminal.code, error_message=terminal.message)
+        return RunStatus.FAILED
     match terminal.outcome:
         case Interrupted():
-            return replace(record, status=RunStatus.INTERRUPTED)
+            return RunStatus.INTERRUPTED
         case Cancelled():
-            return replace(record, status=RunStatus.CANCELLED)
+            return RunStatus.CANCELLED
         case _:
-            return replace(record, status=RunStatus.COMPLETED)
+            return RunStatus.COMPLETED
 
 
 def words_alone(given: AgentInput) -> AgentInput:

@@ -16,7 +16,7 @@ class DeadlineError(TimeoutError):
 
 
 class Deadline:
-    """Bounds every wait in its `with` block, which may be entered again and again, also by a generator.
+    """Bounds every wait in its `with` block, which one task may enter again and again, also by a generator.
 
         deadline = Deadline(clock, 30.0)
         with deadline:
@@ -29,7 +29,8 @@ class Deadline:
     def __init__(self, clock: Clock, seconds: float | None) -> None:
         """`seconds` from now; None: never."""
         self.expired = False
-        self._task: asyncio.Task[object] | None = None
+        self._entrant: asyncio.Task[object] | None = None  # who enters the block
+        self._task: asyncio.Task[object] | None = None  # who is in it
         self._cancelling = 0
         self._interrupted = False
         self._timer = None if seconds is None else clock.call_later(max(0.0, seconds), self._expire)
@@ -42,7 +43,10 @@ class Deadline:
         """Raises DeadlineError where the moment has come already."""
         if self.expired:
             raise DeadlineError
-        task = self._task = asyncio.current_task()
+        task = self._entrant
+        if task is None:
+            task = self._entrant = asyncio.current_task()
+        self._task = task
         self._cancelling = task.cancelling() if task is not None else 0
         return self
 

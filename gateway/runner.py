@@ -207,9 +207,10 @@ class Runner:
         live.begun = True
         self._metrics.runs_active.inc()
         live.publish_numbered()
+        offered = frontend_tools(given.tools, tools)
         return LoopContext(
             agent=agent.definition,
-            input=replace(given, tools=frontend_tools(given.tools, tools)),
+            input=given if offered == given.tools else replace(given, tools=offered),
             owner=owner,
             model=agent.model,
             tools=tools,
@@ -311,13 +312,14 @@ class Runner:
 
     async def _keep_end(self, live: LiveRun, terminal: Terminal) -> RunRecord:
         assert live.thread is not None, "a run that ends has begun"
-        if not terminal.usage:
-            terminal = replace(terminal, usage=live.usage.total)
+        if not terminal.usage and (usage := live.usage.total):
+            terminal = replace(terminal, usage=usage)
         events = live.follow([terminal])
-        record = ended_record(live.record, terminal, self.clock.now())
+        now = self.clock.now()
+        record = ended_record(live.record, terminal, now)
         produced = live.transcript.messages
         count_failed_tools(self._metrics, produced, self.agent(record.agent_id).definition)
-        thread = ended_thread(live.thread, produced, terminal, self.clock.now(), live.state, live.conversation)
+        thread = ended_thread(live.thread, produced, terminal, now, live.state, live.conversation)
         first, records = live.number(events)
         keep = len(live.thread.messages)
         await _unhurt(self.store.end_run(record, thread, keep=keep, first=first, records=records))

@@ -71,23 +71,27 @@ class ReactLoop:
             LimitError: a budget is used up and there was no answer even without tools.
         """
         run = _Run(context)
+        deadline = run.deadline
         try:
-            async with aclosing(run.carry_out(context.decisions)) as batches:
-                async for batch in batches:
-                    yield batch
+            if context.decisions:
+                async with aclosing(run.carry_out(context.decisions)) as batches:
+                    async for batch in batches:
+                        yield batch
             outcome = run.outcome_before_model()
             while outcome is None:
                 # Not a generator of its own: this is the hot path, and every layer costs each batch a switch.
                 async with aclosing(run.ask_model()) as responses:
                     while True:
-                        with run.deadline:
-                            response = await anext(responses, None)
-                        if response is None:
+                        try:
+                            with deadline:
+                                response = await responses.__anext__()
+                        except StopAsyncIteration:
                             break
                         yield run.follow_model(response)
-                async with aclosing(run.answer_calls()) as batches:
-                    async for batch in batches:
-                        yield batch
+                if run.made_calls():
+                    async with aclosing(run.answer_calls()) as batches:
+                        async for batch in batches:
+                            yield batch
                 outcome = run.outcome_after_turn()
             yield run.finish(outcome)
         except DeadlineError as error:
@@ -97,7 +101,7 @@ class ReactLoop:
                 raise
             raise run.limit_error(run.limit) from error
         finally:
-            run.deadline.close()
+            deadline.close()
 
 
 @dataclass(slots=True)
@@ -136,6 +140,7 @@ class _Run:
         self._said_nothing = False
         # the turn under way
         self._turn_id = ""
+        self._turn: Sequence[Message] = ()  # what the model said in it
         self._summarizing = False
         self._asked: tuple[Message, ...] = ()
         self._opening: Event | None = None
@@ -148,8 +153,6 @@ class _Run:
 
     async def carry_out(self, decisions: Sequence[Decision]) -> AsyncGenerator[Events]:
         """Run what a person approved, tell the model what was denied; in call order."""
-        if not decisions:
-            return
         places = {call.call_id: place for place, call in enumerate(_all_calls(self._context.messages))}
         async with self._executions() as executions:
             for decision in sorted(decisions, key=lambda decision: places.get(decision.call.call_id, 0)):
@@ -289,13 +292,20 @@ class _Run:
 
     # --- the calls of a turn --------------------------------------------------------------------------------------
 
-    async def answer_calls(self) -> AsyncGenerator[Events]:
-        """Run the turn's backend calls and give their results; remember what is left to the browser or a person."""
+    def made_calls(self) -> bool:
+        """Whether the model's response, which is over, calls tools.
+
+        Raises:
+            ModelError: it broke off.
+        """
         if self._reason is None:
             raise ModelError(ModelErrorKind.TRUNCATED, "the model's response ended too early")
+        self._turn = [message for message in self._transcript.messages if message.turn_id == self._turn_id]
         self._calls = self._turn_calls()
-        if not self._calls:
-            return
+        return bool(self._calls)
+
+    async def answer_calls(self) -> AsyncGenerator[Events]:
+        """Run the turn's backend calls and give their results; remember what is left to the browser or a person."""
         async with self._executions() as executions:
             for call in self._calls:
                 self._dispatch(call, executions)
@@ -304,8 +314,7 @@ class _Run:
                     yield batch
 
     def _turn_calls(self) -> list[ToolCall]:
-        turn = [message for message in self._transcript.messages if message.turn_id == self._turn_id]
-        calls = {call.call_id: call for message in turn for call in message.tool_calls}
+        calls = {call.call_id: call for message in self._turn for call in message.tool_calls}
         return sorted(calls.values(), key=lambda call: call.index)
 
     def _dispatch(self, call: ToolCall, executions: ToolExecutions) -> None:
@@ -457,7 +466,7 @@ class _Run:
         return [*self._state_changes.take(), RunFinished(outcome, self._ledger.total)]
 
     def _said_something(self) -> bool:
-        return any(message.text.strip() for message in self._transcript.messages if message.turn_id == self._turn_id)
+        return any(message.text.strip() for message in self._turn)
 
     def _messages(self) -> tuple[Message, ...]:
         return (*self._context.messages, *self._transcript.messages)

@@ -13,7 +13,7 @@ import dataclasses
 import math
 import sqlite3
 import struct
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
@@ -253,12 +253,11 @@ class SqliteStore:
         *,
         pages: int = 2,
         long: bool = False,
-    ) -> Awaitable[Result]:
-        """A caller that is cancelled goes on at once; the write is done all the same."""
+    ) -> Kept[Result]:
+        """A caller that is cancelled notices when the write is done."""
         if self._commits is None:
             raise StoreError("the store is not open")
-        written: Kept[Result] = self._commits.submit(work, on_kept, on_failed, pages=pages, long=long)
-        return asyncio.shield(written)
+        return self._commits.submit(work, on_kept, on_failed, pages=pages, long=long)
 
     async def _read(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
         database, readers, turns = self._database, self._readers, self._turns
