@@ -19,7 +19,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Final, cast
+from typing import Final
 
 import orjson
 
@@ -98,20 +98,25 @@ class Renderer:
         """
         frames: list[bytes] = []
         number = first - 1
+        text_id, text_prefix = self._text_id, self._text
         for event in events:
             number += 1
             kind = type(event)
-            if kind is TextDelta or kind is ReasoningDelta or kind is ToolCallDelta:
-                prefix, delta = self._delta(cast(TextDelta | ReasoningDelta | ToolCallDelta, event))
-                if 0 < len(delta) <= _MAX_DELTA:
-                    try:
-                        frames.append(b"%b%b}\nid: %d\n\n" % (prefix, orjson.dumps(delta), number))
-                        continue
-                    except TypeError:  # half a surrogate pair
-                        pass
-                frames += _pieces(prefix, delta, number)
+            if kind is TextDelta and event.message_id == text_id:  # type: ignore[union-attr]  # what comes by the thousand
+                prefix, delta = text_prefix, event.text  # type: ignore[union-attr]
+            elif kind is TextDelta or kind is ReasoningDelta or kind is ToolCallDelta:
+                prefix, delta = self._delta(event)  # type: ignore[arg-type]
+                text_id, text_prefix = self._text_id, self._text
             else:
                 frames.append(self._rare(event, number))
+                continue
+            if 0 < len(delta) <= _MAX_DELTA:
+                try:
+                    frames.append(b"%b%b}\nid: %d\n\n" % (prefix, orjson.dumps(delta), number))
+                    continue
+                except TypeError:  # half a surrogate pair
+                    pass
+            frames += _pieces(prefix, delta, number)
         return b"".join(frames)
 
     def prelude(self, messages: Sequence[Message], state: JsonValue | Absent, open_items: OpenItems) -> bytes:
@@ -125,17 +130,16 @@ class Renderer:
     # --- deltas
 
     def _delta(self, event: TextDelta | ReasoningDelta | ToolCallDelta) -> tuple[bytes, str]:
-        if type(event) is TextDelta:
+        if isinstance(event, TextDelta):
             if event.message_id != self._text_id:
                 self._text_id = event.message_id
                 self._text = _delta_prefix("TEXT_MESSAGE_CONTENT", "messageId", event.message_id)
             return self._text, event.text
-        if type(event) is ToolCallDelta:
+        if isinstance(event, ToolCallDelta):
             if event.call_id != self._call_id:
                 self._call_id = event.call_id
                 self._call = _delta_prefix("TOOL_CALL_ARGS", "toolCallId", event.call_id)
             return self._call, event.arguments
-        event = cast(ReasoningDelta, event)
         if event.message_id != self._reasoning_id:
             self._reasoning_id = event.message_id
             self._reasoning = _delta_prefix("REASONING_MESSAGE_CONTENT", "messageId", event.message_id)

@@ -61,9 +61,9 @@ def encode_events(batch: Sequence[Event]) -> list[bytes]:
     for event in batch:
         kind = type(event)
         if kind is TextDelta or kind is ReasoningDelta:
-            name, text = cast(TextDelta, event).message_id, cast(TextDelta, event).text
+            name, text = event.message_id, event.text  # type: ignore[union-attr]  # one of the two
         elif kind is ToolCallDelta:
-            name, text = cast(ToolCallDelta, event).call_id, cast(ToolCallDelta, event).arguments
+            name, text = event.call_id, event.arguments  # type: ignore[union-attr]
         else:
             records.append(encode_record(event))
             continue
