@@ -7,6 +7,8 @@ import { plainText } from "./markdown";
 import { MarkdownReader } from "./markdown_blocks";
 import { useTexts } from "./texts";
 
+/** What is further back than so many entries changes no more. */
+const RECENT = 12;
 const MOST_CHARACTERS = 1_500;
 
 export function Announcer() {
@@ -19,7 +21,12 @@ export function Announcer() {
   useSignalEffect(() => {
     const entries = conversation.entries.value;
     const news: string[] = [];
-    for (const entry of entries.slice(-12)) {
+    for (const entry of entries.slice(-RECENT)) {
+      const question = entry.kind === "call" ? entry.question.value : undefined;
+      if (question !== undefined && !asked.current.has(question)) {
+        asked.current.add(question);
+        news.push(question.text);
+      }
       if (entry.kind !== "answer") continue;
       if (entry.open.value) open.current.add(entry);
       else if (open.current.delete(entry)) news.push(spoken(entry.text.peek()));
