@@ -34,6 +34,7 @@ CLIPBOARD = {"permissions": ["clipboard-read", "clipboard-write"]}
 DEADLINE_MILLISECONDS = DEADLINE_SECONDS * 1_000
 
 _AXE = Path(__file__).parents[1] / "web-demo/node_modules/axe-core/axe.min.js"
+_BEAT_SECONDS = 1 / 64  # a number whose sums are exact
 _LOUD = ("error", "warning")
 _EVAL_PROBE = re.compile(r"Content Security Policy.*(?:eval|Function)", re.S)
 _WATCH = """
@@ -175,6 +176,12 @@ class Screen:
         async with asyncio.timeout(DEADLINE_SECONDS):
             return await self.page.evaluate(script, argument)
 
+    async def until(self, condition: str) -> None:
+        """Wait until that JavaScript expression holds. (Playwright's own way is `eval`, which is forbidden here.)"""
+        await self.evaluate(
+            f"new Promise((yes) => {{ (function look() {{ {condition} ? yes() : setTimeout(look, 20) }})() }})"
+        )
+
     async def violations(self) -> list[str]:
         """What the page's policy stopped since it was loaded."""
         found: list[str] = await self.page.evaluate("window.seenViolations")
@@ -273,14 +280,14 @@ async def shown_page(
 
 
 def paced(text: str) -> dict[str, Any]:
-    """A model that says a character of `text` with each second of a MovableClock, which `tell` moves."""
-    return scripted([{"text": text, "chunk_characters": 1, "delta_seconds": 1}])
+    """A model that says a character of `text` with each beat of a MovableClock, which `tell` moves."""
+    return scripted([{"text": text, "chunk_characters": 1, "delta_seconds": _BEAT_SECONDS}])
 
 
 async def tell(clock: MovableClock, characters: int) -> None:
     """Let a paced model say so many more characters."""
-    await clock.until_timer(1)
-    await clock.advance(characters)
+    await clock.until_timer(_BEAT_SECONDS)
+    await clock.advance(characters * _BEAT_SECONDS)
 
 
 def _note(foreign: list[str], url: str, origin: str) -> None:
