@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias, TypeVar
 
 from gateway.agent import Absent, AgentInput
-from gateway.approvals import arguments_check, decide
 from gateway.bookkeeping import (
     Terminal,
     call_turns,
@@ -29,10 +28,7 @@ from gateway.bookkeeping import (
     input_digest,
     no_thread,
     run_exists,
-    still_asked,
     stopped,
-    title_of,
-    without_claims,
     words_alone,
 )
 from gateway.clock import Clock
@@ -45,7 +41,7 @@ from gateway.errors import (
     UnavailableError,
 )
 from gateway.events import Completed, RunFailed, RunFinished, RunStarted
-from gateway.history import append_history, merge_history, unchanged_prefix
+from gateway.intake import take_in
 from gateway.live_run import GatherWindow, LiveRun, Prelude, Viewer
 from gateway.loop import LoopContext
 from gateway.messages import Message
@@ -175,35 +171,18 @@ class Runner:
         now = self.clock.now()
         stored = await self.store.load_thread(owner, given.thread_id)
         thread = stored or Thread(owner, given.thread_id, agent.definition.id, now, now)
-        known = given.known
-        sent = without_claims(given.messages, thread, tools, known)
-        # No message at all is no history to replace one with: the answers alone carry the thread on.
-        append = not sent or (given.history or agent.definition.history) == "append"
-        merge = merge_history if known is None else known.merge
-        messages = append_history(thread.messages, sent) if append else merge(thread.messages, sent)
-        asked = still_asked(thread.interrupts, messages)
-        verdict = decide(asked, given.answers, now=now, check=arguments_check(tools))
-        state = thread.state if isinstance(given.state, Absent) else given.state
-        keep = unchanged_prefix(thread.messages, messages)
-        live.thread = replace(
-            thread,
-            agent_id=agent.definition.id,
-            updated_at=now,
-            title=thread.title or title_of(messages),
-            messages=messages,
-            state=state,
-            interrupts=verdict.still_open,
-            last_run_id=given.run_id,
-        )
+        taken = take_in(given, thread, agent.definition, tools, now)
+        messages, state = taken.thread.messages, taken.thread.state
+        live.thread = taken.thread
         live.state = state
         live.conversation = conversation_of(agent.definition, agent.model.capabilities, thread, given.conversation_id)
-        live.begin_with(messages, Transcript(call_turns(messages, known)))
+        live.begin_with(messages, Transcript(call_turns(messages, given.known)))
         record = replace(live.record, status=RunStatus.RUNNING, started_at=now, finished_at=None)
         if live.cancel_reason is None:
             live.record = record
         started = live.follow([RunStarted(given.thread_id, given.run_id, given.parent_run_id)])
         _, records = live.number(started)
-        await self.store.begin_run(record, live.thread, keep=keep, records=records)
+        await self.store.begin_run(record, live.thread, keep=taken.keep, records=records)
         live.begun = True
         self._metrics.runs_active.inc()
         live.publish_numbered()
@@ -218,8 +197,8 @@ class Runner:
             messages=messages,
             state=SharedState({} if isinstance(state, Absent) else state),
             clock=self.clock,
-            decisions=verdict.decisions,
-            still_open=verdict.still_open,
+            decisions=taken.decisions,
+            still_open=taken.thread.interrupts,
             on_retry=self._metrics.provider_retried,
             fallback=agent.fallback,
             fits=agent.fits,

@@ -1,0 +1,55 @@
+"""How a request is taken in: what its thread becomes, and which of a person's answers count.
+
+Below: bookkeeping, approvals, history. Above: the runner, which keeps what this gives. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from gateway.agent import Absent, AgentDefinition, AgentInput
+from gateway.approvals import arguments_check, decide
+from gateway.bookkeeping import still_asked, title_of, without_claims
+from gateway.history import append_history, merge_history, unchanged_prefix
+from gateway.loop import Decision
+from gateway.store import Thread
+from gateway.tool import Tool
+
+
+@dataclass(frozen=True, slots=True)
+class Intake:
+    """`thread` with the input in it, and the interrupts that nobody has answered; `keep` as in Store.begin_run."""
+
+    thread: Thread
+    keep: int
+    decisions: tuple[Decision, ...]
+
+
+def take_in(
+    given: AgentInput, thread: Thread, definition: AgentDefinition, tools: Mapping[str, Tool], now: float
+) -> Intake:
+    """What the thread becomes; `tools` are the backend's, by name.
+
+    Raises:
+        InvalidRequestError: an answer that does not fit its interrupt.
+    """
+    known = given.known
+    sent = without_claims(given.messages, thread, tools, known)
+    # No message at all is no history to replace one with: the answers alone carry the thread on.
+    append = not sent or (given.history or definition.history) == "append"
+    merge = merge_history if known is None else known.merge
+    messages = append_history(thread.messages, sent) if append else merge(thread.messages, sent)
+    asked = still_asked(thread.interrupts, messages)
+    verdict = decide(asked, given.answers, now=now, check=arguments_check(tools))
+    becomes = replace(
+        thread,
+        agent_id=definition.id,
+        updated_at=now,
+        title=thread.title or title_of(messages),
+        messages=messages,
+        state=thread.state if isinstance(given.state, Absent) else given.state,
+        interrupts=verdict.still_open,
+        last_run_id=given.run_id,
+    )
+    return Intake(becomes, unchanged_prefix(thread.messages, messages), verdict.decisions)
