@@ -106,7 +106,6 @@ export function Chat(props: ChatProps) {
         />
         <div class="agui-dock">
           <div class="agui-column">
-            <ToEnd following={following} />
             <ConnectionLine />
             <Problems onKey={props.onKey} />
             <SharedList />
@@ -145,25 +144,28 @@ function View({ prompts, greeting, following, isEmpty, onPrompt }: ViewProps) {
   const { conversation } = useChat();
   const phase = conversation.phase.value;
   return (
-    <div
-      class="agui-view"
-      part="transcript"
-      role="log"
-      aria-live="off"
-      aria-label={say("conversation")}
-      aria-busy={phase !== "idle"}
-      // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reached without a mouse
-      tabIndex={0}
-      ref={following.view}
-    >
-      <div class="agui-column agui-content" ref={following.content}>
-        <h2 class="agui-hidden">{say("conversation")}</h2>
-        {isEmpty.value ? (
-          <Start prompts={prompts} greeting={greeting} onPrompt={onPrompt} />
-        ) : (
-          <Transcript view={following.view} />
-        )}
+    <div class="agui-stage">
+      <div
+        class="agui-view"
+        part="transcript"
+        role="log"
+        aria-live="off"
+        aria-label={say("conversation")}
+        aria-busy={phase !== "idle"}
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reached without a mouse
+        tabIndex={0}
+        ref={following.view}
+      >
+        <div class="agui-column agui-content" ref={following.content}>
+          <h2 class="agui-hidden">{say("conversation")}</h2>
+          {isEmpty.value ? (
+            <Start prompts={prompts} greeting={greeting} onPrompt={onPrompt} />
+          ) : (
+            <Transcript view={following.view} />
+          )}
+        </div>
       </div>
+      <ToEnd following={following} />
     </div>
   );
 }
