@@ -42,4 +42,4 @@ def test_dependencies_are_exact() -> None:
 def test_what_the_pages_are_made_of_is_little() -> None:
     """Whatever is added here is sent to every visitor, or is somebody's job to keep: mind what it is for."""
     described = json.loads((WEB_DEMO / "package.json").read_text("utf-8"))
-    assert set(described["dependencies"]) == {"@ag-ui/client", "@preact/signals", "marked", "preact"}
+    assert set(described["dependencies"]) == {"@ag-ui/client", "@preact/signals", "preact"}

@@ -14,7 +14,7 @@ const OUT_DIR = "../gateway/page_files";
 const GATEWAY = process.env.GATEWAY_URL ?? "http://127.0.0.1:8000";
 /** Bytes of gzipped JavaScript. */
 const PAGE_BUDGET = 120_000;
-const WIDGET_BUDGET = 61_500;
+const WIDGET_BUDGET = 60_000;
 
 const GATEWAY_PATHS = ["/agents", "/runs", "/threads", "/healthz", "/readyz", "/docs", "/openapi.json"];
 
@@ -22,9 +22,7 @@ export default defineConfig(({ mode }) => ({
   base: "./",
   build: mode === "widget" ? widgetBuild : pageBuild,
   plugins:
-    mode === "widget"
-      ? [lexerAlone, budget("widget.js", WIDGET_BUDGET)]
-      : [lexerAlone, budget("the page", PAGE_BUDGET), widgetFromSource],
+    mode === "widget" ? [budget("widget.js", WIDGET_BUDGET)] : [budget("the page", PAGE_BUDGET), widgetFromSource],
   server: {
     proxy: Object.fromEntries(
       GATEWAY_PATHS.map((path) => [path, { target: GATEWAY, changeOrigin: true, headers: { origin: GATEWAY } }]),
@@ -60,39 +58,6 @@ const widgetBuild: BuildEnvironmentOptions = {
     input: "src/widget/main.ts",
     preserveEntrySignatures: "strict",
     output: { entryFileNames: "widget.js", codeSplitting: false },
-  },
-};
-
-/**
- * Of marked we use the lexer, with GitHub's rules. The rest would stay, since all of it is put together when it is
- * loaded: the parser and renderer behind the lexer, older rules, and rules for what we do not let it read (see
- * `view/markdown_blocks.ts`).
- */
-const lexerAlone: Plugin = {
-  name: "lexer-alone",
-  apply: "build",
-  transform(source, id) {
-    if (!id.endsWith("/marked/lib/marked.esm.js")) return undefined;
-    let code = source;
-    const cut = (pattern: RegExp, instead: string) => {
-      const shorter = code.replace(pattern, instead);
-      if (shorter.length === code.length) this.error(`marked is built in another way now: ${pattern} finds nothing`);
-      code = shorter;
-    };
-    const [lexer, tokenizer] = ["Lexer", "Tokenizer"].map((name) => code.match(`(\\w+) as ${name}\\b`)?.[1]);
-    cut(
-      /var \w+=new \w+;function \w+\(\w+,\w+\)\{return[\s\S]*$/,
-      `export{${lexer} as Lexer,${tokenizer} as Tokenizer};`,
-    );
-    cut(/,\w+=\{\.\.\.\w+,html:\w+\(`\^ \*\(\?:comment[\s\S]*?,(?=\w+=\/\^\\\\\()/, ",");
-    cut(/,\w+=\{\.\.\.\w+,emStrongLDelim:[\s\S]*?(?=,\w+=\{\.\.\.\w+,emStrongRDelimAst)/, "");
-    cut(/(\w+=\{normal:\w+,gfm:\w+),pedantic:\w+\},(\w+=\{normal:\w+,gfm:\w+,breaks:\w+),pedantic:\w+\}/, "$1},$2}");
-    for (const rule of ["html", "def", "lheading", "lheading"]) {
-      const name = code.match(`[{,]${rule}:(?!void)(\\w+)[,}]`)?.[1];
-      cut(new RegExp(`,${name}=\\w+\\([\\s\\S]*?\\.getRegex\\(\\)(?=,\\w+=)`), "");
-      cut(new RegExp(`\\b${rule}:${name}\\b`), `${rule}:void 0`);
-    }
-    return { code, map: null };
   },
 };
 

@@ -1,11 +1,12 @@
 /**
  * Markdown as blocks, read on while it grows: what is finished is lexed once and stays the same object.
  *
- * Below: marked's lexer, markdown_calm. Above: markdown. Raw HTML is text here, and so is everything else that only a
+ * Below: markdown_lexer, markdown_calm. Above: markdown. Raw HTML is text here, and so is everything else that only a
  * browser's parser would make more of; a heading is `# ...` alone, so that a line of dashes never changes what is above it.
  */
-import { Lexer, type Token, Tokenizer, type Tokens } from "marked";
+import type { Token, Tokens } from "marked";
 import { calm } from "./markdown_calm";
+import { lexBlocks } from "./markdown_lexer";
 
 /** Lines that end up as `[tag]: url` definitions, which are not shown. */
 const DEFINITION = /^ {0,3}\[([^\]\n]+)\]:[ \t]*<?(https?:\/\/[^\s<>]+|mailto:[^\s<>]+)>?(?:[ \t]+["'(][^\n]*)?[ \t]*$/;
@@ -14,14 +15,6 @@ const DEFINITION = /^ {0,3}\[([^\]\n]+)\]:[ \t]*<?(https?:\/\/[^\s<>]+|mailto:[^
 const ITEMS_TOGETHER = 40;
 
 type Links = Record<string, { href: string; title: string }>;
-
-class WordsOnly extends Tokenizer {
-  override html(): undefined {}
-  override tag(): undefined {}
-  override lheading(): undefined {}
-  /** Read by `definitions` instead: here a definition counts only once its line is finished. */
-  override def(): undefined {}
-}
 
 /** Reads one text that grows. */
 export class MarkdownReader {
@@ -147,10 +140,8 @@ function isShown(block: Token): boolean {
 }
 
 function lexed(text: string, links: Links): Token[] {
-  const lexer = new Lexer({ gfm: true, breaks: true, tokenizer: new WordsOnly() });
-  for (const [name, link] of Object.entries(links)) lexer.tokens.links[name] = link;
   try {
-    return lexer.lex(text);
+    return lexBlocks(text, links);
   } catch {
     // Nested deeper than the stack goes. Nobody writes that to be read; it is shown as it is.
     const paragraph: Tokens.Paragraph = { type: "paragraph", raw: text, text, tokens: [] };

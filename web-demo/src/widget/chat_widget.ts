@@ -110,8 +110,8 @@ export class ChatWidget {
   }
 
   async newThread(): Promise<void> {
-    this.#restored ??= Promise.resolve();
-    await this.conversation.open();
+    this.#restored = this.conversation.open();
+    await this.#restored;
     this.#handState();
   }
 
@@ -123,8 +123,7 @@ export class ChatWidget {
 
   /** Show the thread that was shown before, if there was one; once. */
   restore(): Promise<void> {
-    const thread = this.#memory.get("thread");
-    this.#restored ??= thread === undefined ? Promise.resolve() : this.conversation.open(thread);
+    this.#restored ??= this.conversation.open(this.#memory.get("thread"));
     return this.#restored.then(() => this.#handState());
   }
 

@@ -123,7 +123,10 @@ function Panel({ widget, onClosed }: { widget: ChatWidget; onClosed: () => void 
         widget.close();
       }}
     >
-      <Content widget={widget} onClose={() => widget.close()} />
+      {/* without a name no landmark, but what is in it is none of the page's either */}
+      <section class="agui-frame">
+        <Content widget={widget} onClose={() => widget.close()} />
+      </section>
     </dialog>
   );
 }

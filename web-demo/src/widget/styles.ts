@@ -7,7 +7,8 @@ let sheets: CSSStyleSheet[] | undefined;
 export function styleSheets(): CSSStyleSheet[] {
   sheets ??= [chat, shell].map((text) => {
     const sheet = new CSSStyleSheet();
-    sheet.replaceSync(text);
+    // a rem is what the page makes of it, and many pages make it 10 px
+    sheet.replaceSync(text.replace(/([\d.]+)rem\b/g, (_, size) => `${Number(size) * 16}px`));
     return sheet;
   });
   return sheets;

@@ -1,0 +1,629 @@
+"""The widget on pages of other sites, in a real browser: what a site's owner, its scripts and its visitors do with it.
+
+The host page is served from another origin than the gateway, under a policy that allows the gateway's script and
+connections and nothing else, with Trusted Types: what the widget could not do there, it could not do anywhere.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import json
+import re
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Locator, expect
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from tests.asgi_server import serving
+from tests.page_browser import DEADLINE_MILLISECONDS, DEMONSTRATION, DESKTOP, PHONE, Screen, built_page, running_browser
+from tests.running_gateway import LocalGateway, agent, local_gateway, scripted
+
+BUDGET_BYTES = 60_000
+ECHO = agent(
+    "echo", scripted(rules=[{"when": {"last_user_contains": ""}, "response": [{"text": "You said: {{user}}"}]}])
+)
+WORDS = " ".join(f"word{number}" for number in range(150))
+SLOW = agent("slow", scripted(rules=[{"when": {"last_user_contains": ""}, "response": [
+    {"text": WORDS, "chunk_characters": 6, "delta_seconds": 0.01}
+]}]), on_disconnect="continue")  # fmt: skip
+TAG = '<script type="module" src="{gateway}/widget.js" data-agent="assistant"></script>'
+
+
+# --- a site of somebody else
+
+
+class Site:
+    """A host's web server: pages and scripts by path, all under its strict policy."""
+
+    def __init__(self) -> None:
+        self.pages: dict[str, str] = {}
+        self.scripts: dict[str, str] = {}
+        self.style = ""
+        self.gateway = ""
+        self.origin = ""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path = Request(scope).url.path
+        if path in self.scripts:
+            answer = Response(self.scripts[path], media_type="text/javascript")
+        elif path == "/style.css":
+            answer = Response(self.style, media_type="text/css")
+        elif path in self.pages:
+            policy = (
+                f"default-src 'none'; script-src {self.gateway} {self.origin}; connect-src {self.gateway};"
+                f" style-src {self.origin}; require-trusted-types-for 'script'; trusted-types 'none'"
+            )
+            answer = Response(self.pages[path], media_type="text/html", headers={"content-security-policy": policy})
+        else:
+            answer = Response(status_code=204 if path == "/favicon.ico" else 404)
+        await answer(scope, receive, send)
+
+    def page(self, *tags: str, path: str = "/", language: str = "en", body: str = "") -> None:
+        """Serve a page with these tags; `{gateway}` in them is the gateway's address."""
+        shown = "".join(tag.replace("{gateway}", self.gateway) for tag in tags)
+        self.pages[path] = (
+            f'<!doctype html><html lang="{language}"><head><meta charset="utf-8">'
+            '<meta name="viewport" content="width=device-width, initial-scale=1"><title>A host</title>'
+            '<link rel="stylesheet" href="/style.css"></head>'
+            f"<body><main><h1>A host</h1><p id=words>Some words.</p>{body}</main>{shown}</body></html>"
+        )
+
+    def script(self, path: str, text: str) -> str:
+        """Serve a script; its tag."""
+        self.scripts[path] = text
+        return f'<script type="module" src="{path}"></script>'
+
+
+@dataclass(slots=True)
+class Visit(Screen):
+    """A host page that is open in a browser."""
+
+    requests: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def launcher(self) -> Locator:
+        return self.page.get_by_role("button", name=re.compile("^(Open|Close) the chat")).first
+
+    @property
+    def panel(self) -> Locator:
+        return self.page.get_by_role("dialog", name="Chat")
+
+    async def open(self) -> None:
+        await self.launcher.click()
+        await expect(self.composer).to_be_focused()
+
+    async def heard(self) -> list[list[Any]]:
+        """The chat's events that the page heard, each its name and its detail."""
+        events: list[list[Any]] = await self.evaluate("window.heard")
+        return events
+
+
+LISTEN = """
+    window.heard = [];
+    for (const name of ["ready", "message", "run-started", "run-finished", "tool-call", "state", "error", "open",
+                        "close", "unread", "thread"])
+        document.addEventListener(`agui-chat:${name}`, (event) => window.heard.push([name, event.detail]));
+"""
+WATCH = """
+    window.seenViolations = [];
+    document.addEventListener("securitypolicyviolation", ({ effectiveDirective, blockedURI, sample }) =>
+        window.seenViolations.push(`${effectiveDirective} ${blockedURI} ${sample}`));
+"""
+
+
+@contextlib.asynccontextmanager
+async def neighbours(
+    tmp_path: Path, agents: Sequence[Mapping[str, Any]] = (DEMONSTRATION,), **server: Any
+) -> AsyncGenerator[tuple[Site, LocalGateway]]:
+    """A site, and a gateway that lets it in."""
+    site = Site()
+    async with serving(site) as port:
+        site.origin = f"http://127.0.0.1:{port}"
+        rules = {"cors_origins": [site.origin], "drain_seconds": 0, **server}
+        rules = json.loads(json.dumps(rules).replace("SITE", site.origin))
+        async with local_gateway(tmp_path, agents, page=built_page(), server=rules) as gateway:
+            site.gateway = gateway.client.base_url
+            site.page(TAG)
+            yield site, gateway
+
+
+@contextlib.asynccontextmanager
+async def somebody(browser: Browser, *, size: tuple[int, int] = DESKTOP, **more: Any) -> AsyncGenerator[BrowserContext]:
+    """A person with a browser of their own: storage, tabs."""
+    context = await browser.new_context(
+        viewport={"width": size[0], "height": size[1]},
+        has_touch=size == PHONE,
+        reduced_motion="reduce",
+        **{"locale": "en-US", "color_scheme": "light", **more},
+    )
+    context.set_default_timeout(DEADLINE_MILLISECONDS)
+    await context.add_init_script(WATCH + LISTEN)
+    try:
+        yield context
+    finally:
+        await context.close()
+
+
+@contextlib.asynccontextmanager
+async def visit(context: BrowserContext, url: str, expected: str = "") -> AsyncGenerator[Visit]:
+    """A page of theirs. What it complains about fails the test, but for what fits `expected`; so does what its policy
+    stopped."""
+    page = await context.new_page()
+    shown = Visit(page)
+    page.on("console", lambda message: _complain(message, shown.complaints))
+    page.on("pageerror", lambda error: shown.complaints.append(str(error)))
+    page.on("request", lambda request: _note(request, shown.requests))
+    await page.goto(url)
+    yield shown
+    assert await shown.violations() == []
+    assert [text for text in shown.complaints if not (expected and re.search(expected, text))] == []
+
+
+def _complain(message: ConsoleMessage, complaints: list[str]) -> None:
+    if message.type in ("error", "warning"):
+        complaints.append(message.text)
+
+
+def _note(request: Any, requests: list[dict[str, Any]]) -> None:
+    if request.method == "POST" and request.url.endswith("/run"):
+        requests.append(json.loads(request.post_data or "{}"))
+
+
+@pytest.fixture
+async def browser() -> AsyncGenerator[Browser]:
+    built_page()
+    async with running_browser() as browser:
+        yield browser
+
+
+# --- one tag
+
+
+def test_the_widget_is_one_small_file() -> None:
+    widget = built_page().files["/widget.js"].content
+
+    assert len(gzip.compress(widget, 9)) <= BUDGET_BYTES
+
+
+async def test_one_tag_is_a_chat_on_a_page_of_another_origin_under_a_strict_policy(
+    browser: Browser, tmp_path: Path
+) -> None:
+    async with neighbours(tmp_path) as (site, _), somebody(browser) as person, visit(person, site.origin) as page:
+        await expect(page.launcher).to_have_attribute("aria-expanded", "false")
+        await expect(page.panel).to_have_count(0)
+        assert page.requests == []  # nobody opened it: nothing is asked
+
+        await page.open()
+        await expect(page.launcher).to_have_attribute("aria-expanded", "true")
+        await page.ask("What was the population of Seattle in 2023?")
+        await expect(page.page.get_by_role("cell", name="3,519,000")).to_be_visible()
+        await expect(page.card("SearchIndexTool")).to_be_visible()
+        await expect(page.button(re.compile("Thought for"))).not_to_have_count(0)
+
+        await page.say("Refund order 1234, 20 dollars")
+        await page.page.get_by_label("Amount").fill("7")
+        await page.button("Approve").click()
+        await expect(page.answers.last).to_contain_text("refunded")
+        await page.expect_idle()
+        told = await page.answers.all_text_contents()
+
+        await page.page.reload()
+        await expect(page.answers).to_have_text(told)
+        await expect(page.panel).to_be_visible()  # as it was left
+
+
+async def test_the_styles_of_page_and_widget_never_meet(browser: Browser, tmp_path: Path) -> None:
+    look = """(element) => {
+        const { color, font, display, letterSpacing, textTransform, padding, visibility } = getComputedStyle(element);
+        return [color, font, display, letterSpacing, textTransform, padding, visibility];
+    }"""
+    hostile = """
+        * { color: rgb(255, 0, 0) !important; font: 40px cursive !important; letter-spacing: 9px !important;
+            text-transform: uppercase !important; padding: 33px !important; line-height: 4 !important; }
+        button, dialog, textarea, header, h2, svg { display: none !important; }
+    """
+
+    async with neighbours(tmp_path) as (site, _), somebody(browser) as person:
+        looks: list[Any] = []
+        for style in ("", hostile):
+            site.style = style
+            async with visit(person, site.origin) as page:
+                await page.open()
+                parts = [page.launcher, page.panel.locator("h2").first, page.composer, page.button("Send")]
+                looks.append([await part.evaluate(look) for part in parts])
+        site.style = ""
+        async with visit(person, site.origin) as page:
+            await page.open()
+            with_widget = await page.page.locator("#words").evaluate(look)
+            traces = await page.evaluate(
+                "[document.querySelectorAll('style, body [style]').length, document.adoptedStyleSheets.length]"
+            )
+            site.page()
+        async with visit(person, site.origin) as page:
+            without = await page.page.locator("#words").evaluate(look)
+
+    assert looks[0] == looks[1]
+    assert with_widget == without
+    assert traces == [0, 0]
+
+
+async def test_a_page_themes_it_by_properties_parts_and_colour_scheme(browser: Browser, tmp_path: Path) -> None:
+    background = "(element) => getComputedStyle(element).backgroundColor"
+    async with neighbours(tmp_path) as (site, _), somebody(browser) as person:
+        site.style = "agui-chat { --agui-accent: rgb(1, 2, 3) } agui-chat::part(launcher) { border-radius: 4px }"
+        site.page(TAG.replace("data-agent", 'data-position="start" data-heading="Help" data-agent'))
+        async with visit(person, site.origin) as page:
+            assert await page.launcher.evaluate(background) == "rgb(1, 2, 3)"
+            assert await page.launcher.evaluate("(it) => getComputedStyle(it).borderRadius") == "4px"
+            box = await page.launcher.bounding_box()
+            assert box is not None
+            assert box["x"] < 100
+            await page.open()
+            panel = page.page.get_by_role("dialog", name="Help")
+            grounds = [await panel.evaluate(background)]
+            await page.evaluate("document.documentElement.style.colorScheme = 'dark'")  # auto: as the page is
+            grounds.append(await panel.evaluate(background))
+            await page.evaluate("document.querySelector('agui-chat').setAttribute('theme', 'light')")
+            grounds.append(await panel.evaluate(background))
+
+    assert grounds[0] == grounds[2] != grounds[1]
+
+
+# --- what a page's scripts do with it
+
+
+async def test_a_page_gives_tools_context_and_state_and_hears_what_happens(browser: Browser, tmp_path: Path) -> None:
+    script = """
+        await customElements.whenDefined("agui-chat");
+        const chat = document.querySelector("agui-chat");
+        window.chat = chat;
+        window.called = [];
+        chat.registerTool({
+            name: "paint_wall",
+            description: "Paint the wall of the room in a colour.",
+            parameters: { type: "object", properties: { colour: { type: "string", enum: ["red", "blue"] } },
+                          required: ["colour"] },
+            handler: ({ colour }) => { window.called.push(colour); return `The wall is ${colour}.`; },
+            render: (call) => Object.assign(document.createElement("b"), { textContent: `drawn for ${call.name}` }),
+        });
+        chat.registerTool({ name: "burn_house", description: "Burn the house down.", confirm: () => "Burn it all?",
+                            handler: () => "It burns." });
+        let visits = 0;
+        chat.context = () => [{ description: "visits", value: ++visits }, { description: "who", value: "Ann" }];
+        chat.state = { list: ["bread"] };
+    """
+    async with neighbours(tmp_path) as (site, _), somebody(browser) as person:
+        site.page(TAG, site.script("/host.js", script))
+        async with visit(person, site.origin) as page:
+            await page.open()
+            await page.ask("Paint the wall blue")
+            await expect(page.answers.last).to_contain_text("The wall is blue.")
+            await expect(page.panel.get_by_text("drawn for paint_wall")).to_be_visible()
+            await page.say("Burn the house")
+            await page.button("No").click()
+            await expect(page.card("burn_house")).to_have_attribute("data-status", "declined")
+            await page.expect_idle()
+            await page.ask("Add milk to my list")
+            state = await page.evaluate("chat.state")
+            await page.evaluate("chat.state = { list: [] }")
+            await page.evaluate("chat.unregisterTool('burn_house')")
+            await page.evaluate("chat.send('Hello')")
+            await page.expect_idle()
+            called, heard = await page.evaluate("called"), await page.heard()
+
+    assert called == ["blue"]
+    assert state == {"list": ["bread", "milk"]}
+    first, last = page.requests[0], page.requests[-1]
+    assert {tool["name"] for tool in first["tools"]} == {"paint_wall", "burn_house"}
+    assert first["context"] == [{"description": "visits", "value": "1"}, {"description": "who", "value": "Ann"}]
+    assert first["state"] == {"list": ["bread"]}
+    assert last["state"] == {"list": []}
+    assert {tool["name"] for tool in last["tools"]} == {"paint_wall"}
+    assert last["context"][0]["value"] == str(len(page.requests))
+    names = [name for name, _ in heard if name != "thread"]
+    assert names[:5] == ["ready", "open", "message", "run-started", "tool-call"]
+    calls = [detail for name, detail in heard if name == "tool-call"]
+    assert [(call["name"], json.loads(call["arguments"])) for call in calls][:2] == [
+        ("paint_wall", {"colour": "blue"}),
+        ("burn_house", {}),
+    ]
+    said = [(detail["role"], detail["text"]) for name, detail in heard if name == "message"]
+    assert said[0] == ("user", "Paint the wall blue")
+    assert said[-2] == ("user", "Hello")
+    assert names.count("run-started") == names.count("run-finished") == len(page.requests)
+    assert {"list": ["bread", "milk"]} in [detail["state"] for name, detail in heard if name == "state"]
+
+
+async def test_what_a_page_sets_before_the_widget_is_there_counts(browser: Browser, tmp_path: Path) -> None:
+    early = """
+        const chat = document.querySelector("agui-chat");
+        Object.assign(chat, { context: [{ description: "early", value: "bird" }], state: { early: true },
+                              suggestions: ["Early question"], texts: { welcome: "You are early" } });
+    """
+    async with neighbours(tmp_path, [ECHO]) as (site, _), somebody(browser) as person:
+        tag = TAG.replace(' data-agent="assistant"', "")
+        site.page(site.script("/early.js", early), tag, body='<agui-chat agent="echo"></agui-chat>')
+        async with visit(person, site.origin) as page:
+            await page.open()
+            await expect(page.panel.get_by_text("You are early")).to_be_visible()
+            await page.button("Early question").click()
+            await expect(page.answers).to_have_text(["You said: Early question"])
+
+    assert page.requests[0]["context"] == [{"description": "early", "value": "bird"}]
+    assert page.requests[0]["state"] == {"early": True}
+
+
+async def test_several_chats_on_one_page_are_each_their_own(browser: Browser, tmp_path: Path) -> None:
+    async with neighbours(tmp_path, [DEMONSTRATION, ECHO]) as (site, _), somebody(browser) as person:
+        second = TAG.replace('data-agent="assistant"', 'data-agent="echo" data-position="start" data-heading="Second"')
+        by_hand = '<agui-chat agent="echo" inline heading="Third" id="third"></agui-chat>'
+        site.page(TAG, second, body=by_hand)
+        async with visit(person, site.origin) as page:
+            third = page.page.get_by_role("region", name="Third")
+            await third.get_by_role("textbox").fill("one")
+            await third.get_by_role("textbox").press("Enter")
+            await expect(third.get_by_test_id("answer")).to_have_text("You said: one")
+            launchers = page.page.get_by_role("button", name="Open the chat")
+            await expect(launchers).to_have_count(2)
+            await launchers.nth(1).click()
+            panel = page.page.get_by_role("dialog", name="Second")
+            await expect(panel.get_by_text("You said: one")).to_have_count(0)
+            await panel.get_by_role("textbox").fill("two")
+            await panel.get_by_role("textbox").press("Enter")
+            await expect(panel.get_by_test_id("answer")).to_have_text("You said: two")
+            await expect(third.get_by_test_id("answer")).to_have_text("You said: one")
+            threads = await page.evaluate("[...document.querySelectorAll('agui-chat')].map((chat) => chat.threadId)")
+
+    assert len(set(threads)) == 3
+
+
+async def test_a_tag_that_comes_late_is_a_chat_too(browser: Browser, tmp_path: Path) -> None:
+    async with neighbours(tmp_path, [ECHO]) as (site, _), somebody(browser, bypass_csp=True) as person:
+        site.page(TAG.replace("assistant", "echo"))
+        async with visit(person, site.origin) as page:
+            await expect(page.launcher).to_be_visible()
+            for heading in ("Late", "Later"):
+                await page.evaluate(
+                    """(heading) => {
+                        const tag = document.createElement("script");
+                        Object.assign(tag, { type: "module", src: document.querySelector("script[data-agent]").src });
+                        Object.assign(tag.dataset, { agent: "echo", heading, target: "main", inline: "" });
+                        document.body.append(tag);
+                    }""",
+                    heading,
+                )
+                await expect(page.page.get_by_role("region", name=heading, exact=True)).to_be_visible()
+            await expect(page.page.locator("agui-chat")).to_have_count(3)
+
+
+# --- languages
+
+
+async def test_it_speaks_the_page_s_language_from_right_to_left_where_that_is_so(
+    browser: Browser, tmp_path: Path
+) -> None:
+    async with neighbours(tmp_path, [ECHO]) as (site, _), somebody(browser) as person:
+        site.page(TAG.replace("assistant", "echo"), language="he")
+        async with visit(person, site.origin) as page:
+            launcher = page.page.get_by_role("button", name="פתיחת הצ׳אט")
+            await launcher.click()
+            launcher = page.page.get_by_role("button", name="סגירת הצ׳אט").first
+            panel = page.page.get_by_role("dialog")
+            assert await panel.evaluate("(it) => getComputedStyle(it).direction") == "rtl"
+            box, button = await panel.bounding_box(), await launcher.bounding_box()
+            assert box is not None
+            assert button is not None
+            assert box["x"] < 100
+            assert button["x"] < 100
+            await page.evaluate("document.querySelector('agui-chat').setAttribute('lang', 'de-AT')")
+            await expect(page.page.get_by_role("textbox", name="Nachricht")).to_be_visible()
+            await page.evaluate("document.querySelector('agui-chat').texts = { send: 'Ab die Post' }")
+            await expect(page.button("Ab die Post")).to_be_visible()
+            assert await panel.evaluate("(it) => getComputedStyle(it).direction") == "ltr"
+
+
+# --- pages come and go
+
+
+async def test_an_answer_goes_on_over_a_reload_and_another_page(browser: Browser, tmp_path: Path) -> None:
+    async with neighbours(tmp_path, [SLOW]) as (site, gateway), somebody(browser) as person:
+        site.page(TAG.replace("assistant", "slow"))
+        site.page(TAG.replace("assistant", "slow"), path="/other")
+        async with visit(person, site.origin) as page:
+            await page.open()
+            await page.say("Talk")
+            await expect(page.answers).to_contain_text("word10")
+            await page.page.goto(f"{site.origin}/other")
+            await expect(page.answers).to_contain_text("word20")
+            await page.page.reload()
+            await expect(page.answers).to_have_text([WORDS])
+            await page.expect_idle()
+        [thread] = (await gateway.client.get("/threads"))["threads"]
+        messages = (await gateway.client.get(f"/threads/{thread['id']}/messages"))["messages"]
+
+    assert [message["role"] for message in messages] == ["user", "assistant"]
+    assert len(page.requests) == 1
+
+
+async def test_an_answer_that_comes_while_the_panel_is_closed_is_counted(browser: Browser, tmp_path: Path) -> None:
+    async with neighbours(tmp_path, [SLOW]) as (site, _), somebody(browser) as person:
+        site.page(TAG.replace("assistant", "slow"))
+        async with visit(person, site.origin) as page:
+            await page.open()
+            await page.say("Talk")
+            await expect(page.answers).to_contain_text("word1")
+            await page.page.keyboard.press("Escape")
+            await expect(page.panel).to_have_count(0)
+            await expect(page.launcher).to_be_focused()
+            await expect(page.button("Open the chat. 1 new answer")).to_be_visible()
+            await page.page.reload()
+            await page.button("Open the chat. 1 new answer").click()
+            await expect(page.answers).to_have_text([WORDS])
+            await expect(page.button("Close the chat").first).to_be_visible()
+            counts = [detail["count"] for name, detail in await page.heard() if name == "unread"]
+
+    assert counts == [1, 0]
+
+
+async def test_another_tab_follows_when_it_is_looked_at(browser: Browser, tmp_path: Path) -> None:
+    async with neighbours(tmp_path, [ECHO]) as (site, _), somebody(browser) as person:
+        site.page(TAG.replace("assistant", "echo"))
+        async with visit(person, site.origin) as one:
+            await one.page.clock.install()
+            await one.page.reload()
+            await one.open()
+            await one.ask("first")
+            async with visit(person, site.origin) as other:
+                await other.open()
+                await expect(other.answers).to_have_text(["You said: first"])
+                await other.ask("second")
+            await expect(one.answers).to_have_count(1)
+            await one.page.clock.fast_forward(10_000)
+            await one.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+            await expect(one.answers).to_have_text(["You said: first", "You said: second"])
+
+
+# --- visitors
+
+
+KEY = {"name": "shop", "key": "pk_shop_0123456789", "origins": ["SITE"], "agents": ["echo"]}
+
+
+async def test_each_visitor_has_threads_of_their_own(browser: Browser, tmp_path: Path) -> None:
+    tag = TAG.replace('"assistant"', f'"echo" data-key="{KEY["key"]}"')
+    async with neighbours(tmp_path, [ECHO], publishable_keys=[KEY], cors_origins=[]) as (site, _):
+        site.page(tag)
+        tokens, thread = [], ""
+        for name in ("Ann", "Bob"):
+            async with somebody(browser) as person, visit(person, site.origin) as page:
+                await page.open()
+                await page.ask(name)
+                await page.page.reload()
+                await expect(page.answers).to_have_text([f"You said: {name}"])
+                tokens.append(
+                    await page.evaluate("Object.entries(localStorage).find(([key]) => /visitor/.test(key))[1]")
+                )
+                thread = await page.evaluate("document.querySelector('agui-chat').threadId")
+        async with somebody(browser) as person, visit(person, site.origin) as page:
+            await page.open()
+            await page.evaluate("(id) => document.querySelector('agui-chat').openThread(id)", thread)
+            await page.expect_idle()
+            await expect(page.answers).to_have_count(0)  # Bob's thread is nobody else's
+
+    assert len({json.loads(token)["visitorToken"] for token in tokens}) == 2
+
+
+async def test_a_token_that_the_gateway_no_longer_takes_is_renewed(browser: Browser, tmp_path: Path) -> None:
+    tag = TAG.replace('"assistant"', f'"echo" data-key="{KEY["key"]}"')
+    async with neighbours(tmp_path, [ECHO], publishable_keys=[KEY], cors_origins=[]) as (site, _):
+        site.page(tag)
+        async with somebody(browser) as person, visit(person, site.origin, expected=r"40[0-9]") as page:
+            await page.open()
+            await page.ask("before")
+            await page.evaluate("""() => {
+                const [place, ticket] = Object.entries(localStorage).find(([key]) => /visitor/.test(key));
+                const broken = JSON.parse(ticket).visitorToken.slice(0, -4) + "AAAA";
+                localStorage.setItem(place, JSON.stringify({ ...JSON.parse(ticket), visitorToken: broken }));
+            }""")
+            await page.page.reload()
+            await page.expect_idle()
+            await page.ask("after")
+            await expect(page.answers.last).to_have_text("You said: after")
+
+
+async def test_a_key_of_another_site_is_refused_in_words(browser: Browser, tmp_path: Path) -> None:
+    key = {**KEY, "origins": ["https://shop.example"]}
+    tag = TAG.replace('"assistant"', f'"echo" data-key="{KEY["key"]}"')
+    async with neighbours(tmp_path, [ECHO], publishable_keys=[key]) as (site, _), somebody(browser) as person:
+        site.page(tag)
+        async with visit(person, site.origin, expected=r"403|CORS|Failed to load") as page:
+            await page.open()
+            await page.say("Hello")
+            await expect(page.banner).to_contain_text("This chat may not be used on this page.")
+            heard = [detail for name, detail in await page.heard() if name == "error"]
+
+    assert heard[-1]["code"] == "origin_not_allowed"
+
+
+# --- everybody can use it
+
+
+async def test_the_keyboard_reaches_everything_and_gets_back(browser: Browser, tmp_path: Path) -> None:
+    async with neighbours(tmp_path, [ECHO]) as (site, _), somebody(browser) as person:
+        site.page(TAG.replace("assistant", "echo"))
+        async with visit(person, site.origin) as page:
+            await page.launcher.focus()
+            await page.page.keyboard.press("Enter")
+            await expect(page.composer).to_be_focused()
+            await page.page.keyboard.type("Hello")
+            await page.page.keyboard.press("Enter")
+            await expect(page.answers).to_have_text(["You said: Hello"])
+            await page.page.keyboard.press("Escape")
+            await expect(page.panel).to_have_count(0)
+            await expect(page.launcher).to_be_focused()
+
+
+async def test_on_a_phone_it_is_a_sheet_that_keeps_the_focus(browser: Browser, tmp_path: Path) -> None:
+    async with neighbours(tmp_path, [ECHO]) as (site, _), somebody(browser, size=PHONE) as person:
+        site.page(TAG.replace("assistant", "echo"), body='<a href="#words">A link of the page</a>')
+        async with visit(person, site.origin) as page:
+            await page.launcher.click()
+            box = await page.panel.bounding_box()
+            assert box == {"x": 0, "y": 0, "width": PHONE[0], "height": PHONE[1]}
+            places = set()
+            for _ in range(12):
+                await page.page.keyboard.press("Tab")
+                places.add(await page.evaluate("document.activeElement.tagName"))
+            assert places <= {"AGUI-CHAT", "BODY"}  # never the link
+            await page.page.keyboard.press("Escape")
+            await expect(page.launcher).to_be_focused()
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_axe_finds_nothing(browser: Browser, tmp_path: Path, size: tuple[int, int], scheme: str) -> None:
+    bypass = {"bypass_csp": True}  # for axe, which is no part of the page
+    async with (
+        neighbours(tmp_path) as (site, _),
+        somebody(browser, size=size, color_scheme=scheme, **bypass) as person,
+    ):
+        site.style = ":root { color-scheme: light dark }"
+        site.page(TAG.replace("data-agent", 'data-suggestions="One|Two" data-agent'))
+        async with visit(person, site.origin) as page:
+            await page.expect_accessible("closed")
+            await page.launcher.click()
+            await page.expect_accessible("empty")
+            await page.ask("What was the population of Seattle in 2023?")
+            await page.say("Refund order 1234, 20 dollars")
+            await expect(page.button("Approve")).to_be_visible()
+            await page.expect_accessible("an answer and an approval")
+
+
+# --- the sample shop
+
+
+async def test_the_sample_shop_works_with_the_demonstration(browser: Browser, tmp_path: Path) -> None:
+    async with (
+        local_gateway(tmp_path, [DEMONSTRATION], page=built_page()) as gateway,
+        somebody(browser) as person,
+        visit(person, f"{gateway.client.base_url}/shop") as page,
+    ):
+        await page.page.get_by_role("button", name="Ask about our things").click()
+        await page.ask("Put two enamel mugs into my cart")
+        await expect(page.page.locator("#cart-count")).to_have_text("2")
+        await page.ask("Show me the walnut tray")
+        await expect(page.page.locator(".good.shown h2")).to_have_text("Walnut tray")
+        await page.ask("Filter the products: tea, at most 20 euros")
+        await expect(page.page.locator(".good:visible")).to_have_count(2)
+        await page.say("Checkout")
+        await page.button("Yes").click()
+        await expect(page.answers.last).to_contain_text("Ordered 2 things for € 36.")
+        await expect(page.page.locator("#cart-count")).to_have_text("0")
+        await expect(page.page.locator("#heard")).to_contain_text("run-finished")
