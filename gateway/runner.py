@@ -231,16 +231,28 @@ class Runner:
         told = False
         while not live.turn.done():
             if live.cancel_reason is not None and not told:
-                # Its viewers are told at once. What is kept has to wait: until its turn the thread is another run's.
                 told = True
                 end = stopped(live.cancel_reason)
-                live.record = ended_record(live.record, end, self.clock.now())
+                live.record = replace(ended_record(live.record, end, self.clock.now()), started_at=None)
                 live.give_up([RunStarted(live.record.thread_id, live.record.run_id), end])
+                await self._keep_left(live)
             try:
                 await asyncio.shield(live.turn)
             except asyncio.CancelledError:
                 if told or live.cancel_reason is None:  # not the run is stopped, but the process
                     raise
+
+    async def _keep_left(self, live: LiveRun) -> None:
+        """Keep that a run has left the queue. Its words and its log have to wait: until its turn the thread is another
+        run's.
+        """
+        try:
+            await _unhurt(self.store.queue_run(live.record))
+        except GatewayError as error:  # then its turn is when it is kept, as all else of it
+            logger.warning(
+                "a run that left the queue is not kept as ended yet",
+                extra={"run_id": live.record.run_id, "code": error.code},
+            )
 
     async def _drive(self, live: LiveRun, agent: OpenAgent, context: LoopContext) -> None:
         live.task = asyncio.current_task()

@@ -153,10 +153,12 @@ class Store(Protocol):
         """
 
     async def queue_run(self, run: RunRecord) -> None:
-        """Keep a run that waits for its thread. The thread need not exist yet.
+        """Keep a run that waits for its thread, which need not exist yet; or how one that waits has ended already.
+
+        A run that ended so has not begun (no `started_at`), and may be begun all the same, to keep what it was given.
 
         Raises:
-            ConflictError: there is a run of that id.
+            ConflictError: there is a run of that id, and it does not wait.
         """
 
     def append_events(

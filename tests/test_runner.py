@@ -173,6 +173,40 @@ async def test_a_run_that_is_cancelled_while_it_is_queued_ends_and_frees_its_thr
         assert end_of(await scene.kept_events("queued")) == RunFinished(Cancelled())
 
 
+async def test_a_run_that_is_cancelled_while_it_is_queued_is_kept_as_cancelled_before_its_turn() -> None:
+    async with runner_scene(agent_of("a", HANGS, on_concurrent_run="enqueue")) as scene:
+        await read_until(await scene.start("a", question(run_id="first")), TextDelta)
+        queued = await scene.start("a", question(run_id="queued"))
+        await scene.runner.cancel(OWNER, "queued")
+        assert isinstance(end_of(await read(queued)), RunFinished)
+        await until_kept(scene, "queued")
+        assert [record.run_id for record in await scene.store.unfinished_runs()] == ["first"], "a restart leaves it"
+        await scene.runner.cancel(OWNER, "first")
+        await scene.until_idle()
+        assert await scene.status("queued") == "cancelled"
+
+
+async def until_kept(scene: Scene, run_id: str) -> None:
+    """Until the store has a run as ended."""
+    async with asyncio.timeout(10):
+        while not ((record := await scene.store.load_run(OWNER, run_id)) and record.status.ended):
+            await asyncio.sleep(0)
+
+
+async def test_a_run_that_leaves_the_queue_of_a_full_store_is_told_so_and_kept_when_there_is_room() -> None:
+    async with runner_scene(agent_of("a", HANGS, on_concurrent_run="enqueue")) as scene:
+        await read_until(await scene.start("a", question(run_id="first")), TextDelta)
+        queued = await scene.start("a", question(run_id="queued"))
+        scene.store.refuse("queue_run", StoreFullError("no room"))
+        await scene.runner.cancel(OWNER, "queued")
+        assert isinstance(end_of(await read(queued)), RunFinished)
+        await scene.runner.cancel(OWNER, "first")
+        await scene.until_idle()
+        record = await scene.store.load_run(OWNER, "queued")
+        assert record is not None
+        assert record.status is RunStatus.CANCELLED
+
+
 class BrokenToolbox:
     """A part from elsewhere that breaks its promise."""
 

@@ -27,7 +27,7 @@ from gateway.sqlite.tables import KeptThread, LoadedThread
 from gateway.sqlite.thread_cache import LIMIT_BYTES, ThreadCache
 from gateway.sqlite.worker_turns import WorkerTurns
 from gateway.sqlite.writes import Kept, RunLog, pages_of
-from gateway.store import NumberedEvent, Page, RunRecord, Thread, ThreadSummary
+from gateway.store import NumberedEvent, Page, RunRecord, RunStatus, Thread, ThreadSummary
 
 Result = TypeVar("Result")
 
@@ -154,7 +154,8 @@ class SqliteStore:
         )
 
     async def queue_run(self, run: RunRecord) -> None:
-        await self._write(lambda connection: tables.insert_run(connection, run))
+        work = tables.insert_run if run.status is RunStatus.QUEUED else tables.start_run
+        await self._write(lambda connection: work(connection, run))
 
     def append_events(
         self, owner: str, run_id: str, first: int, records: Sequence[bytes], *, urgent: bool

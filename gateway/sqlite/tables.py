@@ -39,6 +39,8 @@ _UPDATE_RUN = (
     "UPDATE runs SET status = ?, started_at = ?, finished_at = ?, error_code = ?, error_message = ?, usage = ?"
     " WHERE key = ?"
 )
+# Also one that has left the queue: nothing of it has begun.
+_FIND_WAITING = "SELECT key FROM runs WHERE owner = ? AND id = ? AND (status = 'queued' OR started_at IS NULL)"
 _FIND_LOG = (
     "SELECT key, status, ifnull((SELECT last FROM events WHERE run = key ORDER BY first DESC LIMIT 1), 0) FROM runs"
     " WHERE owner = ? AND id = ?"
@@ -291,19 +293,19 @@ def update_run(connection: sqlite3.Connection, key: int, run: RunRecord) -> None
 
 
 def start_run(connection: sqlite3.Connection, run: RunRecord) -> int:
-    """A new run's row, or the queued one's made what it now is; its key.
+    """A new run's row, or that of one that waits made what it now is; its key.
 
     Raises:
-        ConflictError: the run is past its queue.
+        ConflictError: the run has begun.
     """
     try:
         return insert_run(connection, run)
     except ConflictError:
-        found = find_run(connection, run.owner, run.run_id)
-        if found is None or found[1] is not RunStatus.QUEUED:
+        row = connection.execute(_FIND_WAITING, (to_text(run.owner), to_text(run.run_id))).fetchone()
+        if row is None:
             raise
-        update_run(connection, found[0], run)
-        return found[0]
+        update_run(connection, row[0], run)
+        return int(row[0])
 
 
 def _run_values(run: RunRecord) -> tuple[object, ...]:

@@ -81,6 +81,21 @@ async def test_a_queued_run_can_end_without_having_begun(store: Store) -> None:
     assert await within(store.unfinished_runs()) == []
 
 
+async def test_a_run_that_left_the_queue_is_kept_as_ended_and_begins_all_the_same(store: Store) -> None:
+    await within(store.queue_run(run(status=RunStatus.QUEUED)))
+    left = replace(run(status=RunStatus.CANCELLED, finished_at=105.0), started_at=None)
+    await within(store.queue_run(left))
+    assert await within(store.load_run(OWNER, "r1")) == left
+    assert await within(store.unfinished_runs()) == []
+    begun = run()
+    await within(store.begin_run(begun, thread(), keep=0, records=records(1, 1)))
+    assert await within(store.load_run(OWNER, "r1")) == begun
+    with pytest.raises(ConflictError):
+        await within(store.queue_run(left))
+    await within(store.end_run(ended(), thread(), keep=1, first=2, records=records(2, 2)))
+    assert await logged(store) == numbered(2)
+
+
 async def test_a_run_begins_and_ends_once(store: Store) -> None:
     await begin(store)
     with pytest.raises(ConflictError):
