@@ -109,6 +109,11 @@ class ChatServer:
         async with self._arrived:
             self.requests.append(request)
             self._arrived.notify_all()
+        return await self._play(script, reader, writer, request)
+
+    async def _play(
+        self, script: Script, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: Received
+    ) -> bool:
         if script.headers_after is not None:
             await self._until(script.headers_after, reader, request)
         if script.raw is not None:

@@ -5,6 +5,7 @@ Above: the tests of requests. The SDK's types say the shapes; which item needs w
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -19,8 +20,8 @@ def _types() -> TypeAdapter[Any]:
     return TypeAdapter(ResponseCreateParamsStreaming)
 
 
-def accept(body: dict[str, Any]) -> None:
-    """Raises where the API would refuse the request.
+def accept(body: dict[str, Any], shown: Sequence[dict[str, Any]] | None = None) -> None:
+    """Raises where the API would refuse the request. `shown`: the whole conversation, where it continues one.
 
     Fields that the types do not know are dropped by them, so what comes out must be what went in.
     """
@@ -28,7 +29,8 @@ def accept(body: dict[str, Any]) -> None:
     assert read == body, f"the SDK knows only {read}"
     items = _new_items({"input": _whole(body["input"])})
     assert items, "there is no input"
-    _check_context(items, 0)
+    context = items if shown is None else shown
+    _check_context(context, len(context) - len(items))
 
 
 def _whole(value: Any) -> Any:

@@ -140,12 +140,14 @@ class ResponsesServer(ChatServer):
     # --- requests ---------------------------------------------------------------------------------------------------
 
     async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> bool:
-        if self._taken < len(self._scripts) or (self.repeat and self._scripts):
-            return await super()._exchange(reader, writer, number)
         request = await _read_request(reader, number)
+        scripted = self._taken < len(self._scripts) or (self.repeat and bool(self._scripts))
+        script = self._next_script() if scripted else None
         async with self._arrived:
             self.requests.append(request)
             self._arrived.notify_all()
+        if script is not None:
+            return await self._play(script, reader, writer, request)
         try:
             return await self._respond(request, reader, writer)
         except RefusedError as refused:

@@ -62,6 +62,7 @@ REQUIRED = [
     "activities-and-custom",
     "chat-completions",
     "converse",
+    "stateful",
     "fetch-policy",
     "http-client",
     "retries",
