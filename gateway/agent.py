@@ -127,7 +127,6 @@ class AgentDefinition:
     history: HistoryMode = "replace"
     budgets: Budgets = Budgets()
     context: ContextSettings = ContextSettings()
-    parameters: JsonObject = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

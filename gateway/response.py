@@ -65,11 +65,6 @@ class ResponseBuilder:
         events, self._events = self._events, []
         return events
 
-    @property
-    def anything_visible(self) -> bool:
-        """Whether any block was opened."""
-        return self._next_index > 0
-
     def text(self, key: Hashable, delta: str) -> None:
         """More text in the block `key`. An empty delta opens nothing."""
         if not delta:

@@ -63,7 +63,6 @@ def only_text(events: Sequence[Event]) -> str:
 def test_a_text_opens_at_its_first_words_and_closes_at_the_end() -> None:
     response = builder()
     response.text(0, "")
-    assert not response.anything_visible
     response.text(0, "Hel")
     response.text(0, "")
     response.text(0, "lo")
@@ -72,7 +71,6 @@ def test_a_text_opens_at_its_first_words_and_closes_at_the_end() -> None:
     name = started.message_id
     assert (started.role, started.index) == ("assistant", 0)
     assert rest == [TextDelta(name, "Hel"), TextDelta(name, "lo"), TextEnded(name), ModelCallEnded(StopReason.END_TURN)]
-    assert response.anything_visible
 
 
 def test_events_are_taken_once() -> None:
@@ -353,9 +351,7 @@ def test_usage_and_what_has_no_event_of_its_own_pass_in_their_place() -> None:
 
 
 def test_an_empty_response_is_only_its_end() -> None:
-    response = builder()
-    assert finished(response) == [ModelCallEnded(StopReason.END_TURN)]
-    assert not response.anything_visible
+    assert finished(builder()) == [ModelCallEnded(StopReason.END_TURN)]
 
 
 # --- anything
