@@ -17,13 +17,14 @@ from dataclasses import dataclass, field
 
 import orjson
 
-from gateway.agent import ModelSettings, Secret
+from gateway.agent import ModelSettings
 from gateway.anthropic_request import ITEM, PROVIDER_NAME, REDACTED, SIGNATURE, anthropic_request, beta_header
-from gateway.errors import ConfigurationError, ModelError, ModelErrorKind
+from gateway.errors import ModelError, ModelErrorKind
 from gateway.events import Events, StopReason, Usage
-from gateway.http_client import HttpCall, HttpStream, StreamTimeouts
+from gateway.http_client import HttpCall, StreamTimeouts
 from gateway.messages import JsonValue
 from gateway.model import ModelCapabilities, ModelEnvironment, ModelProvider, ModelRequest
+from gateway.model_access import api_key, checked_address, refusal
 from gateway.model_failures import failure
 from gateway.response import ResponseBuilder
 from gateway.wire import strict_json
@@ -36,7 +37,7 @@ from gateway.wire.anthropic_messages import (
     token_counts,
     wire_name,
 )
-from gateway.wire.provider_errors import load, parse_error, parse_error_body
+from gateway.wire.provider_errors import load, parse_error
 from gateway.wire.sse_reader import RecordTooLongError, SseReader
 
 logger = logging.getLogger(__name__)
@@ -274,12 +275,7 @@ class AnthropicModel:
     provider = PROVIDER_NAME
 
     def __init__(self, settings: ModelSettings, environment: ModelEnvironment) -> None:
-        endpoint = settings.endpoint or DEFAULT_ENDPOINT
-        try:
-            self._url = messages_url(endpoint)
-        except ValueError as error:
-            shown = "of this model" if "@" in endpoint else repr(endpoint)  # it may hold a password
-            raise ConfigurationError(f"the endpoint {shown} {error}") from error
+        self._url = checked_address(settings.endpoint or DEFAULT_ENDPOINT, messages_url)
         self.model_id = settings.model_id
         self._profile = profile_of(settings.model_id)
         self._headers = {
@@ -300,7 +296,7 @@ class AnthropicModel:
         reader = MessageReader(request, self.model_id)
         async with self._http.stream(self._call(request), self._timeouts) as response:
             if response.status != 200:
-                raise await self._failure(response)
+                raise await refusal(response, self._clock.now())
             while not reader.done:
                 data = await response.receive()
                 events = reader.feed(data) if data else reader.eof()
@@ -320,23 +316,10 @@ class AnthropicModel:
         body = anthropic_request(request, self.model_id, self._profile)
         return HttpCall("POST", self._url, headers, strict_json.dump(body))
 
-    async def _failure(self, response: HttpStream) -> ModelError:
-        try:
-            body = await response.read(65_536)
-        except ModelError:
-            body = b""
-        return failure(parse_error_body(body), response.status, response.headers, self._clock.now())
-
 
 def _authorization(settings: ModelSettings) -> dict[str, str]:
-    key = settings.credential.get(API_KEY, Secret("")).reveal().strip()
-    if not key:
-        if settings.endpoint is None:
-            raise ConfigurationError(f"{DEFAULT_ENDPOINT} needs a credential: set {API_KEY}")
-        return {}  # private endpoints often have none
-    if not key.isascii() or not key.isprintable():
-        raise ConfigurationError(f"the credential {API_KEY} holds characters that no key has")
-    return {"x-api-key": key}
+    key = api_key(settings, API_KEY, DEFAULT_ENDPOINT)
+    return {"x-api-key": key} if key else {}
 
 
 def open_anthropic_messages(settings: ModelSettings, environment: ModelEnvironment) -> AnthropicModel:

@@ -16,14 +16,15 @@ from dataclasses import replace
 
 import orjson
 
-from gateway.agent import ModelSettings, Secret
-from gateway.errors import ConfigurationError, ModelError, ModelErrorKind
+from gateway.agent import ModelSettings
+from gateway.errors import ModelError, ModelErrorKind
 from gateway.events import Events, StopReason, Usage
 from gateway.gemini_request import ITEM, PROVIDER_NAME, SIGNATURE, TEXT_SIGNATURE, gemini_request
-from gateway.http_client import HttpCall, HttpStream, StreamTimeouts
+from gateway.http_client import HttpCall, StreamTimeouts
 from gateway.media_fetch import MediaFetcher
 from gateway.messages import AudioBlock, DocumentBlock, ImageBlock, JsonValue, MediaBlock, VideoBlock
 from gateway.model import ModelCapabilities, ModelEnvironment, ModelProvider, ModelRequest
+from gateway.model_access import api_key, checked_address, refusal
 from gateway.model_failures import failure
 from gateway.response import ResponseBuilder
 from gateway.wire import strict_json
@@ -36,7 +37,7 @@ from gateway.wire.gemini import (
     stream_url,
     token_counts,
 )
-from gateway.wire.provider_errors import error_in, load, parse_error_body
+from gateway.wire.provider_errors import error_in, load
 from gateway.wire.sse_reader import RecordTooLongError, SseReader
 
 logger = logging.getLogger(__name__)
@@ -254,12 +255,9 @@ class GeminiModel:
     )
 
     def __init__(self, settings: ModelSettings, environment: ModelEnvironment) -> None:
-        endpoint = settings.endpoint or DEFAULT_ENDPOINT
-        try:
-            self._url = stream_url(endpoint, settings.model_id)
-        except ValueError as error:
-            shown = "of this model" if "@" in endpoint else repr(endpoint)  # it may hold a password
-            raise ConfigurationError(f"the endpoint {shown} {error}") from error
+        self._url = checked_address(
+            settings.endpoint or DEFAULT_ENDPOINT, lambda endpoint: stream_url(endpoint, settings.model_id)
+        )
         self.model_id = settings.model_id
         self._profile = profile_of(settings.model_id)
         self._headers = {
@@ -280,7 +278,7 @@ class GeminiModel:
         call = HttpCall("POST", self._url, self._headers, body)
         async with self._http.stream(call, self._timeouts) as response:
             if response.status != 200:
-                raise await self._failure(response)
+                raise await refusal(response, self._clock.now())
             while not reader.done:
                 try:
                     data = await response.receive()
@@ -298,23 +296,10 @@ class GeminiModel:
     async def close(self) -> None:
         """Nothing is the model's own."""
 
-    async def _failure(self, response: HttpStream) -> ModelError:
-        try:
-            body = await response.read(65_536)
-        except ModelError:
-            body = b""
-        return failure(parse_error_body(body), response.status, response.headers, self._clock.now())
-
 
 def _authorization(settings: ModelSettings) -> dict[str, str]:
-    key = settings.credential.get(API_KEY, Secret("")).reveal().strip()
-    if not key:
-        if settings.endpoint is None:
-            raise ConfigurationError(f"{DEFAULT_ENDPOINT} needs a credential: set {API_KEY}")
-        return {}  # private endpoints often have none
-    if not key.isascii() or not key.isprintable():
-        raise ConfigurationError(f"the credential {API_KEY} holds characters that no key has")
-    return {"x-goog-api-key": key}
+    key = api_key(settings, API_KEY, DEFAULT_ENDPOINT)
+    return {"x-goog-api-key": key} if key else {}
 
 
 def open_gemini(settings: ModelSettings, environment: ModelEnvironment) -> GeminiModel:

@@ -17,12 +17,13 @@ from collections.abc import AsyncGenerator, Mapping
 
 import orjson
 
-from gateway.agent import ModelSettings, Secret
+from gateway.agent import ModelSettings
 from gateway.chat_request import DETAILS, EXTRA_CONTENT, PROVIDER_NAME, chat_request
-from gateway.errors import ConfigurationError, ModelError, ModelErrorKind
+from gateway.errors import ModelError, ModelErrorKind
 from gateway.events import Events, StopReason, Usage
-from gateway.http_client import HttpCall, HttpStream, StreamTimeouts
+from gateway.http_client import HttpCall, StreamTimeouts
 from gateway.model import ModelCapabilities, ModelEnvironment, ModelProvider, ModelRequest
+from gateway.model_access import api_key, checked_address, refusal
 from gateway.model_failures import failure
 from gateway.response import ResponseBuilder
 from gateway.wire import strict_json
@@ -36,7 +37,7 @@ from gateway.wire.openai_chat import (
     safe_tool_name,
     token_counts,
 )
-from gateway.wire.provider_errors import error_in, load, parse_error_body
+from gateway.wire.provider_errors import error_in, load
 from gateway.wire.repeated_chunks import RepeatedChunks
 from gateway.wire.sse_reader import LONGEST_RECORD, RecordTooLongError, SseReader
 from gateway.wire.streamed_calls import CallStep, StreamedCalls
@@ -387,12 +388,7 @@ class ChatCompletionsModel:
     provider = PROVIDER_NAME
 
     def __init__(self, settings: ModelSettings, environment: ModelEnvironment) -> None:
-        endpoint = settings.endpoint or DEFAULT_ENDPOINT
-        try:
-            self._url = completions_url(endpoint)
-        except ValueError as error:
-            shown = "of this model" if "@" in endpoint else repr(endpoint)  # it may hold a password
-            raise ConfigurationError(f"the endpoint {shown} {error}") from error
+        self._url = checked_address(settings.endpoint or DEFAULT_ENDPOINT, completions_url)
         self.model_id = settings.model_id
         self._dialect = dialect_of(self._url)
         self._headers = {
@@ -416,7 +412,7 @@ class ChatCompletionsModel:
         reader = ChatCompletionReader(request, self.model_id)
         async with self._http.stream(self._call(request), self._timeouts) as response:
             if response.status != 200:
-                raise await self._failure(response)
+                raise await refusal(response, self._clock.now())
             while not reader.done:
                 try:
                     data = await response.receive()
@@ -438,23 +434,10 @@ class ChatCompletionsModel:
         body = chat_request(request, self.model_id, self._dialect)
         return HttpCall("POST", self._url, self._headers, strict_json.dump(body))
 
-    async def _failure(self, response: HttpStream) -> ModelError:
-        try:
-            body = await response.read(65_536)
-        except ModelError:
-            body = b""
-        return failure(parse_error_body(body), response.status, response.headers, self._clock.now())
-
 
 def _authorization(settings: ModelSettings) -> dict[str, str]:
-    key = settings.credential.get(API_KEY, Secret("")).reveal().strip()
-    if not key:
-        if settings.endpoint is None:
-            raise ConfigurationError(f"{DEFAULT_ENDPOINT} needs a credential: set {API_KEY}")
-        return {}  # private endpoints often have none
-    if not key.isascii() or not key.isprintable():
-        raise ConfigurationError(f"the credential {API_KEY} holds characters that no key has")
-    return {"authorization": f"Bearer {key}"}
+    key = api_key(settings, API_KEY, DEFAULT_ENDPOINT)
+    return {"authorization": f"Bearer {key}"} if key else {}
 
 
 def open_chat_completions(settings: ModelSettings, environment: ModelEnvironment) -> ChatCompletionsModel:

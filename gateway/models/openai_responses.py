@@ -15,9 +15,9 @@ import logging
 from urllib.parse import urlsplit
 
 from gateway.agent import ModelSettings, Secret
-from gateway.errors import ConfigurationError
 from gateway.http_client import HttpCall
 from gateway.model import ModelEnvironment, ModelProvider
+from gateway.model_access import api_key, checked_address
 from gateway.responses_model import HEADERS, ResponsesModel, identity
 from gateway.wire.openai_responses import profile_of, responses_url
 from gateway.wire.provider_errors import ProviderError
@@ -33,12 +33,7 @@ class _Endpoint:
     """One address and one key."""
 
     def __init__(self, settings: ModelSettings) -> None:
-        endpoint = settings.endpoint or DEFAULT_ENDPOINT
-        try:
-            self.url = responses_url(endpoint)
-        except ValueError as error:
-            shown = "of this model" if "@" in endpoint else repr(endpoint)  # it may hold a password
-            raise ConfigurationError(f"the endpoint {shown} {error}") from error
+        self.url = checked_address(settings.endpoint or DEFAULT_ENDPOINT, responses_url)
         self._headers = {**HEADERS, **_authorization(settings)}
 
     async def create(self, body: bytes) -> HttpCall:
@@ -49,14 +44,8 @@ class _Endpoint:
 
 
 def _authorization(settings: ModelSettings) -> dict[str, str]:
-    key = settings.credential.get(API_KEY, Secret("")).reveal().strip()
-    if not key:
-        if settings.endpoint is None:
-            raise ConfigurationError(f"{DEFAULT_ENDPOINT} needs a credential: set {API_KEY}")
-        return {}  # private endpoints often have none
-    if not key.isascii() or not key.isprintable():
-        raise ConfigurationError(f"the credential {API_KEY} holds characters that no key has")
-    return {"authorization": f"Bearer {key}"}
+    key = api_key(settings, API_KEY, DEFAULT_ENDPOINT)
+    return {"authorization": f"Bearer {key}"} if key else {}
 
 
 def open_responses(settings: ModelSettings, environment: ModelEnvironment) -> ResponsesModel:

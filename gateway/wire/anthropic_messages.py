@@ -11,7 +11,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
-from urllib.parse import urlsplit, urlunsplit
+
+from gateway.wire.endpoints import address_below, split_endpoint
 
 VERSION = "2023-06-01"
 
@@ -79,16 +80,8 @@ def messages_url(endpoint: str) -> str:
     Raises:
         ValueError: `endpoint` is no http or https URL with a host, or carries credentials; the text says which.
     """
-    parts = urlsplit(endpoint.strip())
-    if parts.scheme not in ("http", "https") or not parts.hostname or any(c.isspace() for c in endpoint.strip()):
-        raise ValueError("is not an http or https URL with a host")
-    parts.port  # noqa: B018  # raises ValueError for a port that is none
-    if parts.username is not None or parts.password is not None:
-        raise ValueError("carries credentials")
-    path = parts.path.rstrip("/")
-    if not path.endswith("/messages"):
-        path += "/messages" if re.search(r"/v\d+$", path) else "/v1/messages"
-    return urlunsplit((parts.scheme, parts.netloc, path, parts.query, ""))
+    versioned = re.search(r"/v\d+(/messages)?$", split_endpoint(endpoint).path)
+    return address_below(endpoint, "/messages" if versioned else "/v1/messages")
 
 
 def wire_name(name: str) -> str:

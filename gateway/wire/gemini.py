@@ -10,7 +10,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
-from urllib.parse import quote, urlsplit, urlunsplit
+from urllib.parse import quote, urlunsplit
+
+from gateway.wire.endpoints import split_endpoint
 
 STOP_REASONS: Mapping[str, str] = {
     "FINISH_REASON_UNSPECIFIED": "end_turn",
@@ -83,16 +85,11 @@ def stream_url(endpoint: str, model_id: str) -> str:
     Raises:
         ValueError: `endpoint` is no http or https URL with a host, or carries credentials; the text says which.
     """
-    parts = urlsplit(endpoint.strip())
-    if parts.scheme not in ("http", "https") or not parts.hostname or any(c.isspace() for c in endpoint.strip()):
-        raise ValueError("is not an http or https URL with a host")
-    parts.port  # noqa: B018  # raises ValueError for a port that is none
-    if parts.username is not None or parts.password is not None:
-        raise ValueError("carries credentials")
+    parts = split_endpoint(endpoint)
     resource = model_id if "/" in model_id else f"models/{model_id}"  # tunedModels/..., projects/.../endpoints/...
-    path = f"{parts.path.rstrip('/')}/{quote(resource, safe='/@')}:streamGenerateContent"
+    path = f"{parts.path}/{quote(resource, safe='/@')}:streamGenerateContent"
     query = "&".join(filter(None, (parts.query, "alt=sse")))
-    return urlunsplit((parts.scheme, parts.netloc, path, query, ""))
+    return urlunsplit(parts._replace(path=path, query=query))
 
 
 _NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.-]{0,62}")

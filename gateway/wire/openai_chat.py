@@ -13,7 +13,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
+
+from gateway.wire.endpoints import address_below
 
 # --- dialects ------------------------------------------------------------------------------------------------------
 
@@ -81,16 +83,7 @@ def completions_url(endpoint: str) -> str:
     Raises:
         ValueError: `endpoint` is no http or https URL with a host, or carries credentials; the text says which.
     """
-    parts = urlsplit(endpoint.strip())
-    if parts.scheme not in ("http", "https") or not parts.hostname or any(c.isspace() for c in endpoint.strip()):
-        raise ValueError("is not an http or https URL with a host")
-    parts.port  # noqa: B018  # raises ValueError for a port that is none
-    if parts.username is not None or parts.password is not None:
-        raise ValueError("carries credentials")
-    path = parts.path.rstrip("/")
-    if not path.endswith("/chat/completions"):
-        path += "/chat/completions"
-    return urlunsplit((parts.scheme, parts.netloc, path, parts.query, ""))
+    return address_below(endpoint, "/chat/completions")
 
 
 # --- names and ids -------------------------------------------------------------------------------------------------

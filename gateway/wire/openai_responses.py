@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
 
+from gateway.wire.endpoints import address_below
 from gateway.wire.openai_chat import TokenCounts
 from gateway.wire.provider_errors import ProviderError, parse_error
 
@@ -108,16 +108,7 @@ def responses_url(endpoint: str) -> str:
     Raises:
         ValueError: `endpoint` is no http or https URL with a host, or carries credentials; the text says which.
     """
-    parts = urlsplit(endpoint.strip())
-    if parts.scheme not in ("http", "https") or not parts.hostname or any(c.isspace() for c in endpoint.strip()):
-        raise ValueError("is not an http or https URL with a host")
-    parts.port  # noqa: B018  # raises ValueError for a port that is none
-    if parts.username is not None or parts.password is not None:
-        raise ValueError("carries credentials")
-    path = parts.path.rstrip("/")
-    if not path.endswith("/responses"):
-        path += "/responses"
-    return urlunsplit((parts.scheme, parts.netloc, path, parts.query, ""))
+    return address_below(endpoint, "/responses")
 
 
 # --- items -----------------------------------------------------------------------------------------------------------
