@@ -162,7 +162,7 @@ class LiveConversation implements Conversation {
 
   setState(state: JsonValue): void {
     this.#picture.state.set(state);
-    this.#picture.change();
+    this.#picture.now();
   }
 
   setTools(tools: readonly FrontendTool[]): void {

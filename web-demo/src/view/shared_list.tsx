@@ -27,7 +27,12 @@ function List({ state, list }: { state: JsonObject; list: readonly JsonValue[] }
   const [open, setOpen] = useState(true);
   const flash = useFlash(list.length);
   const items = list.map(itemOf);
-  const change = (changed: readonly JsonValue[]) => conversation.setState({ ...state, list: [...changed] });
+  // Of the list as it is by now: between what is shown and a click on it, an agent may have changed it too.
+  const change = (edit: (list: readonly JsonValue[]) => readonly JsonValue[]) => {
+    const now = conversation.state.peek();
+    const before = isObject(now) && Array.isArray(now.list) ? now.list : list;
+    conversation.setState({ ...(isObject(now) ? now : state), list: [...edit(before)] });
+  };
   const done = items.filter((item) => item.done).length;
   return (
     <section
@@ -55,12 +60,14 @@ function List({ state, list }: { state: JsonObject; list: readonly JsonValue[] }
             <ListItem
               key={index}
               item={item}
-              onTick={(ticked) => change(list.map((each, at) => (at === index ? withDone(each, ticked) : each)))}
-              onRemove={() => change(list.filter((_, at) => at !== index))}
+              onTick={(ticked) =>
+                change((now) => now.map((each, at) => (at === index ? withDone(each, ticked) : each)))
+              }
+              onRemove={() => change((now) => now.filter((_, at) => at !== index))}
             />
           ))}
         </ul>
-        <NewItem onAdd={(text) => change([...list, text])} />
+        <NewItem onAdd={(text) => change((now) => [...now, text])} />
       </div>
     </section>
   );
