@@ -8,6 +8,7 @@ from gateway.errors import ToolError
 from gateway.messages import JsonObject, ToolSpec
 from gateway.tool_calls import (
     ArgumentChecks,
+    CompiledSchemas,
     approval_schema,
     are_same_arguments,
     argument_problem,
@@ -111,3 +112,17 @@ def test_the_same_call_has_the_same_bytes() -> None:
 )
 def test_arguments_are_the_same_as_json(text: str, arguments: JsonObject, same: bool) -> None:
     assert are_same_arguments(text, arguments) is same
+
+
+def test_a_compiled_schema_serves_all_runs_and_the_one_used_longest_ago_is_forgotten() -> None:
+    compiled = CompiledSchemas(limit=2)
+    first = compiled.validator(spec({"type": "object"}))
+    assert compiled.validator(ToolSpec("other", "", {"type": "object"})) is first
+    compiled.validator(spec({"required": ["a"]}))
+    assert compiled.validator(spec({"type": "object"})) is first
+    compiled.validator(spec({"required": ["b"]}))
+    assert compiled.validator(spec({"type": "object"})) is first
+    with pytest.raises(ToolError, match='"a" is a required'):
+        ArgumentChecks(compiled).parse(spec({"required": ["a"]}), "{}")
+    large = spec({"type": "object", "description": "x" * 20_000})
+    assert compiled.validator(large) is not compiled.validator(large), "what is large is not held on to"

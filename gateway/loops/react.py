@@ -39,7 +39,7 @@ from gateway.prompt import system_text
 from gateway.records import dump_json
 from gateway.state_changes import StateChanges
 from gateway.tool import Tool, ToolContext
-from gateway.tool_calls import ArgumentChecks, approval_schema, canonical_call
+from gateway.tool_calls import ArgumentChecks, CompiledSchemas, approval_schema, canonical_call
 from gateway.tool_executions import ToolExecutions, error_result
 from gateway.transcript import Transcript
 from gateway.usage import UsageLedger
@@ -61,7 +61,10 @@ _ANSWER = "Your last response was empty. Answer the user now."
 
 
 class ReactLoop:
-    """Serves all runs of all conversational agents."""
+    """Serves all runs of an agent."""
+
+    def __init__(self) -> None:
+        self._schemas = CompiledSchemas()
 
     async def run(self, context: LoopContext) -> AsyncGenerator[Events]:
         """As loop.Loop says. The model's batches pass through as they are.
@@ -70,7 +73,7 @@ class ReactLoop:
             ModelError: the model failed.
             LimitError: a budget is used up and there was no answer even without tools.
         """
-        run = _Run(context)
+        run = _Run(context, self._schemas)
         deadline = run.deadline
         try:
             if context.decisions:
@@ -116,7 +119,7 @@ class _Repeat:
 class _Run:
     """Where one run stands."""
 
-    def __init__(self, context: LoopContext) -> None:
+    def __init__(self, context: LoopContext, schemas: CompiledSchemas) -> None:
         self._context = context
         self._budgets = context.agent.budgets
         self.deadline = Deadline(context.clock, self._budgets.max_run_seconds)
@@ -131,7 +134,7 @@ class _Run:
         self._transcript = Transcript({call_id: call.turn_id for call_id, call in own_calls.items()})
         self._ledger = UsageLedger()
         self._state_changes = StateChanges(context.state)
-        self._checks = ArgumentChecks()
+        self._checks = ArgumentChecks(schemas)
         self._repeats: dict[bytes, _Repeat] = {}
         self._keys: dict[str, bytes] = {}
         self._model_calls = 0
