@@ -10,6 +10,8 @@ import contextlib
 import gzip
 import json
 import re
+import struct
+import zlib
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,7 +24,16 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from tests.asgi_server import serving
-from tests.page_browser import DEADLINE_MILLISECONDS, DEMONSTRATION, DESKTOP, PHONE, Screen, built_page, running_browser
+from tests.page_browser import (
+    DEADLINE_MILLISECONDS,
+    DEMONSTRATION,
+    DESKTOP,
+    PHONE,
+    Screen,
+    built_page,
+    file,
+    running_browser,
+)
 from tests.running_gateway import LocalGateway, agent, local_gateway, scripted
 
 BUDGET_BYTES = 60_000
@@ -174,6 +185,17 @@ def _complain(message: ConsoleMessage, complaints: list[str]) -> None:
 def _note(request: Any, requests: list[dict[str, Any]]) -> None:
     if request.method == "POST" and request.url.endswith("/run"):
         requests.append(json.loads(request.post_data or "{}"))
+
+
+def png(width: int, height: int) -> bytes:
+    """A picture, all red."""
+
+    def chunk(kind: bytes, content: bytes) -> bytes:
+        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    rows = (b"\0" + b"\xff\0\0" * width) * height
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
 
 
 @pytest.fixture
@@ -403,6 +425,26 @@ async def test_a_tag_that_comes_late_is_a_chat_too(browser: Browser, tmp_path: P
             await expect(page.page.locator("agui-chat")).to_have_count(3)
 
 
+async def test_pictures_may_be_sent_where_the_site_says_so_and_no_policy_minds(
+    browser: Browser, tmp_path: Path
+) -> None:
+    picture = file("dot.png", "image/png", png(3, 2))
+    async with neighbours(tmp_path) as (site, _), somebody(browser) as person:
+        async with visit(person, site.origin) as page:
+            await page.open()
+            await expect(page.page.get_by_test_id("file-input")).to_have_count(0)
+        site.page(TAG.replace("data-agent", "data-uploads data-agent"))
+        async with visit(person, site.origin) as page:
+            await page.open()
+            await page.page.get_by_test_id("file-input").set_input_files([picture])
+            await page.ask("Look at this")
+            await expect(page.page.get_by_role("img", name="Attachment: dot.png")).to_be_visible()
+            await page.page.reload()
+            shown = page.page.get_by_role("img", name=re.compile("^Attachment"))
+            await expect(shown).to_be_visible()
+            assert await shown.evaluate("(canvas) => [canvas.width, canvas.height]") == [3, 2]
+
+
 # --- languages
 
 
@@ -550,6 +592,20 @@ async def test_a_key_of_another_site_is_refused_in_words(browser: Browser, tmp_p
             heard = [detail for name, detail in await page.heard() if name == "error"]
 
     assert heard[-1]["code"] == "origin_not_allowed"
+
+
+async def test_too_much_at_once_is_told_with_the_time_to_wait(browser: Browser, tmp_path: Path) -> None:
+    key = {**KEY, "limits": {"visitor_runs_per_minute": 1}}
+    tag = TAG.replace('"assistant"', f'"echo" data-key="{KEY["key"]}"')
+    async with neighbours(tmp_path, [ECHO], publishable_keys=[key], cors_origins=[]) as (site, _):
+        site.page(tag)
+        async with somebody(browser) as person, visit(person, site.origin, expected="429") as page:
+            await page.open()
+            await page.ask("one")
+            await page.say("two")
+            await expect(page.banner).to_contain_text("That was a lot at once.")
+            await expect(page.banner).to_contain_text("Possible again in")
+            await expect(page.button("Try again")).to_be_disabled()
 
 
 # --- everybody can use it

@@ -94,6 +94,8 @@ test("problems are told by their codes, and by themselves where no words are kno
   expect(problem({ code: "model_overloaded", message: "503" })).toBe(english.problem_busy);
   expect(problem({ code: "model_not_found", message: "404" })).toBe(english.problem_model);
   expect(problem({ code: "agent_not_found", message: "404" })).toBe(english.problem_not_found);
+  expect(problem({ code: "limit_visitor_runs_per_minute", message: "429" })).toBe(english.problem_rate_limited);
+  expect(problem({ code: "message_too_large", message: "413" })).toBe(english.problem_too_large);
   expect(problem({ code: "limit_max_tool_calls", message: "Too many calls." })).toBe("Too many calls.");
   expect(problem({ code: "odd", message: "" })).toBe(english.problem_unknown);
 });

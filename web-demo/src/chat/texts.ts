@@ -51,12 +51,12 @@ type ProblemKind = TextKey extends infer Key ? (Key extends `problem_${infer Kin
 /** What problems are to a person, by their codes. Those that are not here say what they are themselves. */
 const KINDS: readonly (readonly [RegExp, ProblemKind])[] = [
   [/^network$/, "network"],
-  [/^(?:unauthenticated|visitor_expired)$/, "signed_out"],
-  [/^(?:forbidden|origin_not_allowed)$/, "forbidden"],
-  [/^(?:rate_limited|too_many_)/, "rate_limited"],
+  [/^(?:unauthenticated|visitor_\w+)$/, "signed_out"],
+  [/^(?:forbidden|\w+_not_allowed|publishable_key_needed)$/, "forbidden"],
+  [/^(?:rate_limited|too_many_)|_per_minute$|_concurrent_/, "rate_limited"],
   [/too_large$/, "too_large"],
   [/conflict$/, "conflict"],
-  [/^model_(?:throttled|overloaded)$/, "busy"],
+  [/^(?:model_throttled|(?:model_)?overloaded)$/, "busy"],
   [/^model_quota$/, "quota"],
   [/^model_context_overflow$/, "context_overflow"],
   [/^model_content_filter$/, "content_filter"],

@@ -5,6 +5,7 @@ import type { Attachment } from "../chat/contract";
 import { isShownImage, readAttachment, refusal, type UploadLimits } from "./attachments";
 import { useChat } from "./chat_context";
 import { Icon } from "./icons";
+import { LocalImage } from "./local_image";
 import { useTexts } from "./texts";
 
 /** The message that is being put together. */
@@ -215,12 +216,5 @@ function Size({ attachment }: { attachment: Attachment }) {
 function Thumbnail({ attachment }: { attachment: Attachment }) {
   const [broken, setBroken] = useState(false);
   if (!isShownImage(attachment) || broken) return <Icon name={attachment.kind === "image" ? "image" : "file"} />;
-  return (
-    <img
-      class="agui-thumbnail"
-      src={`data:${attachment.mimeType};base64,${attachment.data}`}
-      alt=""
-      onError={() => setBroken(true)}
-    />
-  );
+  return <LocalImage attachment={attachment} kind="agui-thumbnail" name="" onBroken={() => setBroken(true)} />;
 }

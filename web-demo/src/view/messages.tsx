@@ -5,6 +5,7 @@ import { isShownImage } from "./attachments";
 import { useChat } from "./chat_context";
 import { CopyButton } from "./copy_button";
 import { Icon } from "./icons";
+import { LocalImage } from "./local_image";
 import { Markdown } from "./markdown";
 import { useTexts } from "./texts";
 
@@ -65,15 +66,8 @@ function Sent({ attachment }: { attachment: Attachment }) {
   const { say, bytes } = useTexts();
   const [broken, setBroken] = useState(false);
   if (isShownImage(attachment) && !broken) {
-    const source = `data:${attachment.mimeType};base64,${attachment.data}`;
-    return (
-      <img
-        class="agui-sent-image"
-        src={source}
-        alt={say("attachment", { name: attachment.name })}
-        onError={() => setBroken(true)}
-      />
-    );
+    const name = say("attachment", { name: attachment.name });
+    return <LocalImage attachment={attachment} kind="agui-sent-image" name={name} onBroken={() => setBroken(true)} />;
   }
   return (
     <span class="agui-chip">
