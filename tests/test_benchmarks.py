@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
+from gateway.clock import SystemClock
+from gateway.events import ModelCallEnded, TextDelta
+from gateway.http_client import HttpClients
 from tests.benchmarks.load import frames_of, known_thread, new_thread
 from tests.benchmarks.measurements import Amount, Row, percentile
+from tests.benchmarks.provider_client import REQUEST, open_model
+from tests.benchmarks.provider_wires import WIRES, Wire, wire_of, word
+from tests.benchmarks.providers import ProviderBenchmarks, ProviderPlan
 from tests.benchmarks.scenarios import Benchmarks, Plan, check_answers, running_servers
-from tests.benchmarks.server_process import Cores
+from tests.benchmarks.server_process import Cores, server_process
+from tests.local_certificate import tls_contexts, write_certificate
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="reads Linux's /proc")
 
@@ -46,6 +54,39 @@ async def test_only_what_is_named_is_measured(tmp_path: Path) -> None:
     async with running_servers(tmp_path, NO_PINNING) as servers:
         await Benchmarks(servers, TINY, rows.append).run("tool")
     assert [row.target for row in rows] == ["<= 2.0x"]
+
+
+@pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.provider)
+async def test_each_provider_reads_what_its_upstream_writes(wire: Wire, tmp_path: Path) -> None:
+    certificate = write_certificate(tmp_path / "certificate.pem", "localhost")
+    arguments = [str(certificate)] if wire.tls else []
+    upstream = server_process("tests.benchmarks.provider_upstream", *arguments, directory=tmp_path, cores=None)
+    http = HttpClients(SystemClock(), tls=tls_contexts(certificate)[1])
+    async with upstream as server, asyncio.timeout(60):
+        url = f"{'https' if wire.tls else 'http'}://localhost:{server.port}"
+        for each in (1, 5):
+            model = open_model(wire, url, f"bench-12-0-{each}", http)
+            events = [event async for batch in model.stream(REQUEST) for event in batch]
+            assert "".join(e.text for e in events if isinstance(e, TextDelta)) == "".join(map(word, range(12)))
+            assert isinstance(events[-1], ModelCallEnded)
+        await http.close()
+
+
+async def test_a_providers_measurements_give_their_rows(tmp_path: Path) -> None:
+    rows: list[Row] = []
+    plan = ProviderPlan(
+        rounds=1,
+        seconds=0.3,
+        busy=2,
+        idle=3,
+        crowd=4,
+        crowd_deltas=5,
+        wires=(wire_of("gemini/v1beta/generatecontent"),),
+    )
+    await ProviderBenchmarks(tmp_path, NO_PINNING, plan, rows.append).run()
+    assert len({row.name for row in rows}) == len(rows) == 12
+    assert [row.target for row in rows[:3]] == ["<= 80 KB", "<= 2.0x", "<= 2.0x"]
+    assert all(row.gateway > 0 and row.bare > 0 for row in rows if row.unit == "us/event" and "kept" not in row.name)
 
 
 def test_the_frames_of_a_chunked_answer_are_found_across_its_chunks() -> None:

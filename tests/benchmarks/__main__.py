@@ -1,7 +1,8 @@
 """`python -m tests.benchmarks [--full] [--only NAME]`: the gateway beside a bare server, as ratios.
 
 Processor time is what the server's own process used, all of its threads together, on a core of its own where there are
-two; absolute numbers are the machine's, ratios carry over. The quick form takes about two minutes, `--full` about ten.
+two; absolute numbers are the machine's, ratios carry over. The quick form takes about two minutes,
+`--full` about twenty; the model providers are measured in the latter, or by name (`--only providers`: five minutes).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from tests.benchmarks import providers
 from tests.benchmarks.measurements import Row
 from tests.benchmarks.scenarios import FULL, QUICK, Benchmarks, running_servers
 from tests.benchmarks.server_process import raise_file_limit, split_cores
@@ -24,7 +26,7 @@ def main() -> int:
     """Measure and print the table."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
     parser.add_argument("--full", action="store_true", help="more of everything, and 1,000 streams at once")
-    parser.add_argument("--only", default="", metavar="NAME", help="text, tool, history, upstream, first, idle, ...")
+    parser.add_argument("--only", default="", metavar="NAME", help="text, tool, upstream, first, idle, ..., providers")
     arguments = parser.parse_args()
     if not sys.platform.startswith("linux"):
         print("the benchmarks read processor time and memory from Linux's /proc", file=sys.stderr)
@@ -38,15 +40,18 @@ async def _measure(*, full: bool, only: str) -> None:
     cores = split_cores()
     if cores.others is not None:
         os.sched_setaffinity(0, cores.others)
-    print(f"{'':58} {'bare':>8} {'gateway':>8} {'':8} {'result':>10}  to reach", flush=True)
+    print(f"{'':72} {'bare':>8} {'gateway':>8} {'':8} {'result':>10}  to reach", flush=True)
     with tempfile.TemporaryDirectory() as directory:
         async with running_servers(Path(directory), cores) as servers:
             await Benchmarks(servers, FULL if full else QUICK, _print_row).run(only)
+        if (full or only) and only in "providers":
+            plan = providers.FULL if full else providers.QUICK
+            await providers.ProviderBenchmarks(Path(directory), cores, plan, _print_row).run()
 
 
 def _print_row(row: Row) -> None:
     target = row.target or ""
-    print(f"{row.name:58} {row.bare:8.2f} {row.gateway:8.2f} {row.unit:8} {row.result:>10}  {target}", flush=True)
+    print(f"{row.name:72} {row.bare:8.2f} {row.gateway:8.2f} {row.unit:8} {row.result:>10}  {target}", flush=True)
 
 
 if __name__ == "__main__":

@@ -49,7 +49,7 @@ class Connection:
         pieces = []
         tail = b""
         while not tail.endswith(_END):
-            pieces.append(await self._read())
+            pieces.append(await self.receive())
             tail = (tail + pieces[-1])[-len(_END) :]
         answer = b"".join(pieces)
         if not answer.startswith(b"HTTP/1.1 200"):
@@ -62,7 +62,7 @@ class Connection:
         self.send(target, 0)
         answer, seconds = b"", 0.0
         while not answer.endswith(_END):
-            answer += await self._read()
+            answer += await self.receive()
             if not seconds and mark in answer:
                 seconds = time.perf_counter() - begun
         if not seconds:
@@ -71,9 +71,10 @@ class Connection:
 
     async def count_events(self) -> int:
         """The events in the next piece of the answer."""
-        return (await self._read()).count(_DATA)
+        return (await self.receive()).count(_DATA)
 
-    async def _read(self) -> bytes:
+    async def receive(self) -> bytes:
+        """The next piece of the answer. Raises BrokenAnswerError where the connection was closed."""
         data = await self._reader.read(2**18)
         if not data:
             raise BrokenAnswerError("the connection was closed")

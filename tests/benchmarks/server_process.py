@@ -9,7 +9,7 @@ import re
 import resource
 import signal
 import sys
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -66,14 +66,19 @@ class ServerProcess:
 
 @contextlib.asynccontextmanager
 async def server_process(
-    *arguments: str, directory: Path, cores: frozenset[int] | None
+    *arguments: str, directory: Path, cores: frozenset[int] | None, environment: Mapping[str, str] | None = None
 ) -> AsyncGenerator[ServerProcess]:
     """`python -m ARGUMENTS` until the block is left. It has to print its port, alone or at the end of an address."""
-    environment = {**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONPATH": os.pathsep.join(_import_path())}
+    variables = {
+        **os.environ,
+        **(environment or {}),
+        "PYTHONUNBUFFERED": "1",
+        "PYTHONPATH": os.pathsep.join(_import_path()),
+    }
     log = directory / f"{arguments[0]}.log"
     with log.open("ab") as errors:
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", *arguments, cwd=directory, env=environment, stdout=asyncio.subprocess.PIPE,
+            sys.executable, "-m", *arguments, cwd=directory, env=variables, stdout=asyncio.subprocess.PIPE,
             stderr=errors,
         )  # fmt: skip
     try:
