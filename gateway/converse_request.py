@@ -62,9 +62,8 @@ def converse_request(request: ModelRequest, model_id: str, family: Family) -> Co
     Raises:
         ValueError: a parameter that the service can never accept.
     """
-    writer = _HistoryWriter(model_id, family)
-    turns = converse.arrange(filter(None, map(writer.turn, request.messages)), family)
-    system = [text for text in (request.system, *writer.system) if text.strip()]
+    turns, instructions = _turns(request, model_id, family)
+    system = [text for text in (request.system, *instructions) if text.strip()]
     if system and not family.system_prompt:
         turns[0]["content"][:0] = [{"text": text} for text in system]
         system = []
@@ -81,6 +80,60 @@ def converse_request(request: ModelRequest, model_id: str, family: Family) -> Co
         converse.drop_impossible_thinking(body, turns)
     names = {converse.tool_name(spec.name): spec.name for spec in tools}
     return ConverseRequest(body, {wire: name for wire, name in names.items() if wire != name})
+
+
+def _turns(request: ModelRequest, model_id: str, family: Family) -> tuple[list[converse.Turn], list[str]]:
+    """The conversation under the turn rules, and the instructions that stood in it."""
+    messages, settled = request.messages, request.settled
+    if settled is not None and family.system_prompt and messages[: len(settled.messages)] == settled.messages:
+        known = settled.forms.setdefault((PROVIDER_NAME, model_id, family), _Settled())
+        if known.extend(settled.messages, model_id, family):
+            new, instructions = _written(messages[len(settled.messages) :], model_id, family)
+            if known.may_be_followed_by(new):
+                arranged = converse.arrange(new, family, set(known.names), begins=False)
+                return known.turns + arranged, known.instructions + instructions
+    turns, instructions = _written(messages, model_id, family)
+    return converse.arrange(turns, family), instructions
+
+
+class _Settled:
+    """The form of the settled messages, as far as they can be arranged part by part; what is here is not changed."""
+
+    def __init__(self) -> None:
+        self._forget()
+
+    def _forget(self) -> None:
+        self.turns: list[converse.Turn] = []
+        self.instructions: list[str] = []
+        self.names: set[str] = set()
+        self._call_ids: set[str] = set()
+        self._count = 0
+
+    def extend(self, settled: Sequence[Message], model_id: str, family: Family) -> bool:
+        """Go on to the end of `settled`. False: nothing is settled."""
+        if self._count < len(settled):
+            new, instructions = _written(settled[self._count :], model_id, family)
+            if self._count and not self.may_be_followed_by(new):
+                self._forget()
+                new, instructions = _written(settled, model_id, family)
+            self.turns += converse.arrange(new, family, self.names, begins=not self._count, ends=False)
+            self.instructions += instructions
+            self._call_ids |= converse.call_ids(new)
+            self._count = len(settled)
+        return bool(self._count)
+
+    def may_be_followed_by(self, turns: Sequence[converse.Turn]) -> bool:
+        return (
+            bool(turns)
+            and converse.may_part(self.turns, turns[0])
+            and self._call_ids.isdisjoint(converse.call_ids(turns))
+        )
+
+
+def _written(messages: Sequence[Message], model_id: str, family: Family) -> tuple[list[converse.Turn], list[str]]:
+    """The messages as turns without regard to the rules, and the instructions among them."""
+    writer = _HistoryWriter(model_id, family)
+    return [turn for turn in map(writer.turn, messages) if turn is not None], writer.system
 
 
 class _HistoryWriter:

@@ -12,10 +12,13 @@ from hypothesis import strategies as st
 from gateway.agent import AgentInput, Answer
 from gateway.bookkeeping import input_digest, without_claims
 from gateway.chat_request import chat_request
+from gateway.converse_request import converse_request
 from gateway.history import merge_history, model_view
-from gateway.known_thread import KnownThread, own_calls
+from gateway.known_thread import KnownThread, SettledView, own_calls
 from gateway.messages import (
+    Base64Source,
     ContentBlock,
+    DocumentBlock,
     ImageBlock,
     Message,
     ReasoningBlock,
@@ -27,10 +30,24 @@ from gateway.messages import (
 from gateway.model import ModelRequest
 from gateway.store import Thread
 from gateway.tool import Tool
+from gateway.wire.bedrock_converse import call_id as wire_call_id
+from gateway.wire.bedrock_families import family_of
 from gateway.wire.openai_chat import dialect_of
 from tests.word_samples import REPEATABLE
 
 DIALECT = dialect_of("https://api.deepseek.com/v1")
+
+FAMILIES = {
+    model_id: family_of(model_id)
+    for model_id in (
+        "anthropic.claude-sonnet-4-5-20250929-v1:0",
+        "amazon.nova-pro-v1:0",
+        "mistral.mistral-7b-instruct-v0:2",
+    )
+}
+PICTURE = ImageBlock(Base64Source("iVBORw0KGgo=", "image/png"))
+REPORT = DocumentBlock(Base64Source("JVBERi0=", "application/pdf"), "report.pdf")
+S3 = DocumentBlock(UrlSource("s3://bucket/report.pdf"))
 
 # Few ids, so that they meet.
 IDS = st.sampled_from([f"m{n}" for n in range(14)])
@@ -51,7 +68,7 @@ def words(role: st.SearchStrategy[str]) -> st.SearchStrategy[Message]:
 
 def results(turn: st.SearchStrategy[str | None]) -> st.SearchStrategy[Message]:
     block: st.SearchStrategy[ContentBlock] = st.one_of(
-        st.builds(TextBlock, TEXTS), st.just(ImageBlock(UrlSource("https://x.test/a.png")))
+        st.builds(TextBlock, TEXTS), st.sampled_from([ImageBlock(UrlSource("https://x.test/a.png")), PICTURE, REPORT])
     )
     return st.builds(
         lambda i, call, content, t: Message(i, "tool", (ToolResult(call, (content,)),), turn_id=t),
@@ -65,6 +82,7 @@ def results(turn: st.SearchStrategy[str | None]) -> st.SearchStrategy[Message]:
 CLIENTS = st.one_of(
     words(st.sampled_from(["user", "user", "user", "system", "developer", "assistant"])),
     st.builds(lambda i, call: Message(i, "assistant", (call,)), IDS, call_blocks(False)),
+    st.builds(lambda i, block: Message(i, "user", (block,)), IDS, st.sampled_from([PICTURE, REPORT, S3])),
     results(st.none()),
 )
 SERVERS = st.one_of(
@@ -122,6 +140,10 @@ def _equal_requests(view: Sequence[Message], known: KnownThread, messages: tuple
     seen, settled = known.view(messages)
     assert seen == view
     assert chat_request(replace(plain, settled=settled), "m", DIALECT) == chat_request(plain, "m", DIALECT)
+    for model_id, family in FAMILIES.items():
+        assert converse_request(replace(plain, settled=settled), model_id, family) == converse_request(
+            plain, model_id, family
+        )
     shortened = replace(plain, messages=tuple(view[1:]))
     assert chat_request(replace(shortened, settled=settled), "m", DIALECT) == chat_request(shortened, "m", DIALECT)
 
@@ -174,6 +196,49 @@ def test_a_thread_that_grows_as_threads_do_keeps_what_was_made_of_it() -> None:
         stored = (*merged, *answer)
         held += [replace(message, turn_id=None) for message in answer]
     assert all(each is forms[0] for each in forms), "what providers keep is handed on"
+
+
+def _asked_all(messages: tuple[Message, ...], known: KnownThread) -> SettledView:
+    """The messages as requests of both providers, beside the plain way; gives what is settled."""
+    _equal_requests(model_view(messages), known, messages)
+    settled = known.view(messages)[1]
+    assert settled is not None
+    return settled
+
+
+def test_providers_write_only_what_is_new() -> None:
+    known, messages = KnownThread(), tuple[Message, ...]()
+    for number in range(40):
+        _, answer = _turn(number)
+        messages += (Message(f"doc{number}", "user", (TextBlock("read this"), REPORT, PICTURE)),)
+        _asked_all(messages, known)
+        messages += tuple(answer)
+    settled = _asked_all((*messages, QUESTION), known)
+    forms = sorted(settled.forms.items(), key=repr)
+    chat, converse = forms[-1][1], [form for _, form in forms[:-1]]
+    assert len(converse) == 2, "a family without a system prompt puts it into the first question"
+    assert len(chat.written) == len(settled.messages)
+    assert all(form.turns[-1]["role"] == "assistant" for form in converse), (
+        "documents, pictures and tools are no reason to begin anew"
+    )
+    names = [
+        block["document"]["name"] for turn in converse[0].turns for block in turn["content"] if "document" in block
+    ]
+    assert len(set(names)) == len(names) > 30
+
+
+def test_two_ids_that_are_one_on_the_wire_are_told_apart_as_ever() -> None:
+    long_id = "c" * 100
+    known, messages = KnownThread(), tuple[Message, ...]()
+    for number, call_id in enumerate([long_id, "other", wire_call_id(long_id)]):
+        call, turn = ToolCall(call_id, "add", "{}", 0), f"t{number}"
+        messages += (
+            Message(f"q{number}", "user", (TextBlock("question"),)),
+            Message(f"a{number}", "assistant", (call,), turn_id=turn),
+            Message(f"r{number}", "tool", (ToolResult(call_id, (TextBlock(turn),)),), turn_id=turn),
+            Message(f"b{number}", "assistant", (TextBlock("done", 0),), turn_id=f"{turn}b"),
+        )
+        _asked_all((*messages, QUESTION), known)
 
 
 QUESTION = Message("u1", "user", (TextBlock("question"),))

@@ -137,14 +137,48 @@ _CALL_ID = re.compile(r"[a-zA-Z0-9_.:-]{1,64}")
 _NOT_IN_DOCUMENT_NAME = re.compile(r"[^a-zA-Z0-9()\[\]-]+")
 
 
-def arrange(turns: Iterable[Turn], family: Family) -> list[Turn]:
-    """The conversation under the rules above. Lists and blocks of `turns` are not changed, but may be shared."""
+def arrange(
+    turns: Iterable[Turn],
+    family: Family,
+    names: set[str] | None = None,
+    *,
+    begins: bool = True,
+    ends: bool = True,
+) -> list[Turn]:
+    """The conversation under the rules above. Lists and blocks of `turns` are not changed, but may be shared.
+
+    One that is arranged in parts, which `may_part` allows, is given the same `names` of documents each time, and told
+    which part begins it and which ends it.
+    """
     arranged = _merged(_calls_answered(_merged(_cleaned(turns))))
-    arranged = _framed(_apart(arranged, family))
-    names: set[str] = set()
+    arranged = _framed(_apart(arranged, family), begins, ends)
+    names = set() if names is None else names
     for turn in arranged:
         turn["content"] = _with_documents_named(_within_limits(turn["content"]), names)
     return arranged
+
+
+def may_part(arranged: Sequence[Turn], following: Turn) -> bool:
+    """Whether a conversation can be arranged apart at this place, where no call before it is answered behind it.
+
+    Before it is an answer without calls and behind it a question: neither grows together with the other side.
+    """
+    return (
+        bool(arranged)
+        and arranged[-1]["role"] == "assistant"
+        and following["role"] == "user"
+        and not any("toolResult" in block for block in following["content"])
+    )
+
+
+def call_ids(turns: Iterable[Turn]) -> set[str]:
+    """The ids of the calls and results in the turns."""
+    return {
+        (block["toolUse"] if "toolUse" in block else block["toolResult"])["toolUseId"]
+        for turn in turns
+        for block in turn["content"]
+        if "text" not in block and ("toolUse" in block or "toolResult" in block)
+    }
 
 
 def tool_name(name: str) -> str:
@@ -211,10 +245,10 @@ def _merged(turns: Iterable[Turn]) -> list[Turn]:
     return merged
 
 
-def _framed(turns: list[Turn]) -> list[Turn]:
-    if not turns or turns[0]["role"] == "assistant":
+def _framed(turns: list[Turn], begins: bool, ends: bool) -> list[Turn]:
+    if begins and (not turns or turns[0]["role"] == "assistant"):
         turns.insert(0, {"role": "user", "content": [{"text": OPENING}]})
-    if turns[-1]["role"] == "assistant":
+    if ends and turns[-1]["role"] == "assistant":
         turns.append({"role": "user", "content": [{"text": GO_ON}]})
     for turn in turns:
         while turn["content"] and "reasoningContent" in turn["content"][-1]:
