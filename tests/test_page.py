@@ -25,6 +25,7 @@ def write_page(directory: Path) -> Path:
         "shop.html": "<!doctype html>\n<script type=module src=./widget.js>",
         "favicon.svg": "<svg xmlns='http://www.w3.org/2000/svg'/>",
         "widget.js": WIDGET,
+        "texts/de.json": "{}",
         "assets/index-AbCd1234.js": SCRIPT,
         "assets/index-Ef_-5678.css": "body {}",
         ".stamp": "",
@@ -89,12 +90,13 @@ async def test_the_widget_is_for_every_origin(page: WebPage, tmp_path: Path, ori
     async with local_gateway(tmp_path, [ECHO], page=page, server={"cors_origins": origins}) as gateway:
         for origin in ("https://app.example", "https://stranger.example"):
             headers = {"origin": origin, "sec-fetch-site": "cross-site", "sec-fetch-mode": "cors"}
-            answer = await gateway.client.http.get("/widget.js", headers=headers)
-            assert answer.status_code == 200
-            assert answer.headers.get_list("access-control-allow-origin") == ["*"]
-            assert answer.headers["cross-origin-resource-policy"] == "cross-origin"
-            assert "origin" not in answer.headers["vary"].lower()
-            assert re.search(r"max-age=\d{1,3},", answer.headers["cache-control"])
+            for path in ("/widget.js", "/texts/de.json"):
+                answer = await gateway.client.http.get(path, headers=headers)
+                assert answer.status_code == 200
+                assert answer.headers.get_list("access-control-allow-origin") == ["*"]
+                assert answer.headers["cross-origin-resource-policy"] == "cross-origin"
+                assert "origin" not in answer.headers.get("vary", "").lower()
+                assert re.search(r"max-age=\d{1,3},", answer.headers["cache-control"])
 
 
 @pytest.mark.parametrize(
