@@ -80,7 +80,7 @@ async def test_a_providers_measurements_give_their_rows(tmp_path: Path) -> None:
         busy=2,
         idle=3,
         crowd=4,
-        crowd_deltas=5,
+        crowd_seconds=0.5,
         wires=(wire_of("gemini/v1beta/generatecontent"),),
     )
     await ProviderBenchmarks(tmp_path, NO_PINNING, plan, rows.append).run()

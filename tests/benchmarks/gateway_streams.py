@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +19,7 @@ _AGENT = "crowd"
 _OPENED_AT_ONCE = 25
 _MARK = b'"TEXT_MESSAGE_CONTENT"'
 _DATA = b"data: "
-_END = b"0\r\n\r\n"
+_ENDLESS = 10_000_000
 
 
 async def run_gateway_streams(
@@ -29,13 +30,13 @@ async def run_gateway_streams(
     cores: Cores,
     *,
     streams: int,
-    deltas: int,
+    seconds: float,
     gap: int,
     report: Callable[[Row], None],
 ) -> None:
-    """Open them, measure while all of them go on, read each to its end and look whether it got every word in order."""
+    """Open them, watch them for so long while all go on, and look whether each got every word in order."""
     path = directory / "crowd.yaml"
-    path.write_text(json.dumps(_configuration(wire, url, f"bench-{deltas}-{gap}-1")))
+    path.write_text(json.dumps(_configuration(wire, url, f"bench-{_ENDLESS}-{gap}-1")))
     async with (
         server_process(
             "gateway", "serve", "--config", str(path), directory=directory, cores=cores.server,
@@ -44,10 +45,10 @@ async def run_gateway_streams(
         asyncio.timeout(DEADLINE_SECONDS),
     ):  # fmt: skip
         target = Target(gateway.port, f"/agents/{_AGENT}/run", new_thread())
-        async with connections(gateway.port, 1) as (connection,):
-            await _Stream(connection, target, gap, 2).read()  # what every server allocates once
+        async with connections(gateway.port, max(1, streams // 30)) as opened:  # what every server allocates once
+            await _Crowd(gateway, [_Stream(each, target, gap) for each in opened], wire).measure(0.1)
         async with connections(gateway.port, streams) as opened:
-            rows = await _Crowd(gateway, [_Stream(each, target, gap, deltas) for each in opened], wire).measure()
+            rows = await _Crowd(gateway, [_Stream(each, target, gap) for each in opened], wire).measure(seconds)
     for row in rows:
         report(row)
 
@@ -70,20 +71,19 @@ def _configuration(wire: Wire, url: str, model: str) -> dict[str, Any]:
 class _Stream:
     """One viewer of one run, and when what reached it."""
 
-    def __init__(self, connection: Connection, target: Target, gap: int, deltas: int) -> None:
+    def __init__(self, connection: Connection, target: Target, gap: int) -> None:
         self._connection = connection
         self._target = target
         self._gap = gap / 1000
-        self._deltas = deltas
         self._answer = bytearray()
         self.late: list[float] = []
         self.seen = 0
         self.begun = asyncio.Event()
 
     async def read(self) -> None:
-        """The whole answer."""
+        """What comes, for good."""
         self._connection.send(self._target, 0)
-        while not self._answer.endswith(_END):
+        while True:
             data = await self._connection.receive()
             self._answer += data
             if count := data.count(_MARK):
@@ -92,21 +92,16 @@ class _Stream:
                 self.begun.set()
 
     @property
-    def seconds_left(self) -> float:
-        """Until its last delta, if none comes late."""
-        return (self._deltas - self.seen) * self._gap
-
-    @property
     def lateness(self) -> float:
         """The most (ms) that a delta came later than the pace of the promptest."""
-        return (max(self.late) - min(self.late)) * 1e3 if self.late else 0.0
+        return (max(self.late) - min(self.late)) * 1e3 if self.late else math.inf
 
     def check(self) -> None:
         """Raises BrokenAnswerError where a word is missing, or not in its place."""
         lines = b"".join(frames_of(bytes(self._answer))).split(b"\n")
-        events = [json.loads(line[len(_DATA) :]) for line in lines if line.startswith(_DATA)]
+        events = [json.loads(line[len(_DATA) :]) for line in lines if line.startswith(_DATA) and line.endswith(b"}")]
         text = "".join(event["delta"] for event in events if event["type"] == "TEXT_MESSAGE_CONTENT")
-        if text != "".join(map(word, range(self._deltas))):
+        if not text or not "".join(map(word, range(self.seen + 1))).startswith(text):
             raise BrokenAnswerError(f"a stream's text is {text[:200]!r}... of {len(text)} characters")
 
 
@@ -118,27 +113,34 @@ class _Crowd:
         self._streams = streams
         self._wire = wire
 
-    async def measure(self) -> list[Row]:
+    async def measure(self, seconds: float) -> list[Row]:
         before = self._gateway.private_kilobytes()
-        async with asyncio.TaskGroup() as group:
+        readers: list[asyncio.Task[None]] = []
+        try:
             for start in range(0, len(self._streams), _OPENED_AT_ONCE):
                 some = self._streams[start : start + _OPENED_AT_ONCE]
-                for each in some:
-                    group.create_task(each.read())
+                readers += [asyncio.create_task(each.read()) for each in some]
                 for each in some:
                     await each.begun.wait()
             kilobytes = self._gateway.private_kilobytes() - before
-            used, events = await self._watch()
+            used, events = await self._watch(seconds)
+        finally:
+            for reader in readers:
+                reader.cancel()
+            ended = await asyncio.gather(*readers, return_exceptions=True)
+        for error in ended:
+            if isinstance(error, Exception):
+                raise error
         for stream in self._streams:
             stream.check()
         return self._rows(kilobytes, used / max(1, events) * 1e6)
 
-    async def _watch(self) -> tuple[float, int]:
-        """Until the first streams end: CPU seconds, deltas."""
+    async def _watch(self, seconds: float) -> tuple[float, int]:
+        """CPU seconds, deltas."""
         for stream in self._streams:
             stream.late.clear()
         used, events = self._gateway.cpu_seconds(), self._events()
-        await asyncio.sleep(self._streams[0].seconds_left)
+        await asyncio.sleep(seconds)
         return self._gateway.cpu_seconds() - used, self._events() - events
 
     def _events(self) -> int:
