@@ -514,6 +514,18 @@ async def test_an_answer_that_comes_while_the_panel_is_closed_is_counted(browser
     assert counts == [1, 0]
 
 
+async def test_a_panel_that_is_open_at_once_stays_closed_once_it_was_closed(browser: Browser, tmp_path: Path) -> None:
+    async with neighbours(tmp_path, [ECHO]) as (site, _), somebody(browser) as person:
+        site.page(TAG.replace("data-agent", "data-open data-agent"))
+        async with visit(person, site.origin) as page:
+            await expect(page.panel).to_be_visible()
+            await expect(page.page.locator("body")).to_be_focused()  # nobody asked for it: it takes no focus
+            await page.launcher.click()
+            await page.page.reload()
+            await expect(page.launcher).to_have_attribute("aria-expanded", "false")
+            await expect(page.panel).to_have_count(0)
+
+
 async def test_another_tab_follows_when_it_is_looked_at(browser: Browser, tmp_path: Path) -> None:
     async with neighbours(tmp_path, [ECHO]) as (site, _), somebody(browser) as person:
         site.page(TAG.replace("assistant", "echo"))

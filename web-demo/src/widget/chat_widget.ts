@@ -37,6 +37,8 @@ export class ChatWidget {
   readonly unread = signal(0);
   /** Whether it was ever opened: only then there is something to show. */
   readonly wasOpened = signal(false);
+  /** Whether the person closed it on a page before this one: then a page does not open it by itself. */
+  readonly wasClosed: boolean;
   readonly conversation: Conversation;
   readonly #memory: Memory;
   readonly #kept: Recollection;
@@ -64,8 +66,9 @@ export class ChatWidget {
       memory: this.#memory,
       ask: (tool) => this.words.peek().say("mayRun", { tool }),
     });
-    const { open = false, unread = 0, busy = false } = this.#kept.kept;
-    this.isOpen.value = open && !settings.inline;
+    const { open, unread = 0, busy = false } = this.#kept.kept;
+    this.isOpen.value = open === true && !settings.inline;
+    this.wasClosed = open === false;
     this.unread.value = unread;
     this.#watch();
     if (busy) void this.restore(); // the page before this one was left in the middle of something

@@ -184,8 +184,8 @@ export class AguiChatElement extends HTMLElement {
     this.#widget = widget;
     widget.setTools([...this.#tools.values()]);
     if (this.#state !== undefined) widget.setState(this.#state);
-    if (this.hasAttribute("open")) widget.open();
-    else this.toggleAttribute("open", widget.isOpen.peek());
+    if (this.hasAttribute("open") && !widget.wasClosed) widget.open();
+    this.toggleAttribute("open", widget.isOpen.peek());
     if (this.shadowRoot) render(<Shell widget={widget} />, this.shadowRoot);
   }
 
