@@ -36,6 +36,7 @@ from gateway.events import (
     Interrupt,
     Interrupted,
     MessagesReplaced,
+    ModelCallAccepted,
     ModelCallEnded,
     ModelCallStarted,
     Raw,
@@ -204,7 +205,9 @@ class Renderer:
                 yield {"type": "RAW", "event": event.event, **_given(source=event.source)}
             case TextDelta() | ReasoningDelta() | ToolCallDelta():  # render writes these itself
                 pass
-            case ModelCallStarted() | ModelCallEnded() | UsageReported():  # the terminal event sums these up
+            case ModelCallStarted() | ModelCallAccepted() | ModelCallEnded():  # the provider's side of it
+                pass
+            case UsageReported():  # the terminal event sums these up
                 pass
 
     def _run_started(self, parent_run_id: str | None = None) -> JsonObject:

@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from gateway.clock import Clock
 from gateway.errors import ModelError, ModelErrorKind
-from gateway.events import Event, Events, ModelCallStarted, Raw, Usage, UsageReported
+from gateway.events import Event, Events, ModelCallAccepted, ModelCallStarted, Raw, Usage, UsageReported
 from gateway.messages import JsonObject
 from gateway.model import Model, ModelRequest
 from gateway.usage import add_usage
@@ -195,7 +195,7 @@ def wait_seconds(attempt: int, asked: float | None, jitter: float) -> float:
 
 
 def _is_visible(event: Event) -> bool:
-    return not isinstance(event, UsageReported | Raw)
+    return not isinstance(event, UsageReported | Raw | ModelCallAccepted)
 
 
 def _usage_in(events: Events) -> Usage | None:

@@ -98,6 +98,18 @@ class ModelCallEnded:
     continued: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class ModelCallAccepted:
+    """The model's provider is at work on the response that it calls `response_id`, also when nobody listens.
+
+    Where the process ends before the response does, another one may take it up: `input` is what the loop needs of the
+    run's input for that (`kept_input`), None where it cannot.
+    """
+
+    response_id: str
+    input: JsonObject | None = None
+
+
 # --- what the model says -----------------------------------------------------------------------------------------
 
 
@@ -322,6 +334,7 @@ Event: TypeAlias = (
     | StepStarted
     | StepEnded
     | ModelCallStarted
+    | ModelCallAccepted
     | ModelCallEnded
     | TextStarted
     | TextDelta

@@ -30,6 +30,10 @@ class ModelRequest:
     model's server already stands, and which of the messages are new to it; where it does not stand there any more,
     `messages` are all there is to say. `settled` is the beginning of `messages` that the thread's next request will
     have too, as long as nobody shortened these: whoever uses it has to look.
+
+    `accepted` is the response that answers this, where its provider was at work on it already when another process was
+    asked: it is given from its beginning. Whoever stops listening to a response in the background stops the provider's
+    work too, unless `is_left` says that somebody will take it up again.
     """
 
     turn_id: str
@@ -40,6 +44,8 @@ class ModelRequest:
     parameters: JsonObject = field(default_factory=dict)
     continuation: Continuation | None = None
     settled: SettledView | None = field(default=None, compare=False, repr=False)
+    accepted: str | None = None
+    is_left: Callable[[], bool] = bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +53,8 @@ class ModelCapabilities:
     """What a model takes and gives, as far as its provider's file knows.
 
     `state_holder`: the model is stateful, and this names everything that a conversation cannot be taken away from (the
-    provider, the model's family, the endpoint, ...); empty: it is told everything each time.
+    provider, the model's family, the endpoint, ...); empty: it is told everything each time. `background`: its provider
+    works on when nobody listens, and its answers begin with ModelCallAccepted.
     """
 
     streaming: bool = True
@@ -58,6 +65,7 @@ class ModelCapabilities:
     video_input: bool = False
     document_input: bool = False
     state_holder: str = ""
+    background: bool = False
 
     @property
     def is_stateful(self) -> bool:

@@ -7,12 +7,15 @@ so that no provider has to.
 
 from __future__ import annotations
 
+import hashlib
+from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 
 from gateway.events import (
     Event,
     Events,
+    ModelCallAccepted,
     ModelCallEnded,
     Raw,
     ReasoningDelta,
@@ -56,6 +59,8 @@ class ResponseBuilder:
         self._blocks: dict[Hashable, _Block] = {}
         self._request = request
         self._known_call_ids: set[str] | None = None  # looked for when there is a call: histories are long
+        self._seed: str | None = None
+        self._minted: Counter[str] = Counter()
         self._next_index = 0
         self._parent_id: str | None = None
         self.has_calls = False
@@ -64,6 +69,14 @@ class ResponseBuilder:
         """The events since the last take; possibly empty."""
         events, self._events = self._events, []
         return events
+
+    def name_after(self, response_id: str) -> None:
+        """From here on ids follow from the response's: whoever reads it again gives its parts the same ones."""
+        self._seed = response_id
+
+    def accepted(self, response_id: str) -> None:
+        """The provider is at work on it, and can be asked for it under that name."""
+        self._events.append(ModelCallAccepted(response_id))
 
     def text(self, key: Hashable, delta: str) -> None:
         """More text in the block `key`. An empty delta opens nothing."""
@@ -103,7 +116,7 @@ class ResponseBuilder:
     def tool_started(self, key: Hashable, provider_call_id: str | None, name: str) -> None:
         """A call begins. Without a provider's id one is minted; an id the thread has already gets a suffix."""
         self.close(key)  # some providers give every call the same key
-        call_id = _well_formed(provider_call_id) if provider_call_id else new_id("call")
+        call_id = _well_formed(provider_call_id) if provider_call_id else self._mint("call", key)
         if self._known_call_ids is None:
             self._known_call_ids = {
                 block.call_id
@@ -112,10 +125,10 @@ class ResponseBuilder:
                 if type(block) is ToolCall
             }
         if call_id in self._known_call_ids:
-            call_id = new_id(call_id[:24])
+            call_id = self._mint(call_id[:24], key)
         self._known_call_ids.add(call_id)
         if self._parent_id is None:
-            self._parent_id = new_id("msg")
+            self._parent_id = self._mint("msg", "the calls")
         self._blocks[key] = _Block("tool", call_id)
         self.has_calls = True
         original = provider_call_id if provider_call_id and provider_call_id != call_id else None
@@ -176,7 +189,7 @@ class ResponseBuilder:
     def _open_text(self, key: Hashable) -> _Block:
         self.close(key)
         # The first text is the message that calls belong to; a text after a call is a message of its own.
-        message_id = new_id("msg")
+        message_id = self._mint("msg", key)
         if self._parent_id is None:
             self._parent_id = message_id
         block = self._blocks[key] = _Block("text", message_id)
@@ -185,9 +198,17 @@ class ResponseBuilder:
 
     def _open_reasoning(self, key: Hashable) -> _Block:
         self.close(key)
-        block = self._blocks[key] = _Block("reasoning", new_id("rsn"))
+        block = self._blocks[key] = _Block("reasoning", self._mint("rsn", key))
         self._events.append(ReasoningStarted(block.id, self._take_index()))
         return block
+
+    def _mint(self, prefix: str, place: Hashable) -> str:
+        if self._seed is None:
+            return new_id(prefix)
+        named = repr((self._seed, prefix, place))
+        self._minted[named] += 1
+        content = f"{named} {self._minted[named]}".encode("utf-8", "surrogatepass")
+        return f"{prefix}_{hashlib.blake2b(content, digest_size=16).hexdigest()}"
 
     def _take_index(self) -> int:
         index = self._next_index

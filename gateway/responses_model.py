@@ -5,6 +5,7 @@ Above: the providers in `models/`, which say how it is reached (`Access`). Below
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import logging
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -13,8 +14,9 @@ from dataclasses import replace
 from typing import Protocol
 
 from gateway.agent import ModelSettings
+from gateway.background_response import BackgroundResponse
 from gateway.errors import ConfigurationError, ModelError, ModelErrorKind
-from gateway.events import Events, Raw, UsageReported
+from gateway.events import Events, ModelCallAccepted, Raw, UsageReported
 from gateway.http_client import HttpCall, HttpStream, StreamTimeouts
 from gateway.media_fetch import MediaFetcher
 from gateway.messages import DocumentBlock, ImageBlock, JsonObject
@@ -38,6 +40,7 @@ HEADERS = {"accept": "text/event-stream, application/json", "content-type": "app
 _INLINE_BYTES = 20_000_000
 _MOST_CORRECTIONS = 3
 _MOST_FORGOTTEN = 10_000
+_UNSEEN = (UsageReported, Raw, ModelCallAccepted)
 _OUR_FIELDS = ("store", "previous_response_id", "conversation", "background")
 
 
@@ -50,6 +53,9 @@ class Access(Protocol):
         Raises:
             ModelError: there is no region, or no credentials.
         """
+
+    async def existing(self, response_id: str, *, method: str = "GET", action: str = "", query: str = "") -> HttpCall:
+        """The call that is about one response that is there already, as `create` else."""
 
     def learn(self, call: HttpCall, status: int, error: ProviderError) -> bool:
         """Whether the next `create` goes another way than `call` did, which its refusal calls for."""
@@ -109,9 +115,11 @@ class ResponsesModel:
             sealed=profile.encrypted_reasoning,
             forgotten=self._forgotten,
             params=params,
-            stored=settings.stateful,
+            stored=settings.stateful or settings.background,
+            background=settings.background,
         )
-        if settings.stateful:
+        self._cancelling: set[asyncio.Task[None]] = set()
+        if settings.stateful or settings.background:
             _check_ours({**settings.model_parameters, **params})
         named = (provider, *holder, self._target.wire_model_id, settings.compute_environment or "")
         self._holder = " ".join(named) if settings.stateful else ""
@@ -131,6 +139,7 @@ class ResponsesModel:
             image_input=profile.images,
             document_input=bool(profile.documents),
             state_holder=self._holder,
+            background=self._target.background,
         )
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Events]:
@@ -138,7 +147,8 @@ class ResponsesModel:
         for corrections_left in range(_MOST_CORRECTIONS, -1, -1):
             body = responses_request(await self._with_media(request), self._target)
             try:
-                async with aclosing(self._response(request, body)) as batches:
+                answer = self._in_background if self._target.background else self._response
+                async with aclosing(answer(request, body, self._reader(request))) as batches:
                     async for events in batches:
                         yield events
                 return
@@ -154,11 +164,20 @@ class ResponsesModel:
                     raise refused.mapped from None
 
     async def close(self) -> None:
-        """Nothing is the model's own."""
+        """Let what was stopped last be stopped at the provider too."""
+        if self._cancelling:
+            await asyncio.wait(self._cancelling)
 
-    async def _response(self, request: ModelRequest, body: JsonObject) -> AsyncGenerator[Events]:
+    def _reader(self, request: ModelRequest) -> ResponsesReader:
+        target = self._target
+        return ResponsesReader(
+            request, self.provider, self.model_id, stored=target.stored, background=target.background
+        )
+
+    async def _response(
+        self, request: ModelRequest, body: JsonObject, reader: ResponsesReader
+    ) -> AsyncGenerator[Events]:
         call = await self._access.create(strict_json.dump(body))
-        reader = ResponsesReader(request, self.provider, self.model_id, stored=self._target.stored)
         said = False
         async with self._environment.http.stream(call, self._timeouts) as response:
             if response.status != 200:
@@ -167,13 +186,41 @@ class ResponsesModel:
                 data = await response.receive()
                 events = reader.feed(data) if data else reader.eof()
                 if events:
-                    said = said or not all(isinstance(event, UsageReported | Raw) for event in events)
+                    said = said or not all(isinstance(event, _UNSEEN) for event in events)
                     yield events
                 if reader.failure is not None:
                     if reader.error is not None and not said:
                         raise _RefusedError(call, response.status, reader.error, reader.failure)
                     raise reader.failure
             await response.settle()
+
+    async def _in_background(
+        self, request: ModelRequest, body: JsonObject, reader: ResponsesReader
+    ) -> AsyncGenerator[Events]:
+        """As `_response`, whatever becomes of the connection. Who stops listening stops the provider's work."""
+        environment = self._environment
+        response = BackgroundResponse(reader, self._access, environment.http, environment.clock, self._timeouts)
+        try:
+            if request.accepted is not None:
+                reader.take_up(request.accepted)
+            else:
+                try:
+                    async with aclosing(self._response(request, body, reader)) as batches:
+                        async for events in batches:
+                            yield events
+                    return
+                except ModelError as error:
+                    if not response.outlives(error):
+                        raise
+            async with aclosing(response.follow()) as batches:
+                async for events in batches:
+                    yield events
+        finally:
+            if response.under_way and not request.is_left():
+                # Not awaited: a run that is stopped ends at once, whatever the provider does.
+                task = asyncio.create_task(response.cancel(), name="cancel a response")
+                self._cancelling.add(task)
+                task.add_done_callback(self._cancelling.discard)
 
     async def _with_media(self, request: ModelRequest) -> ModelRequest:
         """The request with what the server does not fetch itself; what it holds already needs none of it."""

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
@@ -22,6 +21,7 @@ from gateway.events import Events, StopReason, Usage
 from gateway.messages import JsonValue
 from gateway.model import ModelRequest
 from gateway.model_failures import failure
+from gateway.output_items import OutputItem, OutputItems
 from gateway.response import ResponseBuilder
 from gateway.responses_request import MESSAGE_ITEM, OUTPUT_ITEM, REASONING_ITEM
 from gateway.wire import strict_json
@@ -42,21 +42,6 @@ _TEXT_DELTA = "response.output_text.delta"
 _OWN_TYPES = frozenset({"message", "reasoning", "function_call"})
 
 
-@dataclass(slots=True)
-class _Item:
-    """An output item under way. `said`: the content parts of which something was given."""
-
-    number: int
-    type: str
-    index: int | None  # the place that the server gives it
-    said: dict[object, None] = field(default_factory=dict)
-    part: tuple[str, object] | None = None  # the part of reasoning that is being written
-    annotations: list[JsonValue] = field(default_factory=list)
-    started: bool = False  # a call
-    arguments: list[str] = field(default_factory=list)
-    done: bool = False
-
-
 class ResponsesReader:
     """One per response. After each `feed` look at `failure`, to be raised once the events are passed on, and `done`.
 
@@ -64,8 +49,16 @@ class ResponsesReader:
     taken up again by; `status` is the response's own word.
     """
 
-    def __init__(self, request: ModelRequest, provider: str, model_id: str, *, stored: bool = False) -> None:
-        """`stored`: the provider keeps the response."""
+    def __init__(
+        self,
+        request: ModelRequest,
+        provider: str,
+        model_id: str,
+        *,
+        stored: bool = False,
+        background: bool = False,
+    ) -> None:
+        """`stored`: the provider keeps the response; `background`: it may have to be taken up again."""
         self.done = False
         self.failure: ModelError | None = None
         self.error: ProviderError | None = None  # the provider's own words for the failure, where they are its words
@@ -75,6 +68,9 @@ class ResponsesReader:
         self._provider = provider
         self._model_id = model_id
         self._stored = stored
+        self._background = background
+        self._taken_to = -1  # events up to this number were taken before the response was taken up again
+        self._words: dict[tuple[int, object], list[str]] | None = {} if background else None  # by part of an item
         self._continued = None if request.continuation is None else request.continuation.response_id
         self._builder = ResponseBuilder(request, provider, model_id)
         self._names = {safe: spec.name for spec in request.tools if (safe := safe_tool_name(spec.name)) != spec.name}
@@ -82,15 +78,29 @@ class ResponsesReader:
         self._document: list[bytes] | None = None
         self._document_size = 0
         self._begun = False
-        self._items: list[_Item] = []
-        self._by_id: dict[str, _Item] = {}
-        self._by_index: dict[int, _Item] = {}
+        self._items = OutputItems()
         self._text_key: tuple[int, object] | None = None  # of the part that text is coming for
         self._text_place: tuple[object, object, object] = (None, None, None)
-        self._text_item: _Item | None = None
+        self._text_item: OutputItem | None = None
         self._wordless: list[tuple[int, str, str]] = []  # items that ended without a word: number, kind, value
         self._refused = False
         self._usage: Mapping[str, Any] | None = None
+
+    @property
+    def was_document(self) -> bool:
+        """Whether the answer came as one JSON document, and no stream."""
+        return self._document is not None
+
+    def take_up(self, response_id: str | None = None) -> None:
+        """Expect the response again: what was taken of it is not given twice. `response_id` where it is new to it."""
+        if response_id is not None:
+            self.response_id = response_id
+            self._builder.name_after(response_id)
+        self.failure = self.error = None
+        self._sse = SseReader()
+        self._document, self._document_size, self._begun = None, 0, False
+        self._taken_to = self.sequence_number
+        self._text_key = None
 
     def feed(self, data: bytes) -> Events:
         """The events of what one network read brought; possibly none."""
@@ -117,13 +127,19 @@ class ResponsesReader:
                     texts.append(event["delta"])
                     continue
             if texts:
-                self._builder.texts(self._text_key, texts)
+                self._more_text(texts)
                 texts = []
             self._take(event)
             if self._is_over():
                 return
         if texts:
-            self._builder.texts(self._text_key, texts)
+            self._more_text(texts)
+
+    def _more_text(self, texts: list[str]) -> None:
+        assert self._text_key is not None
+        if self._words is not None:
+            self._words[self._text_key] += texts
+        self._builder.texts(self._text_key, texts)
 
     def _is_more(self, event: Any) -> bool:
         """Whether it is a delta, as the book has it, for the part that the last one was for."""
@@ -222,6 +238,8 @@ class ResponsesReader:
     def _on_event(self, event: dict[str, Any]) -> None:
         kind = event.get("type")
         if type(number := event.get("sequence_number")) is int:
+            if number <= self._taken_to:
+                return
             self.sequence_number = number
         if type(kind) is not str:
             if (error := error_in(event)) is not None:
@@ -236,41 +254,19 @@ class ResponsesReader:
         response = event.get("response")
         if isinstance(response, dict):
             if isinstance(response_id := response.get("id"), str):
+                if self._background and self.response_id is None:
+                    self._builder.name_after(response_id)
+                    self._builder.accepted(response_id)
                 self.response_id = response_id
             if isinstance(status := response.get("status"), str):
                 self.status = status
 
     # --- items ------------------------------------------------------------------------------------------------------
 
-    def _item_of(self, event: dict[str, Any], kind: str, *, late: bool = False) -> _Item:
-        """The item that an event belongs to. One that was not announced is begun.
-
-        Its id tells, its place where the id is new or stands for several; without both it is the last one. `late`: it
-        may be over already.
-        """
-        item_id, index = event.get("item_id"), event.get("output_index")
-        item = self._by_id.get(item_id) if isinstance(item_id, str) else None
-        if isinstance(index, int) and (item is None or item.index not in (None, index)):
-            item = self._by_index.get(index)
-        elif item is None and item_id is None and self._items:
-            item = self._items[-1]
-        if item is None or item.type != kind or (item.done and not late):
-            item = self._open_item(kind, item_id, index)
-        return item
-
-    def _open_item(self, kind: str, item_id: object, index: object) -> _Item:
-        item = _Item(len(self._items), kind, index if isinstance(index, int) else None)
-        self._items.append(item)
-        if isinstance(item_id, str):
-            self._by_id[item_id] = item
-        if isinstance(index, int):
-            self._by_index[index] = item
-        return item
-
     def _item_added(self, event: dict[str, Any]) -> None:
         fields = event["item"]
         kind = str(fields.get("type"))
-        item = self._open_item(kind, fields.get("id"), event.get("output_index"))
+        item = self._items.open(kind, fields.get("id"), event.get("output_index"))
         if kind == "function_call":
             self._start_call(item, fields)
         elif kind not in _OWN_TYPES:
@@ -280,11 +276,11 @@ class ResponsesReader:
         fields = event["item"]
         kind = str(fields.get("type"))
         place = {"item_id": fields.get("id"), "output_index": event.get("output_index")}
-        self._finish_item(self._item_of(place, kind), fields)
+        self._finish_item(self._items.of(place, kind), fields)
         if kind not in _OWN_TYPES:
             self._builder.raw(event)
 
-    def _finish_item(self, item: _Item, fields: dict[str, Any]) -> None:
+    def _finish_item(self, item: OutputItem, fields: dict[str, Any]) -> None:
         """An item is whole: give what of it was not given yet, and what is sent back with it."""
         match item.type:
             case "message":
@@ -313,7 +309,7 @@ class ResponsesReader:
     # --- messages ---------------------------------------------------------------------------------------------------
 
     def _text(self, event: dict[str, Any]) -> None:
-        item = self._item_of(event, "message")
+        item = self._items.of(event, "message")
         self._text_key = key = (item.number, event.get("content_index") or 0)
         self._text_place = (event.get("item_id"), event.get("output_index"), event.get("content_index"))
         self._text_item = item
@@ -321,11 +317,21 @@ class ResponsesReader:
         if delta:
             item.said[key] = None
             self._show_wordless()
+        self._note(key, delta)
         self._builder.text(key, delta)
+
+    def _note(self, key: tuple[int, object], text: str) -> None:
+        if self._words is not None:
+            self._words.setdefault(key, []).append(text)
+
+    def _rest(self, key: tuple[int, object], whole: str) -> str:
+        """What is missing of a part of which something was given, where the response was taken up in its middle."""
+        given = "".join((self._words or {}).get(key, (whole,)))
+        return whole.removeprefix(given) if whole.startswith(given) else ""
 
     def _text_done(self, event: dict[str, Any]) -> None:
         self._complete_text(
-            self._item_of(event, "message", late=True), event.get("content_index") or 0, event.get("text")
+            self._items.of(event, "message", late=True), event.get("content_index") or 0, event.get("text")
         )
 
     def _refusal(self, event: dict[str, Any]) -> None:
@@ -335,21 +341,24 @@ class ResponsesReader:
     def _refusal_done(self, event: dict[str, Any]) -> None:
         self._refused = True
         self._complete_text(
-            self._item_of(event, "message", late=True), event.get("content_index") or 0, event.get("refusal")
+            self._items.of(event, "message", late=True), event.get("content_index") or 0, event.get("refusal")
         )
 
-    def _complete_text(self, item: _Item, part: object, text: object) -> None:
+    def _complete_text(self, item: OutputItem, part: object, text: object) -> None:
         key = (item.number, part)
-        if isinstance(text, str) and text and key not in item.said:
+        if isinstance(text, str) and key in item.said:
+            text = self._rest(key, text)
+        if isinstance(text, str) and text:
             item.said[key] = None
             self._show_wordless()
+            self._note(key, text)
             self._builder.text(key, text)
 
     def _annotation(self, event: dict[str, Any]) -> None:
-        self._item_of(event, "message", late=True).annotations.append(event["annotation"])
+        self._items.of(event, "message", late=True).annotations.append(event["annotation"])
         self._builder.raw(event)
 
-    def _finish_message(self, item: _Item, fields: dict[str, Any]) -> None:
+    def _finish_message(self, item: OutputItem, fields: dict[str, Any]) -> None:
         content = fields.get("content")
         annotations: list[JsonValue] = []
         for place, part in enumerate(content if isinstance(content, list) else ()):
@@ -371,14 +380,19 @@ class ResponsesReader:
     # --- reasoning --------------------------------------------------------------------------------------------------
 
     def _thought(self, event: dict[str, Any]) -> None:
-        self._more_thought(self._item_of(event, "reasoning"), _part_of(event), event["delta"])
+        self._more_thought(self._items.of(event, "reasoning"), _part_of(event), event["delta"])
 
     def _thought_done(self, event: dict[str, Any]) -> None:
-        item, part, text = self._item_of(event, "reasoning", late=True), _part_of(event), event.get("text")
-        if isinstance(text, str) and part not in item.said:
-            self._more_thought(item, part, text)
+        item, part, text = self._items.of(event, "reasoning", late=True), _part_of(event), event.get("text")
+        if isinstance(text, str):
+            self._complete_thought(item, part, text)
 
-    def _more_thought(self, item: _Item, part: tuple[str, object], text: str) -> None:
+    def _complete_thought(self, item: OutputItem, part: tuple[str, object], text: str) -> None:
+        if part in item.said:
+            text = self._rest((item.number, part), text) if part == item.part else ""
+        self._more_thought(item, part, text)
+
+    def _more_thought(self, item: OutputItem, part: tuple[str, object], text: str) -> None:
         """Words of one part. Parts are paragraphs; of summary and raw text, where there are both, the first counts."""
         if not text or (item.part is not None and item.part[0] != part[0]):
             return
@@ -387,14 +401,15 @@ class ResponsesReader:
             self._builder.reasoning((item.number, None), "\n\n")
         item.part = part
         item.said[part] = None
+        self._note((item.number, part), text)
         self._builder.reasoning((item.number, None), text)
 
-    def _finish_reasoning(self, item: _Item, fields: dict[str, Any]) -> None:
+    def _finish_reasoning(self, item: OutputItem, fields: dict[str, Any]) -> None:
         for carrier in ("summary", "content"):
             parts = fields.get(carrier)
             for place, part in enumerate(parts if isinstance(parts, list) else ()):
-                if isinstance(text := part.get("text"), str) and (carrier, place) not in item.said:
-                    self._more_thought(item, (carrier, place), text)
+                if isinstance(text := part.get("text"), str):
+                    self._complete_thought(item, (carrier, place), text)
         key = (item.number, None)
         if replayed_reasoning(fields) is not None:
             if self._builder.is_open(key):
@@ -405,7 +420,7 @@ class ResponsesReader:
 
     # --- calls ------------------------------------------------------------------------------------------------------
 
-    def _start_call(self, item: _Item, fields: Mapping[str, Any]) -> None:
+    def _start_call(self, item: OutputItem, fields: Mapping[str, Any]) -> None:
         """A call begins once its name is known; what came of its arguments before that is given then."""
         name = fields.get("name")
         if item.started or not isinstance(name, str) or not name:
@@ -419,17 +434,17 @@ class ResponsesReader:
             self._builder.tool_arguments(key, fragment)
 
     def _arguments(self, event: dict[str, Any]) -> None:
-        self._more_arguments(self._item_of(event, "function_call"), event["delta"])
+        self._more_arguments(self._items.of(event, "function_call"), event["delta"])
 
-    def _more_arguments(self, item: _Item, fragment: str) -> None:
+    def _more_arguments(self, item: OutputItem, fragment: str) -> None:
         item.arguments.append(fragment)
         if item.started:
             self._builder.tool_arguments((item.number, None), fragment)
 
     def _arguments_done(self, event: dict[str, Any]) -> None:
-        self._complete_arguments(self._item_of(event, "function_call", late=True), event.get("arguments"))
+        self._complete_arguments(self._items.of(event, "function_call", late=True), event.get("arguments"))
 
-    def _complete_arguments(self, item: _Item, arguments: object) -> None:
+    def _complete_arguments(self, item: OutputItem, arguments: object) -> None:
         """The arguments as a whole: give what is missing of them, where it was left out of the deltas."""
         if arguments is None or item.done:
             return
@@ -475,13 +490,13 @@ class ResponsesReader:
 
         The first message at the end is the first that was streamed, and so on: ids and places change with some servers.
         """
-        streamed: dict[str, list[_Item]] = {}
-        for item in self._items:
+        streamed: dict[str, list[OutputItem]] = {}
+        for item in self._items.all:
             streamed.setdefault(item.type, []).append(item)
         for index, fields in enumerate(output if isinstance(output, list) else ()):
             kind = str(fields.get("type"))
             ones = streamed.get(kind)
-            item = ones.pop(0) if ones else self._open_item(kind, fields.get("id"), index)
+            item = ones.pop(0) if ones else self._items.open(kind, fields.get("id"), index)
             if not item.done:
                 self._finish_item(item, fields)
                 if kind not in _OWN_TYPES:
@@ -490,7 +505,7 @@ class ResponsesReader:
     def _finish(self, reason: StopReason, raw: str) -> None:
         if self._refused and reason is StopReason.END_TURN:
             reason = StopReason.REFUSAL
-        for item in self._items:
+        for item in self._items.all:
             if item.type == "function_call" and not item.started:
                 self._fail(ModelErrorKind.PROTOCOL, "the model provider sent a call without a name")
                 return

@@ -21,7 +21,7 @@ from gateway.messages import JsonObject
 from gateway.model import ModelEnvironment, ModelProvider
 from gateway.responses_model import HEADERS, ResponsesModel, identity
 from gateway.wire.bedrock_responses import MANTLE, Host, host_of, is_wrong_path, paths_of, region_in, wire_model_id
-from gateway.wire.openai_responses import profile_of, responses_url
+from gateway.wire.openai_responses import profile_of, response_url, responses_url
 from gateway.wire.provider_errors import ProviderError
 
 logger = logging.getLogger(__name__)
@@ -47,9 +47,15 @@ class _Endpoint:
         self._paths = [""] if has_path else list(paths_of(host, settings.model_id))
 
     async def create(self, body: bytes) -> HttpCall:
+        return await self._signer.sign(HttpCall("POST", await self._url(), HEADERS, body))
+
+    async def existing(self, response_id: str, *, method: str = "GET", action: str = "", query: str = "") -> HttpCall:
+        url = response_url(await self._url(), response_id, action, query)
+        return await self._signer.sign(HttpCall(method, url, HEADERS))
+
+    async def _url(self) -> str:
         base = self._base or self._host.url(await self._signer.region())
-        url = responses_url(base + self._paths[0])
-        return await self._signer.sign(HttpCall("POST", url, HEADERS, body))
+        return responses_url(base + self._paths[0])
 
     def learn(self, call: HttpCall, status: int, error: ProviderError) -> bool:
         if not is_wrong_path(status, error.message):
@@ -87,6 +93,11 @@ def open_bedrock_responses(settings: ModelSettings, environment: ModelEnvironmen
             f"compute_environment is known on bedrock-mantle only, and {settings.model_id!r} is on {host.name}; "
             f"write the model's bare id, without its region"
         )
+    if settings.background and host is not MANTLE:
+        raise ConfigurationError(
+            f"background is known on bedrock-mantle only, and {settings.model_id!r} is on {host.name}; "
+            f"write the model's bare id, without its region"
+        )
     params: JsonObject = {**settings.params}
     if settings.compute_environment:
         params.setdefault("compute_environment", settings.compute_environment)
@@ -114,5 +125,5 @@ PROVIDER = ModelProvider(
     NAME,
     open_bedrock_responses,
     credentials=CREDENTIAL_NAMES | {BEDROCK_API_KEY},
-    options=frozenset({"params", "compute_environment", "stateful"}),
+    options=frozenset({"params", "compute_environment", "stateful", "background"}),
 )

@@ -19,7 +19,7 @@ from gateway.http_client import HttpCall
 from gateway.model import ModelEnvironment, ModelProvider
 from gateway.model_access import api_key, checked_address
 from gateway.responses_model import HEADERS, ResponsesModel, identity
-from gateway.wire.openai_responses import profile_of, responses_url
+from gateway.wire.openai_responses import profile_of, response_url, responses_url
 from gateway.wire.provider_errors import ProviderError
 
 logger = logging.getLogger(__name__)
@@ -38,6 +38,9 @@ class _Endpoint:
 
     async def create(self, body: bytes) -> HttpCall:
         return HttpCall("POST", self.url, self._headers, body)
+
+    async def existing(self, response_id: str, *, method: str = "GET", action: str = "", query: str = "") -> HttpCall:
+        return HttpCall(method, response_url(self.url, response_id, action, query), self._headers)
 
     def learn(self, call: HttpCall, status: int, error: ProviderError) -> bool:
         return False
@@ -62,5 +65,5 @@ def open_responses(settings: ModelSettings, environment: ModelEnvironment) -> Re
 
 
 PROVIDER = ModelProvider(
-    NAME, open_responses, credentials=frozenset({API_KEY}), options=frozenset({"params", "stateful"})
+    NAME, open_responses, credentials=frozenset({API_KEY}), options=frozenset({"params", "stateful", "background"})
 )

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
+from urllib.parse import quote, urlsplit, urlunsplit
 
 from gateway.wire.endpoints import address_below
 from gateway.wire.openai_chat import TokenCounts
@@ -109,6 +110,13 @@ def responses_url(endpoint: str) -> str:
         ValueError: `endpoint` is no http or https URL with a host, or carries credentials; the text says which.
     """
     return address_below(endpoint, "/responses")
+
+
+def response_url(url: str, response_id: str, action: str = "", query: str = "") -> str:
+    """The address of one response, or of what is done with it (`cancel`), where `url` is that of all of them."""
+    parts = urlsplit(url)
+    path = "/".join(filter(None, (parts.path, quote(response_id, safe=""), action)))
+    return urlunsplit((parts.scheme, parts.netloc, path, "&".join(filter(None, (parts.query, query))), ""))
 
 
 # --- items -----------------------------------------------------------------------------------------------------------
