@@ -91,7 +91,10 @@ export class Session {
     keep(KEY, key);
     this.hasKey.value = key !== undefined;
     this.keyNeeded.value = "no";
-    await this.start();
+    const conversation = this.conversation.peek();
+    if (key === undefined || conversation?.problem.peek()?.code !== "unauthenticated") return this.start();
+    // What was refused for want of this key is said again; to read the thread instead would lose it.
+    await conversation.retry();
   }
 
   #talkTo(agent: AgentSummary, threadId: string | undefined): void {

@@ -66,7 +66,7 @@ function Sent({ attachment }: { attachment: Attachment }) {
   const { say, bytes } = useTexts();
   const [broken, setBroken] = useState(false);
   if (isShownImage(attachment) && !broken) {
-    const name = say("attachment", { name: attachment.name });
+    const name = say("attachment", { name: attachment.name || say("image") });
     return <LocalImage attachment={attachment} kind="agui-sent-image" name={name} onBroken={() => setBroken(true)} />;
   }
   return (
