@@ -24,7 +24,7 @@ from gateway.wire.sse_reader import LONGEST_RECORD
 
 logger = logging.getLogger(__name__)
 
-FIRST_WAIT_SECONDS = 0.5
+FIRST_WAIT_SECONDS = 0.2
 LONGEST_WAIT_SECONDS = 5.0
 # How long a provider may be out of reach before its answer is given up; it works on meanwhile.
 GIVE_UP_SECONDS = 300.0
@@ -86,9 +86,9 @@ class BackgroundResponse:
         self._polls = self._polls or self._reader.was_document
         ask = False  # a stream that says nothing may have nothing more to say: its response knows
         while True:
-            said = False
+            said, polled = False, self._polls or ask
             try:
-                async with aclosing(self._polled() if self._polls or ask else self._streamed()) as batches:
+                async with aclosing(self._polled() if polled else self._streamed()) as batches:
                     async for events in batches:
                         said = True
                         yield events
@@ -101,6 +101,8 @@ class BackgroundResponse:
                     "a background response is taken up again",
                     extra={"response_id": self._reader.response_id, "code": error.code},
                 )
+            if self._polls and not polled:
+                continue  # the answer may be there already
             ask = not said and not ask
             await self._wait(said)
 
@@ -111,8 +113,10 @@ class BackgroundResponse:
         return now - self._reached_at < GIVE_UP_SECONDS and (error.kind in _LOST or error.kind in _PASSING)
 
     async def _wait(self, said: bool) -> None:
-        self._wait_seconds = FIRST_WAIT_SECONDS if said else min(self._wait_seconds * 1.5, LONGEST_WAIT_SECONDS)
+        if said:
+            self._wait_seconds = FIRST_WAIT_SECONDS
         await self._clock.sleep(self._wait_seconds)
+        self._wait_seconds = min(self._wait_seconds * 1.5, LONGEST_WAIT_SECONDS)
 
     async def _streamed(self) -> AsyncGenerator[Events]:
         reader = self._reader

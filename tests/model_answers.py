@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from gateway.events import (
     Event,
     Events,
+    ModelCallAccepted,
     ModelCallEnded,
     Raw,
     ReasoningDelta,
@@ -78,6 +79,8 @@ def answer_of(events: Iterable[Event]) -> Answer:
                 answer.calls.append((call_id, names[call_id], "".join(arguments[call_id])))
             case UsageReported(usage):
                 answer.usage = usage
+            case ModelCallAccepted():
+                assert not answer.blocks, "a response is accepted before it says anything"
             case Raw(value):
                 answer.raws.append(value)
             case ModelCallEnded(reason, raw_reason):

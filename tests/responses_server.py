@@ -92,7 +92,8 @@ class ResponsesServer(ChatServer):
 
     `not_found_status`: 400 as OpenAI, 404 as Bedrock. `paths`: where it answers; `served_under`: a model's one right
     path, as on Mantle. `seal`: what sealed reasoning that it can open begins with. `background_allowed` and
-    `sealed_reasoning` are False for servers and models without.
+    `sealed_reasoning` are False for servers and models without; so are `streams`, for one that streams no background
+    responses, and `streams_again`, for one that streams each but once.
     """
 
     def __init__(self) -> None:
@@ -101,6 +102,8 @@ class ResponsesServer(ChatServer):
         self.paths: tuple[str, ...] = ("/v1", "/openai/v1")
         self.served_under: dict[str, str] = {}
         self.background_allowed = True
+        self.streams = True
+        self.streams_again = True
         self.sealed_reasoning = True
         self.seal: str | None = None
         self.data_first = False
@@ -183,7 +186,7 @@ class ResponsesServer(ChatServer):
     ) -> bool:
         body = request.json
         stored = self._begin(body, base)
-        if not body.get("stream"):
+        if not body.get("stream") or (stored.background and not self.streams):
             if stored.background:
                 return await self._send_json(200, stored.response, writer)
             await self._until_over(stored)
@@ -287,7 +290,7 @@ class ResponsesServer(ChatServer):
     ) -> bool:
         if query.get("stream") != "true":
             return await self._send_json(200, stored.response, writer)
-        if not stored.background:
+        if not (stored.background and self.streams and self.streams_again):
             raise RefusedError(400, "Only background responses can be streamed again.", param="stream")
         return await self._stream(stored, int(query.get("starting_after", -1)), request, reader, writer)
 

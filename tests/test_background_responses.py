@@ -1,0 +1,293 @@
+"""Responses that the provider works on in the background: followed, polled, taken up again, cancelled."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gateway.agent import ModelSettings, Secret
+from gateway.attempts import stream_with_retries
+from gateway.background_response import FIRST_WAIT_SECONDS, GIVE_UP_SECONDS
+from gateway.clock import Clock, SystemClock
+from gateway.errors import ConfigurationError, ModelError, ModelErrorKind
+from gateway.events import Events, ModelCallAccepted, ModelCallEnded, StopReason
+from gateway.http_client import HttpClients
+from gateway.messages import Message, TextBlock, ToolSpec
+from gateway.model import Model, ModelEnvironment, ModelRequest
+from gateway.models import bedrock_responses, openai_responses
+from tests.bedrock_server import ACCESS_KEY, REGION, SECRET_KEY
+from tests.model_answers import answer_of, collect
+from tests.movable_clock import MovableClock
+from tests.openai_chat_server import Script, error
+from tests.responses_events import call_item, message_item, reasoning_item, stream_events
+from tests.responses_rules import accept
+from tests.responses_server import ResponsesServer, responses_server
+
+DEADLINE_SECONDS = 20
+QUESTION = Message("u", "user", (TextBlock("Hi"),))
+REQUEST = ModelRequest("turn", (QUESTION,), tools=(ToolSpec("add", "Adds.", {}),))
+OPENAI: dict[str, Any] = {"model_id": "gpt-5.6", "credential": {"openai_api_key": Secret("sk-x")}}
+BEDROCK: dict[str, Any] = {
+    "model_id": "openai.gpt-5.6-luna",
+    "region": REGION,
+    "credential": {"access_key": Secret(ACCESS_KEY), "secret_key": Secret(SECRET_KEY)},
+}
+ITEMS = (reasoning_item("Let me see"), message_item("Hello wörld"), call_item("add", '{"a":1}', "call_0"))
+EVENTS = len(stream_events(ITEMS, background=True))
+
+
+@asynccontextmanager
+async def model_behind(
+    provider: Any = openai_responses, clock: Clock | None = None, **settings: Any
+) -> AsyncGenerator[tuple[Model, ResponsesServer]]:
+    async with asyncio.timeout(DEADLINE_SECONDS), responses_server() as server:
+        clock = clock or SystemClock()
+        http = HttpClients(clock)
+        own = OPENAI if provider is openai_responses else BEDROCK
+        endpoint = server.endpoint if provider is openai_responses else f"http://127.0.0.1:{server.port}"
+        whole = {"endpoint": endpoint, "background": True, **own, **settings}
+        model: Model = provider.PROVIDER.open(ModelSettings(provider.NAME, **whole), ModelEnvironment(clock, http))
+        try:
+            yield model, server
+        finally:
+            await model.close()
+            await http.close()
+
+
+def asked(server: ResponsesServer) -> list[tuple[str, str]]:
+    """What was asked for, without what all have in common."""
+    return [(request.method, request.target.partition("/responses")[2]) for request in server.requests]
+
+
+# --- an answer
+
+
+@pytest.mark.parametrize("provider", [openai_responses, bedrock_responses])
+async def test_an_undisturbed_answer_is_as_any_other(provider: Any) -> None:
+    async with model_behind(provider) as (model, server):
+        server.will_answer(*ITEMS)
+        events = await collect(model.stream(REQUEST))
+        (request,) = server.requests
+        accept(request.json)
+        assert (request.json["background"], request.json["store"]) == (True, True)
+        (stored,) = server.asked
+        assert events[0] == ModelCallAccepted(stored.id)
+        answer = answer_of(events)
+        assert answer.text == "Hello wörld"
+        assert events[-1] == ModelCallEnded(StopReason.TOOL_CALLS, "completed", stored.id)
+        assert model.capabilities.background
+        assert not model.capabilities.is_stateful
+
+
+# --- lost connections
+
+
+@pytest.mark.parametrize("provider", [openai_responses, bedrock_responses])
+@pytest.mark.parametrize("cut", range(1, EVENTS))
+async def test_wherever_the_connection_breaks_the_answer_is_the_same(provider: Any, cut: int) -> None:
+    async with model_behind(provider) as (model, server):
+        server.will_answer(*ITEMS, cut_before=cut)
+        events = await collect(model.stream(REQUEST))
+    assert [type(event) for event in events].count(ModelCallAccepted) == 1
+    answer = answer_of(events)
+    assert answer.text == "Hello wörld"
+    assert answer.reasoning == "Let me see"
+    assert answer.calls == [("call_0", "add", '{"a":1}')]
+    again = f"/{server.asked[0].id}?stream=true&starting_after={cut - 1}"
+    assert asked(server) == [("POST", ""), ("GET", again)]
+
+
+@pytest.mark.parametrize("cut", range(1, EVENTS - 1))
+async def test_where_the_server_does_not_stream_again_it_is_asked_until_it_is_over(cut: int) -> None:
+    async with model_behind() as (model, server):
+        hold = asyncio.Event()
+        server.streams_again = False
+        server.will_answer(*ITEMS, cut_before=cut, hold=hold, hold_before=cut + 1)
+        task = asyncio.create_task(collect(model.stream(REQUEST)))
+        await server.received(3)
+        hold.set()
+        answer = answer_of(await task)
+    assert answer.text == "Hello wörld"
+    assert answer.reasoning == "Let me see"
+    assert answer.calls == [("call_0", "add", '{"a":1}')]
+    assert asked(server)[2:] == [("GET", f"/{server.asked[0].id}")] * (len(server.requests) - 2)
+
+
+async def test_a_server_that_answers_with_a_document_is_asked_until_it_is_over() -> None:
+    """Some know `background` and no `stream` with it."""
+    async with model_behind() as (model, server):
+        hold = asyncio.Event()
+        server.streams = False
+        server.will_answer(*ITEMS, hold=hold, hold_before=4)
+        task = asyncio.create_task(collect(model.stream(REQUEST)))
+        await server.received(3)
+        hold.set()
+        events = await task
+    assert events[0] == ModelCallAccepted(server.asked[0].id)
+    assert answer_of(events).text == "Hello wörld"
+    assert {call[0] for call in asked(server)[1:]} == {"GET"}
+
+
+async def test_a_provider_out_of_reach_is_asked_again_and_given_up_after_a_while() -> None:
+    clock = MovableClock()
+    async with model_behind(clock=clock) as (model, server):
+        server.will_answer(*ITEMS, cut_before=6, hold=asyncio.Event(), hold_before=7)
+        events: Events = []
+        task = asyncio.create_task(collect(model.stream(REQUEST), events))
+        await server.received(1)
+        await clock.until(lambda: events)
+        server.repeat = True
+        server.answers(Script(503, (b"{}",), "application/json", framing="length"))
+        began = clock.monotonic()
+        count = 1
+        while clock.monotonic() - began <= GIVE_UP_SECONDS and not task.done():
+            await clock.until(lambda: task.done() or any(0 < due <= 5.0 for due in clock.pending))
+            await clock.advance(5.0)
+            count += 1
+        with pytest.raises(ModelError) as caught:
+            await task
+    assert caught.value.kind is ModelErrorKind.OVERLOADED
+    assert 20 < len(server.requests) < 200
+
+
+async def test_a_response_that_is_gone_says_so_and_may_be_asked_for_again() -> None:
+    async with model_behind() as (model, server):
+        server.will_answer(*ITEMS, cut_before=2, hold=asyncio.Event(), hold_before=3)
+        task = asyncio.create_task(collect(model.stream(REQUEST)))
+        await server.received(1)
+        server.expire()
+        with pytest.raises(ModelError) as caught:
+            await task
+    assert caught.value.retryable
+    assert "does not know its answer any more" in caught.value.message
+
+
+async def test_a_failed_response_is_no_lost_connection() -> None:
+    async with model_behind() as (model, server):
+        failed = {"error": {"code": "server_error", "message": "no"}}
+        server.will_answer(*ITEMS, status="failed", fields=failed, cut_before=8)
+        with pytest.raises(ModelError) as caught:
+            await collect(model.stream(REQUEST))
+    assert caught.value.kind is ModelErrorKind.SERVER
+    assert [method for method, _ in asked(server)] == ["POST", "GET"]
+
+
+async def test_an_error_in_the_stream_is_no_lost_connection() -> None:
+    async with model_behind() as (model, server):
+        body = b'data: {"type":"response.created","sequence_number":0,"response":{"id":"resp_x","status":"queued"}}\n\n'
+        wrong = b'data: {"type":"error","sequence_number":1,"code":"server_error","message":"no"}\n\n'
+        server.answers(Script(200, (body + wrong,)))
+        with pytest.raises(ModelError) as caught:
+            await collect(model.stream(REQUEST))
+    assert caught.value.kind is ModelErrorKind.SERVER
+
+
+# --- stopped
+
+
+@pytest.mark.parametrize("provider", [openai_responses, bedrock_responses])
+@pytest.mark.parametrize("how", ["closed", "cancelled"])
+async def test_who_stops_listening_stops_the_providers_work(provider: Any, how: str) -> None:
+    async with model_behind(provider) as (model, server):
+        server.will_answer(*ITEMS, hold=asyncio.Event(), hold_before=6)
+        events: Events = []
+        if how == "closed":
+            async with aclosing(model.stream(REQUEST)) as batches:
+                events += await anext(batches)
+        else:
+            task = asyncio.create_task(collect(model.stream(REQUEST), events))
+            async with asyncio.timeout(DEADLINE_SECONDS):
+                while not events:
+                    await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.wait((task,))
+        async with asyncio.timeout(1):
+            await server.received(2)
+        await model.close()
+        assert asked(server)[1] == ("POST", f"/{server.asked[0].id}/cancel")
+        assert server.asked[0].status == "cancelled"
+
+
+async def test_a_response_that_somebody_else_takes_up_is_not_stopped() -> None:
+    async with model_behind() as (model, server):
+        server.will_answer(*ITEMS, hold=asyncio.Event(), hold_before=6)
+        async with aclosing(model.stream(replace(REQUEST, is_left=lambda: True))) as batches:
+            await anext(batches)
+        await model.close()
+        assert [method for method, _ in asked(server)] == ["POST"]
+        assert server.asked[0].status == "in_progress"
+
+
+async def test_a_response_that_is_over_is_not_stopped() -> None:
+    async with model_behind() as (model, server):
+        server.will_answer(*ITEMS)
+        await collect(model.stream(REQUEST))
+        await model.close()
+        assert [method for method, _ in asked(server)] == ["POST"]
+
+
+async def test_a_response_that_another_stopped_is_an_error() -> None:
+    async with model_behind() as (model, server):
+        server.will_answer(*ITEMS, hold=asyncio.Event(), hold_before=6)
+        task = asyncio.create_task(collect(model.stream(REQUEST)))
+        await server.received(1)
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            while not server.asked or len(server.asked[0].events) < 6:
+                await asyncio.sleep(0)
+        await server._cancel(server.asked[0])
+        with pytest.raises(ModelError) as caught:
+            await task
+        assert not caught.value.retryable
+
+
+# --- taken up by another process
+
+
+@pytest.mark.parametrize("again", [True, False])
+async def test_a_response_is_taken_up_from_its_beginning_with_the_same_ids(again: bool) -> None:
+    async with model_behind() as (model, server):
+        server.will_answer(*ITEMS)
+        first = await collect(model.stream(REQUEST))
+        server.streams_again = again
+        taken = await collect(model.stream(replace(REQUEST, accepted=server.asked[0].id)))
+        assert answer_of(taken) == answer_of(first)
+        if again:
+            assert taken == first[1:], "all but that it was accepted"
+        assert len(server.asked) == 1, "nothing was asked anew"
+
+
+async def test_an_attempt_that_failed_before_anything_was_seen_is_stopped_and_made_again() -> None:
+    async with model_behind() as (model, server):
+        server.will_answer(status="failed", fields={"error": {"code": "server_error"}})
+        server.will_answer(*ITEMS)
+        clock = MovableClock()
+        batches = stream_with_retries(model, REQUEST, clock, 2, jitter=lambda: 0.0)
+        events = await collect(batches)
+    accepted = [event.response_id for event in events if isinstance(event, ModelCallAccepted)]
+    assert accepted == [stored.id for stored in server.asked]
+    assert answer_of(events).text == "Hello wörld"
+
+
+# --- decided before
+
+
+def test_bedrock_runtime_knows_no_background() -> None:
+    clock = SystemClock()
+    environment = ModelEnvironment(clock, HttpClients(clock))
+    settings = ModelSettings(bedrock_responses.NAME, "us.openai.gpt-5.6", region=REGION, background=True)
+    with pytest.raises(ConfigurationError, match="background is known on bedrock-mantle only"):
+        bedrock_responses.PROVIDER.open(settings, environment)
+    assert FIRST_WAIT_SECONDS < 1
+
+
+async def test_a_refused_background_is_an_error_of_the_request() -> None:
+    async with model_behind() as (model, server):
+        server.answers(error(400, "background is not supported on this endpoint."))
+        with pytest.raises(ModelError) as caught:
+            await collect(model.stream(REQUEST))
+    assert caught.value.kind is ModelErrorKind.INVALID
