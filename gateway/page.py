@@ -83,12 +83,14 @@ _NOT_BUILT_PAGE = """\
 <title>agui-gateway</title>
 </head>
 <body>
+<main>
 <h1>The gateway works, but its page is not built</h1>
 <p>The page, the sample shop and the widget are made from <code>web-demo/</code>. In a checkout of the source:</p>
 <pre>make page</pre>
 <p>It takes the system's Node.js (20.19, 22.12 or newer), or else one from PyPI, and says why it fails if it does.
 Then start the gateway again. <code>make run</code> does both.</p>
 <p>Everything else is served: <a href="docs">the API's description</a>.</p>
+</main>
 </body>
 </html>
 """

@@ -252,8 +252,9 @@ async def screen(browser: Browser, url: str, **options: Unpack[ScreenOptions]) -
         await page.goto(url)
         yield shown
         allowed = [_EVAL_PROBE, *map(re.compile, options.get("expected", ()))]
-        assert [text for text in shown.complaints if not any(each.search(text) for each in allowed)] == []
-        assert shown.foreign == []
+        unexpected = [text for text in shown.complaints if not any(each.search(text) for each in allowed)]
+        assert not unexpected, f"the browser complained: {unexpected}"
+        assert not shown.foreign, f"the page asked elsewhere: {shown.foreign}"
     finally:
         await context.close()
 
