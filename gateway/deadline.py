@@ -1,4 +1,5 @@
-"""A moment in the clock's time after which nobody waits any longer: what `asyncio.timeout` is to the machine's time.
+"""A moment in the clock's time after which nobody waits any longer: what `asyncio.timeout` is to the machine's time;
+and its opposite, a wait that nothing cuts short.
 
 Below: clock. Above: whatever waits for something that may hang (a model, a tool).
 """
@@ -6,9 +7,13 @@ Below: clock. Above: whatever waits for something that may hang (a model, a tool
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from types import TracebackType
+from typing import TypeVar
 
 from gateway.clock import Clock
+
+ResultT = TypeVar("ResultT")
 
 
 class DeadlineError(TimeoutError):
@@ -66,3 +71,17 @@ class Deadline:
         if self._task is not None:
             self._interrupted = True
             self._task.cancel()
+
+
+async def unhurt(work: Coroutine[None, None, ResultT]) -> ResultT:
+    """Await work to its end, also when this task is cancelled meanwhile: nothing may be left half kept."""
+    task = asyncio.ensure_future(work)
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if task.cancelled():
+                raise
+        except Exception:  # taken from the task below
+            break
+    return task.result()

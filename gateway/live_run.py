@@ -21,6 +21,7 @@ from gateway.event_order import Sealer
 from gateway.events import (
     Event,
     Events,
+    ModelCallAccepted,
     ModelCallEnded,
     ModelCallStarted,
     ReasoningStarted,
@@ -284,6 +285,8 @@ class LiveRun:
         self.patient = False  # it waits for its turn without keeping its request waiting
         self.slow_viewers: set[Viewer] = set()  # those that were dropped
         self.begun = False  # kept as begun, and counted
+        self.accepted = False  # the answer under way comes from the background: another process may take it up
+        self.left = False  # it ends here without an end, to be taken up
         self.finishing = False
         self.first_sign_at: float | None = None  # when the model showed something, in Unix seconds
         self.sequence = 0  # the number of the last event accepted
@@ -337,6 +340,9 @@ class LiveRun:
             kind = type(event)
             if kind is UsageReported or kind is ModelCallStarted or kind is ModelCallEnded:
                 self.usage.follow([event])
+                self.accepted = self.accepted and kind is UsageReported
+            elif kind is ModelCallAccepted:
+                self.accepted = True
             elif kind is StateReplaced or kind is StateChanged:
                 self.state = cast(StateReplaced, event).state
         return events
@@ -465,6 +471,14 @@ class LiveRun:
                 self.slow_viewers.add(viewer)
         if self._kept_waiters:
             self._wake_kept_waiters()
+
+    def leave(self) -> bool:
+        """Stop here without an end where the next process may take the run up. False: it may not."""
+        if not self.accepted or self.cancel_reason is not None or self.task is None:
+            return False
+        self.left = True
+        self.task.cancel()
+        return True
 
     # --- viewers
 

@@ -17,6 +17,7 @@ from gateway.events import Events, OpenInterrupt
 from gateway.messages import JsonObject, Message, ToolCall
 from gateway.model import Model
 from gateway.model_state import Conversation
+from gateway.taken_up import TakenUp
 from gateway.tool import SharedState, Tool
 
 
@@ -42,7 +43,8 @@ class LoopContext:
     are to be carried out before anything else; `still_open` interrupts, which the request left uncovered, end the run
     again after that. `fallback` are asked once `model` has failed; `fits` is what is known of threads that were too
     long for it. `conversation` is what the model's server holds, where it is stateful. `on_retry` is told the provider
-    and the code of each model call that is repeated.
+    and the code of each model call that is repeated. `taken_up`: the run was begun by another process, and goes on in
+    the middle of an answer. `is_left`: it is given up here, to be taken up by another.
     """
 
     agent: AgentDefinition
@@ -60,6 +62,8 @@ class LoopContext:
     fallback: tuple[Alternative, ...] = ()
     fits: KnownFits = field(default_factory=KnownFits)
     conversation: Conversation | None = None
+    taken_up: TakenUp | None = None
+    is_left: Callable[[], bool] = bool
 
 
 class Loop(Protocol):

@@ -12,9 +12,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
 from gateway.agent import Absent, AgentInput
 from gateway.bookkeeping import (
@@ -32,6 +32,7 @@ from gateway.bookkeeping import (
     words_alone,
 )
 from gateway.clock import Clock
+from gateway.deadline import unhurt
 from gateway.errors import (
     ConflictError,
     GatewayError,
@@ -47,6 +48,7 @@ from gateway.loop import LoopContext
 from gateway.messages import Message
 from gateway.metrics import Metrics
 from gateway.open_agent import OpenAgent, frontend_tools, no_agent
+from gateway.recovery import LeftOpen, loop_context, recover, restore
 from gateway.replay import join, last_event, produced_by, replay, without_log
 from gateway.run_counts import count_end, count_failed_tools
 from gateway.store import Page, RunRecord, RunStatus, Store, Thread, ThreadSummary
@@ -56,7 +58,6 @@ from gateway.transcript import OpenItems, Transcript
 
 logger = logging.getLogger(__name__)
 
-ResultT = TypeVar("ResultT")
 Admission: TypeAlias = Callable[[], Callable[[object], None]]
 
 # How long a cancelled run may take to come to its end by itself.
@@ -151,7 +152,10 @@ class Runner:
             owner, given.run_id, given.thread_id, agent.definition.id, RunStatus.QUEUED, self.clock.now(),
             input_digest=input_digest(given),
         )  # fmt: skip
-        live = self._runs[owner, given.run_id] = LiveRun(
+        return self._open_run(record)
+
+    def _open_run(self, record: RunRecord) -> LiveRun:
+        live = self._runs[record.owner, record.run_id] = LiveRun(
             record,
             self.store,
             self.clock,
@@ -203,6 +207,7 @@ class Runner:
             fallback=agent.fallback,
             fits=agent.fits,
             conversation=live.conversation,
+            is_left=lambda: live.left,
         )
 
     # --- a run under way
@@ -221,7 +226,7 @@ class Runner:
         finally:
             self._metrics.runs_waiting.dec()
         try:
-            context = await _unhurt(self._begin(live, agent, given))
+            context = await unhurt(self._begin(live, agent, given))
         except Exception as error:
             self._end_unkept(live, failed(live.record, error))
             return
@@ -247,7 +252,7 @@ class Runner:
         run's.
         """
         try:
-            await _unhurt(self.store.queue_run(live.record))
+            await unhurt(self.store.queue_run(live.record))
         except GatewayError as error:  # then its turn is when it is kept, as all else of it
             logger.warning(
                 "a run that left the queue is not kept as ended yet",
@@ -263,10 +268,20 @@ class Runner:
             else:  # it was stopped while it began
                 terminal = stopped(live.cancel_reason)
         except asyncio.CancelledError:
+            if live.left:
+                await self._leave_open(live)
+                return
             terminal = stopped(live.cancel_reason)
         except Exception as error:
             terminal = failed(live.record, error)
         await self._finish(live, terminal)
+
+    async def _leave_open(self, live: LiveRun) -> None:
+        """The process ends, and the run's provider works on: the next process takes it up from what is kept."""
+        live.finishing = True
+        with suppress(GatewayError):
+            await live.wait_kept()
+        self._leave(live)
 
     async def _follow_loop(self, live: LiveRun, agent: OpenAgent, context: LoopContext) -> Terminal:
         most_unkept = self._options.max_unkept_events
@@ -313,7 +328,7 @@ class Runner:
         thread = ended_thread(live.thread, produced, terminal, now, live.state, live.conversation)
         first, records = live.number(events)
         keep = len(live.thread.messages)
-        await _unhurt(self.store.end_run(record, thread, keep=keep, first=first, records=records))
+        await unhurt(self.store.end_run(record, thread, keep=keep, first=first, records=records))
         return record
 
     def _end_unkept(self, live: LiveRun, terminal: RunFailed) -> None:
@@ -409,7 +424,8 @@ class Runner:
         if live_runs:
             await asyncio.wait([live.ended for live in live_runs], timeout=drain_seconds)
             for live in live_runs:
-                self._cancel(live, "server_shutdown")
+                if not live.leave():
+                    self._cancel(live, "server_shutdown")
             await asyncio.wait([live.ended for live in live_runs], timeout=2 * _CANCEL_SECONDS)
         # What cannot be kept now is ended at the next start, from what the log has.
         for task in list(self._tasks):
@@ -422,16 +438,18 @@ class Runner:
         return self._draining
 
     async def recover(self) -> None:
-        """End the runs that an earlier process left behind. Call once, before serving."""
-        message = "the server was restarted while this run was under way"
-        for record in await self.store.unfinished_runs():
-            logger.warning("ending a run that the last process left behind", extra={"run_id": record.run_id})
-            try:
-                await end_left_behind(self.store, self.clock, record, code="server_restarted", message=message)
-            except StoreError:
-                raise
-            except Exception:  # one log that cannot be read is no reason to serve nobody
-                logger.exception("a run of the last process cannot be ended", extra={"run_id": record.run_id})
+        """End the runs that an earlier process left behind, or go on with them. Call once, before serving."""
+        for left in await recover(self.store, self.clock, self.agents):
+            live = self._open_run(left.record)
+            restore(live, left)
+            await self._lines.enter(live, "enqueue")
+            self._metrics.runs_active.inc()
+            self._spawn(live, self._go_on(live, left))
+
+    async def _go_on(self, live: LiveRun, left: LeftOpen) -> None:
+        live.task = asyncio.current_task()
+        tools, approvals = await _tools(live, left.agent)
+        await self._drive(live, left.agent, loop_context(live, left, tools, approvals, self.clock))
 
     # --- reading
 
@@ -579,17 +597,3 @@ async def _tools(live: LiveRun, agent: OpenAgent) -> tuple[Mapping[str, Tool], f
         return {}, frozenset()
     finally:
         live.task = before
-
-
-async def _unhurt(work: Coroutine[None, None, ResultT]) -> ResultT:
-    """Await work to its end, also when this task is cancelled meanwhile: nothing may be left half kept."""
-    task = asyncio.ensure_future(work)
-    while not task.done():
-        try:
-            await asyncio.shield(task)
-        except asyncio.CancelledError:
-            if task.cancelled():
-                raise
-        except Exception:  # taken from the task below
-            break
-    return task.result()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gateway.attempts import stream_with_retries
 from gateway.context_reduction import ShortenedHistory
@@ -23,6 +23,7 @@ from gateway.events import (
     Incomplete,
     Interrupt,
     Interrupted,
+    ModelCallAccepted,
     ModelCallEnded,
     ModelCallStarted,
     Outcome,
@@ -31,13 +32,14 @@ from gateway.events import (
     ToolReturned,
 )
 from gateway.history import open_calls
-from gateway.known_thread import KnownThread
+from gateway.known_thread import KnownThread, SettledView
 from gateway.loop import AgentType, Decision, LoopContext
 from gateway.messages import JsonObject, Message, ToolCall, ToolResult, new_id
 from gateway.model import ModelRequest
 from gateway.prompt import system_text
 from gateway.records import dump_json
 from gateway.state_changes import StateChanges
+from gateway.taken_up import Retold, TakenUp, kept_input
 from gateway.tool import Tool, ToolContext
 from gateway.tool_calls import ArgumentChecks, CompiledSchemas, approval_schema, canonical_call
 from gateway.tool_executions import ToolExecutions, error_result
@@ -80,7 +82,11 @@ class ReactLoop:
                 async with aclosing(run.carry_out(context.decisions)) as batches:
                     async for batch in batches:
                         yield batch
-            outcome = run.outcome_before_model()
+            outcome = None
+            if context.taken_up is not None:
+                run.recall(context.taken_up)
+            else:
+                outcome = run.outcome_before_model()
             while outcome is None:
                 # Not a generator of its own: this is the hot path, and every layer costs each batch a switch.
                 async with aclosing(run.ask_model()) as responses:
@@ -90,7 +96,8 @@ class ReactLoop:
                                 response = await responses.__anext__()
                         except StopAsyncIteration:
                             break
-                        yield run.follow_model(response)
+                        if events := run.follow_model(response):
+                            yield events
                 if run.made_calls():
                     async with aclosing(run.answer_calls()) as batches:
                         async for batch in batches:
@@ -146,6 +153,9 @@ class _Run:
         self._turn: Sequence[Message] = ()  # what the model said in it
         self._summarizing = False
         self._asked: tuple[Message, ...] = ()
+        self._settled: SettledView | None = None
+        self._accepted: str | None = None  # the response that is under way already
+        self._retold: Retold | None = None
         self._opening: Event | None = None
         self._reason: StopReason | None = None
         self._calls: Sequence[ToolCall] = ()
@@ -210,25 +220,44 @@ class _Run:
         Raises:
             LimitError: no tokens are left for it.
         """
+        context, model, accepted = self._context, self._context.model, self._accepted
+        if accepted is not None:
+            self._accepted = None
+            return model.stream(self._request(accepted))
         self._check_budgets()
-        self._turn_id = new_id("turn")
+        self._begin_turn(new_id("turn"))
+        self._opening = ModelCallStarted(self._turn_id, model.provider, model.model_id)
+        return stream_with_retries(
+            model,
+            self._request(),
+            context.clock,
+            self._budgets.model_attempts,
+            on_retry=context.on_retry,
+            fallback=context.fallback,
+            shorten=None if context.conversation is not None else self._history.shorten,
+        )
+
+    def _begin_turn(self, turn_id: str) -> None:
+        self._turn_id = turn_id
+        self._retold = None
         self._summarizing = self.limit is not None
         self._reason = None
         self._calls = ()
         self._pending = []
-        model = self._context.model
-        self._opening = ModelCallStarted(self._turn_id, model.provider, model.model_id)
         self._model_calls += 1
+        view, self._settled = self._known.view(self._messages())
+        # A server that keeps the conversation looks after its length itself.
+        self._asked = view if self._context.conversation is not None else self._history.shown(view)
+
+    def _request(self, accepted: str | None = None) -> ModelRequest:
+        """The turn's question; `accepted` is the response that answers it, where there is one already."""
         instruction = ""
         if self.limit is not None:
             instruction = _SUMMARIZE.format(limit=self.limit)
         elif self._said_nothing:
             instruction = _ANSWER
-        view, settled = self._known.view(self._messages())
         conversation = self._context.conversation
-        # A server that keeps the conversation looks after its length itself.
-        self._asked = view if conversation is not None else self._history.shown(view)
-        request = ModelRequest(
+        return ModelRequest(
             self._turn_id,
             self._asked,
             system_text(self._context, instruction),
@@ -236,19 +265,24 @@ class _Run:
             tools=self._specs,
             tool_choice="auto" if self.limit is None else "none",
             parameters=self._context.agent.model.model_parameters,
-            continuation=None if conversation is None else conversation.continuation(view),
-            settled=settled,
+            continuation=None if conversation is None else conversation.continuation(self._asked),
+            settled=self._settled,
+            accepted=accepted,
+            is_left=self._context.is_left,
         )
-        context = self._context
-        return stream_with_retries(
-            model,
-            request,
-            context.clock,
-            self._budgets.model_attempts,
-            on_retry=context.on_retry,
-            fallback=context.fallback,
-            shorten=None if conversation is not None else self._history.shorten,
-        )
+
+    def recall(self, taken_up: TakenUp) -> None:
+        """Stand where the run stood when its process ended: in the middle of an answer, which is told again."""
+        for event in taken_up.before:
+            kind = type(event)
+            if kind is ModelCallStarted and event.turn_id != self._turn_id:  # type: ignore[union-attr]
+                self._check_iterations()
+                self._begin_turn(event.turn_id)  # type: ignore[union-attr]
+            elif kind is ToolReturned:
+                self._tool_calls += 1
+            self.follow_model([event])
+        self._accepted = taken_up.response_id
+        self._retold = Retold(taken_up.told)
 
     def follow_model(self, batch: Events) -> Events:
         """Take a batch of the model's in; gives what to pass on: the same list, but for a turn's first."""
@@ -261,7 +295,13 @@ class _Run:
             if type(last) is ModelCallEnded:
                 self._reason = last.reason
                 self._note_held(last)
-        return batch
+            elif any(type(event) is ModelCallAccepted for event in rare):
+                batch = [self._with_input(event) for event in batch]
+        return batch if self._retold is None else self._retold.rest(batch)
+
+    def _with_input(self, event: Event) -> Event:
+        """What is told of a response in the background is enough to take it up again."""
+        return replace(event, input=kept_input(self._context.input)) if type(event) is ModelCallAccepted else event
 
     def _note_held(self, ended: ModelCallEnded) -> None:
         """The model's server holds a response: only one that is whole can be gone on from."""
@@ -281,6 +321,9 @@ class _Run:
         tokens = self._budgets.max_total_tokens
         if tokens is not None and self._ledger.total_tokens >= tokens:
             raise self.limit_error("max_total_tokens")
+        self._check_iterations()
+
+    def _check_iterations(self) -> None:
         if self.limit is None and self._model_calls >= self._budgets.max_iteration:
             self._reach_limit("max_iteration")
 

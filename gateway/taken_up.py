@@ -1,0 +1,182 @@
+"""A model call that outlived its process: what the run's log has of it, and what is new when it is told again.
+
+Below: the words. Above: the loop, which goes on with the run; recovery, which finds such runs. Pure.
+
+The provider tells the answer again from its beginning. What the log has of it already must come again, with the same
+ids; only what follows is new. Where deltas are cut is nobody's promise, so that texts are compared and not events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from gateway.agent import AgentInput, ContextEntry
+from gateway.errors import GatewayError
+from gateway.events import (
+    Event,
+    Events,
+    ModelCallAccepted,
+    ModelCallEnded,
+    ModelCallStarted,
+    Raw,
+    ReasoningDelta,
+    ReasoningEnded,
+    ReasoningStarted,
+    TextDelta,
+    TextEnded,
+    TextStarted,
+    ToolCallDelta,
+    ToolCallEnded,
+    ToolCallStarted,
+)
+from gateway.messages import JsonObject, ToolSpec
+
+_STARTED = (TextStarted, ReasoningStarted, ToolCallStarted)
+_ENDED = (TextEnded, ReasoningEnded, ToolCallEnded)
+_DELTAS = (TextDelta, ReasoningDelta, ToolCallDelta)
+
+RESTARTED = "the server was restarted while this run was under way"
+
+
+class RetoldOtherwiseError(GatewayError):
+    """The provider tells an answer another way than it did before: nothing can be added to what was seen of it."""
+
+    default_code = "server_restarted"
+
+
+@dataclass(frozen=True, slots=True)
+class TakenUp:
+    """A run as its log has it: what came `before` the answer under way, and what was `told` of that.
+
+    `before` ends with the ModelCallStarted of the open call, and what failed tries of it reported.
+    """
+
+    before: tuple[Event, ...]
+    told: tuple[Event, ...]
+    response_id: str
+    input: JsonObject
+
+
+def open_call(events: Sequence[Event]) -> TakenUp | None:
+    """The call that a run's log ends in the middle of; None where there is none that another process may take up."""
+    for place in range(len(events) - 1, -1, -1):
+        event = events[place]
+        if isinstance(event, ModelCallAccepted):
+            if event.input is None:
+                return None
+            return TakenUp(tuple(events[:place]), tuple(events[place + 1 :]), event.response_id, event.input)
+        if isinstance(event, ModelCallStarted | ModelCallEnded):
+            return None
+    return None
+
+
+class Retold:
+    """Follows an answer that is told again, and lets pass what the log does not have."""
+
+    def __init__(self, told: Sequence[Event]) -> None:
+        self._started: dict[tuple[type, str], Event] = {}
+        self._ended: dict[tuple[type, str], Event] = {}
+        self._texts: dict[tuple[type, str], str] = {}
+        self._raws: list[Event] = []
+        parts: dict[tuple[type, str], list[str]] = {}
+        for event in told:
+            if isinstance(event, _STARTED):
+                self._started[_key(event)] = event
+            elif isinstance(event, _ENDED):
+                self._ended[_key(event)] = event
+            elif isinstance(event, _DELTAS):
+                parts.setdefault(_key(event), []).append(_words(event))
+            elif isinstance(event, Raw):
+                self._raws.append(event)
+        self._texts = {key: "".join(texts) for key, texts in parts.items()}
+
+    def rest(self, batch: Events) -> Events:
+        """What of the batch is new; possibly nothing.
+
+        Raises:
+            RetoldOtherwiseError: it is not the answer that the log has the beginning of.
+        """
+        return [new for event in batch for new in self._rest(event)]
+
+    def _rest(self, event: Event) -> Events:
+        if isinstance(event, _DELTAS):
+            return self._rest_of_delta(event)
+        if isinstance(event, _STARTED):
+            return self._unless_known(self._started, event)
+        if isinstance(event, _ENDED):
+            if _key(event) in self._texts:
+                raise RetoldOtherwiseError(RESTARTED)
+            return self._unless_known(self._ended, event)
+        if isinstance(event, Raw) and event in self._raws:
+            self._raws.remove(event)
+            return []
+        if isinstance(event, ModelCallEnded) and (self._started or self._ended or self._texts):
+            raise RetoldOtherwiseError(RESTARTED)
+        return [event]
+
+    def _unless_known(self, known: dict[tuple[type, str], Event], event: Event) -> Events:
+        earlier = known.pop(_key(event), None)
+        if earlier is None:
+            return [event]
+        if earlier != event:
+            raise RetoldOtherwiseError(RESTARTED)
+        return []
+
+    def _rest_of_delta(self, event: TextDelta | ReasoningDelta | ToolCallDelta) -> Events:
+        key, words = _key(event), _words(event)
+        left = self._texts.pop(key, "")
+        if left.startswith(words):
+            if len(left) > len(words):
+                self._texts[key] = left[len(words) :]
+            return []
+        if not words.startswith(left):
+            raise RetoldOtherwiseError(RESTARTED)
+        rest = words[len(left) :]
+        if not left:
+            return [event]
+        return [type(event)(key[1], rest)]
+
+
+def _key(event: Any) -> tuple[type, str]:
+    """What an event is about: by family, because an id may stand for a text and a call at once."""
+    if isinstance(event, ToolCallStarted | ToolCallDelta | ToolCallEnded):
+        return ToolCallStarted, event.call_id
+    family = TextStarted if isinstance(event, TextStarted | TextDelta | TextEnded) else ReasoningStarted
+    return family, event.message_id
+
+
+def _words(event: TextDelta | ReasoningDelta | ToolCallDelta) -> str:
+    return event.arguments if isinstance(event, ToolCallDelta) else event.text
+
+
+# --- what a loop needs of a run's input -------------------------------------------------------------------------------
+
+
+def kept_input(given: AgentInput) -> JsonObject:
+    """As JSON: the browser's tools, context, properties, the conversation's name. The messages are the thread's."""
+    tools: list[Any] = [[tool.name, tool.description, tool.input_schema, tool.metadata] for tool in given.tools]
+    context: list[Any] = [[entry.description, entry.value] for entry in given.context]
+    return {
+        "tools": tools,
+        "context": context,
+        "forwarded": given.forwarded,
+        "conversation_id": given.conversation_id,
+        "parent_run_id": given.parent_run_id,
+    }
+
+
+def restored_input(kept: JsonObject, thread_id: str, run_id: str) -> AgentInput:
+    """What `kept_input` kept, of the run of that id."""
+    stored = cast("dict[str, Any]", kept)
+    return AgentInput(
+        thread_id,
+        run_id,
+        (),
+        tools=tuple(ToolSpec(*tool) for tool in stored["tools"]),
+        context=tuple(ContextEntry(*entry) for entry in stored["context"]),
+        forwarded=stored["forwarded"],
+        conversation_id=stored["conversation_id"],
+        parent_run_id=stored["parent_run_id"],
+    )
