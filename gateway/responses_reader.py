@@ -264,6 +264,7 @@ class ResponsesReader:
     # --- items ------------------------------------------------------------------------------------------------------
 
     def _item_added(self, event: dict[str, Any]) -> None:
+        self._text_key = None  # the place that text came for may be this item's from now on
         fields = event["item"]
         kind = str(fields.get("type"))
         item = self._items.open(kind, fields.get("id"), event.get("output_index"))
@@ -310,10 +311,11 @@ class ResponsesReader:
 
     def _text(self, event: dict[str, Any]) -> None:
         item = self._items.of(event, "message")
-        self._text_key = key = (item.number, event.get("content_index") or 0)
+        key = (item.number, event.get("content_index") or 0)
         self._text_place = (event.get("item_id"), event.get("output_index"), event.get("content_index"))
         self._text_item = item
         delta = event["delta"]
+        self._text_key = key if delta else None  # what has said nothing yet is not gone on with
         if delta:
             item.said[key] = None
             self._show_wordless()

@@ -46,6 +46,7 @@ DEFAULT_ENDPOINT = "https://api.anthropic.com"
 API_KEY = "anthropic_api_key"
 
 _TEXT = "text"
+_DELTA = "content_block_delta"
 
 
 # --- the response ----------------------------------------------------------------------------------------------------
@@ -77,6 +78,7 @@ class MessageReader:
         self._sse = SseReader()
         self._begun = False
         self._blocks: dict[object, _Block] = {}
+        self._text_index: object = None  # of the text block that was opened last and is open
         self._usage: dict[str, object] = {}
         self._stop_reason: str | None = None
 
@@ -86,13 +88,37 @@ class MessageReader:
             self._begin(data)
         try:
             if not self._is_over():
-                for record in self._sse.feed(data):
-                    self._record(record)
-                    if self._is_over():
-                        break
+                self._read(self._sse.feed(data))
         except RecordTooLongError:
             self._fail(ModelErrorKind.PROTOCOL, "the model provider sent a record without an end")
         return self._builder.take()
+
+    def _read(self, records: list[bytes]) -> None:
+        texts: list[str] = []  # more of the block that text came for last: nearly every event is that
+        for record in records:
+            if self._text_index is not None and (text := self._more_text(record)) is not None:
+                texts.append(text)
+                continue
+            if texts:
+                self._builder.texts(_TEXT, texts)
+                texts = []
+            self._record(record)
+            if self._is_over():
+                return
+        if texts:
+            self._builder.texts(_TEXT, texts)
+
+    def _more_text(self, record: bytes) -> str | None:
+        """The text of a delta, if it is for the text block that was opened last."""
+        try:
+            event = orjson.loads(record)
+            delta = event["delta"]
+            if delta["type"] != "text_delta" or event["type"] != _DELTA or event["index"] != self._text_index:
+                return None
+            text = delta["text"]
+        except (ValueError, KeyError, TypeError):
+            return None
+        return text if type(text) is str else None
 
     def eof(self) -> Events:
         """The events of a response whose connection ended, which is well only behind its `message_stop`."""
@@ -147,6 +173,7 @@ class MessageReader:
         # Citations cut a text into many blocks; to whoever reads it is one.
         opened = _Block(kind, _TEXT if kind == "text" else index)
         self._blocks[index] = opened
+        self._text_index = index if kind == "text" else None
         if kind != "text":
             self._builder.close(_TEXT)
         if kind == "text":
@@ -197,6 +224,8 @@ class MessageReader:
 
     def _on_stop(self, index: object) -> None:
         block = self._blocks.pop(index, None)
+        if index == self._text_index:
+            self._text_index = None
         if block is None or block.kind == "text":
             return  # a text is over once something else begins
         if block.start_input:  # the whole input at once, without a delta

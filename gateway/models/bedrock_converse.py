@@ -13,7 +13,6 @@ import json
 import logging
 import re
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
-from contextlib import aclosing
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
@@ -35,7 +34,7 @@ from gateway.messages import (
 from gateway.model import ModelCapabilities, ModelEnvironment, ModelProvider, ModelRequest
 from gateway.response import ResponseBuilder
 from gateway.wire import strict_json
-from gateway.wire.aws_event_stream import EventStreamDecoder, EventStreamError, Frame
+from gateway.wire.aws_event_stream import EventStreamDecoder, EventStreamError, Frame, HeaderValue
 from gateway.wire.bedrock_errors import error_kind
 from gateway.wire.bedrock_families import Family, family_of
 from gateway.wire.bedrock_media import MAX_BYTES
@@ -84,6 +83,8 @@ class ConverseReader:
         self._usage: Usage | None = None
         self._stop_reason: str | None = None
         self._only_masked = False
+        self._text_index: int | None = None  # the block that text came for last, and the headers that came with it
+        self._text_headers: Mapping[str, HeaderValue] | None = None
         self.finished = False
 
     @property
@@ -96,8 +97,15 @@ class ConverseReader:
         Raises:
             ModelError: an exception frame, or bytes that are no such stream. What came before it is in the builder.
         """
+        texts: list[str] = []  # more of the block that text came for last: nearly every event is that
         try:
             for frame in self._decoder.feed(data):
+                if frame.headers is self._text_headers and (text := self._more_text(frame.payload)) is not None:
+                    texts.append(text)
+                    continue
+                if texts:
+                    self._builder.texts(("text", self._text_index), texts)
+                    texts = []
                 if self.finished:
                     return
                 self._read(frame)
@@ -106,6 +114,18 @@ class ConverseReader:
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             # Frames are trusted to have their documented shape: checking each field would cost every delta.
             raise _protocol_error(f"an event of an unexpected shape: {error!r}") from error
+        finally:
+            if texts:
+                self._builder.texts(("text", self._text_index), texts)
+
+    def _more_text(self, payload: bytes) -> str | None:
+        """The text of a delta, if it is for the block that the last one was for."""
+        try:
+            event = orjson.loads(payload)
+            text = event["delta"]["text"]
+            return text if type(text) is str and event["contentBlockIndex"] == self._text_index else None
+        except (ValueError, KeyError, TypeError):
+            return None
 
     def end(self) -> None:
         """The body is over.
@@ -127,6 +147,8 @@ class ConverseReader:
         event = _loaded(frame.payload)
         if kind == "contentBlockDelta":
             self._delta(event["contentBlockIndex"], event["delta"])
+            if self._text_index is not None and self._text_headers is None:
+                self._text_headers = headers
         elif kind == "contentBlockStart":
             self._start(event["contentBlockIndex"], event.get("start") or {})
         elif kind == "contentBlockStop":
@@ -141,6 +163,7 @@ class ConverseReader:
             self._finish(self._stop_reason)
 
     def _start(self, index: int, start: Mapping[str, JsonValue]) -> None:
+        self._text_index = self._text_headers = None
         call = start.get("toolUse")
         if isinstance(call, dict) and call.get("type") != "server_tool_use" and call["name"] != NO_TOOL:
             name, call_id = str(call["name"]), call.get("toolUseId")
@@ -154,6 +177,7 @@ class ConverseReader:
         if text is not None and index not in self._foreign:
             if self._tags is None:
                 self._builder.text(("text", index), text)  # type: ignore[arg-type]  # see feed
+                self._text_index = index
             else:
                 self._tagged_text(index, str(text))
         elif index in self._foreign:
@@ -192,6 +216,8 @@ class ConverseReader:
                 self._builder.text(("text", index), words)
 
     def _stop(self, index: int) -> None:
+        if index == self._text_index:
+            self._text_index = self._text_headers = None
         if index in self._foreign:
             self._foreign.discard(index)
             self._builder.raw({"contentBlockStop": {"contentBlockIndex": index}})
@@ -225,6 +251,7 @@ class ConverseReader:
         elif stop_reason == "guardrail_intervened" and self._only_masked:
             reason = StopReason.END_TURN  # words were replaced, the answer is whole
         self._builder.finish(reason or StopReason.END_TURN, stop_reason)
+        self._text_headers = None
         self.finished = True
 
 
@@ -351,9 +378,22 @@ class BedrockConverseModel:
         reader = ConverseReader(builder, self.model_id, self._family, asked.names)
         async with self._environment.http.stream(call, self._timeouts) as response:
             await self._expect_stream(response)
-            async with aclosing(_batches(response, reader, builder)) as batches:
-                async for batch in batches:
-                    yield batch
+            while not reader.finished:
+                failure: ModelError | None = None
+                try:
+                    if data := await response.receive():
+                        reader.feed(data)
+                    else:
+                        reader.end()
+                except ModelError as error:
+                    if reader.stopped and error.kind in (ModelErrorKind.NETWORK, ModelErrorKind.TIMEOUT):
+                        reader.end()  # the answer is whole; only what it cost is missing
+                    else:
+                        failure = error
+                if events := builder.take():
+                    yield events
+                if failure is not None:
+                    raise failure
             await response.settle()
 
     async def close(self) -> None:
@@ -374,27 +414,6 @@ class BedrockConverseModel:
         name, text = _refusal(response.headers, body)
         wait = retry_after_seconds(response.headers, self._environment.clock.now())
         raise provider_error(name, text, self.model_id, status=response.status, retry_after_seconds=wait)
-
-
-async def _batches(response: HttpStream, reader: ConverseReader, builder: ResponseBuilder) -> AsyncGenerator[Events]:
-    try:
-        async with aclosing(response.chunks()) as chunks:
-            async for chunk in chunks:
-                reader.feed(chunk)
-                if events := builder.take():
-                    yield events
-                if reader.finished:
-                    return
-        reader.end()
-    except ModelError as error:
-        if reader.stopped and error.kind in (ModelErrorKind.NETWORK, ModelErrorKind.TIMEOUT):
-            reader.end()  # the answer is whole; only what it cost is missing
-        else:
-            if events := builder.take():
-                yield events
-            raise
-    if events := builder.take():
-        yield events
 
 
 def _refusal(headers: Mapping[str, str], body: bytes) -> tuple[str, str]:

@@ -71,6 +71,7 @@ class GenerateContentReader:
         self._names = {safe: spec.name for spec in request.tools if (safe := function_name(spec.name)) != spec.name}
         self._sse = SseReader()
         self._begun = False
+        self._in_text = False
         self._parts = 0
         self._usage: Mapping[str, object] | None = None
         self._finish_reason: str | None = None
@@ -85,13 +86,43 @@ class GenerateContentReader:
         if not self._begun:
             self._begin(data)
         try:
-            for record in self._sse.feed(data) if self.failure is None else ():
-                self._record(record)
-                if self.failure is not None:
-                    break
+            if self.failure is None:
+                self._read(self._sse.feed(data))
         except RecordTooLongError:
             self._fail(ModelErrorKind.PROTOCOL, "the model provider sent a record without an end")
         return self._builder.take()
+
+    def _read(self, records: list[bytes]) -> None:
+        texts: list[str] = []  # more of the text that is being written: nearly every chunk is that
+        for record in records:
+            if self._in_text and (text := self._more_text(record)) is not None:
+                texts.append(text)
+                continue
+            if texts:
+                self._builder.texts(_TEXT, texts)
+                texts = []
+            self._record(record)
+            if self.failure is not None:
+                return
+            self._in_text = self._builder.is_open(_TEXT)  # then no thought is: either ends the other
+        if texts:
+            self._builder.texts(_TEXT, texts)
+
+    def _more_text(self, record: bytes) -> str | None:
+        """The text of a chunk that brings more of it, and of what else it brings only the usage."""
+        try:
+            chunk = orjson.loads(record)
+            (candidate,) = chunk["candidates"]
+            (part,) = candidate["content"]["parts"]
+            text = part["text"]
+            plain = len(part) == 1 and len(candidate) == 1 + ("index" in candidate)
+        except (ValueError, KeyError, TypeError):
+            return None
+        if not plain or type(text) is not str or "error" in chunk or "promptFeedback" in chunk:
+            return None
+        if type(usage := chunk.get("usageMetadata")) is dict:
+            self._usage = usage
+        return text
 
     def eof(self) -> Events:
         """The events of a response whose connection ended."""

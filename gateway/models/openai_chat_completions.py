@@ -105,20 +105,26 @@ class ChatCompletionReader:
 
     def _read(self, records: list[bytes]) -> None:
         place = 0
+        texts: list[str] = []  # more text: nearly every record is that
         while place < len(records):
-            record = records[place]
-            if self._in_text and record != _DONE:
-                if texts := self._repeated.texts(records[place:] if place else records):
-                    self._builder.texts(_TEXT, texts)
-                    place += len(texts)
+            if self._in_text:
+                if self._repeated.known and (repeated := self._repeated.texts(records[place:] if place else records)):
+                    texts += repeated
+                    place += len(repeated)
                     continue
-                if self._more_text(record):
+                if (text := self._more_text(records[place])) is not None:
+                    texts.append(text)
                     place += 1
                     continue
-            self._record(record)
+            if texts:
+                self._builder.texts(_TEXT, texts)
+                texts = []
+            self._record(records[place])
             place += 1
             if self._is_over():
                 return
+        if texts:
+            self._builder.texts(_TEXT, texts)
 
     def eof(self) -> Events:
         """The events of a response that has ended: without its `[DONE]`, or as a document."""
@@ -171,22 +177,22 @@ class ChatCompletionReader:
         if not self._is_over():
             self._finish()
 
-    def _more_text(self, record: bytes) -> bool:
-        """Take a record that brings more text and nothing else, which nearly every one does; False: it is not such."""
+    def _more_text(self, record: bytes) -> str | None:
+        """The text of a record that brings more of it and nothing else, which nearly every one does."""
         try:
             chunk = orjson.loads(record)
             (choice,) = chunk["choices"]
             delta = choice["delta"]
             if len(delta) != 1 or choice.get("index") or choice.get("finish_reason") or choice.get("usage"):
-                return False
+                return None
             content = delta["content"]
         except (ValueError, KeyError, TypeError, AttributeError):
-            return False
+            return None
         if type(content) is not str or chunk.get("usage") or "error" in chunk or "x_groq" in chunk:
-            return False
-        self._builder.text(_TEXT, content)
-        self._repeated.learn(record, chunk, content)
-        return True
+            return None
+        if self._repeated.learning:
+            self._repeated.learn(record, chunk, content)
+        return content
 
     def _record(self, record: bytes, *, cut: bool = False) -> None:
         if record == _DONE:

@@ -19,6 +19,8 @@ MAX_PAYLOAD_BYTES = 24 * 1024 * 1024
 
 _PRELUDE = struct.Struct("!III")
 _CHECKSUM = struct.Struct("!I")
+_read_prelude, _read_checksum = _PRELUDE.unpack_from, _CHECKSUM.unpack_from
+_new_tuple = tuple.__new__  # a NamedTuple's own costs twice as much
 _LENGTH = struct.Struct("!H")
 _NUMBERS = {2: struct.Struct("!b"), 3: struct.Struct("!h"), 4: struct.Struct("!i"), 5: struct.Struct("!q")}
 _TIMESTAMP = struct.Struct("!q")
@@ -31,7 +33,10 @@ class EventStreamError(ValueError):
 
 
 class Frame(NamedTuple):
-    """One frame. Timestamps among the headers are milliseconds of Unix time, UUIDs their 16 bytes."""
+    """One frame. Timestamps among the headers are milliseconds of Unix time, UUIDs their 16 bytes.
+
+    Frames of one stream whose headers are the same have the same object for them.
+    """
 
     headers: Mapping[str, HeaderValue]
     payload: bytes
@@ -63,9 +68,9 @@ class EventStreamDecoder:
                 return
             data = bytes(self._buffer)
             self._buffer.clear()
-        start, end = 0, len(data)
+        start, end, known = 0, len(data), self._known_headers
         while end - start >= _PRELUDE.size:
-            total, headers_length, prelude_checksum = _PRELUDE.unpack_from(data, start)
+            total, headers_length, prelude_checksum = _read_prelude(data, start)
             checksum = crc32(data[start : start + 8])
             if checksum != prelude_checksum:
                 raise EventStreamError("the checksum of a frame's lengths is wrong")
@@ -74,11 +79,12 @@ class EventStreamDecoder:
             if stop > end:
                 self._keep(data, start, total)
                 return
-            if crc32(data[start + 8 : stop - 4], checksum) != _CHECKSUM.unpack_from(data, stop - 4)[0]:
+            if crc32(data[start + 8 : stop - 4], checksum) != _read_checksum(data, stop - 4)[0]:
                 raise EventStreamError("a frame's checksum is wrong")
             payload_start = start + 12 + headers_length
-            headers = self._headers(data[start + 12 : payload_start])
-            yield Frame(headers, data[payload_start : stop - 4])
+            raw = data[start + 12 : payload_start]
+            headers = known.get(raw) or self._headers(raw)
+            yield _new_tuple(Frame, (headers, data[payload_start : stop - 4]))
             start = stop
         if start < end:
             self._keep(data, start, _PRELUDE.size)
@@ -88,11 +94,9 @@ class EventStreamDecoder:
         self._needed = needed
 
     def _headers(self, raw: bytes) -> Mapping[str, HeaderValue]:
-        headers = self._known_headers.get(raw)
-        if headers is None:
-            headers = parse_headers(raw)
-            if len(self._known_headers) < _CACHED_HEADERS:
-                self._known_headers[raw] = headers
+        headers = parse_headers(raw)
+        if len(self._known_headers) < _CACHED_HEADERS:
+            self._known_headers[raw] = headers
         return headers
 
 

@@ -2,8 +2,9 @@
 
 Above: the chat completions model. Most servers repeat a chunk byte for byte, only the words change. What stands before
 and after the words of one chunk, once it is read and found to hold nothing else, is looked for in those that follow,
-and only what stands between is read: a third of the cost. Servers whose chunks differ in more (OpenAI pads each with
-random letters) are noticed and left to the ordinary way.
+and only what stands between is read: a third of the cost. The letters with which OpenAI pads each chunk may differ, too
+(https://platform.openai.com/docs/api-reference/chat/create, `include_obfuscation`). Servers whose chunks differ in more
+are noticed and left to the ordinary way.
 """
 
 from __future__ import annotations
@@ -15,20 +16,24 @@ import orjson
 
 _MOST_LESSONS = 4
 _PROBE = "?"
+_PADDING = "obfuscation"
+_PADDING_ENDS = b'"}'
 
 
 class RepeatedChunks:
-    """One per response."""
+    """One per response. `known`: a chunk was learnt; `learning`: another one may teach something."""
 
     def __init__(self) -> None:
+        self.known = False
+        self.learning = True
         self._before = self._after = b""
+        self._padded = False  # then what stands after the words ends where the padding begins
         self._lessons = 0
 
     def learn(self, record: bytes, chunk: dict[str, Any], text: str) -> None:
         """`record` is JSON for `chunk`, whose `choices[0].delta.content` is `text`, and which says nothing else."""
-        if self._lessons == _MOST_LESSONS:
-            return
         self._lessons += 1
+        self.learning = self._lessons < _MOST_LESSONS
         written = orjson.dumps(text)
         start = record.find(b'"content":') + len(b'"content":')
         if record[start : start + 1] == b" ":
@@ -42,22 +47,42 @@ class RepeatedChunks:
             return
         if asked == _PROBE and probe == chunk and record[start:end] == written:
             self._before, self._after = before, after
+            self.known = True
+            self._learn_padding(chunk)
+
+    def _learn_padding(self, chunk: dict[str, Any]) -> None:
+        padding = chunk[_PADDING].encode() if type(chunk.get(_PADDING)) is str else None
+        self._padded = padding is not None and self._after.endswith(b'"%b%b' % (padding, _PADDING_ENDS))
+        if padding is not None and self._padded:
+            self._after = self._after[: -len(padding) - len(_PADDING_ENDS)]
 
     def texts(self, records: Sequence[bytes]) -> list[str]:
         """The words of the first records, as many of them as repeat the chunk that was learnt."""
-        before, after = self._before, self._after
-        if not before:
-            return []
-        start, end, shortest = len(before), -len(after), len(before) + len(after) + 2
         texts: list[str] = []
+        if not self.known:
+            return texts
         try:
             for record in records:
-                if not (record.startswith(before) and record.endswith(after)) or len(record) < shortest:
-                    break
-                text = orjson.loads(record[start:end])
+                text = orjson.loads(self._padded_words(record) if self._padded else self._words(record))
                 if type(text) is not str:
                     break
                 texts.append(text)
         except ValueError:  # no words, or more than them: whoever reads the record whole will see
             pass
         return texts
+
+    def _words(self, record: bytes) -> bytes:
+        """The words' JSON; empty where the record is another one."""
+        before, after = self._before, self._after
+        if record.startswith(before) and record.endswith(after) and len(record) >= len(before) + len(after) + 2:
+            return record[len(before) : -len(after)]
+        return b""
+
+    def _padded_words(self, record: bytes) -> bytes:
+        # Whatever of the record is found to be what, it is the one that was learnt but for the words and the letters.
+        before, after = self._before, self._after
+        end = record.find(after, len(before))
+        rest = record[end + len(after) :]
+        if end < 0 or not record.startswith(before) or not rest.endswith(_PADDING_ENDS):
+            return b""
+        return record[len(before) : end] if rest == _PADDING_ENDS or rest[: -len(_PADDING_ENDS)].isalnum() else b""

@@ -32,6 +32,8 @@ class SseReader:
             RecordTooLongError: more than `longest_record` bytes came without a record's end.
         """
         if self._after_cr or b"\r" in data:
+            if self._begun and not self._pieces and not self._after_cr and (found := _lines_of_data(data)):
+                return found
             data = self._with_line_feeds(data)
         if not self._begun:
             data = self._without_bom(data)
@@ -49,10 +51,16 @@ class SseReader:
         self._keep(rest)
         if not blank_line:
             return []
-        # Nearly always each record is one line of data.
+        # Nearly always each record is one line of data, or one after the event's name.
         if whole.startswith(b"data: "):
             found = whole[6:].split(b"\n\ndata: ")
             if whole.count(b"\n") == 2 * len(found) - 2 and b"" not in found:
+                return found
+        elif whole.startswith(b"event: "):
+            parts = whole.split(b"\n")
+            found = [line[6:] for line in parts[1::3] if line.startswith(b"data: ")]
+            names = 1 + whole.count(b"\nevent: ")
+            if len(parts) == 3 * len(found) - 1 and names == len(found) and not any(parts[2::3]) and b"" not in found:
                 return found
         records = whole.split(b"\n\n")
         found = []
@@ -107,6 +115,15 @@ class SseReader:
             return b""
         self._begun = True
         return data.removeprefix(_BOM)
+
+
+def _lines_of_data(data: bytes) -> list[bytes]:
+    """The data of records that are whole, one line each, and end with CRLF; else nothing."""
+    if not data.startswith(b"data: ") or not data.endswith(b"\r\n\r\n"):
+        return []
+    found = data[6:-4].split(b"\r\n\r\ndata: ")
+    ends = 2 * len(found)
+    return found if data.count(b"\n") == ends == data.count(b"\r") and b"" not in found else []
 
 
 def _data_of(record: bytes) -> bytes:

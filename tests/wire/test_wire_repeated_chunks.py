@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gateway.wire.repeated_chunks import RepeatedChunks
@@ -87,6 +87,46 @@ def test_before_anything_is_learnt_nothing_is_taken() -> None:
 def test_a_server_whose_chunks_all_differ_is_not_studied_for_ever() -> None:
     chunks = RepeatedChunks()
     for number in range(10):
-        record = orjson.dumps({**CHUNK, "obfuscation": "x" * number})
+        assert chunks.learning == (number < 4)
+        record = orjson.dumps({**CHUNK, "created": number})
         chunks.learn(record, orjson.loads(record), "first")
-    assert chunks.texts([orjson.dumps({**CHUNK, "obfuscation": "x" * 9})]) == []
+    assert chunks.texts([orjson.dumps({**CHUNK, "created": 10})]) == []
+
+
+# --- padded chunks
+
+PADDED = orjson.dumps({**CHUNK, "obfuscation": "aB3"})
+LETTERS = st.text("abcXYZ019", max_size=12)
+
+
+@given(words=st.lists(st.tuples(st.text(st.characters(exclude_categories=["Cs"])), LETTERS), min_size=1))
+def test_chunks_may_differ_in_the_letters_that_pad_them_too(words: list[tuple[str, str]]) -> None:
+    records = [orjson.dumps({**with_text(text), "obfuscation": letters}) for text, letters in words]
+    assert taught(PADDED).texts(records) == [text for text, _ in words]
+    assert taught(orjson.dumps({**CHUNK, "obfuscation": ""})).texts(records) == [text for text, _ in words]
+
+
+PADDED_BEFORE, PADDED_REST = PADDED.split(b'"first"')
+PADDED_AFTER = PADDED_REST.removesuffix(b'aB3"}')
+PADDED_INNER = st.lists(
+    st.sampled_from(
+        [b'"a"', b'"', b"a", b",", b"\\", b"}", b'"}', b"null", b'"error":1', PADDED_AFTER, PADDED_REST, PADDED_BEFORE]
+    ),
+    max_size=6,
+).map(b"".join)
+
+
+@given(inner=PADDED_INNER, end=PADDED_INNER)
+@example(inner=b'"a"', end=b"}")
+def test_what_is_taken_of_padded_chunks_is_what_reading_each_whole_gives(inner: bytes, end: bytes) -> None:
+    for record in (PADDED_BEFORE + inner + PADDED_AFTER + end, PADDED_BEFORE + inner + PADDED_AFTER + end + b'"}'):
+        for text in taught(PADDED).texts([record]):
+            chunk = orjson.loads(record)
+            assert chunk.pop("obfuscation").isalnum() or record.endswith(b'"obfuscation":""}')
+            assert chunk == with_text(text)
+
+
+def test_what_stands_behind_the_padding_is_not_overlooked() -> None:
+    late = orjson.dumps({**CHUNK, "obfuscation": "abc", "error": {"message": "no"}})
+    assert taught(PADDED).texts([late]) == []
+    assert taught(late).texts([late.replace(b'"abc"', b'"abcd"')]) == []

@@ -36,6 +36,33 @@ def test_every_line_end_cut_anywhere_gives_the_same_records(line_end: bytes, pla
     assert read([stream[i : i + 1] for i in range(len(stream))]) == EXPECTED
 
 
+LINES = st.sampled_from(
+    [
+        b"data: one",
+        b"data: two",
+        b"data: ",
+        b"data:three",
+        b"data",
+        b"event: x",
+        b"event: y",
+        b"event:",
+        b": hi",
+        b"id: 7",
+    ]
+)
+
+
+@given(records=st.lists(st.lists(LINES, max_size=3), max_size=6), line_end=st.sampled_from([b"\n", b"\r\n", b"\r"]))
+def test_records_of_any_lines_give_the_data_of_their_data_lines(records: list[list[bytes]], line_end: bytes) -> None:
+    """However many of them come in one read: most are of one or two lines, which are read a short way."""
+    stream = b"".join(line + line_end for record in records for line in [*record, b""])
+    fields = [[line.partition(b":") for line in record] for record in records]
+    data = [[value.removeprefix(b" ") for name, _, value in record if name == b"data"] for record in fields]
+    expected = [content for values in data if (content := b"\n".join(values))]
+    assert read([b": hi" + line_end * 2, stream]) == expected
+    assert read([b": hi" + line_end * 2 + stream]) == expected
+
+
 def test_a_record_is_given_as_soon_as_its_blank_line_is_there() -> None:
     reader = SseReader()
     assert reader.feed(b"data: 1\n") == []
