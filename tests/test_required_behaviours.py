@@ -63,6 +63,7 @@ REQUIRED = [
     "chat-completions",
     "converse",
     "stateful",
+    "background",
     "fetch-policy",
     "http-client",
     "retries",
