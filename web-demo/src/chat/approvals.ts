@@ -39,8 +39,11 @@ export class ApprovalDesk {
     for (const { callId, choice } of this.#open.peek()) {
       if (callId === undefined) continue;
       this.progress.unmark(callId);
-      if (choice.peek()?.approved) this.progress.begin(callId);
-      else if (choice.peek()) this.progress.mark(callId, { status: "declined" });
+      const chosen = choice.peek();
+      if (chosen?.approved) {
+        this.progress.begin(callId);
+        if (chosen.editedArgs) this.progress.mark(callId, { arguments: JSON.stringify(chosen.editedArgs) });
+      } else if (chosen) this.progress.mark(callId, { status: "declined" });
     }
     this.clear();
   }

@@ -107,7 +107,7 @@ export class EntryList {
       };
     }) as Writable<CallEntry>;
     const mark = this.progress.callMark(call.id);
-    entry.arguments.value = call.function.arguments;
+    entry.arguments.value = mark?.arguments ?? call.function.arguments;
     entry.status.value = this.#status(call, result);
     entry.result.value = result ? result.error || textOf(result.content) : mark?.result;
     entry.milliseconds.value = this.progress.milliseconds(call.id);

@@ -11,6 +11,8 @@ export interface CallMark {
   status?: CallStatus;
   result?: string | undefined;
   question?: Question | undefined;
+  /** What it runs with, where a person changed what the model wrote. */
+  arguments?: string;
 }
 
 /** What comes so soon behind a snapshot was there before: its beginning was not watched. */
