@@ -85,7 +85,17 @@ class GatedStore(SqliteStore):
             failed.set_exception(error)
             failed.exception()
             return failed
+        if (gate := self._gates.get("append_events")) is not None:
+            held = asyncio.ensure_future(self._append_behind(gate, owner, run_id, first, records))
+            held.set_name("a held append")
+            return held
         return super().append_events(owner, run_id, first, records, urgent=urgent)
+
+    async def _append_behind(
+        self, gate: asyncio.Event, owner: str, run_id: str, first: int, records: Sequence[bytes]
+    ) -> None:
+        await gate.wait()
+        await super().append_events(owner, run_id, first, records, urgent=True)
 
     async def _pass(self, name: str) -> None:
         self.reached[name].set()
