@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
-from urllib.parse import quote, urlunsplit
+from typing import NamedTuple, TypeAlias
+from urllib.parse import quote, unquote, urlunsplit
 
 from gateway.wire.endpoints import split_endpoint
 
@@ -112,85 +112,137 @@ _FORMATS: Mapping[str, frozenset[str]] = {
     "number": frozenset({"float", "double"}),
     "integer": frozenset({"int32", "int64"}),
 }
+# How far a schema is followed: where it holds itself, or says the same thing in very many places.
 _DEEPEST = 12
+_MOST_PLACES = 1_000
+_UNIONS = ("anyOf", "oneOf")
+_Schema: TypeAlias = Mapping[str, object]
 
 
-def schema_subset(schema: Mapping[str, object]) -> dict[str, object]:
+def schema_subset(schema: _Schema) -> dict[str, object]:
     """A JSON Schema in the subset of OpenAPI 3.0 that functions may be declared with (https://ai.google.dev/api/caching#Schema).
 
     What has no place in it is left out, or said in words: the arguments are checked against the whole schema later.
     """
-    definitions = {**_mapping(schema.get("definitions")), **_mapping(schema.get("$defs"))}
-    return _Subset(definitions).of(schema, 0)
+    return _Subset(schema).of(schema, (), 0)
 
 
 class _Subset:
-    def __init__(self, definitions: Mapping[str, object]) -> None:
-        self._definitions = definitions
+    """`within` are the references whose targets a place stands in: one that comes again is not followed again."""
 
-    def of(self, schema: Mapping[str, object], depth: int) -> dict[str, object]:
-        schema = self._resolved(schema)
+    def __init__(self, root: _Schema) -> None:
+        self._root = root
+        self._places = 0
+
+    def of(self, schema: _Schema, within: tuple[str, ...], depth: int) -> dict[str, object]:
+        self._places += 1
+        schema, within = self._resolved(schema, within, depth)
+        schema = self._without_choice(schema, within, depth)
         kind, nullable = _type_of(schema)
         made: dict[str, object] = {name: schema[name] for name in _KEPT if schema.get(name) is not None}
-        if (choices := self._choices(schema, depth)) is not None:
-            made["anyOf"] = choices
-        elif kind is not None:
+        if kind is None:
+            made["anyOf"] = [self.of(each, within, depth + 1) for each in _choices(schema)]
+        else:
             made["type"] = kind.upper()
         if nullable:
             made["nullable"] = True
         if kind == "object":
-            self._object(schema, made, depth)
+            self._object(schema, made, within, depth)
         elif kind == "array":
-            items = schema.get("items")
-            made["items"] = self.of(_mapping(items), depth + 1) if depth < _DEEPEST and items else {"type": "STRING"}
+            items = _mapping(schema.get("items"))
+            follow = items and self._follows(depth)
+            made["items"] = self.of(items, within, depth + 1) if follow else {"type": "STRING"}
         if schema.get("format") in _FORMATS.get(kind or "", ()):
             made["format"] = schema["format"]
         _place_values(schema, kind, made)
         return made
 
-    def _resolved(self, schema: Mapping[str, object]) -> Mapping[str, object]:
+    def _follows(self, depth: int) -> bool:
+        return depth < _DEEPEST and self._places < _MOST_PLACES
+
+    def _resolved(self, schema: _Schema, within: tuple[str, ...], depth: int) -> tuple[_Schema, tuple[str, ...]]:
         """The schema with `$ref` and `allOf` taken in."""
-        merged = dict(schema)
-        for _ in range(_DEEPEST):
-            reference = merged.pop("$ref", None)
-            parts = merged.pop("allOf", None)
-            if isinstance(reference, str):
-                merged = {**_mapping(self._definitions.get(reference.rpartition("/")[2])), **merged}
-            for part in parts if isinstance(parts, Sequence) else ():
-                merged = _merged(merged, _mapping(part))
-            if reference is None and not parts:
-                break
-        return merged
+        own = {name: value for name, value in schema.items() if name not in ("$ref", "allOf")}
+        reference = schema.get("$ref")
+        taken: list[_Schema] = []
+        if isinstance(reference, str):
+            if reference in within:
+                taken.append({"type": "object"})
+            else:
+                within = (*within, reference)
+                taken.append(_target(self._root, reference))
+        taken += map(_mapping, _list(schema.get("allOf")))
+        for each in taken if self._follows(depth) else ():
+            self._places += 1
+            inner, within = self._resolved(each, within, depth + 1)
+            own = _merged(own, inner)
+        return own, within
 
-    def _choices(self, schema: Mapping[str, object], depth: int) -> list[object] | None:
-        for name in ("anyOf", "oneOf"):
-            choices = schema.get(name)
-            if isinstance(choices, list) and depth < _DEEPEST:
-                made = [self.of(_mapping(choice), depth + 1) for choice in choices if not _is_null(choice)]
-                return list(made) if made else None
-        return None
+    def _without_choice(self, schema: _Schema, within: tuple[str, ...], depth: int) -> _Schema:
+        """The schema without `anyOf` and `oneOf` where the subset has no place for them, or nothing is to choose.
 
-    def _object(self, schema: Mapping[str, object], made: dict[str, object], depth: int) -> None:
-        properties = _mapping(schema.get("properties"))
-        if depth >= _DEEPEST:
-            properties = {}
-        made["properties"] = {name: self.of(_mapping(inner), depth + 1) for name, inner in properties.items()}
-        required = schema.get("required")
-        names = [name for name in required if name in properties] if isinstance(required, list) else []
+        What an object must be beside its own members (`anyOf: [{required: [a]}, ...]`) has none: the members of all
+        choices are its members then, and those that every choice requires are required.
+        """
+        choices = _choices(schema)
+        rest = {name: value for name, value in schema.items() if name not in _UNIONS}
+        if any(_is_null(each) for name in _UNIONS for each in _list(schema.get(name))):
+            rest["nullable"] = True
+        if not choices or not self._follows(depth):
+            return rest
+        if len(choices) == 1:
+            only, _ = self._resolved(choices[0], within, depth + 1)
+            return self._without_choice(_merged(rest, only), within, depth + 1)
+        if schema.get("type") != "object" and "properties" not in schema:
+            kind = {"type": schema["type"]} if isinstance(schema.get("type"), str) else {}
+            return {
+                **{name: value for name, value in rest.items() if name != "type"},
+                "anyOf": [{**kind, **each} for each in choices],
+            }
+        resolved = [self._resolved(each, within, depth + 1)[0] for each in choices]
+        required = [_list(each.get("required")) for each in resolved]
+        everywhere = [name for name in required[0] if all(name in names for names in required)]
+        members: dict[str, object] = {}
+        for each in resolved:
+            for name, inner in _mapping(each.get("properties")).items():
+                members[name] = {"anyOf": [members[name], inner]} if members.get(name, inner) != inner else inner
+        return _merged(rest, {"properties": members, "required": everywhere})
+
+    def _object(self, schema: _Schema, made: dict[str, object], within: tuple[str, ...], depth: int) -> None:
+        properties = _mapping(schema.get("properties")) if self._follows(depth) else {}
+        made["properties"] = {name: self.of(_mapping(inner), within, depth + 1) for name, inner in properties.items()}
+        names = [name for name in _list(schema.get("required")) if name in properties]
         if names:
             made["required"] = names
 
 
-def _type_of(schema: Mapping[str, object]) -> tuple[str | None, bool]:
+def _target(root: _Schema, reference: str) -> _Schema:
+    """What a reference into its own document (RFC 6901) points to; empty where there is nothing."""
+    found: object = root
+    for token in reference.removeprefix("#").split("/")[1:]:
+        name = unquote(token).replace("~1", "/").replace("~0", "~")
+        if isinstance(found, list):
+            found = found[int(name)] if name.isdecimal() and int(name) < len(found) else None
+        else:
+            found = _mapping(found).get(name)
+    return _mapping(found) if found is not root else {}
+
+
+def _choices(schema: _Schema) -> list[_Schema]:
+    """What `anyOf`, else `oneOf`, leaves to choose from, null aside."""
+    listed = next((each for name in _UNIONS if (each := _list(schema.get(name)))), [])
+    return [_mapping(choice) for choice in listed if not _is_null(choice)]
+
+
+def _type_of(schema: _Schema) -> tuple[str | None, bool]:
     """The one type, None where there are choices instead, and whether null is one of the values."""
     kind = schema.get("type")
     kinds = [each for each in (kind if isinstance(kind, list) else [kind]) if isinstance(each, str)]
-    choices = [choice for name in ("anyOf", "oneOf") for choice in _list(schema.get(name))]
-    nullable = "null" in kinds or schema.get("nullable") is True or any(map(_is_null, choices))
+    nullable = "null" in kinds or schema.get("nullable") is True
     named = next((each for each in kinds if each in _TYPES), None)
-    if named is None and not choices:
+    if named is None:
         named = "object" if "properties" in schema else "array" if "items" in schema else "string"
-    return (None if choices else named), nullable
+    return (None if _choices(schema) else named), nullable
 
 
 def _place_values(schema: Mapping[str, object], kind: str | None, made: dict[str, object]) -> None:

@@ -52,7 +52,7 @@ from gateway.messages import (
 )
 from gateway.model import Model, ModelEnvironment, ModelRequest
 from gateway.models.gemini_generatecontent import PROVIDER, GenerateContentReader
-from gateway.wire.gemini import FAILED_REASONS, STOP_REASONS, function_name, profile_of, schema_subset, stream_url
+from gateway.wire.gemini import FAILED_REASONS, STOP_REASONS, function_name, profile_of
 from tests.history_samples import any_histories
 from tests.model_answers import Answer, answer_of, collect
 from tests.openai_chat_server import ChatServer, Script, chat_server
@@ -450,56 +450,6 @@ def test_any_history_becomes_a_request_that_the_api_takes(history: list[Message]
             assert parts
             assert [p["functionResponse"]["id"] for p in parts if "functionResponse" in p] == waiting
             waiting = [p["functionCall"]["id"] for p in parts if "functionCall" in p]
-
-
-# --- schemas ---------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("schema", "subset"),
-    [
-        ({"type": "string", "format": "email"}, {"type": "STRING"}),
-        ({"type": ["string", "null"]}, {"type": "STRING", "nullable": True}),
-        ({"const": "x", "type": "string"}, {"type": "STRING", "enum": ["x"]}),
-        ({"type": "integer", "enum": [1, 2]}, {"type": "INTEGER", "description": "One of: 1, 2."}),
-        ({"type": "array"}, {"type": "ARRAY", "items": {"type": "STRING"}}),
-        (
-            {"anyOf": [{"type": "integer"}, {"type": "null"}], "description": "d"},
-            {"description": "d", "anyOf": [{"type": "INTEGER"}], "nullable": True},
-        ),
-        (
-            {"type": "object", "properties": {"p": {"$ref": "#/$defs/P"}}, "$defs": {"P": {"type": "number"}}},
-            {"type": "OBJECT", "properties": {"p": {"type": "NUMBER"}}},
-        ),
-        (
-            {"allOf": [{"properties": {"a": {"type": "string"}}, "required": ["a"]}], "required": ["gone"]},
-            {"type": "OBJECT", "properties": {"a": {"type": "STRING"}}, "required": ["a"]},
-        ),
-        (
-            {"type": "object", "properties": {}, "additionalProperties": False, "$schema": "x"},
-            {"type": "OBJECT", "properties": {}},
-        ),
-    ],
-)
-def test_a_schema_is_said_in_the_subset(schema: dict[str, Any], subset: dict[str, Any]) -> None:
-    assert schema_subset(schema) == subset
-    types.Schema.model_validate(subset)
-
-
-def test_a_schema_that_holds_itself_comes_to_an_end() -> None:
-    tree = {"$ref": "#/$defs/T", "$defs": {"T": {"type": "object", "properties": {"left": {"$ref": "#/$defs/T"}}}}}
-    types.Schema.model_validate(schema_subset(tree))
-
-
-@pytest.mark.parametrize(
-    ("endpoint", "model", "url"),
-    [
-        ("https://x.example/v1beta", "gemini-3-pro", "https://x.example/v1beta/models/gemini-3-pro"),
-        ("https://x.example/v1beta/", "tunedModels/mine", "https://x.example/v1beta/tunedModels/mine"),
-    ],
-)
-def test_the_address_is_below_the_endpoint(endpoint: str, model: str, url: str) -> None:
-    assert stream_url(endpoint, model) == f"{url}:streamGenerateContent?alt=sse"
 
 
 # --- over a socket ---------------------------------------------------------------------------------------------------
