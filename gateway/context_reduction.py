@@ -69,6 +69,7 @@ class ShortenedHistory:
         self._fits = fits
         self._thread = thread
         self._view: tuple[Message, ...] = ()
+        self._cut_turn = ""  # the turn whose request has its results cut
 
     def shown(self, view: tuple[Message, ...]) -> tuple[Message, ...]:
         """The view within the configured limits, made shorter the way that was found to fit before."""
@@ -81,9 +82,21 @@ class ShortenedHistory:
     async def shorten(self, model: Model, request: ModelRequest) -> tuple[ModelRequest, Usage | None] | None:
         """The request once more, shorter: see attempts.Shorten."""
         fit = self._fits.get(self._thread) or _Fit()
-        if not fit.trims and (cut := trimmed(request.messages)) is not None:
-            self._fits.keep(self._thread, replace(fit, trims=True))
-            return replace(request, messages=cut), None
+        cut = trimmed(request.messages)
+        if cut is not None:
+            fit = replace(fit, trims=True)
+            self._fits.keep(self._thread, fit)
+            request = replace(request, messages=cut)
+            if self._cut_turn != request.turn_id:
+                self._cut_turn = request.turn_id
+                return request, None
+        if (summed_up := await self._summed_up(model, request, fit)) is not None:
+            return summed_up
+        return None if cut is None else (request, None)
+
+    async def _summed_up(
+        self, model: Model, request: ModelRequest, fit: _Fit
+    ) -> tuple[ModelRequest, Usage | None] | None:
         parts = parted(request.messages) if self._summarizes else None
         if parts is None:
             return None

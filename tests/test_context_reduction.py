@@ -95,6 +95,25 @@ async def test_what_was_cut_once_is_cut_at_once_the_next_time() -> None:
     assert len(model.asked) == 3
 
 
+async def test_a_new_result_that_is_too_long_is_cut_although_older_ones_were_before() -> None:
+    model, fits = NarrowModel(900), KnownFits()
+    messages = [question(1), *looked_up(1, 8_000)]
+    await ask(model, shortened(fits, summarizes=False), messages)
+    messages = [*messages, answer(1), question(2), *looked_up(2, 8_000)]
+    assert answer_of(await ask(model, shortened(fits, summarizes=False), messages)).stop is StopReason.END_TURN
+    assert len(model.asked) == 4
+    assert "characters left out" in str(model.asked[-1].messages[-1].tool_result)
+
+
+async def test_the_last_result_is_cut_too_where_the_past_is_summed_up() -> None:
+    model, fits = NarrowModel(900), KnownFits()
+    messages = [question(1, 300), *looked_up(1, 8_000), answer(1, 300), question(2), *looked_up(2, 8_000)]
+    assert answer_of(await ask(model, shortened(fits), messages)).stop is StopReason.END_TURN
+    last = model.asked[-1].messages
+    assert "They spoke of numbers." in last[0].text
+    assert "characters left out" in str(last[-1].tool_result)
+
+
 async def test_the_past_is_summed_up_by_the_model_and_the_sum_stays_in_use() -> None:
     model, fits = NarrowModel(900), KnownFits()
     messages = [question(1, 300), answer(1, 300), question(2, 300), answer(2, 20), question(3)]
