@@ -11,7 +11,7 @@ import random
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from gateway.clock import Clock
 from gateway.errors import ModelError, ModelErrorKind
@@ -30,6 +30,12 @@ MOST_REDUCTIONS = 2
 Shorten: TypeAlias = Callable[[Model, ModelRequest], Awaitable[tuple[ModelRequest, Usage | None] | None]]
 """A shorter request in place of one that was too long, with what making it has cost; None where nothing can go."""
 
+NextTry: TypeAlias = Literal["again", "shortened", "elsewhere"]
+"""What follows a try that failed: the same again, the same with a shorter conversation, another model."""
+
+OnRetry: TypeAlias = Callable[[str, str, NextTry], None]
+"""Told the provider and the error's code of each try that failed and is followed by another."""
+
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
@@ -46,7 +52,7 @@ async def stream_with_retries(
     attempts: int,
     *,
     jitter: Callable[[], float] = random.random,
-    on_retry: Callable[[str, str], None] | None = None,
+    on_retry: OnRetry | None = None,
     fallback: Sequence[Alternative] = (),
     shorten: Shorten | None = None,
 ) -> AsyncGenerator[Events]:
@@ -54,8 +60,8 @@ async def stream_with_retries(
 
     What a failed try told that it cost is added to what a later one tells. A request that is too long for the model is
     given to `shorten`, at most twice per model, before that counts as a failure. What a model of `fallback` answers
-    begins with its ModelCallStarted, behind the cost of those before it. `jitter` gives numbers from 0 to 1; `on_retry`
-    is told the provider and the error's code of each try that failed and is repeated.
+    begins with its ModelCallStarted, behind the cost of those before it. Where a provider asks for a longer wait than
+    LONGEST_WAIT_SECONDS and another model is left, that one is asked at once. `jitter` gives numbers from 0 to 1.
 
     Raises:
         ModelError: the last model's last one, one that no other try would mend, or any after the first visible event.
@@ -94,7 +100,7 @@ class _Tries:
         request: ModelRequest,
         attempts: int,
         jitter: Callable[[], float],
-        on_retry: Callable[[str, str], None] | None,
+        on_retry: OnRetry | None,
         fallback: Sequence[Alternative],
         shorten: Shorten | None,
     ) -> None:
@@ -134,16 +140,17 @@ class _Tries:
             ModelError: `error`, there is no next try.
         """
         if error.kind is ModelErrorKind.CONTEXT_OVERFLOW and await self._shortened():
-            self._log(error, "a conversation is too long for the model and is shortened", 0.0)
+            self._note(error, "shortened", "a conversation is too long for the model and is shortened", 0.0)
             return 0.0
         if error.retryable and self._attempt < self._attempts:
             seconds = wait_seconds(self._attempt, error.retry_after_seconds, self._jitter())
-            self._log(error, "a model call failed and is tried again", seconds)
-            self._attempt += 1
-            return seconds
+            if seconds <= LONGEST_WAIT_SECONDS or not self._fallback:
+                self._note(error, "again", "a model call failed and is tried again", seconds)
+                self._attempt += 1
+                return seconds
         if not self._fallback or error.kind is ModelErrorKind.CONTENT_FILTER:
             raise error
-        self._log(error, "a model call failed and another model is asked", 0.0)
+        self._note(error, "elsewhere", "a model call failed and another model is asked", 0.0)
         self._fall_back(self._fallback.pop(0))
         return 0.0
 
@@ -169,7 +176,7 @@ class _Tries:
         started = ModelCallStarted(self.request.turn_id, other.model.provider, other.model.model_id)
         self._opening = [*self._opening, started]
 
-    def _log(self, error: ModelError, what: str, seconds: float) -> None:
+    def _note(self, error: ModelError, following: NextTry, what: str, seconds: float) -> None:
         extra = {
             "provider": self.model.provider,
             "model": self.model.model_id,
@@ -180,7 +187,7 @@ class _Tries:
         }
         logger.warning(what, extra=extra)
         if self._on_retry is not None:
-            self._on_retry(self.model.provider, error.code)
+            self._on_retry(self.model.provider, error.code, following)
 
 
 def wait_seconds(attempt: int, asked: float | None, jitter: float) -> float:

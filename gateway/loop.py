@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from gateway.agent import AgentDefinition, AgentInput
-from gateway.attempts import Alternative
+from gateway.attempts import Alternative, OnRetry
 from gateway.clock import Clock
 from gateway.context_reduction import KnownFits
 from gateway.events import Events, OpenInterrupt
@@ -38,13 +38,14 @@ class Decision:
 class LoopContext:
     """Everything one run of a loop works with.
 
-    `messages` is the thread's history, this run's input in it. `tools` are the backend tools by name, `approvals` the
+    `messages` is the thread's history, this run's input in it; `elsewhere` what was said in the thread's other
+    conversations, where a stateful model keeps them apart. `tools` are the backend tools by name, `approvals` the
     names that need a person first. `input.tools` are the frontend tools that remain after name collisions. `decisions`
     are to be carried out before anything else; `still_open` interrupts, which the request left uncovered, end the run
     again after that. `fallback` are asked once `model` has failed; `fits` is what is known of threads that were too
-    long for it. `conversation` is what the model's server holds, where it is stateful. `on_retry` is told the provider
-    and the code of each model call that is repeated. `taken_up`: the run was begun by another process, and goes on in
-    the middle of an answer. `is_left`: it is given up here, to be taken up by another.
+    long for it. `conversation` is what the model's server holds, where it is stateful. `taken_up`: the run was begun
+    by another process, and goes on in the middle of an answer. `is_left`: it is given up here, to be taken up by
+    another.
     """
 
     agent: AgentDefinition
@@ -58,10 +59,11 @@ class LoopContext:
     clock: Clock
     decisions: tuple[Decision, ...] = ()
     still_open: tuple[OpenInterrupt, ...] = ()
-    on_retry: Callable[[str, str], None] | None = None
+    on_retry: OnRetry | None = None
     fallback: tuple[Alternative, ...] = ()
     fits: KnownFits = field(default_factory=KnownFits)
     conversation: Conversation | None = None
+    elsewhere: tuple[Message, ...] = ()
     taken_up: TakenUp | None = None
     is_left: Callable[[], bool] = bool
 

@@ -43,6 +43,12 @@ class Metrics:
         self._drops = self._counter("viewer_drops_total", "Event streams that ended before their run.", "reason")
         self._resumes = self._counter("resume_total", "Requests for a run that had begun.", "result")
         self._retries = self._counter("provider_retries_total", "Repeated model calls.", "provider", "code")
+        self._fallbacks = self._counter(
+            "provider_fallbacks_total", "Model calls that another model was asked instead.", "provider", "code"
+        )
+        self._reductions = self._counter(
+            "context_reductions_total", "Conversations that a model found too long and that were shortened.", "provider"
+        )
         self._tool_errors = self._counter("tool_errors_total", "Backend tool calls that failed.", "tool")
         self._tokens = self._counter("tokens_total", "Tokens as providers report them.", "provider", "model", "kind")
         self._refusals = self._counter("refusals_total", "Requests refused at the door or by a limit.", "code", "key")
@@ -63,8 +69,17 @@ class Metrics:
     def resumed(self, result: ResumeResult) -> None:
         self._resumes.labels(result).inc()
 
-    def provider_retried(self, provider: str, code: str) -> None:
-        self._retries.labels(provider, code).inc()
+    def provider_retried(
+        self, provider: str, code: str, following: Literal["again", "shortened", "elsewhere"] = "again"
+    ) -> None:
+        """A model call failed with that code, and another try followed: see attempts.NextTry."""
+        match following:
+            case "again":
+                self._retries.labels(provider, code).inc()
+            case "elsewhere":
+                self._fallbacks.labels(provider, code).inc()
+            case "shortened":
+                self._reductions.labels(provider).inc()
 
     def tool_failed(self, tool: str) -> None:
         """`tool` is a backend tool's name: those are bounded by the configuration, what a model invents is not."""

@@ -64,7 +64,12 @@ def failing(kind: ModelErrorKind = ModelErrorKind.OVERLOADED, retry_after: float
 async def run(model: Plays, clock: MovableClock, attempts: int = 3, retried: list[str] | None = None) -> list[Events]:
     told = retried if retried is not None else []
     batches = stream_with_retries(
-        model, REQUEST, clock, attempts, jitter=lambda: 1.0, on_retry=lambda provider, code: told.append(code)
+        model,
+        REQUEST,
+        clock,
+        attempts,
+        jitter=lambda: 1.0,
+        on_retry=lambda _, code, following: told.append(f"{code} {following}"),
     )
     return [events async for events in batches]
 
@@ -79,7 +84,7 @@ async def test_a_failure_before_the_first_event_is_mended_by_another_try(caplog:
         await clock.advance(1.0)
         assert await task == ANSWER
     assert (model.calls, model.closed) == (3, 3)
-    assert retried == ["model_overloaded"] * 2
+    assert retried == ["model_overloaded again"] * 2
     assert [(entry.__dict__["attempt"], entry.__dict__["code"]) for entry in caplog.records] == [
         (1, "model_overloaded"),
         (2, "model_overloaded"),
@@ -203,6 +208,22 @@ async def test_each_model_gets_all_of_its_tries() -> None:
     first, other, last = Plays(*[[failing()]] * 3), Other(*[[failing()]] * 3), Other([failing()], ANSWER)
     assert (await asked_in_turn(first, other, last, attempts=3))[-2:] == FLAT[-2:]
     assert (first.calls, other.calls, last.calls) == (3, 3, 2)
+
+
+async def test_nobody_waits_long_for_a_model_where_another_is_left() -> None:
+    clock, told = MovableClock(), list[tuple[str, str, str]]()
+    first, other = Plays([failing(ModelErrorKind.THROTTLED, 20)], ANSWER), Other([failing()], ANSWER)
+    batches = stream_with_retries(
+        first, REQUEST, clock, 3, jitter=lambda: 1.0, on_retry=lambda *each: told.append(each),
+        fallback=[Alternative(other, {})],
+    )  # fmt: skip
+    task = asyncio.create_task(anext(batches))
+    await clock.until_timer(0.5)  # the other one's own wait, and none of 20 seconds
+    await clock.advance(0.5)
+    assert (await task)[0] == ModelCallStarted("turn", "q", "n")
+    assert (first.calls, other.calls) == (1, 2)
+    assert told == [("p", "model_throttled", "elsewhere"), ("q", "model_overloaded", "again")]
+    await batches.aclose()
 
 
 async def test_what_a_filter_refused_is_taken_to_nobody_else() -> None:

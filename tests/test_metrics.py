@@ -37,6 +37,8 @@ def test_everything_else_is_counted_too() -> None:
     metrics.viewer_dropped("slow")
     metrics.resumed("attached")
     metrics.provider_retried("demo", "model_throttled")
+    metrics.provider_retried("demo", "model_overloaded", "elsewhere")
+    metrics.provider_retried("demo", "model_context_overflow", "shortened")
     metrics.tool_failed("refund")
     metrics.tokens_used("demo", "m", 10, None)
     metrics.tokens_used("demo", "m", 5, 7)
@@ -46,6 +48,8 @@ def test_everything_else_is_counted_too() -> None:
     assert found["viewer_drops_total", ("slow",)] == 1
     assert found["resume_total", ("attached",)] == 1
     assert found["provider_retries_total", ("demo", "model_throttled")] == 1
+    assert found["provider_fallbacks_total", ("demo", "model_overloaded")] == 1
+    assert found["context_reductions_total", ("demo",)] == 1
     assert found["tool_errors_total", ("refund",)] == 1
     assert found["tokens_total", ("demo", "input", "m")] == 15
     assert found["tokens_total", ("demo", "m", "output")] == 7
