@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from gateway.clock import Clock
 from gateway.errors import ModelError, ModelErrorKind
@@ -45,7 +45,7 @@ class Alternative:
     parameters: JsonObject
 
 
-async def stream_with_retries(
+def stream_with_retries(
     model: Model,
     request: ModelRequest,
     clock: Clock,
@@ -55,7 +55,7 @@ async def stream_with_retries(
     on_retry: OnRetry | None = None,
     fallback: Sequence[Alternative] = (),
     shorten: Shorten | None = None,
-) -> AsyncGenerator[Events]:
+) -> TriedStream:
     """`model.stream(request)`, tried at most `attempts` times in all; then each model of `fallback` the same way.
 
     What a failed try told that it cost is added to what a later one tells. A request that is too long for the model is
@@ -67,28 +67,56 @@ async def stream_with_retries(
         ModelError: the last model's last one, one that no other try would mend, or any after the first visible event.
     """
     tries = _Tries(Alternative(model, request.parameters), request, attempts, jitter, on_retry, fallback, shorten)
-    while True:
-        seen = passing = False
-        told: Usage | None = None
-        try:
-            async with aclosing(tries.model.stream(tries.request)) as batches:
-                async for events in batches:
-                    if passing:  # as nearly all do
+    return TriedStream(tries, clock)
+
+
+class TriedStream:
+    """What the model says: an asynchronous iterator of batches, to be closed with `aclose`.
+
+    Once nothing of an answer can be tried again or changed any more, whoever iterates gets the model's own batches: a
+    generator of ours between the two would cost each batch two switches.
+    """
+
+    def __init__(self, tries: _Tries, clock: Clock) -> None:
+        self._tries = tries
+        self._clock = clock
+        self._trying = self._try_all()
+        self._next: Callable[[], Coroutine[Any, Any, Events]] = self._trying.__anext__
+
+    def __aiter__(self) -> TriedStream:
+        return self
+
+    def __anext__(self) -> Coroutine[Any, Any, Events]:
+        return self._next()
+
+    async def aclose(self) -> None:
+        """End it, and the model's stream with it."""
+        await self._trying.aclose()
+
+    async def _try_all(self) -> AsyncGenerator[Events]:
+        tries = self._tries
+        while True:
+            seen = False
+            told: Usage | None = None
+            try:
+                async with aclosing(tries.model.stream(tries.request)) as batches:
+                    async for events in batches:
+                        if not seen:
+                            told = _usage_in(events) or told
+                            seen = any(map(_is_visible, events))
+                        if not tries.unchanged:
+                            events = tries.complete(events)
+                        if seen and tries.unchanged:
+                            self._next = batches.__anext__
                         yield events
-                        continue
-                    if not seen:
-                        told = _usage_in(events) or told
-                        seen = any(map(_is_visible, events))
-                    yield events if tries.unchanged else tries.complete(events)
-                    passing = seen and tries.unchanged
-            return
-        except ModelError as error:
-            if seen:
-                raise
-            tries.spend(told)
-            seconds = await tries.wait_after(error)
-        if seconds:
-            await clock.sleep(seconds)
+                return
+            except ModelError as error:
+                if seen:
+                    raise
+                tries.spend(told)
+                seconds = await tries.wait_after(error)
+            if seconds:
+                await self._clock.sleep(seconds)
 
 
 class _Tries:

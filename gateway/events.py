@@ -365,6 +365,14 @@ _new_object = object.__new__
 _set_message_id, _set_text = (vars(TextDelta)[name].__set__ for name in ("message_id", "text"))
 
 
+def text_delta(message_id: str, text: str) -> TextDelta:
+    """`TextDelta(message_id, text)`."""
+    delta = _new_object(TextDelta)
+    _set_message_id(delta, message_id)
+    _set_text(delta, text)
+    return delta
+
+
 def text_deltas(message_id: str, texts: Iterable[str]) -> list[TextDelta]:
     """`TextDelta(message_id, text)` for each of the texts."""
     deltas: list[TextDelta] = []

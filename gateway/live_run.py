@@ -27,6 +27,7 @@ from gateway.events import (
     ReasoningStarted,
     StateChanged,
     StateReplaced,
+    TextDelta,
     TextStarted,
     ToolCallStarted,
     UsageReported,
@@ -349,6 +350,16 @@ class LiveRun:
 
     def accept(self, batch: Events) -> None:
         """Take the next events in and hand them to the store."""
+        if len(batch) == 1:
+            # One more delta of the open text, behind others that wait for the store: as nearly all batches of a model
+            # that is slower than the network.
+            event, transcript, gathered = batch[0], self.transcript, self._gathered
+            if type(event) is TextDelta and event.message_id == transcript.text_id and event.text and gathered:
+                if self.failure is None:
+                    transcript.text_parts.append(event.text)
+                    self.sequence += 1
+                    gathered.append(event)
+                return
         events = self.follow(batch)
         if events:
             self.append(events)

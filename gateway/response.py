@@ -30,6 +30,7 @@ from gateway.events import (
     ToolCallStarted,
     Usage,
     UsageReported,
+    text_delta,
     text_deltas,
 )
 from gateway.messages import JsonValue, Opaque, ToolCall, new_id
@@ -89,7 +90,7 @@ class ResponseBuilder:
             delta = _join_surrogates(block, delta)
             if not delta:
                 return
-        self._events.append(TextDelta(block.id, delta))
+        self._events.append(text_delta(block.id, delta))
 
     def texts(self, key: Hashable, deltas: Sequence[str]) -> None:
         """As `text` for each of them: what one network read brought, without halves of surrogate pairs in it."""

@@ -117,6 +117,9 @@ class Transcript:
         self._steps: dict[str, None] = {}
         self._open_turn: str | None = None
         self._unended_turns: set[str] = set()
+        # The open text that got the last event, and its parts: who has one more delta of it alone may add that itself.
+        self.text_id: str | None = None
+        self.text_parts: list[str] = []
 
     def follow(self, events: Sequence[Event]) -> Sequence[Event]:
         """Take the next events in. Gives those that are no deltas: what others may want to look at."""
@@ -128,9 +131,12 @@ class Transcript:
                 parts = entries[event.message_id].parts  # type: ignore[union-attr]  # one of the two, by the line above
                 assert parts is not None
                 parts.append(event.text)  # type: ignore[union-attr]
+                if kind is TextDelta:
+                    self.text_id, self.text_parts = event.message_id, parts  # type: ignore[union-attr]
             elif kind is ToolCallDelta:
                 self._calls[event.call_id].parts.append(event.arguments)  # type: ignore[union-attr]
             else:
+                self.text_id = None
                 self._follow_rare(event)
                 if rare:
                     rare.append(event)

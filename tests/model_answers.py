@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
+from gateway.attempts import TriedStream
 from gateway.events import (
     Event,
     Events,
@@ -91,7 +92,7 @@ def answer_of(events: Iterable[Event]) -> Answer:
     return answer
 
 
-async def collect(stream: AsyncGenerator[Events], into: Events | None = None) -> Events:
+async def collect(stream: AsyncGenerator[Events] | TriedStream, into: Events | None = None) -> Events:
     """All events of a stream; `into` has what came even where the stream fails. No batch may be empty."""
     events: Events = [] if into is None else into
     async with aclosing(stream):

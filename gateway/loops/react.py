@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 
-from gateway.attempts import stream_with_retries
+from gateway.attempts import TriedStream, stream_with_retries
 from gateway.context_reduction import ShortenedHistory
 from gateway.deadline import Deadline, DeadlineError
 from gateway.errors import LimitError, ModelError, ModelErrorKind, ToolError
@@ -29,6 +29,7 @@ from gateway.events import (
     Outcome,
     RunFinished,
     StopReason,
+    TextDelta,
     ToolReturned,
 )
 from gateway.history import open_calls
@@ -214,7 +215,7 @@ class _Run:
 
     # --- the model ------------------------------------------------------------------------------------------------
 
-    def ask_model(self) -> AsyncGenerator[Events]:
+    def ask_model(self) -> AsyncGenerator[Events] | TriedStream:
         """Begin the next turn; without tools where a budget is used up.
 
         Raises:
@@ -286,6 +287,10 @@ class _Run:
 
     def follow_model(self, batch: Events) -> Events:
         """Take a batch of the model's in; gives what to pass on: the same list, but for a turn's first."""
+        transcript = self._transcript
+        if len(batch) == 1 and type(event := batch[0]) is TextDelta and event.message_id == transcript.text_id:
+            transcript.text_parts.append(event.text)
+            return batch if self._retold is None else self._retold.rest(batch)
         if self._opening is not None:
             batch = [self._opening, *batch]
             self._opening = None
