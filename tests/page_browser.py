@@ -86,16 +86,18 @@ def built_page() -> WebPage:
 
 @contextlib.asynccontextmanager
 async def running_browser() -> AsyncGenerator[Browser]:
-    """Chromium, without a window. Without one installed, whoever asks is skipped, or fails in CI."""
-    if CHROMIUM is None:
-        missing_part("no Chromium is installed here; the tests of the page need one")
+    """Chromium, without a window: the system's, else Playwright's own. Without either, whoever asks is skipped, or
+    fails in CI."""
     arguments = [
         "--disable-background-networking",
         "--host-resolver-rules=MAP *.example 127.0.0.1",  # names for pages that are not on this machine, as it seems
         *(["--no-sandbox"] if os.geteuid() == 0 else []),
     ]
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
+        executable = CHROMIUM or shutil.which(playwright.chromium.executable_path)
+        if executable is None:
+            missing_part("no Chromium is installed here, nor Playwright's own; the tests of the page need one")
+        browser = await playwright.chromium.launch(executable_path=executable, args=arguments)
         expect.set_options(timeout=DEADLINE_MILLISECONDS)
         try:
             yield browser

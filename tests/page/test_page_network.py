@@ -139,6 +139,7 @@ async def test_a_server_that_is_killed_in_mid_answer_is_waited_for_and_what_it_l
         },
         {"when": {}, "response": [{"text": "You said: {{user}}"}]},
     ]
+    assert built_page().is_built
     configuration = write_configuration(
         tmp_path, [agent("talker", scripted(rules=rules))], server={"port": free_port()}
     )
