@@ -33,7 +33,7 @@ from gateway.events import (
 from gateway.known_thread import KnownThread, own_calls, words_or_blocks
 from gateway.messages import JsonValue, Message, ToolCall
 from gateway.model import ModelCapabilities
-from gateway.model_state import Conversation
+from gateway.model_state import Conversation, marked
 from gateway.records import encode_event
 from gateway.store import RunRecord, RunStatus, Store, Thread
 from gateway.tool import Tool
@@ -192,6 +192,8 @@ def ended_thread(
 
     `conversation`: what the model's server holds by now; whatever the end, only whole responses are in it.
     """
+    if conversation is not None:
+        produced = marked(tuple(produced), (), conversation.mark)
     messages = (*thread.messages, *produced)
     interrupts = thread.interrupts  # what the request left uncovered stays open where the run did not get to ask again
     if isinstance(terminal, RunFinished) and not isinstance(terminal.outcome, Cancelled):
@@ -247,10 +249,11 @@ async def end_left_behind(store: Store, clock: Clock, record: RunRecord, *, code
     terminal = RunFailed(code, message, ledger.total)
     closing = sealer.follow([*first_events, terminal])
     transcript.follow(closing)
+    mark = thread.messages[-1].conversation if thread.messages else None  # the input's, which was taken in last
     keep = len(thread.messages)
     await store.end_run(
         ended_record(record, terminal, now),
-        ended_thread(thread, transcript.messages, terminal, now, state),
+        ended_thread(thread, marked(transcript.messages, (), mark), terminal, now, state),
         keep=keep,
         first=last + 1,
         records=[encode_event(event) for event in closing],

@@ -7,7 +7,7 @@ these. All types are immutable; a message is replaced, never changed.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from pydantic import JsonValue as JsonValue
@@ -164,7 +164,8 @@ class Message:
     one TextBlock, then ToolCalls; `reasoning`: one ReasoningBlock; `tool`: one ToolResult. One answer of a model may
     be several messages (text, reasoning and text again): they share a `turn_id`, and the blocks' `index` is their place
     in it (-1: as they stand). `turn_id` is None on what a client wrote. `incomplete` marks an answer that was cut off
-    by a failure or a cancel. `model_view` (history.py) makes of them what a provider may be sent.
+    by a failure or a cancel. `conversation` names the one of the thread's conversations that it was said in, where that
+    is not the default one. `model_view` (history.py) makes of them what a provider may be sent.
     """
 
     id: str
@@ -174,6 +175,7 @@ class Message:
     turn_id: str | None = None
     incomplete: bool = False
     metadata: JsonObject | None = None
+    conversation: str | None = field(default=None, compare=False)
 
     @property
     def text(self) -> str:

@@ -31,6 +31,8 @@ class ModelRequest:
     `messages` are all there is to say. `settled` is the beginning of `messages` that the thread's next request will
     have too, as long as nobody shortened these: whoever uses it has to look.
 
+    No model is shown `elsewhere`: what was said in the thread's other conversations, whose ids are taken all the same.
+
     `accepted` is the response that answers this, where its provider was at work on it already when another process was
     asked: it is given from its beginning. Whoever stops listening to a response in the background stops the provider's
     work too, unless `is_left` says that somebody will take it up again.
@@ -44,6 +46,7 @@ class ModelRequest:
     parameters: JsonObject = field(default_factory=dict)
     continuation: Continuation | None = None
     settled: SettledView | None = field(default=None, compare=False, repr=False)
+    elsewhere: tuple[Message, ...] = ()
     accepted: str | None = None
     is_left: Callable[[], bool] = bool
 

@@ -82,6 +82,18 @@ class Conversation:
         self._responses = chain.responses if chain is not None else ()
 
     @property
+    def mark(self) -> str | None:
+        """What messages of this conversation have as `Message.conversation`."""
+        return None if self._id == DEFAULT_CONVERSATION else self._id
+
+    def split(self, messages: tuple[Message, ...]) -> tuple[tuple[Message, ...], tuple[Message, ...]]:
+        """What was said in this conversation, and what elsewhere: that is nobody's business here."""
+        if all(message.conversation == self.mark for message in messages):
+            return messages, ()
+        own = tuple(message for message in messages if message.conversation == self.mark)
+        return own, tuple(message for message in messages if message.conversation != self.mark)
+
+    @property
     def state(self) -> ModelState:
         """All conversations as they are now."""
         if not self._responses:
@@ -115,6 +127,18 @@ class Conversation:
         self._responses = (*before, held)[-KEPT_RESPONSES:]
 
 
+def marked(messages: tuple[Message, ...], stored: Sequence[Message], mark: str | None) -> tuple[Message, ...]:
+    """The messages, each with the mark of its conversation: that which it was `stored` with, else `mark`."""
+    marks = {message.id: message.conversation for message in stored}
+    if mark is None and not any(marks.values()):
+        return messages
+    wanted = [marks.get(message.id, mark) for message in messages]
+    return tuple(
+        message if message.conversation == own else replace(message, conversation=own)
+        for message, own in zip(messages, wanted, strict=True)
+    )
+
+
 def history_digest(messages: Sequence[Message]) -> str:
     """A digest of what the messages say, which ids and other things that no model sees do not change."""
     return _Digests(messages).before(len(messages))
@@ -140,7 +164,8 @@ class _Digests:
 
 def _content(message: Message) -> bytes:
     """What a server was told of the message. Ids differ from request to request where a client sends none."""
-    return encode_message(replace(message, id="", turn_id=None, metadata=None, incomplete=False)) + b"\n"
+    said = replace(message, id="", turn_id=None, metadata=None, incomplete=False, conversation=None)
+    return encode_message(said) + b"\n"
 
 
 def encode_states(states: Mapping[str, ModelState]) -> bytes:

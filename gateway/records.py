@@ -99,6 +99,8 @@ def _plain_words(message: Message) -> str | None:
         return None
     if message.turn_id is not None or message.name is not None or message.incomplete or message.metadata is not None:
         return None
+    if message.conversation is not None:
+        return None
     return block.text
 
 

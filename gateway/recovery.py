@@ -96,7 +96,8 @@ def loop_context(
 ) -> LoopContext:
     """What the loop goes on with."""
     agent, given = left.agent, left.input
-    state = live.state
+    state, messages, conversation = live.state, left.thread.messages, live.conversation
+    own, elsewhere = (messages, ()) if conversation is None else conversation.split(messages)
     return LoopContext(
         agent=agent.definition,
         input=replace(given, tools=frontend_tools(given.tools, tools)),
@@ -104,13 +105,14 @@ def loop_context(
         model=agent.model,
         tools=tools,
         approvals=approvals,
-        messages=left.thread.messages,
+        messages=own,
+        elsewhere=elsewhere,
         state=SharedState({} if isinstance(state, Absent) else state),
         clock=clock,
         still_open=left.thread.interrupts,
         fallback=agent.fallback,
         fits=agent.fits,
-        conversation=live.conversation,
+        conversation=conversation,
         taken_up=left.taken_up,
         is_left=lambda: live.left,
     )

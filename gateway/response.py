@@ -121,7 +121,7 @@ class ResponseBuilder:
         if self._known_call_ids is None:
             self._known_call_ids = {
                 block.call_id
-                for message in self._request.messages
+                for message in (*self._request.messages, *self._request.elsewhere)
                 for block in message.content
                 if type(block) is ToolCall
             }

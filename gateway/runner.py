@@ -175,11 +175,11 @@ class Runner:
         now = self.clock.now()
         stored = await self.store.load_thread(owner, given.thread_id)
         thread = stored or Thread(owner, given.thread_id, agent.definition.id, now, now)
-        taken = take_in(given, thread, agent.definition, tools, now)
+        live.conversation = conversation_of(agent.definition, agent.model.capabilities, thread, given.conversation_id)
+        taken = take_in(given, thread, agent.definition, tools, now, live.conversation)
         messages, state = taken.thread.messages, taken.thread.state
         live.thread = taken.thread
         live.state = state
-        live.conversation = conversation_of(agent.definition, agent.model.capabilities, thread, given.conversation_id)
         live.begin_with(messages, Transcript(call_turns(messages, given.known)))
         record = replace(live.record, status=RunStatus.RUNNING, started_at=now, finished_at=None)
         if live.cancel_reason is None:
@@ -198,7 +198,8 @@ class Runner:
             model=agent.model,
             tools=tools,
             approvals=approvals,
-            messages=messages,
+            messages=taken.own,
+            elsewhere=taken.elsewhere,
             state=SharedState({} if isinstance(state, Absent) else state),
             clock=self.clock,
             decisions=taken.decisions,

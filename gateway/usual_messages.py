@@ -25,8 +25,9 @@ def usual_message(role: object, item: dict[str, Any]) -> Message | None:
 # A frozen dataclass sets its fields in a way that costs twice as much as this, and a history has thousands of them.
 _new = object.__new__
 _set_text, _set_index, _set_opaque = (vars(TextBlock)[name].__set__ for name in ("text", "index", "opaque"))
-_set_id, _set_role, _set_content, _set_name, _set_turn_id, _set_incomplete, _set_metadata = (
-    vars(Message)[name].__set__ for name in ("id", "role", "content", "name", "turn_id", "incomplete", "metadata")
+_set_id, _set_role, _set_content, _set_name, _set_turn_id, _set_incomplete, _set_metadata, _set_conversation = (
+    vars(Message)[name].__set__
+    for name in ("id", "role", "content", "name", "turn_id", "incomplete", "metadata", "conversation")
 )
 
 
@@ -47,6 +48,7 @@ def _message(message_id: str, role: str, block: ContentBlock) -> Message:
     _set_turn_id(message, None)
     _set_incomplete(message, False)
     _set_metadata(message, None)
+    _set_conversation(message, None)
     return message
 
 

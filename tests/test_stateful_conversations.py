@@ -374,6 +374,45 @@ async def test_conversations_have_names_and_survive_a_restart(tmp_path: Path) ->
                 assert scene.shown() == [("user", name), ("assistant", "Hello"), ("user", "More")]
 
 
+async def test_conversations_of_one_thread_know_nothing_of_each_other(tmp_path: Path) -> None:
+    """The client has one history, and sends all of it each time; the thread keeps all of it, too."""
+
+    async def ask(scene: StatefulScene, name: str, text: str) -> None:
+        scene.server.will_answer(call_item(*ADDING, "call_0"))
+        scene.server.will_answer(message_item(f"{text}!"))
+        await scene.say(text, forwardedProps={"conversation_id": name})
+
+    def told(*texts: str) -> list[str]:
+        return [words for text in texts for words in (f"user: {text}", "call", "output", f"assistant: {text}!")][:-1]
+
+    def shown(scene: StatefulScene) -> list[str]:
+        return [f"{kind}: {rest[0]}" if kind in ("user", "assistant") else kind for kind, *rest in scene.shown()]
+
+    async with asyncio.timeout(30), responses_server() as server:
+        async with stateful_gateway(tmp_path, server) as scene:
+            await ask(scene, "default", "one")
+            await ask(scene, "billing", "bill")
+            assert shown(scene) == told("bill")
+            await ask(scene, "orders", "order")
+            await ask(scene, "default", "two")
+            assert shown(scene) == told("one", "two")
+            await ask(scene, "billing", "paid?")
+            assert shown(scene) == told("bill", "paid?")
+            assert len(await scene.messages()) == 20
+            scene.server.will_answer(message_item("I know it all"))
+            await scene.say("plainly", agent_id="plain")
+            assert len(scene.shown()) == 21
+        server.expire()
+        async with stateful_gateway(tmp_path, server) as scene:
+            scene._runs = 20
+            await ask(scene, "billing", "again")
+            assert shown(scene) == told("bill", "paid?", "again")
+            known = await scene.messages()
+            await ask(scene, "orders", "sent?")
+            assert shown(scene) == told("order", "sent?")
+            assert len(known) == 26
+
+
 async def test_two_agents_on_one_thread_have_chains_of_their_own(scene: StatefulScene) -> None:
     scene.server.will_answer(message_item("I am OpenAI"))
     await scene.say("Hi")

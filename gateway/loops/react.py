@@ -268,6 +268,7 @@ class _Run:
             parameters=self._context.agent.model.model_parameters,
             continuation=None if conversation is None else conversation.continuation(self._asked),
             settled=self._settled,
+            elsewhere=self._context.elsewhere,
             accepted=accepted,
             is_left=self._context.is_left,
         )
