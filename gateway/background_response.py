@@ -19,7 +19,7 @@ from gateway.events import Events
 from gateway.http_client import HttpCall, HttpClients, HttpStream, StreamTimeouts
 from gateway.model_failures import failure
 from gateway.responses_reader import ResponsesReader
-from gateway.wire.provider_errors import load, parse_error_body
+from gateway.wire.provider_errors import ProviderError, load, parse_error_body
 from gateway.wire.sse_reader import LONGEST_RECORD
 
 logger = logging.getLogger(__name__)
@@ -43,6 +43,9 @@ class ExistingAccess(Protocol):
 
     async def existing(self, response_id: str, *, method: str = "GET", action: str = "", query: str = "") -> HttpCall:
         """An authenticated call about one response; nothing of it may change."""
+
+    def learn(self, call: HttpCall, status: int, error: ProviderError) -> bool:
+        """Whether the next call goes another way than `call` did, which its refusal calls for."""
 
 
 class BackgroundResponse:
@@ -123,10 +126,8 @@ class BackgroundResponse:
         query = "stream=true" if reader.sequence_number < 0 else f"stream=true&starting_after={reader.sequence_number}"
         call = await self._access.existing(reader.response_id or "", query=query)
         async with self._http.stream(call, self._left()) as response:
-            if response.status in _NO_STREAM:
-                self._polls = True  # where there is no such response, that will tell
+            if not await self._is_answered(call, response, streamed=True):
                 return
-            await self._check(response)
             reader.take_up()
             while not reader.done:
                 data = await response.receive()
@@ -141,7 +142,8 @@ class BackgroundResponse:
         reader = self._reader
         call = await self._access.existing(reader.response_id or "")
         async with self._http.stream(call, self._left()) as response:
-            await self._check(response)
+            if not await self._is_answered(call, response):
+                return
             document = await response.read(LONGEST_RECORD)
         if _status_in(document) in _UNDER_WAY:
             return
@@ -152,12 +154,21 @@ class BackgroundResponse:
         if reader.failure is not None:
             raise reader.failure
 
-    async def _check(self, response: HttpStream) -> None:
-        """Raises ModelError where the provider does not give what it was asked for."""
+    async def _is_answered(self, call: HttpCall, response: HttpStream, *, streamed: bool = False) -> bool:
+        """Whether the answer follows. False: it is to be asked for in another way, which is known by now.
+
+        Raises:
+            ModelError: the provider does not give what it was asked for.
+        """
         if response.status == 200:
             self._reached_at = self._clock.monotonic()
-            return
+            return True
         error = parse_error_body(await response.read(65_536))
+        if self._access.learn(call, response.status, error):
+            return False
+        if streamed and response.status in _NO_STREAM:
+            self._polls = True  # where there is no such response, that will tell
+            return False
         mapped = failure(error, response.status, response.headers, self._clock.now())
         if mapped.kind in (ModelErrorKind.NOT_FOUND, ModelErrorKind.INVALID):
             logger.warning("a background response is gone", extra={"response_id": self._reader.response_id})

@@ -145,7 +145,8 @@ class ResponsesModel:
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Events]:
         """As the contract says. A refusal that says how to ask rightly is followed at once; all others go up."""
         for corrections_left in range(_MOST_CORRECTIONS, -1, -1):
-            body = responses_request(await self._with_media(request), self._target)
+            # What answers already needs no question.
+            body = {} if request.accepted else responses_request(await self._with_media(request), self._target)
             try:
                 answer = self._in_background if self._target.background else self._response
                 async with aclosing(answer(request, body, self._reader(request))) as batches:

@@ -166,20 +166,26 @@ class ResponsesServer(ChatServer):
             case "POST", []:
                 return await self._create(request, base, reader, writer)
             case "GET", [response_id]:
-                return await self._get(self._known(response_id), query, request, reader, writer)
+                return await self._get(self._known(response_id, base), query, request, reader, writer)
             case "POST", [response_id, "cancel"]:
-                return await self._send_json(200, await self._cancel(self._known(response_id)), writer)
+                return await self._send_json(200, await self._cancel(self._known(response_id, base)), writer)
             case "DELETE", [response_id]:
-                self.expire(self._known(response_id).id)
+                self.expire(self._known(response_id, base).id)
                 return await self._send_json(200, {"id": response_id, "object": "response", "deleted": True}, writer)
             case _:
                 raise RefusedError(405, f"Invalid method for URL ({request.method} {parts.path})")
 
-    def _known(self, response_id: str) -> Stored:
+    def _known(self, response_id: str, base: str) -> Stored:
         try:
-            return self.responses[response_id]
+            stored = self.responses[response_id]
         except KeyError:
             raise RefusedError(404, f"Response with id '{response_id}' not found.") from None
+        self._check_route(stored.response.get("model"), base)
+        return stored
+
+    def _check_route(self, model: object, base: str) -> None:
+        if self.served_under.get(str(model), base) != base:
+            raise RefusedError(400, f"The model '{model}' isn't supported on this route.", "validation_error")
 
     async def _create(
         self, request: Received, base: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -252,8 +258,7 @@ class ResponsesServer(ChatServer):
         model = body.get("model")
         if not model and not body.get("previous_response_id"):
             raise RefusedError(400, "Missing required parameter: 'model'.", "missing_required_parameter", "model")
-        if self.served_under.get(str(model), base) != base:
-            raise RefusedError(400, f"The model '{model}' isn't supported on this route.", "validation_error")
+        self._check_route(model, base)
         if body.get("previous_response_id") and body.get("conversation"):
             raise RefusedError(400, "Mutually exclusive parameters: 'previous_response_id' and 'conversation'.")
         if body.get("background") and body.get("store") is False:

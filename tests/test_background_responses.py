@@ -261,6 +261,19 @@ async def test_a_response_is_taken_up_from_its_beginning_with_the_same_ids(again
         assert len(server.asked) == 1, "nothing was asked anew"
 
 
+@pytest.mark.parametrize("again", [True, False])
+async def test_the_path_of_a_response_on_mantle_is_found_anew(again: bool) -> None:
+    """Another process had found it."""
+    async with model_behind(bedrock_responses) as (model, server):
+        server.will_answer(*ITEMS)
+        first = await collect(model.stream(REQUEST))
+        used = server.requests[0].target.partition("/responses")[0]
+        server.served_under[BEDROCK["model_id"]] = next(path for path in server.paths if path != used)
+        server.streams_again = again
+        taken = await collect(model.stream(replace(REQUEST, accepted=server.asked[0].id)))
+        assert answer_of(taken) == answer_of(first)
+
+
 async def test_an_attempt_that_failed_before_anything_was_seen_is_stopped_and_made_again() -> None:
     async with model_behind() as (model, server):
         server.will_answer(status="failed", fields={"error": {"code": "server_error"}})

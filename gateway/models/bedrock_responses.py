@@ -60,7 +60,9 @@ class _Endpoint:
     def learn(self, call: HttpCall, status: int, error: ProviderError) -> bool:
         if not is_wrong_path(status, error.message):
             return False
-        if urlsplit(call.url).path != urlsplit(responses_url((self._base or "https://h") + self._paths[0])).path:
+        if not urlsplit(call.url).path.startswith(
+            urlsplit(responses_url((self._base or "https://h") + self._paths[0])).path
+        ):
             return True  # another request has found the way meanwhile
         if len(self._paths) < 2:
             return False
