@@ -18,6 +18,7 @@ import sys
 from collections.abc import Callable, Iterator
 
 import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from gateway.application import Application
 from gateway.errors import GatewayError
@@ -53,7 +54,7 @@ async def _serve(application: Application, listener: socket.socket, on_listening
     trusted_proxies = application.settings.server.trusted_proxies
     config = uvicorn.Config(
         application.asgi,
-        http="httptools",
+        http=Connection,
         ws="none",
         lifespan="off",  # ours is around the server: a refusal to start is a message, not a traceback
         log_config=None,
@@ -90,6 +91,57 @@ class _Server(uvicorn.Server):
         await super().startup(sockets)
         _spare_the_collector()
         self.on_listening()
+
+
+class Connection(HttpToolsProtocol):
+    """uvicorn's connection with another way out: a response's head leaves with what follows it."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.transport = _JoinedHeads(transport, self.loop)
+
+
+class _JoinedHeads(asyncio.Transport):
+    """A transport that keeps a response's head back until more is written, or to the end of the loop's turn.
+
+    uvicorn writes a head by itself, and a write that wakes a sleeping client is what costs most in a short response.
+    """
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__()
+        self._transport = transport
+        self._loop = loop
+        self._head = b""
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        if self._head:
+            data, self._head = self._head + bytes(data), b""
+        elif isinstance(data, bytes) and data.startswith(b"HTTP/1.1 "):
+            self._head = data
+            self._loop.call_soon(self._write_head)
+            return
+        self._transport.write(data)
+
+    def _write_head(self) -> None:
+        if self._head:
+            head, self._head = self._head, b""
+            self._transport.write(head)
+
+    def close(self) -> None:
+        self._write_head()
+        self._transport.close()
+
+    def abort(self) -> None:
+        self._transport.abort()
+
+    def is_closing(self) -> bool:
+        return self._transport.is_closing()
+
+    def get_extra_info(self, name: str, default: object = None) -> object:
+        return self._transport.get_extra_info(name, default)
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        self._transport.set_protocol(protocol)
 
 
 def _spare_the_collector() -> None:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 DEADLINE_SECONDS = 10.0
 
@@ -35,10 +36,10 @@ class _Server(uvicorn.Server):
 
 
 @contextlib.asynccontextmanager
-async def serving(application: ASGIApp) -> AsyncGenerator[int, None]:
+async def serving(application: ASGIApp, protocol: type[asyncio.Protocol] = HttpToolsProtocol) -> AsyncGenerator[int]:
     """The port; what is still connected at the end is cut."""
     listener = socket.create_server(("127.0.0.1", 0))
-    config = uvicorn.Config(application, log_config=None, access_log=False, lifespan="off", http="httptools")
+    config = uvicorn.Config(application, log_config=None, access_log=False, lifespan="off", http=protocol)
     server = _Server(config)
     task = asyncio.create_task(server.serve([listener]))
     try:
