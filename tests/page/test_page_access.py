@@ -216,6 +216,35 @@ async def test_on_a_phone_the_sides_lie_over_the_chat_and_go_away(browser: Brows
         await expect(shown.composer).to_be_in_viewport(ratio=1)
 
 
+# --- low windows
+
+ZOOMED = (320, 256)
+"""1280 by 1024 pixels at 400 %."""
+
+
+async def test_at_400_percent_most_of_the_window_is_there_to_read_in(browser: Browser, tmp_path: Path) -> None:
+    async with shown_page(browser, tmp_path, [EVERYTHING], size=ZOOMED) as shown:
+        for state in (first_view, long_answer, approval, streaming):
+            await state(shown)
+            await shown.expect_accessible(state.__name__)
+            await shown.expect_no_sideways_scrolling()
+            await expect(shown.composer).to_be_in_viewport(ratio=1)
+            room = await shown.conversation.bounding_box()
+            assert room is not None
+            assert room["height"] > ZOOMED[1] / 2
+            await shown.evaluate("sessionStorage.clear()")
+            await shown.page.reload()
+            await shown.expect_idle()
+
+        await shown.page.get_by_test_id("file-input").set_input_files([file("notes.md", "", b"# Notes")])
+        chip, composer = shown.page.get_by_text("notes.md"), shown.composer
+        above, below = await chip.bounding_box(), await composer.bounding_box()
+        assert above is not None
+        assert below is not None
+        assert above["y"] + above["height"] <= below["y"]
+        await expect(shown.button("Send")).to_be_in_viewport(ratio=1)
+
+
 # --- by keyboard alone
 
 
