@@ -1,190 +1,34 @@
 """The widget on pages of other sites, in a real browser: what a site's owner, its scripts and its visitors do with it.
 
-The host page is served from another origin than the gateway, under a policy that allows the gateway's script and
-connections and nothing else, with Trusted Types: what the widget could not do there, it could not do anywhere.
+Its visitors by publishable keys are in tests/page/test_widget_visitors.py.
 """
 
 from __future__ import annotations
 
-import contextlib
 import gzip
 import json
 import re
 import struct
 import zlib
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Locator, expect
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from playwright.async_api import Browser, expect
 
-from tests.asgi_server import serving
+from tests.host_site import ECHO, SLOW, TAG, WORDS, neighbours, somebody, visit
 from tests.page_browser import (
-    DEADLINE_MILLISECONDS,
     DEMONSTRATION,
     DESKTOP,
     PHONE,
-    Screen,
     built_page,
     file,
     running_browser,
 )
-from tests.running_gateway import LocalGateway, agent, local_gateway, scripted
+from tests.running_gateway import local_gateway
 
 BUDGET_BYTES = 60_000
-ECHO = agent(
-    "echo", scripted(rules=[{"when": {"last_user_contains": ""}, "response": [{"text": "You said: {{user}}"}]}])
-)
-WORDS = " ".join(f"word{number}" for number in range(150))
-SLOW = agent("slow", scripted(rules=[{"when": {"last_user_contains": ""}, "response": [
-    {"text": WORDS, "chunk_characters": 6, "delta_seconds": 0.01}
-]}]), on_disconnect="continue")  # fmt: skip
-TAG = '<script type="module" src="{gateway}/widget.js" data-agent="assistant"></script>'
-
-
-# --- a site of somebody else
-
-
-class Site:
-    """A host's web server: pages and scripts by path, all under its strict policy."""
-
-    def __init__(self) -> None:
-        self.pages: dict[str, str] = {}
-        self.scripts: dict[str, str] = {}
-        self.style = ""
-        self.gateway = ""
-        self.origin = ""
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        path = Request(scope).url.path
-        if path in self.scripts:
-            answer = Response(self.scripts[path], media_type="text/javascript")
-        elif path == "/style.css":
-            answer = Response(self.style, media_type="text/css")
-        elif path in self.pages:
-            policy = (
-                f"default-src 'none'; script-src {self.gateway} {self.origin}; connect-src {self.gateway};"
-                f" style-src {self.origin}; require-trusted-types-for 'script'; trusted-types 'none'"
-            )
-            answer = Response(self.pages[path], media_type="text/html", headers={"content-security-policy": policy})
-        else:
-            answer = Response(status_code=204 if path == "/favicon.ico" else 404)
-        await answer(scope, receive, send)
-
-    def page(self, *tags: str, path: str = "/", language: str = "en", body: str = "") -> None:
-        """Serve a page with these tags; `{gateway}` in them is the gateway's address."""
-        shown = "".join(tag.replace("{gateway}", self.gateway) for tag in tags)
-        self.pages[path] = (
-            f'<!doctype html><html lang="{language}"><head><meta charset="utf-8">'
-            '<meta name="viewport" content="width=device-width, initial-scale=1"><title>A host</title>'
-            '<link rel="stylesheet" href="/style.css"></head>'
-            f"<body><main><h1>A host</h1><p id=words>Some words.</p>{body}</main>{shown}</body></html>"
-        )
-
-    def script(self, path: str, text: str) -> str:
-        """Serve a script; its tag."""
-        self.scripts[path] = text
-        return f'<script type="module" src="{path}"></script>'
-
-
-@dataclass(slots=True)
-class Visit(Screen):
-    """A host page that is open in a browser."""
-
-    requests: list[dict[str, Any]] = field(default_factory=list)
-
-    @property
-    def launcher(self) -> Locator:
-        return self.page.get_by_role("button", name=re.compile("^(Open|Close) the chat")).first
-
-    @property
-    def panel(self) -> Locator:
-        return self.page.get_by_role("dialog", name="Chat")
-
-    async def open(self) -> None:
-        await self.launcher.click()
-        await expect(self.composer).to_be_focused()
-
-    async def heard(self) -> list[list[Any]]:
-        """The chat's events that the page heard, each its name and its detail."""
-        events: list[list[Any]] = await self.evaluate("window.heard")
-        return events
-
-
-LISTEN = """
-    window.heard = [];
-    for (const name of ["ready", "message", "run-started", "run-finished", "tool-call", "state", "error", "open",
-                        "close", "unread", "thread"])
-        document.addEventListener(`agui-chat:${name}`, (event) => window.heard.push([name, event.detail]));
-"""
-WATCH = """
-    window.seenViolations = [];
-    document.addEventListener("securitypolicyviolation", ({ effectiveDirective, blockedURI, sample }) =>
-        window.seenViolations.push(`${effectiveDirective} ${blockedURI} ${sample}`));
-"""
-
-
-@contextlib.asynccontextmanager
-async def neighbours(
-    tmp_path: Path, agents: Sequence[Mapping[str, Any]] = (DEMONSTRATION,), **server: Any
-) -> AsyncGenerator[tuple[Site, LocalGateway]]:
-    """A site, and a gateway that lets it in."""
-    site = Site()
-    async with serving(site) as port:
-        site.origin = f"http://127.0.0.1:{port}"
-        rules = {"cors_origins": [site.origin], "drain_seconds": 0, **server}
-        rules = json.loads(json.dumps(rules).replace("SITE", site.origin))
-        async with local_gateway(tmp_path, agents, page=built_page(), server=rules) as gateway:
-            site.gateway = gateway.client.base_url
-            site.page(TAG)
-            yield site, gateway
-
-
-@contextlib.asynccontextmanager
-async def somebody(browser: Browser, *, size: tuple[int, int] = DESKTOP, **more: Any) -> AsyncGenerator[BrowserContext]:
-    """A person with a browser of their own: storage, tabs."""
-    context = await browser.new_context(
-        viewport={"width": size[0], "height": size[1]},
-        has_touch=size == PHONE,
-        reduced_motion="reduce",
-        **{"locale": "en-US", "color_scheme": "light", **more},
-    )
-    context.set_default_timeout(DEADLINE_MILLISECONDS)
-    await context.add_init_script(WATCH + LISTEN)
-    try:
-        yield context
-    finally:
-        await context.close()
-
-
-@contextlib.asynccontextmanager
-async def visit(context: BrowserContext, url: str, expected: str = "") -> AsyncGenerator[Visit]:
-    """A page of theirs. What it complains about fails the test, but for what fits `expected`; so does what its policy
-    stopped."""
-    page = await context.new_page()
-    shown = Visit(page)
-    page.on("console", lambda message: _complain(message, shown.complaints))
-    page.on("pageerror", lambda error: shown.complaints.append(str(error)))
-    page.on("request", lambda request: _note(request, shown.requests))
-    await page.goto(url)
-    yield shown
-    assert await shown.violations() == []
-    assert [text for text in shown.complaints if not (expected and re.search(expected, text))] == []
-
-
-def _complain(message: ConsoleMessage, complaints: list[str]) -> None:
-    if message.type in ("error", "warning"):
-        complaints.append(message.text)
-
-
-def _note(request: Any, requests: list[dict[str, Any]]) -> None:
-    if request.method == "POST" and request.url.endswith("/run"):
-        requests.append(json.loads(request.post_data or "{}"))
 
 
 def png(width: int, height: int) -> bytes:
@@ -544,82 +388,6 @@ async def test_another_tab_follows_when_it_is_looked_at(browser: Browser, tmp_pa
             await expect(one.answers).to_have_text(["You said: first", "You said: second"])
 
 
-# --- visitors
-
-
-KEY = {"name": "shop", "key": "pk_shop_0123456789", "origins": ["SITE"], "agents": ["echo"]}
-
-
-async def test_each_visitor_has_threads_of_their_own(browser: Browser, tmp_path: Path) -> None:
-    tag = TAG.replace('"assistant"', f'"echo" data-key="{KEY["key"]}"')
-    async with neighbours(tmp_path, [ECHO], publishable_keys=[KEY], cors_origins=[]) as (site, _):
-        site.page(tag)
-        tokens, thread = [], ""
-        for name in ("Ann", "Bob"):
-            async with somebody(browser) as person, visit(person, site.origin) as page:
-                await page.open()
-                await page.ask(name)
-                await page.page.reload()
-                await expect(page.answers).to_have_text([f"You said: {name}"])
-                tokens.append(
-                    await page.evaluate("Object.entries(localStorage).find(([key]) => /visitor/.test(key))[1]")
-                )
-                thread = await page.evaluate("document.querySelector('agui-chat').threadId")
-        async with somebody(browser) as person, visit(person, site.origin) as page:
-            await page.open()
-            await page.evaluate("(id) => document.querySelector('agui-chat').openThread(id)", thread)
-            await page.expect_idle()
-            await expect(page.answers).to_have_count(0)  # Bob's thread is nobody else's
-
-    assert len({json.loads(token)["visitorToken"] for token in tokens}) == 2
-
-
-async def test_a_token_that_the_gateway_no_longer_takes_is_renewed(browser: Browser, tmp_path: Path) -> None:
-    tag = TAG.replace('"assistant"', f'"echo" data-key="{KEY["key"]}"')
-    async with neighbours(tmp_path, [ECHO], publishable_keys=[KEY], cors_origins=[]) as (site, _):
-        site.page(tag)
-        async with somebody(browser) as person, visit(person, site.origin, expected=r"40[0-9]") as page:
-            await page.open()
-            await page.ask("before")
-            await page.evaluate("""() => {
-                const [place, ticket] = Object.entries(localStorage).find(([key]) => /visitor/.test(key));
-                const broken = JSON.parse(ticket).visitorToken.slice(0, -4) + "AAAA";
-                localStorage.setItem(place, JSON.stringify({ ...JSON.parse(ticket), visitorToken: broken }));
-            }""")
-            await page.page.reload()
-            await page.expect_idle()
-            await page.ask("after")
-            await expect(page.answers.last).to_have_text("You said: after")
-
-
-async def test_a_key_of_another_site_is_refused_in_words(browser: Browser, tmp_path: Path) -> None:
-    key = {**KEY, "origins": ["https://shop.example"]}
-    tag = TAG.replace('"assistant"', f'"echo" data-key="{KEY["key"]}"')
-    async with neighbours(tmp_path, [ECHO], publishable_keys=[key]) as (site, _), somebody(browser) as person:
-        site.page(tag)
-        async with visit(person, site.origin, expected=r"403|CORS|Failed to load") as page:
-            await page.open()
-            await page.say("Hello")
-            await expect(page.banner).to_contain_text("This chat may not be used on this page.")
-            heard = [detail for name, detail in await page.heard() if name == "error"]
-
-    assert heard[-1]["code"] == "origin_not_allowed"
-
-
-async def test_too_much_at_once_is_told_with_the_time_to_wait(browser: Browser, tmp_path: Path) -> None:
-    key = {**KEY, "limits": {"visitor_runs_per_minute": 1}}
-    tag = TAG.replace('"assistant"', f'"echo" data-key="{KEY["key"]}"')
-    async with neighbours(tmp_path, [ECHO], publishable_keys=[key], cors_origins=[]) as (site, _):
-        site.page(tag)
-        async with somebody(browser) as person, visit(person, site.origin, expected="429") as page:
-            await page.open()
-            await page.ask("one")
-            await page.say("two")
-            await expect(page.banner).to_contain_text("That was a lot at once.")
-            await expect(page.banner).to_contain_text("Possible again in")
-            await expect(page.button("Try again")).to_be_disabled()
-
-
 # --- everybody can use it
 
 
@@ -652,6 +420,19 @@ async def test_on_a_phone_it_is_a_sheet_that_keeps_the_focus(browser: Browser, t
             assert places <= {"AGUI-CHAT", "BODY"}  # never the link
             await page.page.keyboard.press("Escape")
             await expect(page.launcher).to_be_focused()
+
+
+async def test_at_400_percent_most_of_the_window_is_there_to_read_in(browser: Browser, tmp_path: Path) -> None:
+    async with neighbours(tmp_path, [ECHO]) as (site, _), somebody(browser, size=(320, 256)) as person:
+        site.page(TAG.replace("assistant", "echo"))
+        async with visit(person, site.origin) as page:
+            await page.launcher.click()
+            await page.ask("Hello")
+            await expect(page.composer).to_be_in_viewport(ratio=1)
+            room = await page.conversation.bounding_box()
+            assert room is not None
+            assert room["height"] > 256 / 2
+            await page.expect_no_sideways_scrolling()
 
 
 @pytest.mark.parametrize("size", [DESKTOP, PHONE])

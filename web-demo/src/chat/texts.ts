@@ -52,7 +52,7 @@ type ProblemKind = TextKey extends infer Key ? (Key extends `problem_${infer Kin
 const KINDS: readonly (readonly [RegExp, ProblemKind])[] = [
   [/^network$/, "network"],
   [/^(?:unauthenticated|visitor_\w+)$/, "signed_out"],
-  [/^(?:forbidden|\w+_not_allowed|publishable_key_needed)$/, "forbidden"],
+  [/^(?:forbidden|\w+_not_allowed|publishable_key_\w+)$/, "forbidden"],
   [/^(?:rate_limited|too_many_)|_per_minute$|_concurrent_/, "rate_limited"],
   [/too_large$/, "too_large"],
   [/conflict$/, "conflict"],

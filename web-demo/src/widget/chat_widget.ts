@@ -28,6 +28,9 @@ export interface ChatWidgetOptions {
   readonly tell: TellHost;
 }
 
+/** What only the site can mend: the visitor reads that there is no chat, whoever put it there reads why in the console. */
+const OF_THE_SITE = /^(?:unauthenticated|forbidden|agent_not_found|publishable_key_\w+|\w+_not_allowed)$/;
+
 export class ChatWidget {
   readonly settings: Signal<Settings>;
   readonly words: Signal<Words> = signal(wordsIn());
@@ -168,7 +171,9 @@ export class ChatWidget {
     });
     always(() => {
       const problem = conversation.problem.value;
-      if (problem) this.#tell("error", problem);
+      if (!problem) return;
+      this.#tell("error", problem);
+      if (OF_THE_SITE.test(problem.code)) console.warn(`agui-chat: ${problem.message}`);
     });
     let thread = conversation.threadId.peek();
     always(() => {

@@ -5,7 +5,7 @@
  * the threads are the token's.
  */
 import type { Fetch } from "../wire/connection";
-import { refusal } from "../wire/problem";
+import { RefusedError, refusal } from "../wire/problem";
 import { ConnectionLostError } from "../wire/run_reader";
 
 interface Ticket {
@@ -71,7 +71,7 @@ export class Visitor {
     let response = await ask(old ? { visitorToken: old } : {});
     // the gateway's secret was changed: whoever it was, it is somebody new
     if (old && response.status >= 400 && response.status < 500 && response.status !== 429) response = await ask({});
-    if (!response.ok) throw refusal(response.status, await response.text(), response.headers.get("retry-after"));
+    if (!response.ok) throw await refusalOf(response);
     this.#ticket = (await response.json()) as Ticket;
     try {
       localStorage.setItem(this.#place, JSON.stringify(this.#ticket));
@@ -90,6 +90,13 @@ export class Visitor {
     }
     return this.#ticket;
   }
+}
+
+/** Why there is no token. A key that the gateway does not know is the site's mistake: no visitor can sign in to mend it. */
+async function refusalOf(response: Response): Promise<RefusedError> {
+  const refused = refusal(response.status, await response.text(), response.headers.get("retry-after"));
+  if (response.status !== 401) return refused;
+  return new RefusedError(401, { ...refused.problem, code: "publishable_key_unknown", retryable: false });
 }
 
 function isFresh(ticket: Ticket): boolean {

@@ -1,0 +1,196 @@
+"""Strangers on a website: the widget with a publishable key, for several visitors, and with what a site gets wrong.
+
+A visitor reads in words of their language that there is no chat here; whoever put it there reads in the console why.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.async_api import Browser, expect
+
+from tests.asgi_server import serving
+from tests.host_site import ECHO, TAG, Site, neighbours, somebody, visit
+from tests.page.test_page_network import free_port
+from tests.running_gateway import agent, gateway_process, scripted, write_configuration
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+KEY: dict[str, Any] = {"name": "shop", "key": "pk_shop_0123456789", "origins": ["SITE"], "agents": ["echo"]}
+
+
+def tag_of(agent_id: str, key: str | None = KEY["key"]) -> str:
+    return TAG.replace('"assistant"', f'"{agent_id}"' + (f' data-key="{key}"' if key else ""))
+
+
+async def test_each_visitor_has_threads_of_their_own(browser: Browser, tmp_path: Path) -> None:
+    tag = tag_of("echo")
+    async with neighbours(tmp_path, [ECHO], publishable_keys=[KEY], cors_origins=[]) as (site, _):
+        site.page(tag)
+        tokens, thread = [], ""
+        for name in ("Ann", "Bob"):
+            async with somebody(browser) as person, visit(person, site.origin) as page:
+                await page.open()
+                await page.ask(name)
+                await page.page.reload()
+                await expect(page.answers).to_have_text([f"You said: {name}"])
+                tokens.append(
+                    await page.evaluate("Object.entries(localStorage).find(([key]) => /visitor/.test(key))[1]")
+                )
+                thread = await page.evaluate("document.querySelector('agui-chat').threadId")
+        async with somebody(browser) as person, visit(person, site.origin) as page:
+            await page.open()
+            await page.evaluate("(id) => document.querySelector('agui-chat').openThread(id)", thread)
+            await page.expect_idle()
+            await expect(page.answers).to_have_count(0)  # Bob's thread is nobody else's
+
+    assert len({json.loads(token)["visitorToken"] for token in tokens}) == 2
+
+
+async def test_a_token_that_the_gateway_no_longer_takes_is_renewed(browser: Browser, tmp_path: Path) -> None:
+    tag = tag_of("echo")
+    async with neighbours(tmp_path, [ECHO], publishable_keys=[KEY], cors_origins=[]) as (site, _):
+        site.page(tag)
+        async with somebody(browser) as person, visit(person, site.origin, expected=r"40[0-9]") as page:
+            await page.open()
+            await page.ask("before")
+            await page.evaluate("""() => {
+                const [place, ticket] = Object.entries(localStorage).find(([key]) => /visitor/.test(key));
+                const broken = JSON.parse(ticket).visitorToken.slice(0, -4) + "AAAA";
+                localStorage.setItem(place, JSON.stringify({ ...JSON.parse(ticket), visitorToken: broken }));
+            }""")
+            await page.page.reload()
+            await page.expect_idle()
+            await page.ask("after")
+            await expect(page.answers.last).to_have_text("You said: after")
+
+
+async def test_a_key_of_another_site_is_refused_in_words(browser: Browser, tmp_path: Path) -> None:
+    key = {**KEY, "origins": ["https://shop.example"]}
+    tag = tag_of("echo")
+    async with neighbours(tmp_path, [ECHO], publishable_keys=[key]) as (site, _), somebody(browser) as person:
+        site.page(tag)
+        async with visit(person, site.origin, expected=r"403|CORS|Failed to load|agui-chat: ") as page:
+            await page.open()
+            await page.say("Hello")
+            await expect(page.banner).to_contain_text("This chat may not be used on this page.")
+            heard = [detail for name, detail in await page.heard() if name == "error"]
+
+    assert heard[-1]["code"] == "origin_not_allowed"
+
+
+async def test_too_much_at_once_is_told_with_the_time_to_wait(browser: Browser, tmp_path: Path) -> None:
+    key = {**KEY, "limits": {"visitor_runs_per_minute": 1}}
+    tag = tag_of("echo")
+    async with neighbours(tmp_path, [ECHO], publishable_keys=[key], cors_origins=[]) as (site, _):
+        site.page(tag)
+        async with somebody(browser) as person, visit(person, site.origin, expected="429") as page:
+            await page.open()
+            await page.ask("one")
+            await page.say("two")
+            await expect(page.banner).to_contain_text("That was a lot at once.")
+            await expect(page.banner).to_contain_text("Possible again in")
+            await expect(page.button("Try again")).to_be_disabled()
+
+
+# --- what a site gets wrong
+
+
+@pytest.mark.parametrize(
+    ("tag", "status", "words", "reason"),
+    [
+        pytest.param(
+            tag_of("echo", "pk_shop_of_no_gateway"),
+            401,
+            "This chat may not be used on this page.",
+            "agui-chat: this key is not known; send one of server.publishable_keys",
+            id="a key that the gateway does not know",
+        ),
+        pytest.param(
+            tag_of("ehco"),
+            404,
+            "This conversation or agent no longer exists.",
+            "agui-chat: there is no agent 'ehco'; GET /agents lists them",
+            id="an agent that is not there",
+        ),
+        pytest.param(
+            tag_of("internal"),
+            404,
+            "This conversation or agent no longer exists.",
+            "agui-chat: there is no agent 'internal'; GET /agents lists them",
+            id="an agent that the key is not for",
+        ),
+        pytest.param(
+            tag_of("echo", None),
+            401,
+            "You are not signed in here",
+            "agui-chat: a key is needed; send it as 'Authorization: Bearer <key>'",
+            id="no key",
+        ),
+    ],
+)
+async def test_a_mistake_of_the_site_is_told_to_visitors_in_words_and_to_its_owner_in_the_console(
+    browser: Browser, tmp_path: Path, tag: str, status: int, words: str, reason: str
+) -> None:
+    agents = [ECHO, agent("internal", scripted([{"text": "a trade secret"}]))]
+    async with (
+        neighbours(tmp_path, agents, publishable_keys=[KEY], cors_origins=[]) as (site, _),
+        somebody(browser) as person,
+    ):
+        site.page(tag)
+        async with visit(person, site.origin, expected=f"agui-chat: |{status}") as page:
+            await page.open()
+            assert page.complaints == []  # nothing was asked of the gateway yet
+            await page.say("Hello")
+            await expect(page.banner).to_contain_text(words)
+            assert [text for text in page.complaints if text.startswith("agui-chat")] == [reason]
+
+
+# --- a gateway that dies
+
+
+async def test_a_visitor_whose_gateway_is_killed_in_mid_answer_is_the_same_visitor_afterwards(
+    browser: Browser, tmp_path: Path
+) -> None:
+    words = " ".join(f"word{number}" for number in range(400))
+    rules = [
+        {
+            "when": {"last_user_contains": "slowly"},
+            "response": [{"text": words, "chunk_characters": 8, "delta_seconds": 0.02}],
+        },
+        {"when": {}, "response": [{"text": "You said: {{user}}"}]},
+    ]
+    site = Site()
+    async with contextlib.AsyncExitStack() as stack:
+        site.origin = f"http://127.0.0.1:{await stack.enter_async_context(serving(site))}"
+        configuration = write_configuration(
+            tmp_path,
+            [agent("echo", scripted(rules=rules))],
+            server={"port": free_port(), "publishable_keys": [{**KEY, "origins": [site.origin]}]},
+        )
+        first = await stack.enter_async_context(gateway_process(configuration))
+        site.gateway = first.client.base_url
+        site.page(tag_of("echo"))
+        person = await stack.enter_async_context(somebody(browser))
+        page = await stack.enter_async_context(visit(person, site.origin, expected="Failed to load resource|ERR_"))
+        await page.open()
+        await page.ask("Before")
+        await page.say("Talk slowly")
+        await expect(page.answers.last).to_contain_text("word9 ")
+        await first.signal(signal.SIGKILL)
+        line = page.page.get_by_role("status").filter(has_text="The connection was lost. Trying to go on")
+        await expect(line).to_be_visible()
+        await expect(page.answers.last).to_contain_text("word9 ")
+
+        await stack.enter_async_context(gateway_process(configuration))
+        await expect(page.banner).to_contain_text("The server stopped in the middle of the answer. Try again.")
+        await expect(line).to_have_count(0)
+        await page.ask("After")
+        await expect(page.answers.last).to_have_text("You said: After")
+        await page.page.reload()
+        await expect(page.questions).to_have_text(["Before", "Talk slowly", "After"])  # the thread is still theirs
