@@ -81,7 +81,7 @@ export class ApprovalDesk {
   }
 }
 
-export function isExpired(approval: Approval, now = Date.now()): boolean {
+function isExpired(approval: Approval, now = Date.now()): boolean {
   return approval.expiresAt !== undefined && approval.expiresAt.getTime() <= now;
 }
 

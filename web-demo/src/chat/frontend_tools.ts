@@ -17,7 +17,7 @@ import { misfits } from "./schema_check";
 /** Characters of a result; what is longer is cut, with a mark that says so. */
 const LONGEST_RESULT = 100_000;
 
-export const DECLINE = "The user declined this call. It was not run.";
+const DECLINE = "The user declined this call. It was not run.";
 const STOPPED = "The user stopped this tool while it was at work. Whether it took effect is not known.";
 const LEFT = "The page was left while this tool was at work. Whether it took effect is not known.";
 

@@ -24,7 +24,7 @@ const EMPTY: Booking = { name: "", email: "", date: "", guests: "", note: "" };
 
 export const booking = signal<Booking>(EMPTY);
 /** Which fields were filled last by somebody else than the person. */
-export const filled = signal<ReadonlySet<BookingField>>(new Set());
+const filled = signal<ReadonlySet<BookingField>>(new Set());
 const booked = signal("");
 
 /** Puts the values into the form; fields that it does not have are left out. Gives what was filled in. */

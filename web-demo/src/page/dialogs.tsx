@@ -11,7 +11,7 @@ interface Asked {
   readonly answer: (yes: boolean) => void;
 }
 
-export interface Wording {
+interface Wording {
   readonly yes?: string;
   readonly no?: string;
   /** What is agreed to cannot be undone. */

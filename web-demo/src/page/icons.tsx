@@ -13,7 +13,7 @@ const PATHS = {
   trash: "M4 7h16M9 7V4h6v3M6 7l1 13h10l1-13M10 11v5M14 11v5",
 } as const;
 
-export type PageIconName = keyof typeof PATHS;
+type PageIconName = keyof typeof PATHS;
 
 export function PageIcon({ name }: { name: PageIconName }) {
   return <Drawing kind={name} path={PATHS[name]} />;

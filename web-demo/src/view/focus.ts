@@ -1,7 +1,7 @@
 /** Where the keyboard is, in a document and in a shadow root alike. */
 
 /** The element that has the focus in the tree of `element`. */
-export function focused(element: Element): Element | null {
+function focused(element: Element): Element | null {
   const root = element.getRootNode() as Document | ShadowRoot;
   return root.activeElement;
 }

@@ -28,7 +28,7 @@ export function JsonText({ text }: { text: string }) {
 }
 
 /** JSON with indentation; any other text as it is. */
-export function pretty(text: string): string {
+function pretty(text: string): string {
   const value = parsed(text);
   return value === undefined || typeof value === "string" ? text : JSON.stringify(value, null, 2);
 }

@@ -62,7 +62,7 @@ export function readSettings(element: HTMLElement, gateway: string): Settings {
 }
 
 /** A JSON array, or lines, or questions with a `|` between them. */
-export function readSuggestions(text: string | undefined): readonly string[] {
+function readSuggestions(text: string | undefined): readonly string[] {
   if (text === undefined) return [];
   const parsed = parse(text);
   const list = Array.isArray(parsed) ? parsed.map(String) : text.split(/[|\n]/);
