@@ -35,6 +35,7 @@ from gateway.messages import (
 from gateway.model import ModelRequest
 from gateway.wire.anthropic_messages import SERVER_CALLS, Profile, is_server_item, wire_name
 from gateway.wire.bedrock_media import decoded_size
+from gateway.wire.tool_schema import object_schema
 
 PROVIDER_NAME = "anthropic/v1/messages"
 
@@ -46,6 +47,8 @@ ITEM = "item"
 PROMPT_CACHING = "prompt_caching"  # ours, not Anthropic's: true, "5m" or "1h"
 BETAS = "anthropic_beta"  # the header's, not the body's
 _OWN_PARAMETERS = frozenset({PROMPT_CACHING, BETAS})
+
+LEAST_ANSWER = 4_096  # tokens, beside those of its thoughts
 
 OPENING = "(the conversation begins)"
 GO_ON = "(go on)"
@@ -70,6 +73,9 @@ def anthropic_request(request: ModelRequest, model_id: str, profile: Profile) ->
     body["messages"] = cast(JsonValue, turns)
     if request.tools:
         body["tools"] = [_tool(spec) for spec in request.tools]
+    thinking = request.parameters.get("thinking")
+    if isinstance(thinking, dict) and isinstance(budget := thinking.get("budget_tokens"), int):
+        body["max_tokens"] = max(profile.max_tokens, budget + LEAST_ANSWER)  # refused where thinking may take it all
     body |= {name: value for name, value in request.parameters.items() if name not in _OWN_PARAMETERS}
     if request.tools and request.tool_choice == "none":
         body["tool_choice"] = {"type": "none"}  # the loop wants an answer now: no parameter outranks that
@@ -137,10 +143,16 @@ class _HistoryWriter:
     def _result(self, result: ToolResult) -> JsonObject:
         parts: list[JsonValue] = [made for block in result.content for made in self._asked(block)]
         written: JsonObject = {"type": "tool_result", "tool_use_id": wire_name(result.call_id), "content": parts}
-        if result.is_error:
+        if result.is_error:  # refused with anything but texts, and without any
             written["is_error"] = True
-            if not parts:  # refused for a result that says it failed
-                written["content"] = [{"type": "text", "text": NO_CONTENT}]
+            texts: list[JsonValue] = [
+                _text(block.text)
+                if isinstance(block, TextBlock)
+                else _note(block, "a result that failed has only text")
+                for block in result.content
+                if isinstance(block, TextBlock | ImageBlock | AudioBlock | VideoBlock | DocumentBlock)
+            ]
+            written["content"] = [text for text in texts if text] or [{"type": "text", "text": NO_CONTENT}]
         return written
 
     def _reasoning(self, block: ReasoningBlock) -> JsonObject | None:
@@ -224,7 +236,10 @@ def _text(text: str) -> JsonObject | None:
 
 
 def _tool(spec: ToolSpec) -> JsonObject:
-    declared: JsonObject = {"name": wire_name(spec.name), "input_schema": {**spec.input_schema, "type": "object"}}
+    declared: JsonObject = {
+        "name": wire_name(spec.name),
+        "input_schema": {**object_schema(spec.input_schema), "type": "object"},
+    }
     if spec.description.strip():
         declared["description"] = spec.description
     return declared

@@ -37,6 +37,7 @@ from gateway.messages import (
 )
 from gateway.model import ModelRequest
 from gateway.wire.openai_chat import Dialect, safe_call_id, safe_participant, safe_tool_name
+from gateway.wire.tool_schema import object_schema
 
 logger = logging.getLogger(__name__)
 
@@ -72,7 +73,7 @@ def _tool(spec: ToolSpec) -> JsonObject:
     if spec.description:
         function["description"] = spec.description
     # an object schema without properties is refused by OpenAI
-    function["parameters"] = {"type": "object", "properties": {}, **spec.input_schema}
+    function["parameters"] = {"type": "object", "properties": {}, **object_schema(spec.input_schema)}
     return {"type": "function", "function": function}
 
 

@@ -36,6 +36,7 @@ from gateway.wire import strict_json
 from gateway.wire.bedrock_families import Family, bare_model_id
 from gateway.wire.bedrock_media import MAX_BYTES, MediaKind, decoded_size, head_of, media_format
 from gateway.wire.bedrock_parameters import PROMPT_CACHING, request_fields
+from gateway.wire.tool_schema import object_schema
 
 PROVIDER_NAME = "bedrock/converse"
 
@@ -262,7 +263,7 @@ def _offered(request: ModelRequest, turns: Sequence[converse.Turn]) -> list[Tool
 
 
 def _tool(spec: ToolSpec) -> JsonObject:
-    schema: JsonObject = {**spec.input_schema, "type": "object"}
+    schema: JsonObject = {**object_schema(spec.input_schema), "type": "object"}
     if len(schema) == 1:
         schema["properties"] = {}
     declared: JsonObject = {"name": converse.tool_name(spec.name), "inputSchema": {"json": schema}}

@@ -90,8 +90,9 @@ def _place_parameters(body: JsonObject, parameters: JsonObject) -> None:
 
 def _declared(spec: ToolSpec) -> JsonObject:
     declared: JsonObject = {"name": function_name(spec.name), "description": spec.description}
-    if spec.input_schema.get("properties"):
-        declared["parameters"] = cast(JsonObject, schema_subset({**spec.input_schema, "type": "object"}))
+    parameters = schema_subset({**spec.input_schema, "type": "object"})
+    if parameters["properties"]:
+        declared["parameters"] = cast(JsonObject, parameters)
     return declared
 
 

@@ -51,7 +51,9 @@ def failure(
     )
 
 
-_KEYS = re.compile(r"\b(?:sk|gsk|pk|key|xai|nvapi|hf)[-_][A-Za-z0-9*_-]{8,}|\bBearer\s+\S+", re.I)
+_KEYS = re.compile(
+    r"\b(?:sk|gsk|pk|key|xai|nvapi|hf)[-_][A-Za-z0-9*_-]{8,}|\bAIza[A-Za-z0-9_-]{8,}|\bBearer\s+\S+", re.I
+)
 
 
 def _without_keys(message: str) -> str:

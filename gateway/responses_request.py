@@ -46,6 +46,7 @@ from gateway.model import ModelRequest
 from gateway.wire.bedrock_media import decoded_size, head_of, media_format
 from gateway.wire.openai_chat import safe_tool_name
 from gateway.wire.openai_responses import REPLAYED_ITEMS, Profile, replayed_item, replayed_reasoning
+from gateway.wire.tool_schema import object_schema
 
 logger = logging.getLogger(__name__)
 
@@ -142,7 +143,7 @@ def _tool(spec: ToolSpec) -> JsonObject:
     tool: JsonObject = {"type": "function", "name": safe_tool_name(spec.name)}
     if spec.description:
         tool["description"] = spec.description
-    tool["parameters"] = {"type": "object", "properties": {}, **spec.input_schema}
+    tool["parameters"] = {"type": "object", "properties": {}, **object_schema(spec.input_schema)}
     tool["strict"] = False  # the default is true, which most schemas do not fit
     return tool
 

@@ -151,11 +151,11 @@ class MessageReader:
             return
         match event.get("type"):
             case "content_block_delta":
-                self._on_delta(event.get("index"), _object(event, "delta"))
+                self._on_delta(_index(event), _object(event, "delta"))
             case "content_block_start":
-                self._on_start(event.get("index"), _object(event, "content_block"))
+                self._on_start(_index(event), _object(event, "content_block"))
             case "content_block_stop":
-                self._on_stop(event.get("index"))
+                self._on_stop(_index(event))
             case "message_start":
                 self._usage |= _object(_object(event, "message"), "usage")
             case "message_delta":
@@ -168,7 +168,7 @@ class MessageReader:
             case _:
                 pass  # ping, and what is yet to come: https://docs.claude.com/en/api/versioning
 
-    def _on_start(self, index: object, block: Mapping[str, object]) -> None:
+    def _on_start(self, index: int | None, block: Mapping[str, object]) -> None:
         kind = str(block.get("type"))
         # Citations cut a text into many blocks; to whoever reads it is one.
         opened = _Block(kind, _TEXT if kind == "text" else index)
@@ -190,7 +190,7 @@ class MessageReader:
         elif is_server_item(kind):
             opened.item = dict(block)
 
-    def _on_delta(self, index: object, delta: Mapping[str, object]) -> None:
+    def _on_delta(self, index: int | None, delta: Mapping[str, object]) -> None:
         block = self._blocks.get(index)
         if block is None:
             return
@@ -222,14 +222,14 @@ class MessageReader:
         if signature:
             self._builder.opaque(index, SIGNATURE, signature)
 
-    def _on_stop(self, index: object) -> None:
+    def _on_stop(self, index: int | None) -> None:
         block = self._blocks.pop(index, None)
         if index == self._text_index:
             self._text_index = None
         if block is None or block.kind == "text":
             return  # a text is over once something else begins
         if block.start_input:  # the whole input at once, without a delta
-            self._builder.tool_arguments(index, orjson.dumps(block.start_input).decode())
+            self._builder.tool_arguments(index, strict_json.dump(block.start_input).decode())
         if block.item is not None:
             self._keep(index, block)
         self._builder.close(index)
@@ -244,7 +244,7 @@ class MessageReader:
                 logger.warning("left out a provider's own call whose input is no JSON", extra={"kind": block.kind})
                 return
         self._builder.raw(_json(item))
-        self._builder.opaque(index, ITEM, orjson.dumps(item).decode())
+        self._builder.opaque(index, ITEM, strict_json.dump(item).decode())
 
     def _on_message_delta(self, event: Mapping[str, object]) -> None:
         self._usage |= {name: count for name, count in _object(event, "usage").items() if count is not None}
@@ -283,6 +283,11 @@ class MessageReader:
 def _object(event: Mapping[str, object], name: str) -> Mapping[str, object]:
     value = event.get(name)
     return value if isinstance(value, dict) else {}
+
+
+def _index(event: Mapping[str, object]) -> int | None:
+    value = event.get("index")
+    return value if isinstance(value, int) else None  # whatever else: the block without a number
 
 
 def _string(block: Mapping[str, object], name: str) -> str:

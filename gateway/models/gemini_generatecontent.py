@@ -225,7 +225,7 @@ class GenerateContentReader:
         self._builder.tool_started(
             key, call_id if isinstance(call_id, str) and call_id else None, self._names.get(name, name)
         )
-        self._builder.tool_arguments(key, orjson.dumps(arguments if isinstance(arguments, dict) else {}).decode())
+        self._builder.tool_arguments(key, strict_json.dump(arguments if isinstance(arguments, dict) else {}).decode())
         if signature:
             self._builder.opaque(key, SIGNATURE, signature)
         self._builder.close(key)
@@ -235,7 +235,7 @@ class GenerateContentReader:
         self._builder.close(_TEXT)
         self._builder.close(_THOUGHT)
         self._builder.raw(_json(part))
-        self._alone(ITEM, orjson.dumps(part).decode())
+        self._alone(ITEM, strict_json.dump(part).decode())
 
     def _alone(self, kind: str, value: str) -> None:
         key = self._next_key()

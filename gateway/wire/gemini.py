@@ -9,10 +9,21 @@ import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
-from urllib.parse import quote, unquote, urlunsplit
+from typing import NamedTuple
+from urllib.parse import quote, urlunsplit
 
 from gateway.wire.endpoints import split_endpoint
+from gateway.wire.tool_schema import (
+    UNIONS,
+    JsonSchema,
+    as_list,
+    as_mapping,
+    choices,
+    is_null,
+    members_of_any,
+    merged,
+    target,
+)
 
 STOP_REASONS: Mapping[str, str] = {
     "FINISH_REASON_UNSPECIFIED": "end_turn",
@@ -115,11 +126,9 @@ _FORMATS: Mapping[str, frozenset[str]] = {
 # How far a schema is followed: where it holds itself, or says the same thing in very many places.
 _DEEPEST = 12
 _MOST_PLACES = 1_000
-_UNIONS = ("anyOf", "oneOf")
-_Schema: TypeAlias = Mapping[str, object]
 
 
-def schema_subset(schema: _Schema) -> dict[str, object]:
+def schema_subset(schema: JsonSchema) -> dict[str, object]:
     """A JSON Schema in the subset of OpenAPI 3.0 that functions may be declared with (https://ai.google.dev/api/caching#Schema).
 
     What has no place in it is left out, or said in words: the arguments are checked against the whole schema later.
@@ -130,18 +139,18 @@ def schema_subset(schema: _Schema) -> dict[str, object]:
 class _Subset:
     """`within` are the references whose targets a place stands in: one that comes again is not followed again."""
 
-    def __init__(self, root: _Schema) -> None:
+    def __init__(self, root: JsonSchema) -> None:
         self._root = root
         self._places = 0
 
-    def of(self, schema: _Schema, within: tuple[str, ...], depth: int) -> dict[str, object]:
+    def of(self, schema: JsonSchema, within: tuple[str, ...], depth: int) -> dict[str, object]:
         self._places += 1
         schema, within = self._resolved(schema, within, depth)
         schema = self._without_choice(schema, within, depth)
         kind, nullable = _type_of(schema)
         made: dict[str, object] = {name: schema[name] for name in _KEPT if schema.get(name) is not None}
         if kind is None:
-            made["anyOf"] = [self.of(each, within, depth + 1) for each in _choices(schema)]
+            made["anyOf"] = [self.of(each, within, depth + 1) for each in choices(schema)]
         else:
             made["type"] = kind.upper()
         if nullable:
@@ -149,7 +158,7 @@ class _Subset:
         if kind == "object":
             self._object(schema, made, within, depth)
         elif kind == "array":
-            items = _mapping(schema.get("items"))
+            items = as_mapping(schema.get("items"))
             follow = items and self._follows(depth)
             made["items"] = self.of(items, within, depth + 1) if follow else {"type": "STRING"}
         if schema.get("format") in _FORMATS.get(kind or "", ()):
@@ -160,81 +169,57 @@ class _Subset:
     def _follows(self, depth: int) -> bool:
         return depth < _DEEPEST and self._places < _MOST_PLACES
 
-    def _resolved(self, schema: _Schema, within: tuple[str, ...], depth: int) -> tuple[_Schema, tuple[str, ...]]:
+    def _resolved(self, schema: JsonSchema, within: tuple[str, ...], depth: int) -> tuple[JsonSchema, tuple[str, ...]]:
         """The schema with `$ref` and `allOf` taken in."""
         own = {name: value for name, value in schema.items() if name not in ("$ref", "allOf")}
         reference = schema.get("$ref")
-        taken: list[_Schema] = []
+        taken: list[JsonSchema] = []
         if isinstance(reference, str):
             if reference in within:
                 taken.append({"type": "object"})
             else:
                 within = (*within, reference)
-                taken.append(_target(self._root, reference))
-        taken += map(_mapping, _list(schema.get("allOf")))
+                taken.append(target(self._root, reference))
+        taken += map(as_mapping, as_list(schema.get("allOf")))
         for each in taken if self._follows(depth) else ():
             self._places += 1
             inner, within = self._resolved(each, within, depth + 1)
-            own = _merged(own, inner)
+            own = merged(own, inner)
         return own, within
 
-    def _without_choice(self, schema: _Schema, within: tuple[str, ...], depth: int) -> _Schema:
+    def _without_choice(self, schema: JsonSchema, within: tuple[str, ...], depth: int) -> JsonSchema:
         """The schema without `anyOf` and `oneOf` where the subset has no place for them, or nothing is to choose.
 
         What an object must be beside its own members (`anyOf: [{required: [a]}, ...]`) has none: the members of all
         choices are its members then, and those that every choice requires are required.
         """
-        choices = _choices(schema)
-        rest = {name: value for name, value in schema.items() if name not in _UNIONS}
-        if any(_is_null(each) for name in _UNIONS for each in _list(schema.get(name))):
+        branches = choices(schema)
+        rest = {name: value for name, value in schema.items() if name not in UNIONS}
+        if any(is_null(each) for name in UNIONS for each in as_list(schema.get(name))):
             rest["nullable"] = True
-        if not choices or not self._follows(depth):
+        if not branches or not self._follows(depth):
             return rest
-        if len(choices) == 1:
-            only, _ = self._resolved(choices[0], within, depth + 1)
-            return self._without_choice(_merged(rest, only), within, depth + 1)
+        if len(branches) == 1:
+            only, _ = self._resolved(branches[0], within, depth + 1)
+            return self._without_choice(merged(rest, only), within, depth + 1)
         if schema.get("type") != "object" and "properties" not in schema:
             kind = {"type": schema["type"]} if isinstance(schema.get("type"), str) else {}
             return {
                 **{name: value for name, value in rest.items() if name != "type"},
-                "anyOf": [{**kind, **each} for each in choices],
+                "anyOf": [{**kind, **each} for each in branches],
             }
-        resolved = [self._resolved(each, within, depth + 1)[0] for each in choices]
-        required = [_list(each.get("required")) for each in resolved]
-        everywhere = [name for name in required[0] if all(name in names for names in required)]
-        members: dict[str, object] = {}
-        for each in resolved:
-            for name, inner in _mapping(each.get("properties")).items():
-                members[name] = {"anyOf": [members[name], inner]} if members.get(name, inner) != inner else inner
-        return _merged(rest, {"properties": members, "required": everywhere})
+        resolved = [self._resolved(each, within, depth + 1)[0] for each in branches]
+        return merged(rest, members_of_any(resolved))
 
-    def _object(self, schema: _Schema, made: dict[str, object], within: tuple[str, ...], depth: int) -> None:
-        properties = _mapping(schema.get("properties")) if self._follows(depth) else {}
-        made["properties"] = {name: self.of(_mapping(inner), within, depth + 1) for name, inner in properties.items()}
-        names = [name for name in _list(schema.get("required")) if name in properties]
+    def _object(self, schema: JsonSchema, made: dict[str, object], within: tuple[str, ...], depth: int) -> None:
+        properties = as_mapping(schema.get("properties")) if self._follows(depth) else {}
+        made["properties"] = {name: self.of(as_mapping(inner), within, depth + 1) for name, inner in properties.items()}
+        names = [name for name in as_list(schema.get("required")) if name in properties]
         if names:
             made["required"] = names
 
 
-def _target(root: _Schema, reference: str) -> _Schema:
-    """What a reference into its own document (RFC 6901) points to; empty where there is nothing."""
-    found: object = root
-    for token in reference.removeprefix("#").split("/")[1:]:
-        name = unquote(token).replace("~1", "/").replace("~0", "~")
-        if isinstance(found, list):
-            found = found[int(name)] if name.isdecimal() and int(name) < len(found) else None
-        else:
-            found = _mapping(found).get(name)
-    return _mapping(found) if found is not root else {}
-
-
-def _choices(schema: _Schema) -> list[_Schema]:
-    """What `anyOf`, else `oneOf`, leaves to choose from, null aside."""
-    listed = next((each for name in _UNIONS if (each := _list(schema.get(name)))), [])
-    return [_mapping(choice) for choice in listed if not _is_null(choice)]
-
-
-def _type_of(schema: _Schema) -> tuple[str | None, bool]:
+def _type_of(schema: JsonSchema) -> tuple[str | None, bool]:
     """The one type, None where there are choices instead, and whether null is one of the values."""
     kind = schema.get("type")
     kinds = [each for each in (kind if isinstance(kind, list) else [kind]) if isinstance(each, str)]
@@ -242,12 +227,12 @@ def _type_of(schema: _Schema) -> tuple[str | None, bool]:
     named = next((each for each in kinds if each in _TYPES), None)
     if named is None:
         named = "object" if "properties" in schema else "array" if "items" in schema else "string"
-    return (None if _choices(schema) else named), nullable
+    return (None if choices(schema) else named), nullable
 
 
 def _place_values(schema: Mapping[str, object], kind: str | None, made: dict[str, object]) -> None:
     """Enumerations: only those of texts have a place, so that the others are said."""
-    values = [schema["const"]] if "const" in schema else _list(schema.get("enum"))
+    values = [schema["const"]] if "const" in schema else as_list(schema.get("enum"))
     values = [value for value in values if value is not None]
     if not values:
         return
@@ -256,27 +241,6 @@ def _place_values(schema: Mapping[str, object], kind: str | None, made: dict[str
     else:
         said = ", ".join(str(value) for value in values)
         made["description"] = " ".join(filter(None, (str(made.get("description") or ""), f"One of: {said}.")))
-
-
-def _merged(one: Mapping[str, object], other: Mapping[str, object]) -> dict[str, object]:
-    merged = {**other, **one}
-    if "properties" in one or "properties" in other:
-        merged["properties"] = {**_mapping(other.get("properties")), **_mapping(one.get("properties"))}
-    if "required" in one or "required" in other:
-        merged["required"] = list(dict.fromkeys([*_list(one.get("required")), *_list(other.get("required"))]))
-    return merged
-
-
-def _is_null(schema: object) -> bool:
-    return isinstance(schema, Mapping) and schema.get("type") == "null"
-
-
-def _mapping(value: object) -> Mapping[str, object]:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _list(value: object) -> list[object]:
-    return value if isinstance(value, list) else []
 
 
 # --- usage -----------------------------------------------------------------------------------------------------------

@@ -225,6 +225,9 @@ _OVERFLOW = re.compile(
     re.I,
 )
 
+# Gemini answers 400 INVALID_ARGUMENT: https://ai.google.dev/gemini-api/docs/troubleshooting
+_WRONG_KEY = re.compile(r"API key (?:not valid|not found|expired)|API_KEY_INVALID", re.I)
+
 _PHRASES: Sequence[tuple[re.Pattern[str], str]] = (
     (re.compile(r"rate.?limit|too many requests|quota exceeded for .*per", re.I), "throttled"),
     (re.compile(r"overloaded|over capacity|no (?:available )?capacity|temporarily unavailable", re.I), "overloaded"),
@@ -246,6 +249,8 @@ def error_kind(error: ProviderError, http_status: int | None = None) -> str:
             return _CODES[word]
     if status != 429 and _OVERFLOW.search(error.message[:4000]):
         return "context_overflow"
+    if status == 400 and _WRONG_KEY.search(error.message[:4000]):
+        return "authentication"
     if status is not None:
         return _STATUSES.get(status) or ("server" if status >= 500 else "invalid" if status >= 400 else "protocol")
     by_word = _CODES.get(error.code) or _CODES.get(error.type)

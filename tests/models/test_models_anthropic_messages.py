@@ -12,16 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from anthropic.types.beta.message_create_params import MessageCreateParamsStreaming
-from hypothesis import given
-from pydantic import ValidationError
 
 from gateway.agent import ModelSettings, Secret
 from gateway.anthropic_request import (
-    GO_ON,
     ITEM,
-    NO_CONTENT,
-    OPENING,
     PROVIDER_NAME,
     REDACTED,
     SIGNATURE,
@@ -30,34 +24,19 @@ from gateway.anthropic_request import (
 from gateway.clock import SystemClock
 from gateway.errors import ConfigurationError, ModelError, ModelErrorKind
 from gateway.events import Events, Raw, StopReason, Usage
-from gateway.history import model_view
 from gateway.http_client import HttpClients
 from gateway.messages import (
-    AudioBlock,
-    Base64Source,
-    ContentBlock,
-    DocumentBlock,
-    FileSource,
-    ImageBlock,
     JsonObject,
     JsonValue,
     Message,
-    Opaque,
-    ReasoningBlock,
     TextBlock,
-    ToolCall,
-    ToolResult,
     ToolSpec,
-    UrlSource,
 )
 from gateway.model import Model, ModelEnvironment, ModelRequest
 from gateway.models.anthropic_messages import PROVIDER, MessageReader
-from gateway.wire.anthropic_messages import messages_url, profile_of, wire_name
-from tests.history_samples import any_histories
+from gateway.wire.anthropic_messages import profile_of, wire_name
 from tests.model_answers import Answer, answer_of, collect
 from tests.openai_chat_server import ChatServer, Script, chat_server, record
-from tests.sdk_types import check_accepted
-from tests.word_samples import REPEATABLE
 
 RECORDINGS = Path(__file__).parent.parent / "recordings" / "anthropic-messages"
 MANIFEST: list[dict[str, Any]] = json.loads((RECORDINGS / "manifest.json").read_text())
@@ -254,246 +233,27 @@ def test_pings_and_what_nobody_has_heard_of_are_passed_over() -> None:
     assert answer.opaques == []
 
 
+@pytest.mark.parametrize("index", [None, [1], {}, "0"])
+def test_a_block_without_a_number_that_is_one_is_read_all_the_same(index: JsonValue) -> None:
+    events: list[JsonObject] = [{**event, "index": index} for event in text(0, "Hi")]
+    assert answered(*whole(*events)).text == "Hi"
+
+
+def test_half_a_character_in_a_call_is_no_failure_of_ours() -> None:
+    half = '{"type": "content_block_start", "index": 0, "content_block": %s}'
+    call = '{"type": "tool_use", "id": "c1", "name": "add", "input": {"a": "\\ud83d"}}'
+    ran = '{"type": "server_tool_use", "id": "s1", "name": "search", "input": {"q": "\\ud83d"}}'
+    over = record({"type": "content_block_stop", "index": 0})
+    records = [f"data: {half % block}\n\n".encode() + over for block in (ran, call)]
+    (start, *_, delta, stop) = whole(stop="tool_use")
+    assert answered(start, *records, delta, stop).calls == [("c1", "add", '{"a":"\\ud83d"}')]
+
+
 @pytest.mark.parametrize("start", [b"<!DOCTYPE html>", b'\xef\xbb\xbf{"id": "msg_1"}', b"data: {broken\n\n"])
 def test_what_is_no_stream_of_messages_is_an_error(start: bytes) -> None:
     _, failed = read(start)
     assert failed is not None
     assert failed.kind is ModelErrorKind.PROTOCOL
-
-
-# --- requests --------------------------------------------------------------------------------------------------------
-
-
-def body_of(*messages: Message, system: str = "", **parameters: Any) -> JsonObject:
-    body = anthropic_request(
-        ModelRequest("turn", messages, system, TOOLS, parameters=parameters), MODEL, profile_of(MODEL)
-    )
-    if "max_tokens" in body:
-        check_accepted(MessageCreateParamsStreaming, body)
-    return body
-
-
-def turns_of(*messages: Message, **parameters: Any) -> Any:
-    return body_of(*messages, **parameters)["messages"]
-
-
-def assistant(*blocks: ContentBlock) -> Message:
-    return Message("a", "assistant", blocks, turn_id="t")
-
-
-def own(kind: str, value: str, model: str = MODEL) -> Opaque:
-    return Opaque(PROVIDER_NAME, model, kind, value)
-
-
-def result(call_id: str, *content: ContentBlock, is_error: bool = False) -> Message:
-    return Message(f"r{call_id}", "tool", (ToolResult(call_id, content, is_error),), turn_id="t")
-
-
-def test_a_plain_question() -> None:
-    body = body_of(HELLO, system="Be brief.", temperature=0.5)
-    assert body["max_tokens"] == 64_000
-    assert body["system"] == [{"type": "text", "text": "Be brief."}]
-    assert body["messages"] == [{"role": "user", "content": [{"type": "text", "text": "Hi"}]}]
-    assert body["temperature"] == 0.5
-    assert body["tools"] == [
-        {
-            "name": "add",
-            "description": "Add.",
-            "input_schema": {"type": "object", "properties": {"a": {"type": "number"}}},
-        },
-        {"name": wire_name("shop.find"), "input_schema": {"type": "object"}},
-    ]
-    assert "max_tokens" not in body_of(HELLO, max_tokens=None)
-
-
-def test_all_results_are_in_the_next_users_turn_before_its_words() -> None:
-    calls = (ToolCall("c1", "add", '{"a": 1}'), ToolCall("c2", "add", "not json"))
-    question = Message("u2", "user", (TextBlock("and?"),))
-    turns = turns_of(
-        HELLO, assistant(TextBlock("Sure"), *calls), result("c1", TextBlock("1")), result("c2", is_error=True), question
-    )
-    assert [turn["role"] for turn in turns] == ["user", "assistant", "user"]
-    assert turns[1]["content"] == [
-        {"type": "text", "text": "Sure"},
-        {"type": "tool_use", "id": "c1", "name": "add", "input": {"a": 1}},
-        {"type": "tool_use", "id": "c2", "name": "add", "input": {}},
-    ]
-    assert turns[2]["content"] == [
-        {"type": "tool_result", "tool_use_id": "c1", "content": [{"type": "text", "text": "1"}]},
-        {
-            "type": "tool_result",
-            "tool_use_id": "c2",
-            "content": [{"type": "text", "text": NO_CONTENT}],
-            "is_error": True,
-        },
-        {"type": "text", "text": "and?"},
-    ]
-
-
-def test_only_what_this_model_signed_or_sealed_goes_back() -> None:
-    item = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {"query": "x"}}
-    found = {"type": "web_search_tool_result", "tool_use_id": "s1", "content": []}
-    answer = assistant(
-        ReasoningBlock("mine", 0, own(SIGNATURE, "c2ln")),
-        ReasoningBlock("", 1, own(REDACTED, "c2VhbGVk")),
-        ReasoningBlock("other model's", 2, own(SIGNATURE, "x", "claude-opus-4-1")),
-        ReasoningBlock("other provider's", 3, Opaque("bedrock/converse", MODEL, SIGNATURE, "x")),
-        ReasoningBlock("unsigned", 4),
-        ReasoningBlock("", 5, own(ITEM, json.dumps(item))),
-        ReasoningBlock("", 6, own(ITEM, json.dumps(found))),
-        TextBlock("Yes", 7),
-    )
-    turns = turns_of(HELLO, answer, HELLO)
-    assert turns[1]["content"] == [
-        {"type": "thinking", "thinking": "mine", "signature": "c2ln"},
-        {"type": "redacted_thinking", "data": "c2VhbGVk"},
-        item,
-        found,
-        {"type": "text", "text": "Yes"},
-    ]
-
-
-def test_a_paused_answer_goes_back_as_it_stands_and_what_follows_is_the_same_turn() -> None:
-    item = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {"query": "x"}}
-    found = {"type": "web_search_tool_result", "tool_use_id": "s1", "content": []}
-    paused = assistant(TextBlock("Looking.", 0), ReasoningBlock("", 1, own(ITEM, json.dumps(item))))
-    assert turns_of(HELLO, paused)[-1]["content"][-1] == item
-    rest = assistant(ReasoningBlock("", 0, own(ITEM, json.dumps(found))), TextBlock("Found.", 1))
-    turns = turns_of(HELLO, paused, rest, HELLO)
-    assert [part["type"] for part in turns[1]["content"]] == ["text", *(i["type"] for i in (item, found)), "text"]
-    # given up: a call of the provider's own without its result would be refused
-    assert [part["type"] for part in turns_of(HELLO, paused, HELLO)[1]["content"]] == ["text"]
-
-
-def test_the_first_turn_is_a_users_and_so_is_the_last() -> None:
-    turns = turns_of(assistant(TextBlock("Welcome!")))
-    assert [turn["content"][0]["text"] for turn in turns] == [OPENING, "Welcome!", GO_ON]
-    assert turns_of()[0]["content"][0]["text"] == OPENING
-    assert turns_of(Message("u", "user", (TextBlock(" "),)))[0]["content"] == [{"type": "text", "text": NO_CONTENT}]
-
-
-def test_system_and_developer_messages_join_the_prompt() -> None:
-    extra = Message("s", "developer", (TextBlock("No jokes."),))
-    body = body_of(HELLO, extra, system="Be brief.")
-    assert body["system"] == [{"type": "text", "text": "Be brief."}, {"type": "text", "text": "No jokes."}]
-
-
-def test_media_go_as_the_api_takes_them_and_a_note_stands_for_the_rest() -> None:
-    picture, pdf = Base64Source("aGk=", "image/PNG"), Base64Source("aGk=", "application/pdf")
-    contents = turns_of(
-        Message(
-            "u",
-            "user",
-            (
-                ImageBlock(picture),
-                ImageBlock(UrlSource("https://x.example/a.png")),
-                ImageBlock(UrlSource("data:image/gif;base64,aGk=")),
-                ImageBlock(UrlSource("http://x.example/a.png")),
-                ImageBlock(Base64Source("aGk=", "image/tiff")),
-                ImageBlock(FileSource("file_1", "anthropic")),
-                ImageBlock(FileSource("file_1", "openai")),
-                DocumentBlock(pdf, "report.pdf"),
-                DocumentBlock(Base64Source("aGVsbG8=", "text/csv")),
-                DocumentBlock(Base64Source("aGk=", "application/msword")),
-                AudioBlock(Base64Source("aGk=", "audio/wav")),
-                ImageBlock(Base64Source("!", "image/png")),
-            ),
-        )
-    )[0]["content"]
-    assert [part.get("source", {}).get("type") or part["text"] for part in contents] == [
-        "base64",
-        "url",
-        "base64",
-        "(an image was left out: the model provider fetches https addresses only)",
-        "(an image was left out: the model does not take its format)",
-        "file",
-        "(an image was left out: it is kept by another provider)",
-        "base64",
-        "text",
-        "(a document was left out: the model does not take its format)",
-        "(an audio was left out: the model takes no such thing)",
-        "(an image was left out: its data is empty or broken)",
-    ]
-    assert contents[0]["source"]["media_type"] == "image/png"
-    assert contents[7]["title"] == "report.pdf"
-    assert contents[8]["source"]["data"] == "hello"
-
-
-def test_thinking_does_not_begin_in_the_middle_of_a_turn() -> None:
-    thinking = {"type": "enabled", "budget_tokens": 2_000}
-    call, answer = ToolCall("c1", "add", "{}"), result("c1", TextBlock("1"))
-    assert "thinking" not in body_of(HELLO, assistant(call), answer, thinking=thinking)
-    thought = ReasoningBlock("hm", 0, own(SIGNATURE, "c2ln"))
-    assert body_of(HELLO, assistant(thought, call), answer, thinking=thinking)["thinking"] == thinking
-    assert body_of(HELLO, thinking=thinking)["thinking"] == thinking
-
-
-def test_no_tool_may_be_called_where_an_answer_is_wanted_now() -> None:
-    forced: JsonObject = {"tool_choice": {"type": "any"}}
-    request = ModelRequest("turn", (HELLO,), tools=TOOLS, tool_choice="none", parameters=forced)
-    assert anthropic_request(request, MODEL, profile_of(MODEL))["tool_choice"] == {"type": "none"}
-
-
-def test_prompt_caching_marks_what_stays_the_same() -> None:
-    body: Any = body_of(HELLO, system="Be brief.", prompt_caching="1h")
-    point = {"type": "ephemeral", "ttl": "1h"}
-    assert body["tools"][-1]["cache_control"] == point
-    assert body["system"][-1]["cache_control"] == point
-    assert body["messages"][-1]["content"][-1]["cache_control"] == point
-    assert "cache_control" not in body["tools"][0]
-    assert "prompt_caching" not in body
-
-
-@REPEATABLE
-@given(any_histories())
-def test_any_history_becomes_a_request_that_the_api_takes(history: list[Message]) -> None:
-    body = anthropic_request(ModelRequest("turn", model_view(history), tools=TOOLS), MODEL, profile_of(MODEL))
-    check_accepted(MessageCreateParamsStreaming, body)
-    check_turns(body["messages"])
-
-
-def check_turns(turns: Any) -> None:
-    """https://docs.claude.com/en/docs/agents-and-tools/tool-use/implement-tool-use and the API's refusals."""
-    assert [turn["role"] for turn in turns] == [("user", "assistant")[at % 2] for at in range(len(turns))]
-    waiting: list[str] = []
-    for turn in turns:
-        assert turn["content"]
-        results = [part["tool_use_id"] for part in turn["content"] if part["type"] == "tool_result"]
-        assert sorted(results) == sorted(waiting)
-        kinds = [part["type"] == "tool_result" for part in turn["content"]]
-        assert kinds == sorted(kinds, reverse=True), "results stand first"
-        waiting = [part["id"] for part in turn["content"] if part["type"] == "tool_use"]
-        assert len(set(waiting)) == len(waiting)
-        assert all(part["text"].strip() for part in turn["content"] if part["type"] == "text")
-    assert not waiting
-
-
-@pytest.mark.parametrize(
-    ("endpoint", "url"),
-    [
-        ("https://api.anthropic.com", "https://api.anthropic.com/v1/messages"),
-        ("https://api.anthropic.com/v1/", "https://api.anthropic.com/v1/messages"),
-        ("https://proxy.example/anthropic/v1/messages", "https://proxy.example/anthropic/v1/messages"),
-        ("http://127.0.0.1:8080/x?key=1", "http://127.0.0.1:8080/x/v1/messages?key=1"),
-    ],
-)
-def test_the_address_is_below_the_endpoint(endpoint: str, url: str) -> None:
-    assert messages_url(endpoint) == url
-
-
-@pytest.mark.parametrize(
-    ("model", "max_tokens"),
-    [
-        ("claude-3-haiku-20240307", 4_096),
-        ("claude-3-5-sonnet-latest", 8_192),
-        ("claude-opus-4-1-20250805", 32_000),
-        ("claude-sonnet-4-5", 64_000),
-        ("anthropic/claude-sonnet-4-5", 64_000),
-        ("some-model", 8_192),
-    ],
-)
-def test_every_model_is_asked_for_as_long_an_answer_as_it_can_give(model: str, max_tokens: int) -> None:
-    assert profile_of(model).max_tokens == max_tokens
 
 
 # --- over a socket ---------------------------------------------------------------------------------------------------
@@ -595,9 +355,3 @@ def test_what_ran_at_the_provider_is_shown_as_it_came() -> None:
     delta: JsonObject = {"type": "input_json_delta", "partial_json": '{"query": "x"}'}
     events = reader.feed(b"".join(whole(*block(0, item, delta), *text(1, "Hi"))))
     assert [event.event for event in events if isinstance(event, Raw)] == [{**item, "input": {"query": "x"}}]
-
-
-def test_a_request_that_the_sdk_could_not_send_is_found() -> None:
-    wrong: JsonValue = [{"role": "user", "content": [{"type": "t"}]}]
-    with pytest.raises(ValidationError):
-        check_accepted(MessageCreateParamsStreaming, body_of(HELLO) | {"messages": wrong})

@@ -287,6 +287,13 @@ def test_an_error_in_the_middle_is_an_error_of_its_kind() -> None:
     assert failed(chunk({"text": "Hi"}), record(error)).kind is ModelErrorKind.OVERLOADED
 
 
+def test_half_a_character_in_a_call_is_no_failure_of_ours() -> None:
+    call = rb'{"functionCall": {"id": "c1", "name": "add", "args": {"a": "\ud83d"}}}'
+    ran = rb'{"executableCode": {"language": "PYTHON", "code": "\ud83d"}}'
+    whole = b'data: {"candidates": [{"content": {"parts": [%s, %s]}, "finishReason": "STOP"}]}\n\n'
+    assert answered(whole % (ran, call)).calls == [("c1", "add", '{"a":"\\ud83d"}')]
+
+
 @pytest.mark.parametrize("start", [b"<!DOCTYPE html>", b'[{"candidates": []}]', b"data: {broken\n\n"])
 def test_what_is_no_stream_of_chunks_is_an_error(start: bytes) -> None:
     assert failed(start).kind is ModelErrorKind.PROTOCOL
@@ -450,6 +457,21 @@ def test_any_history_becomes_a_request_that_the_api_takes(history: list[Message]
             assert parts
             assert [p["functionResponse"]["id"] for p in parts if "functionResponse" in p] == waiting
             waiting = [p["functionCall"]["id"] for p in parts if "functionCall" in p]
+
+
+def test_a_tool_whose_schema_is_a_choice_keeps_its_parameters() -> None:
+    members: JsonObject = {"properties": {"a": {"type": "string"}}}
+    union = ToolSpec("pick", "", {"oneOf": [members, {"properties": {"b": {"type": "number"}}}]})
+    body: Any = gemini_request(ModelRequest("turn", (HELLO,), tools=(union,)), MODEL, profile_of(MODEL))
+    (declared,) = body["tools"][0]["functionDeclarations"]
+    assert sorted(declared["parameters"]["properties"]) == ["a", "b"]
+
+
+def test_a_key_that_the_provider_quotes_is_in_no_log() -> None:
+    error = {"code": 400, "status": "INVALID_ARGUMENT", "message": f"API key not valid: {KEY}"}
+    failure = failed(record({"error": error}))
+    assert failure.kind is ModelErrorKind.AUTHENTICATION
+    assert KEY not in failure.provider_message
 
 
 # --- over a socket ---------------------------------------------------------------------------------------------------

@@ -82,6 +82,8 @@ BODIES = [
     (400, body(message="x", code="x", innererror={"code": "ResponsibleAIPolicyViolation"}), "content_filter"),
     (403, body(message="moderated", code=403, metadata={"reasons": ["x"], "flagged_input": "y"}), "content_filter"),
     (401, body(message="Incorrect API key provided", code="invalid_api_key"), "authentication"),
+    (400, body(message="API key not valid. Please pass a valid API key.", status="INVALID_ARGUMENT"), "authentication"),
+    (400, body(message="API key expired. Please renew the API key.", status="INVALID_ARGUMENT"), "authentication"),
     (404, body(message="The model `x` does not exist", code="model_not_found"), "not_found"),
     (400, body(message="Failed to call a function", code="tool_use_failed", failed_generation="<f"), "protocol"),
     (400, body(message="bad", type="invalid_request_error"), "invalid"),

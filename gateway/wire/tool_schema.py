@@ -1,0 +1,104 @@
+"""A tool's schema as one plain object, which is all that providers take at its top. Pure.
+
+Above: the writers of requests. Anthropic, OpenAI and Bedrock refuse a tool whose schema has `oneOf`, `allOf` or `anyOf`
+at the top level (https://platform.openai.com/docs/guides/structured-outputs#root-objects-must-not-be-anyof), and Gemini
+knows fewer keywords still (`wire.gemini`). Arguments are checked against the tool's own schema, whatever is sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias, TypeVar, cast
+from urllib.parse import unquote
+
+JsonSchema: TypeAlias = Mapping[str, object]
+_Value = TypeVar("_Value")
+
+UNIONS = ("anyOf", "oneOf")
+_COMBINED = frozenset({*UNIONS, "allOf", "not", "enum", "$ref"})
+
+# How far a schema is followed: where it holds itself, or says the same thing in very many places.
+_MOST_PLACES = 200
+
+
+def object_schema(schema: dict[str, _Value]) -> dict[str, _Value]:
+    """The schema without what may not stand at its top: itself, for nearly all tools.
+
+    The members of everything that it combines are its members then; what each of several choices requires is required.
+    """
+    if _COMBINED.isdisjoint(schema):
+        return schema
+    return cast("dict[str, _Value]", _Flat(schema).of(schema, ()))
+
+
+class _Flat:
+    """`within` are the references that are being followed."""
+
+    def __init__(self, root: JsonSchema) -> None:
+        self._root = root
+        self._places = 0
+
+    def of(self, schema: JsonSchema, within: tuple[str, ...]) -> dict[str, object]:
+        own = {name: value for name, value in schema.items() if name not in _COMBINED}
+        self._places += 1
+        if self._places > _MOST_PLACES:
+            return own
+        reference = schema.get("$ref")
+        if isinstance(reference, str) and reference not in within:
+            within = (*within, reference)
+            own = merged(own, self.of(target(self._root, reference), within))
+        for part in as_list(schema.get("allOf")):
+            own = merged(own, self.of(as_mapping(part), within))
+        if branches := [self.of(branch, within) for branch in choices(schema)]:
+            own = merged(own, members_of_any(branches))
+        return own
+
+
+def members_of_any(branches: Sequence[JsonSchema]) -> dict[str, object]:
+    """The members of an object that is one of several, and which of them it has in any case."""
+    members: dict[str, object] = {}
+    for branch in branches:
+        for name, inner in as_mapping(branch.get("properties")).items():
+            members[name] = {"anyOf": [members[name], inner]} if members.get(name, inner) != inner else inner
+    required = [as_list(branch.get("required")) for branch in branches]
+    return {"properties": members, "required": [name for name in required[0] if all(name in each for each in required)]}
+
+
+def merged(one: JsonSchema, other: JsonSchema) -> dict[str, object]:
+    """What fits both schemas, as far as members go; for the rest the first one counts."""
+    both = {**other, **one}
+    if "properties" in one or "properties" in other:
+        both["properties"] = {**as_mapping(other.get("properties")), **as_mapping(one.get("properties"))}
+    if "required" in one or "required" in other:
+        both["required"] = list(dict.fromkeys([*as_list(one.get("required")), *as_list(other.get("required"))]))
+    return both
+
+
+def target(root: JsonSchema, reference: str) -> JsonSchema:
+    """What a reference into its own document (RFC 6901) points to; empty where there is nothing."""
+    found: object = root
+    for token in reference.removeprefix("#").split("/")[1:]:
+        name = unquote(token).replace("~1", "/").replace("~0", "~")
+        if isinstance(found, list):
+            found = found[int(name)] if name.isdecimal() and int(name) < len(found) else None
+        else:
+            found = as_mapping(found).get(name)
+    return as_mapping(found) if found is not root else {}
+
+
+def choices(schema: JsonSchema) -> list[JsonSchema]:
+    """What `anyOf`, else `oneOf`, leaves to choose from, null aside."""
+    listed = next((each for name in UNIONS if (each := as_list(schema.get(name)))), [])
+    return [as_mapping(choice) for choice in listed if not is_null(choice)]
+
+
+def is_null(schema: object) -> bool:
+    return isinstance(schema, Mapping) and schema.get("type") == "null"
+
+
+def as_mapping(value: object) -> Mapping[str, object]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def as_list(value: object) -> list[object]:
+    return value if isinstance(value, list) else []
