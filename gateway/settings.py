@@ -373,8 +373,10 @@ def provider_name(name: str, api: str | None, models: Mapping[str, ModelProvider
     if name in models:
         if api is None or name.endswith(f"/{api}"):
             return name
-        family = name.rpartition("/")[0] or name
-        raise ConfigurationError(f"{name!r} is one API already; leave api out, or write model_provider: {family}")
+        vendor = name.partition("/")[0]
+        others = [known for known in models if known.startswith(f"{vendor}/") and known.endswith(f"/{api}")]
+        instead = f", or write model_provider: {others[0]}" if others else ""
+        raise ConfigurationError(f"{name!r} is one API already; leave api out{instead}")
     if not apis:
         return name
     chosen = api or _USUAL_APIS.get(name)
