@@ -84,7 +84,7 @@ async def test_a_providers_measurements_give_their_rows(tmp_path: Path) -> None:
         wires=(wire_of("gemini/v1beta/generatecontent"),),
     )
     await ProviderBenchmarks(tmp_path, NO_PINNING, plan, rows.append).run()
-    assert len({row.name for row in rows}) == len(rows) == 12
+    assert len({row.name for row in rows}) == len(rows) == 13
     assert [row.target for row in rows[:3]] == ["<= 80 KB", "<= 2.0x", "<= 2.0x"]
     assert all(row.gateway > 0 and row.bare > 0 for row in rows if row.unit == "us/event" and "kept" not in row.name)
 

@@ -123,7 +123,7 @@ class _Crowd:
                 for each in some:
                     await each.begun.wait()
             kilobytes = self._gateway.private_kilobytes() - before
-            used, events = await self._watch(seconds)
+            used, waited, events = await self._watch(seconds)
         finally:
             for reader in readers:
                 reader.cancel()
@@ -133,20 +133,21 @@ class _Crowd:
                 raise error
         for stream in self._streams:
             stream.check()
-        return self._rows(kilobytes, used / max(1, events) * 1e6)
+        return self._rows(kilobytes, used / max(1, events) * 1e6, waited / seconds)
 
-    async def _watch(self, seconds: float) -> tuple[float, int]:
-        """CPU seconds, deltas."""
+    async def _watch(self, seconds: float) -> tuple[float, float, int]:
+        """CPU seconds, seconds that it waited for a processor, deltas."""
         for stream in self._streams:
             stream.late.clear()
-        used, events = self._gateway.cpu_seconds(), self._events()
+        used, waited, events = self._gateway.cpu_seconds(), self._gateway.waiting_seconds(), self._events()
         await asyncio.sleep(seconds)
-        return self._gateway.cpu_seconds() - used, self._events() - events
+        waited = self._gateway.waiting_seconds() - waited
+        return self._gateway.cpu_seconds() - used, waited, self._events() - events
 
     def _events(self) -> int:
         return sum(each.seen for each in self._streams)
 
-    def _rows(self, kilobytes: float, microseconds: float) -> list[Row]:
+    def _rows(self, kilobytes: float, microseconds: float, waiting: float) -> list[Row]:
         count = len(self._streams)
         name = f"{count} runs through {self._wire.provider}, kept"
         late = [each.lateness for each in self._streams]
@@ -156,4 +157,5 @@ class _Crowd:
             Row(f"{name}: memory of each", 0, each, "KB", f"{each:.1f} KB"),
             Row(f"{name}: latest delta, p50", 0, percentile(late, 0.5), "ms", f"{percentile(late, 0.5):.0f} ms"),
             Row(f"{name}: latest delta of the slowest", 0, max(late), "ms", f"{max(late):.0f} ms", "all, in order"),
+            Row(f"{name}: had no processor when ready", 0, waiting * 100, "% time", f"{waiting:.0%}", "else see above"),
         ]

@@ -40,7 +40,7 @@ class ProviderPlan:
     wires: tuple[Wire, ...] = WIRES
 
 
-QUICK = ProviderPlan(rounds=3, seconds=1.5, busy=60, idle=300, crowd=1_000, crowd_seconds=5.0)
+QUICK = ProviderPlan(rounds=6, seconds=1.0, busy=60, idle=300, crowd=1_000, crowd_seconds=5.0)
 FULL = ProviderPlan(rounds=7, seconds=4.0, busy=60, idle=1_000, crowd=1_000, crowd_seconds=15.0)
 
 

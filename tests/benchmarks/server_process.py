@@ -53,6 +53,13 @@ class ServerProcess:
             total = 0
         return total / 1e9 if total else self._coarse_cpu_seconds()
 
+    def waiting_seconds(self) -> float:
+        """How long its main thread was ready and had no processor so far: others had it. 0 where nobody counts it."""
+        try:
+            return int(Path(f"/proc/{self.pid}/task/{self.pid}/schedstat").read_text().split()[1]) / 1e9
+        except (OSError, IndexError, ValueError):
+            return 0.0
+
     def private_kilobytes(self) -> int:
         """Memory that is this process's alone."""
         lines = Path(f"/proc/{self.pid}/smaps_rollup").read_text().splitlines()
