@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -92,7 +93,7 @@ async def test_words_and_reasoning_that_stream_are_words(browser: Browser, tmp_p
 
 
 async def test_a_thread_that_is_read_again_is_words(browser: Browser, tmp_path: Path) -> None:
-    """Questions, answers and titles, each attack by itself."""
+    """Questions and answers, each attack by itself."""
     talker = agent("talker", scripted([{"text": "Well."}]))
     async with shown_page(browser, tmp_path, [talker], script=WATCH) as screen:
         assert screen.gateway is not None
@@ -106,19 +107,32 @@ async def test_a_thread_that_is_read_again_is_words(browser: Browser, tmp_path: 
                 thread_id=f"t{start}", run_id=f"r{start}", messages=[*messages, messages[0] | {"id": "last"}]
             )
             await screen.gateway.client.run("talker", body)
-        for number, text in enumerate(PAYLOADS):
-            patched = await screen.gateway.client.http.patch(f"/threads/t{number % 4 * 25}", json={"title": text[:200]})
-            assert patched.status_code == 204
-            if number % 4 == 3:
-                await screen.page.reload()
-                await expect(screen.threads.get_by_role("listitem")).to_have_count(4)
-                await expect_unharmed(screen, 4)
         for start in range(0, len(PAYLOADS), 25):
             await screen.evaluate("(id) => sessionStorage.setItem('agui-thread', id)", f"t{start}")
             await screen.page.reload()
             await expect(screen.answers.last).to_have_text("Well.")
             await expect(screen.answers).to_have_count(min(25, len(PAYLOADS) - start) + 1)
             await expect_unharmed(screen, 100)
+
+
+async def test_titles_are_words(browser: Browser, tmp_path: Path) -> None:
+    """Those that a first message gives and those that a person does, in the list and in the questions about them."""
+    talker = agent("talker", scripted([{"text": "Well."}]))
+    async with shown_page(browser, tmp_path, [talker], script=WATCH) as screen:
+        assert screen.gateway is not None
+        client = screen.gateway.client
+        for number, text in enumerate(PAYLOADS[:25]):
+            await client.run("talker", run_body(text, thread_id=f"t{number}", run_id=f"r{number}"))
+        for start in range(0, len(PAYLOADS), 25):
+            for number, text in enumerate(PAYLOADS[start : start + 25] if start else ()):
+                patched = await client.http.patch(f"/threads/t{number}", json={"title": text[:200]})
+                assert patched.status_code == 204
+            await screen.page.reload()
+            await expect(screen.threads.get_by_role("listitem")).to_have_count(25)
+            await screen.threads.get_by_role("listitem").first.hover()
+            await screen.threads.get_by_role("button", name=re.compile("^Delete")).first.click()
+            await screen.page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
+            await expect_unharmed(screen, 25)
 
 
 async def test_tool_cards_are_words(browser: Browser, tmp_path: Path) -> None:
