@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from gateway.tool import ToolContext
 from tests.bedrock_server import ACCESS_KEY, REGION, SECRET_KEY
 from tests.fault_scenes import SERVER, fault_tool
 from tests.observed_runs import Observed, observe, thread_messages
@@ -51,13 +52,20 @@ def bedrock_model(server: ResponsesServer, **more: Any) -> dict[str, Any]:
     }
 
 
+async def held(context: ToolContext) -> str:
+    """Tell what the server holds."""
+    return " ".join(f"{name}:{chain.responses[-1].response_id}" for name, chain in context.model_state.items())
+
+
 def agents_of(server: ResponsesServer) -> list[dict[str, Any]]:
     """Two stateful ones, one that is told everything, and what tests ask for beside them."""
     tools = [fault_tool("add"), fault_tool("stuck")]
+    held = {"type": "PythonTool", "name": "held", "parameters": {"function": "tests.stateful_scene:held"}}
     return [
         agent("openai", openai_model(server), tools=tools),
         agent("bedrock", bedrock_model(server), tools=tools),
         agent("plain", openai_model(server, stateful=False), tools=tools),
+        agent("curious", openai_model(server), tools=[held]),
         agent("queueing", openai_model(server), on_concurrent_run="enqueue", history="append"),
     ]
 

@@ -465,6 +465,19 @@ async def test_another_model_begins_a_new_chain(tmp_path: Path) -> None:
     assert not any(b"sk-other" in content for content in files), "a digest tells whose chain it is"
 
 
+async def test_tools_see_what_the_server_holds(scene: StatefulScene) -> None:
+    scene.agent_id = "curious"
+    billing = {"forwardedProps": {"conversation_id": "billing"}}
+    scene.server.will_answer(message_item("Hello"))
+    await scene.say("Hi")
+    for _ in range(2):
+        scene.server.will_answer(call_item("held", "{}", "c1"))
+    scene.server.will_answer(message_item("There"))
+    run = await scene.say("What do you hold?", **billing)
+    first, second, third = (scene.answered(number) for number in range(3))
+    assert list(run.results.values()) == [f"default:{first} billing:{second}", f"default:{first} billing:{third}"]
+
+
 async def test_a_deleted_thread_takes_its_chain_along(scene: StatefulScene) -> None:
     scene.server.will_answer(message_item("Hello"))
     await scene.say("Hi")
