@@ -139,12 +139,9 @@ def _stays(group: Sequence[Message]) -> bool:
 
 def _begun_by_user(groups: Sequence[Sequence[Message]], kept: list[bool]) -> tuple[Message, ...]:
     """What is kept; answers at its front whose question is gone are left out too, where a user's message follows."""
-    for place, group in enumerate(groups):
-        if not kept[place] or _stays(group):
-            continue
-        if group[0].role == "user":
-            break
-        kept[place] = False
+    users = [place for place, group in enumerate(groups) if kept[place] and group[0].role == "user"]
+    for place in range(users[0] if users else 0):
+        kept[place] = kept[place] and _stays(groups[place])
     left_out = sum(len(group) for place, group in enumerate(groups) if not kept[place])
     logger.info("left out old messages of a long history", extra={"messages": left_out})
     return tuple(message for place, group in enumerate(groups) if kept[place] for message in group)

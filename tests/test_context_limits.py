@@ -78,6 +78,11 @@ def test_of_a_long_turn_the_question_and_the_newest_calls_are_kept() -> None:
     assert [message.id for message in kept] == ["user1", "a3", "rc3.0", "a4", "rc4.0"]
 
 
+def test_of_a_history_without_a_user_the_newest_is_kept() -> None:
+    view = [*called(1, TextBlock("1")), *called(2, TextBlock("2")), *called(3, TextBlock("3"))]
+    assert limited(view, HistoryLimits(max_messages=4)) == tuple(view[2:])
+
+
 def test_the_last_users_message_stays_even_where_it_is_too_long() -> None:
     view = [said("user", "old", 0), said("user", "x" * 10_000, 1)]
     assert limited(view, HistoryLimits(max_tokens=10)) == (view[1],)

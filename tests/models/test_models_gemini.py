@@ -468,7 +468,7 @@ def test_a_tool_whose_schema_is_a_choice_keeps_its_parameters() -> None:
 
 
 def test_a_key_that_the_provider_quotes_is_in_no_log() -> None:
-    error = {"code": 400, "status": "INVALID_ARGUMENT", "message": f"API key not valid: {KEY}"}
+    error: JsonObject = {"code": 400, "status": "INVALID_ARGUMENT", "message": f"API key not valid: {KEY}"}
     failure = failed(record({"error": error}))
     assert failure.kind is ModelErrorKind.AUTHENTICATION
     assert KEY not in failure.provider_message
