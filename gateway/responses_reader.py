@@ -133,11 +133,13 @@ class ResponsesReader:
             if self._is_over():
                 return
         if texts:
-            self._more_text(texts)
+            if self._words is None:
+                self._builder.texts(self._text_key, texts)
+            else:
+                self._more_text(texts)
 
     def _more_text(self, texts: list[str]) -> None:
-        assert self._text_key is not None
-        if self._words is not None:
+        if self._words is not None and self._text_key is not None:
             self._words[self._text_key] += texts
         self._builder.texts(self._text_key, texts)
 
