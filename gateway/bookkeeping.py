@@ -16,7 +16,7 @@ import orjson
 
 from gateway.agent import Absent, AgentDefinition, AgentInput
 from gateway.clock import Clock
-from gateway.errors import ConflictError, GatewayError, NotFoundError
+from gateway.errors import ConflictError, GatewayError, ModelError, NotFoundError
 from gateway.event_order import Sealer
 from gateway.events import (
     Cancelled,
@@ -154,7 +154,8 @@ def stopped(reason: str | None) -> Terminal:
 def failed(record: RunRecord, error: Exception) -> RunFailed:
     """How a run ends that fails like this; the log has what viewers are not told."""
     if isinstance(error, GatewayError):
-        logger.warning("a run failed", extra={"run_id": record.run_id, "code": error.code})
+        said = {"provider_message": error.provider_message[:200]} if isinstance(error, ModelError) else {}
+        logger.warning("a run failed", extra={"run_id": record.run_id, "code": error.code, **said})
         return RunFailed(error.code, error.message)
     logger.error("a run failed unexpectedly", extra={"run_id": record.run_id}, exc_info=error)
     return RunFailed("internal_error", "the gateway failed; its log has the details")
