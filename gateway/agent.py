@@ -38,8 +38,8 @@ class Secret(str):
 class ModelTimeouts:
     """How long a model may keep a call waiting, in seconds.
 
-    `first_byte`: from the sent request to the response's headers; `idle`: between two reads of the response; `total`:
-    the whole call, None for no limit.
+    `first_byte`: from the call to the response's headers, connecting included; `idle`: between two reads of the
+    response; `total`: the whole call, None for no limit.
     """
 
     connect_seconds: float = 10.0

@@ -195,7 +195,7 @@ class TimeoutsSection(_Section):
     connect_seconds: Seconds = Field(default=_TIMEOUTS.connect_seconds, gt=0, le=86_400)
     """Seconds to be connected."""
     first_byte_seconds: Seconds = Field(default=_TIMEOUTS.first_byte_seconds, gt=0, le=86_400)
-    """Seconds from the sent request to the beginning of the answer."""
+    """Seconds from the call to the beginning of the answer, connecting included."""
     idle_seconds: Seconds = Field(default=_TIMEOUTS.idle_seconds, gt=0, le=86_400)
     """Seconds of silence within the answer."""
     total_seconds: Seconds | None = Field(default=_TIMEOUTS.total_seconds, gt=0, le=86_400)

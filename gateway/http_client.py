@@ -89,7 +89,7 @@ class HttpCall:
 
 @dataclass(frozen=True, slots=True)
 class StreamTimeouts:
-    """Seconds. `first_byte`: from the sent request to the response's headers; `idle`: between two reads."""
+    """Seconds. `first_byte`: from the call to the response's headers, connecting included; `idle`: between two reads."""
 
     connect: float = 10.0
     first_byte: float = 120.0
@@ -305,7 +305,7 @@ class HttpClients:
             await response.aclose()
 
     async def _send(self, call: HttpCall, timeouts: StreamTimeouts) -> httpx.Response:
-        seconds = timeouts.connect + timeouts.first_byte
+        seconds = timeouts.first_byte
         deadline = Deadline(self._clock, seconds if timeouts.total is None else min(seconds, timeouts.total))
         try:
             with deadline:

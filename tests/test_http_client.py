@@ -299,7 +299,7 @@ async def test_headers_that_do_not_come_in_time_are_a_timeout() -> None:
         server.answers(Script(headers_after=asyncio.Event()))
         task = reading(server, clients, [], TIMEOUTS)
         await server.received()
-        await clock.advance(4.9)
+        await clock.advance(3.9)
         assert not task.done()
         await clock.advance(0.2)
         return task
