@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from urllib.parse import unquote
 
 import orjson
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Match, Route
 from starlette.types import Receive, Scope, Send
@@ -149,6 +149,7 @@ async def read_body(request: Request, *, max_bytes: int | None = None) -> bytes:
     Raises:
         InvalidRequestError: 408, it stopped coming: nobody may hold a request for ever.
         TooLargeError: it is larger than `max_bytes`.
+        ClientDisconnect: nobody is left to answer.
     """
     size = 0
     loop = asyncio.get_running_loop()
@@ -156,15 +157,21 @@ async def read_body(request: Request, *, max_bytes: int | None = None) -> bytes:
     chunks: list[bytes] = []
     try:
         async with asyncio.timeout(BODY_PAUSE_SECONDS) as limit:
-            async for chunk in request.stream():
+            while True:
+                message = await request.receive()
+                if message["type"] == "http.disconnect":
+                    raise ClientDisconnect
+                chunk = message.get("body", b"")
                 chunks.append(chunk)
                 size += len(chunk)
                 if max_bytes is not None and size > max_bytes:
                     raise TooLargeError(f"the body is larger than {max_bytes:,} bytes; send less")
+                if not message.get("more_body", False):
+                    break
                 limit.reschedule(min(loop.time() + BODY_PAUSE_SECONDS, latest))
     except TimeoutError:
         raise InvalidRequestError("the body did not come in time", code="body_timeout", status=408) from None
-    return b"".join(chunks)
+    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
 async def read_json(request: Request, *, max_bytes: int | None = None) -> JsonValue:

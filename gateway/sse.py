@@ -48,6 +48,11 @@ _RAW_HEADERS: Final = (
 )
 
 
+# How long a stream goes on before anybody looks whether its client is still there: the task that does it was a
+# twentieth of a short answer's cost.
+_UNWATCHED_SECONDS = 0.050
+
+
 class CutOffError(Exception):
     """A source gives up on its reader: the stream breaks off, and must not look as if it had come to its end."""
 
@@ -149,6 +154,7 @@ class EventStreamResponse(EventSourceResponse):
         self.sending: Message | None = None  # what `send` is busy with
         self._streams = streams
         self._task: asyncio.Task[None] | None = None
+        self._watching: asyncio.Task[None] | None = None
         self._stuck = False
 
     def drop(self) -> None:
@@ -172,7 +178,7 @@ class EventStreamResponse(EventSourceResponse):
     async def _stream(self, receive: Receive, send: Send) -> None:
         self._task = asyncio.current_task()
         self._streams.add(self)
-        watch = asyncio.create_task(self._watch(receive))
+        timer = asyncio.get_running_loop().call_later(_UNWATCHED_SECONDS, self._start_watch, receive)
         try:
             await self._send_all(send)
         except asyncio.CancelledError:
@@ -183,7 +189,9 @@ class EventStreamResponse(EventSourceResponse):
         except CutOffError:  # incomplete too: HttpAgent takes a stream that ends well for a run that did
             logger.warning("dropped a client that fell too far behind")
         finally:
-            watch.cancel()
+            timer.cancel()
+            if self._watching is not None:
+                self._watching.cancel()
             self._streams.remove(self)
             self._task = None
 
@@ -207,6 +215,9 @@ class EventStreamResponse(EventSourceResponse):
                 return
             if more:
                 body = await source.next(heartbeat_seconds)
+
+    def _start_watch(self, receive: Receive) -> None:
+        self._watching = asyncio.create_task(self._watch(receive))
 
     async def _watch(self, receive: Receive) -> None:
         while (await receive())["type"] != "http.disconnect":
