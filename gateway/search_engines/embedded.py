@@ -42,6 +42,8 @@ class EmbeddedSearchEngine:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="embedded-search")
         self._database: sqlite3.Connection | None = None
         self._closed = False
+        # All rows of an engine in memory, which nobody else can change. Set in the thread alone, so in the jobs' order.
+        self._listed: list[JsonObject] | None = None
 
     async def list_indices(self, names: tuple[str, ...] = ()) -> list[JsonObject]:
         """A row per index as `_cat/indices?format=json` has it.
@@ -49,7 +51,16 @@ class EmbeddedSearchEngine:
         Raises:
             ToolError: an index of that name is not there.
         """
-        return await self._run(lambda database: [cat_row(database, index) for index in find_indices(database, names)])
+
+        def rows_of(database: sqlite3.Connection) -> list[JsonObject]:
+            rows = [cat_row(database, index) for index in find_indices(database, names)]
+            if not names and self._path is None:
+                self._listed = rows
+            return rows
+
+        known = self._listed
+        rows = await self._run(rows_of) if names or known is None or self._closed else known
+        return [dict(row) for row in rows]
 
     async def mapping(self, names: tuple[str, ...]) -> JsonObject:
         """`{index: {"mappings": {...}, "settings": {...}}}`.
@@ -80,7 +91,12 @@ class EmbeddedSearchEngine:
         Raises:
             ToolError: the name, the mapping or a value does not fit.
         """
-        return await self._run(lambda database: put_documents(database, name, list(documents), mappings))
+
+        def put(database: sqlite3.Connection) -> list[str]:
+            self._listed = None
+            return put_documents(database, name, list(documents), mappings)
+
+        return await self._run(put)
 
     async def close(self) -> None:
         """Close the database, after the searches that are under way."""

@@ -417,3 +417,19 @@ async def test_a_relative_path_is_relative_to_the_configuration(tmp_path: Path) 
     await engine.close()
 
     assert (tmp_path / "search.db").exists()
+
+
+async def test_what_is_put_in_is_in_the_next_list_of_all_indices() -> None:
+    engine = EmbeddedSearchEngine(None)
+    await engine.index("books", [{"title": "One"}])
+    (row,) = await engine.list_indices()
+    row["index"] = "changed by who asked"
+    (row,) = await engine.list_indices()
+    assert (row["index"], row["docs.count"]) == ("books", "1")
+    await engine.index("books", [{"title": "Two"}])
+    await engine.index("films", [{"title": "Three"}])
+    rows = await engine.list_indices()
+    assert {row["index"]: row["docs.count"] for row in rows} == {"books": "2", "films": "1"}
+    await engine.close()
+    with pytest.raises(ToolError):
+        await engine.list_indices()
