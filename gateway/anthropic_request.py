@@ -12,7 +12,7 @@ from typing import cast
 
 import orjson
 
-from gateway.media_fetch import data_url_source
+from gateway.media_fetch import data_url_source, left_out
 from gateway.messages import (
     AudioBlock,
     Base64Source,
@@ -22,6 +22,7 @@ from gateway.messages import (
     ImageBlock,
     JsonObject,
     JsonValue,
+    MediaBlock,
     Message,
     Opaque,
     ReasoningBlock,
@@ -33,8 +34,9 @@ from gateway.messages import (
     VideoBlock,
 )
 from gateway.model import ModelRequest
+from gateway.wire import strict_json
 from gateway.wire.anthropic_messages import SERVER_CALLS, Profile, is_server_item, wire_name
-from gateway.wire.bedrock_media import decoded_size
+from gateway.wire.bedrock_media import decoded_size, is_written
 from gateway.wire.tool_schema import object_schema
 
 PROVIDER_NAME = "anthropic/v1/messages"
@@ -59,7 +61,6 @@ _OWN_FILES = (None, "anthropic", PROVIDER_NAME)
 _FAR = "the model provider fetches https addresses only"
 _BROKEN = "its data is empty or broken"
 _FOREIGN = "it is kept by another provider"
-_TEXTS = frozenset({"application/json", "application/xml", "application/yaml", "application/x-yaml"})
 
 
 def anthropic_request(request: ModelRequest, model_id: str, profile: Profile) -> JsonObject:
@@ -118,7 +119,12 @@ class _HistoryWriter:
                 return self._reasoning(block)
             case ToolCall():
                 call_id, name = wire_name(block.call_id), wire_name(block.name)
-                return {"type": "tool_use", "id": call_id, "name": name, "input": _arguments(block.arguments)}
+                return {
+                    "type": "tool_use",
+                    "id": call_id,
+                    "name": name,
+                    "input": strict_json.object_in(block.arguments),
+                }
             case ImageBlock() | AudioBlock() | VideoBlock() | DocumentBlock():
                 return _note(block, "only users can send one")
             case ToolResult():
@@ -245,15 +251,6 @@ def _tool(spec: ToolSpec) -> JsonObject:
     return declared
 
 
-def _arguments(text: str) -> JsonValue:
-    """The arguments as an object, which the API insists on: what the model wrote amiss it is not shown again."""
-    try:
-        arguments: JsonValue = orjson.loads(text)
-    except ValueError:
-        return {}
-    return arguments if isinstance(arguments, dict) else {}
-
-
 def _item(opaque: Opaque) -> JsonObject | None:
     try:
         item: JsonValue = orjson.loads(opaque.value)
@@ -302,7 +299,7 @@ def _document_source(block: DocumentBlock) -> JsonObject | str:
                 return _BROKEN
             if kind == "application/pdf":
                 return {"type": "base64", "media_type": kind, "data": data}
-            if kind.startswith("text/") or kind in _TEXTS or kind.endswith(("+json", "+xml")):
+            if kind.startswith("text/") or is_written(kind):
                 return _plain_text(data)
             return "the model does not take its format"
         case UrlSource(url):
@@ -325,6 +322,5 @@ def _plain_text(data: str) -> JsonObject | str:
     return {"type": "text", "media_type": "text/plain", "data": text} if text.strip() else "it is empty"
 
 
-def _note(block: ImageBlock | AudioBlock | VideoBlock | DocumentBlock, why: str) -> JsonObject:
-    noun = type(block).__name__.removesuffix("Block").lower()
-    return {"type": "text", "text": f"({'an' if noun[0] in 'aeiou' else 'a'} {noun} was left out: {why})"}
+def _note(block: MediaBlock, why: str) -> JsonObject:
+    return {"type": "text", "text": left_out(type(block), why).text}

@@ -162,7 +162,9 @@ class _HistoryWriter:
                 return self._reasoning(block)
             case ToolCall():
                 name, call_id = converse.tool_name(block.name), converse.call_id(block.call_id)
-                return {"toolUse": {"toolUseId": call_id, "name": name, "input": _arguments(block.arguments)}}
+                return {
+                    "toolUse": {"toolUseId": call_id, "name": name, "input": strict_json.object_in(block.arguments)}
+                }
             case ImageBlock() | AudioBlock() | VideoBlock() | DocumentBlock():
                 return {"text": converse.media_note(MEDIA_KINDS[type(block)], "only users can send one")}
             case ToolResult():
@@ -244,15 +246,6 @@ def _block(kind: MediaKind, form: str, source: converse.MediaBody, name: str | N
     if kind == "document":
         return {"document": {"format": form, "name": name or "", "source": source}}
     return {kind: {"format": form, "source": source}}  # type: ignore[misc]  # the three others are of one shape
-
-
-def _arguments(text: str) -> object:
-    """The arguments as an object, which Converse insists on: what the model wrote amiss it is not shown again."""
-    try:
-        arguments = orjson.loads(text)
-    except ValueError:
-        return {}
-    return arguments if isinstance(arguments, dict) else {}
 
 
 def _offered(request: ModelRequest, turns: Sequence[converse.Turn]) -> list[ToolSpec]:

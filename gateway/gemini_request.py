@@ -11,6 +11,7 @@ from typing import TypeAlias, cast
 
 import orjson
 
+from gateway.media_fetch import left_out
 from gateway.messages import (
     AudioBlock,
     Base64Source,
@@ -31,7 +32,8 @@ from gateway.messages import (
     VideoBlock,
 )
 from gateway.model import ModelRequest
-from gateway.wire.bedrock_media import decoded_size
+from gateway.wire import strict_json
+from gateway.wire.bedrock_media import decoded_size, is_written
 from gateway.wire.gemini import ITEM_PARTS, TOP_LEVEL, Profile, function_name, schema_subset
 
 PROVIDER_NAME = "gemini/v1beta/generatecontent"
@@ -48,7 +50,6 @@ NO_CONTENT = "(no content)"
 # elsewhere: https://ai.google.dev/gemini-api/docs/thought-signatures#faqs
 FOREIGN_SIGNATURE = "c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I="  # skip_thought_signature_validator
 
-_TEXTS = frozenset({"application/json", "application/xml", "application/yaml", "application/x-yaml"})
 _Part: TypeAlias = JsonObject
 
 
@@ -159,7 +160,11 @@ class _HistoryWriter:
             case ReasoningBlock():
                 return self._reasoning(block)
             case ToolCall():
-                call: JsonObject = {"id": block.call_id, "name": function_name(block.name), "args": _arguments(block)}
+                call: JsonObject = {
+                    "id": block.call_id,
+                    "name": function_name(block.name),
+                    "args": strict_json.object_in(block.arguments),
+                }
                 return _signed({"functionCall": call}, self._own(block.opaque, SIGNATURE))
             case ImageBlock() | AudioBlock() | VideoBlock() | DocumentBlock():
                 return _note(block, "only users can send one")
@@ -223,7 +228,7 @@ def _medium(block: MediaBlock) -> _Part:
         kind = source.media_type.lower().partition(";")[0].strip()
         if not kind or not decoded_size(source.data):
             return _note(block, "its data is empty, broken or of no known type")
-        if kind in _TEXTS or kind.endswith(("+json", "+xml")):
+        if is_written(kind):
             kind = "text/plain"
         return {"inlineData": {"mimeType": kind, "data": source.data}}
     address = source.url if isinstance(source, UrlSource) else source.file_id
@@ -249,15 +254,5 @@ def _item(value: str) -> _Part | None:
     return item if isinstance(item, dict) and any(name in item for name in ITEM_PARTS) else None
 
 
-def _arguments(call: ToolCall) -> JsonValue:
-    """The arguments as an object, which the API insists on: what the model wrote amiss it is not shown again."""
-    try:
-        arguments: JsonValue = orjson.loads(call.arguments)
-    except ValueError:
-        return {}
-    return arguments if isinstance(arguments, dict) else {}
-
-
 def _note(block: MediaBlock, why: str) -> _Part:
-    noun = type(block).__name__.removesuffix("Block").lower()
-    return {"text": f"({'an' if noun[0] in 'aeiou' else 'a'} {noun} was left out: {why})"}
+    return {"text": left_out(type(block), why).text}

@@ -89,7 +89,7 @@ class HttpCall:
 
 @dataclass(frozen=True, slots=True)
 class StreamTimeouts:
-    """Seconds. `first_byte`: from the call to the response's headers, connecting included; `idle`: between two reads."""
+    """Seconds. `first_byte`: from the call to the response's headers, with connecting; `idle`: between two reads."""
 
     connect: float = 10.0
     first_byte: float = 120.0

@@ -75,7 +75,7 @@ class MediaFetcher:
             return tuple(messages)
         keys = list(wanted)
         found: dict[tuple[str, type[MediaBlock]], Base64Source | TextBlock] = {
-            key: _note(key[1], f"only the last {MAX_URLS} of a conversation are fetched") for key in keys[:-MAX_URLS]
+            key: left_out(key[1], f"only the last {MAX_URLS} of a conversation are fetched") for key in keys[:-MAX_URLS]
         }
         chosen = keys[-MAX_URLS:]
         results = await asyncio.gather(*(self._one(key, wanted[key].media_type) for key in chosen))
@@ -85,7 +85,7 @@ class MediaFetcher:
     async def _one(self, key: tuple[str, type[MediaBlock]], media_type: str | None) -> Base64Source | TextBlock:
         url, kind = key
         if url[:5].lower() == "data:":
-            return data_url_source(url) or _note(kind, "its data: URL is broken")
+            return data_url_source(url) or left_out(kind, "its data: URL is broken")
         kept = self._kept.get(key)
         if kept is not None and kept.until > self._clock.monotonic():
             self._kept.move_to_end(key)
@@ -97,12 +97,12 @@ class MediaFetcher:
 
     async def _fetched(self, url: str, kind: type[MediaBlock], media_type: str | None) -> Base64Source | TextBlock:
         if kind not in self._max_bytes:
-            return _note(kind, "the model takes no such thing")
+            return left_out(kind, "the model takes no such thing")
         try:
             fetched = await self._http.fetch(url, max_bytes=self._max_bytes[kind])
         except GatewayError as error:
             logger.warning("a medium could not be fetched and was left out", extra={"code": error.code})
-            return _note(kind, "it could not be fetched")
+            return left_out(kind, "it could not be fetched")
         data = base64.b64encode(fetched.content).decode("ascii")
         return Base64Source(data, media_type or fetched.media_type or "")
 
@@ -164,7 +164,8 @@ def data_url_source(url: str) -> Base64Source | None:
     return Base64Source(base64.b64encode(content).decode("ascii"), media_type or "text/plain")
 
 
-def _note(kind: type[MediaBlock], why: str) -> TextBlock:
+def left_out(kind: type[MediaBlock], why: str) -> TextBlock:
+    """What the model is told where a medium cannot be shown to it."""
     noun = kind.__name__.removesuffix("Block").lower()
     return TextBlock(f"({'an' if noun[0] in 'aeiou' else 'a'} {noun} was left out: {why})")
 

@@ -40,6 +40,7 @@ from gateway.wire.bedrock_families import Family, family_of
 from gateway.wire.bedrock_media import MAX_BYTES
 from gateway.wire.bedrock_parameters import MODEL_FAMILY, request_fields
 from gateway.wire.tagged_reasoning import TaggedReasoning
+from gateway.wire.token_counts import token_count
 
 logger = logging.getLogger(__name__)
 
@@ -269,15 +270,10 @@ def _loaded(payload: bytes) -> dict[str, Any]:
 
 def _usage(usage: Mapping[str, JsonValue], model_id: str) -> Usage:
     """Bedrock counts the cached input apart; here the input's total holds it."""
-    fresh, output = _count(usage, "inputTokens"), _count(usage, "outputTokens")
-    read, written = _count(usage, "cacheReadInputTokens"), _count(usage, "cacheWriteInputTokens")
+    fresh, output = token_count(usage, "inputTokens"), token_count(usage, "outputTokens")
+    read, written = token_count(usage, "cacheReadInputTokens"), token_count(usage, "cacheWriteInputTokens")
     total = None if fresh is None else fresh + (read or 0) + (written or 0)
     return Usage(NAME, model_id, total, output, cached_input_tokens=read, cache_write_input_tokens=written)
-
-
-def _count(usage: Mapping[str, JsonValue], name: str) -> int | None:
-    value = usage.get(name)
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
 def _actions(assessment: JsonValue) -> Iterator[str]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from gateway.wire.endpoints import address_below, split_endpoint
+from gateway.wire.token_counts import token_count
 
 VERSION = "2023-06-01"
 
@@ -106,12 +107,7 @@ class TokenCounts(NamedTuple):
 
 def token_counts(usage: Mapping[str, object]) -> TokenCounts:
     """The counts of a response. `usage` is message_start's with message_delta's on top: those are cumulative."""
-    plain, output = _count(usage, "input_tokens"), _count(usage, "output_tokens")
-    read, write = _count(usage, "cache_read_input_tokens"), _count(usage, "cache_creation_input_tokens")
+    plain, output = token_count(usage, "input_tokens"), token_count(usage, "output_tokens")
+    read, write = token_count(usage, "cache_read_input_tokens"), token_count(usage, "cache_creation_input_tokens")
     total = None if plain is None else plain + (read or 0) + (write or 0)
     return TokenCounts(total, output, read, write)
-
-
-def _count(usage: Mapping[str, object], name: str) -> int | None:
-    value = usage.get(name)
-    return value if type(value) is int and 0 <= value < 2**53 else None

@@ -108,6 +108,14 @@ def media_format(kind: MediaKind, media_type: str | None, head: bytes = b"", nam
     return "txt" if kind == "document" and bare_type.startswith("text/") else None
 
 
+_WRITTEN = frozenset({"application/json", "application/xml", "application/yaml", "application/x-yaml"})
+
+
+def is_written(media_type: str) -> bool:
+    """Whether something of this type, which is no `text/...`, can be read as text all the same."""
+    return media_type in _WRITTEN or media_type.endswith(("+json", "+xml"))
+
+
 def decoded_size(data: str) -> int | None:
     """How many bytes the standard base64 text `data` stands for; None where it is not base64."""
     try:

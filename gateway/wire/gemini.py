@@ -13,6 +13,7 @@ from typing import NamedTuple
 from urllib.parse import quote, urlunsplit
 
 from gateway.wire.endpoints import split_endpoint
+from gateway.wire.token_counts import token_count
 from gateway.wire.tool_schema import (
     UNIONS,
     JsonSchema,
@@ -257,14 +258,12 @@ class TokenCounts(NamedTuple):
 
 def token_counts(usage: Mapping[str, object]) -> TokenCounts:
     """The counts of a response: `usageMetadata` of its last chunk, which are cumulative."""
-    prompt, tools = _count(usage, "promptTokenCount"), _count(usage, "toolUsePromptTokenCount")
-    answer, thoughts = _count(usage, "candidatesTokenCount"), _count(usage, "thoughtsTokenCount")
+    prompt, tools = token_count(usage, "promptTokenCount"), token_count(usage, "toolUsePromptTokenCount")
+    answer, thoughts = token_count(usage, "candidatesTokenCount"), token_count(usage, "thoughtsTokenCount")
     output = None if answer is None and thoughts is None else (answer or 0) + (thoughts or 0)
     return TokenCounts(
-        None if prompt is None else prompt + (tools or 0), output, thoughts, _count(usage, "cachedContentTokenCount")
+        None if prompt is None else prompt + (tools or 0),
+        output,
+        thoughts,
+        token_count(usage, "cachedContentTokenCount"),
     )
-
-
-def _count(usage: Mapping[str, object], name: str) -> int | None:
-    value = usage.get(name)
-    return value if type(value) is int and 0 <= value < 2**53 else None

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from gateway.wire.endpoints import address_below
+from gateway.wire.token_counts import token_count
 
 # --- dialects ------------------------------------------------------------------------------------------------------
 
@@ -175,34 +176,22 @@ def token_counts(usage: Mapping[str, object]) -> TokenCounts:
     Gemini's and xAI's compatible servers leave reasoning out of `completion_tokens`, though not out of
     `total_tokens`: what is missing is put back.
     """
-    prompt, completion = _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
-    total = _count(usage, "total_tokens")
+    prompt, completion = token_count(usage, "prompt_tokens"), token_count(usage, "completion_tokens")
+    total = token_count(usage, "total_tokens")
     if prompt is not None and completion is not None and total is not None and total > prompt + completion:
         completion = total - prompt
     prompt_details, completion_details = (
         details if isinstance(details := usage.get(name), dict) else {}
         for name in ("prompt_tokens_details", "completion_tokens_details")
     )
-    cached = _first(_count(prompt_details, "cached_tokens"), _count(usage, "prompt_cache_hit_tokens"))
+    cached = _first(token_count(prompt_details, "cached_tokens"), token_count(usage, "prompt_cache_hit_tokens"))
     return TokenCounts(
         prompt,
         completion,
-        _first(_count(completion_details, "reasoning_tokens"), _count(usage, "reasoning_tokens")),
-        _first(cached, _count(usage, "cached_tokens")),
-        _first(_count(prompt_details, "cache_write_tokens"), _count(usage, "cache_creation_input_tokens")),
+        _first(token_count(completion_details, "reasoning_tokens"), token_count(usage, "reasoning_tokens")),
+        _first(cached, token_count(usage, "cached_tokens")),
+        _first(token_count(prompt_details, "cache_write_tokens"), token_count(usage, "cache_creation_input_tokens")),
     )
-
-
-_LARGEST_COUNT = 2**53 - 1  # what every JSON reader takes
-
-
-def _count(counts: Mapping[str, object], name: str) -> int | None:
-    value = counts.get(name)
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _LARGEST_COUNT:
-        return value
-    return None
 
 
 def _first(*counts: int | None) -> int | None:

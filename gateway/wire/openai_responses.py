@@ -18,6 +18,7 @@ from urllib.parse import quote, urlsplit, urlunsplit
 from gateway.wire.endpoints import address_below
 from gateway.wire.openai_chat import TokenCounts
 from gateway.wire.provider_errors import ProviderError, parse_error
+from gateway.wire.token_counts import token_count
 
 # --- profiles ------------------------------------------------------------------------------------------------------
 
@@ -179,28 +180,18 @@ INCOMPLETE_REASONS: Mapping[str, str] = MappingProxyType(
 
 # --- usage -----------------------------------------------------------------------------------------------------------
 
-_LARGEST_COUNT = 2**53 - 1  # what every JSON reader takes
-
 
 def token_counts(usage: Mapping[str, Any]) -> TokenCounts:
     """The counts of a usage object. The input's total includes cached tokens, the output's the reasoning."""
     read, written = usage.get("input_tokens_details"), usage.get("output_tokens_details")
     read, written = read if isinstance(read, dict) else {}, written if isinstance(written, dict) else {}
     return TokenCounts(
-        _count(usage.get("input_tokens")),
-        _count(usage.get("output_tokens")),
-        _count(written.get("reasoning_tokens")),
-        _count(read.get("cached_tokens")),
-        _count(read.get("cache_write_tokens")),
+        token_count(usage, "input_tokens"),
+        token_count(usage, "output_tokens"),
+        token_count(written, "reasoning_tokens"),
+        token_count(read, "cached_tokens"),
+        token_count(read, "cache_write_tokens"),
     )
-
-
-def _count(value: object) -> int | None:
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _LARGEST_COUNT:
-        return value
-    return None
 
 
 # --- errors --------------------------------------------------------------------------------------------------------

@@ -58,6 +58,17 @@ def load(body: bytes, size: int | None = None) -> Any:
     return data
 
 
+def object_in(text: str) -> dict[str, Any]:
+    """The object that the text is; an empty one where it is none: what providers take as a call's arguments, whatever
+    the model wrote.
+    """
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
 def _expect_distinct(pairs: list[tuple[str, Any]]) -> None:
     if len({name for name, _ in pairs}) == len(pairs):
         return

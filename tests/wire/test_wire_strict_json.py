@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.wire.strict_json import MAX_DEPTH, NotStrictJsonError, dump, load
+from gateway.wire.strict_json import MAX_DEPTH, NotStrictJsonError, dump, load, object_in
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()))
 VALUES = st.recursive(
@@ -121,3 +121,10 @@ def test_what_is_too_deep_is_cut_and_not_refused() -> None:
     written = dump(value)
     assert json.loads(written)
     assert b"null" in written
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments"), [('{"a":[1]}', {"a": [1]}), ("[1]", {}), ("", {}), ('{"a":', {}), ("null", {}), ("NaN", {})]
+)
+def test_what_is_no_object_is_an_empty_one(text: str, arguments: dict[str, Any]) -> None:
+    assert object_in(text) == arguments

@@ -1,0 +1,17 @@
+"""How providers count tokens: whole numbers, in whatever way their servers write these. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+_LARGEST_COUNT = 2**53 - 1  # what every JSON reader takes
+
+
+def token_count(counts: Mapping[str, object], name: str) -> int | None:
+    """The count of that name; None where it is missing, or none."""
+    value = counts.get(name)
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _LARGEST_COUNT:
+        return value
+    return None
