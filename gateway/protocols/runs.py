@@ -99,6 +99,9 @@ def run_json(record: RunRecord) -> JsonObject:
                 "inputTokens": usage.input_tokens,
                 "outputTokens": usage.output_tokens,
                 "totalTokens": usage.total_tokens,
+                "reasoningTokens": usage.reasoning_tokens,
+                "cachedInputTokens": usage.cached_input_tokens,
+                "cacheWriteInputTokens": usage.cache_write_input_tokens,
             }
             for usage in record.usage
         ],

@@ -319,6 +319,7 @@ async def test_case_53_what_the_provider_does_not_say_is_absent(gateway: LocalGa
     assert seen.last["usage"] == [{"provider": "scripted", "model": "script", "outputTokens": 3}]
     (usage,) = (await gateway.client.get(f"/runs/{run_id}"))["usage"]
     assert (usage["inputTokens"], usage["outputTokens"]) == (None, 3)
+    assert (usage["reasoningTokens"], usage["cachedInputTokens"], usage["cacheWriteInputTokens"]) == (None, None, None)
 
 
 # --- 54 to 56: HTTP

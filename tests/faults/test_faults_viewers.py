@@ -74,7 +74,7 @@ async def test_what_an_abandoned_run_used_is_told(tmp_path: Path) -> None:
     used = agent(
         "used",
         scripted(
-            [{"usage": {"input_tokens": 7, "output_tokens": 2}}, {"tool": "ListIndexTool"}],
+            [{"usage": {"input_tokens": 7, "output_tokens": 2, "cached_input_tokens": 3}}, {"tool": "ListIndexTool"}],
             [{"text": WORDS, "chunk_characters": 4}, {"hang": True}],
         ),
         tools=[{"type": "ListIndexTool"}],
@@ -85,7 +85,7 @@ async def test_what_an_abandoned_run_used_is_told(tmp_path: Path) -> None:
         await check_ended(gateway, "run-1", "cancelled")
         run = await gateway.client.get("/runs/run-1")
         terminal = (await replayed(gateway, "run-1"))[-1].event
-    assert run["usage"][0]["inputTokens"] == 7
+    assert (run["usage"][0]["inputTokens"], run["usage"][0]["cachedInputTokens"]) == (7, 3)
     assert terminal["usage"][0]["inputTokens"] == 7
 
 
