@@ -68,10 +68,11 @@ def limited(view: Sequence[Message], limits: HistoryLimits) -> tuple[Message, ..
     return _begun_by_user(groups, kept)
 
 
-def trimmed(view: Sequence[Message]) -> tuple[Message, ...] | None:
+def trimmed(view: Sequence[Message], *, unseen: bool = True) -> tuple[Message, ...] | None:
     """The view with every long tool result cut to its beginning and its end; None where there is nothing to cut.
 
-    The results of the last group stay whole where there are others to cut: the model has not seen them yet.
+    The results of the last group, which the model has not seen yet, stay whole where there are others to cut, and with
+    `unseen` False in any case.
     """
     groups = _groups(view)
     older = [message for group in groups[:-1] for message in group]
@@ -79,7 +80,7 @@ def trimmed(view: Sequence[Message]) -> tuple[Message, ...] | None:
     shorter = [_cut(message) for message in older]
     if any(one is not other for one, other in zip(shorter, older, strict=True)):
         return (*shorter, *last)
-    shortest = [_cut(message) for message in last]
+    shortest = [_cut(message) if unseen else message for message in last]
     if any(one is not other for one, other in zip(shortest, last, strict=True)):
         return (*older, *shortest)
     return None

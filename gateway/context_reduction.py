@@ -112,7 +112,7 @@ class ShortenedHistory:
 def _fitted(view: tuple[Message, ...], fit: _Fit) -> tuple[Message, ...]:
     older, newer = view[: fit.count], view[fit.count :]
     if fit.trims:
-        newer = trimmed(newer) or newer
+        newer = trimmed(newer, unseen=False) or newer
     if not fit.summary or not newer or len(older) < fit.count or history_digest(older) != fit.digest:
         return (*((trimmed(older) or older) if fit.trims else older), *newer)
     return with_summary(older, fit.summary, newer)

@@ -105,6 +105,14 @@ async def test_a_new_result_that_is_too_long_is_cut_although_older_ones_were_bef
     assert "characters left out" in str(model.asked[-1].messages[-1].tool_result)
 
 
+async def test_a_new_result_that_fits_is_shown_whole_although_others_were_cut_before() -> None:
+    model, fits = NarrowModel(900), KnownFits()
+    await ask(model, shortened(fits), [question(1), *looked_up(1, 8_000)])
+    await ask(model, shortened(fits), [question(2), *looked_up(2, 2_000)])
+    assert len(model.asked) == 3
+    assert "characters left out" not in str(model.asked[-1].messages[-1].tool_result)
+
+
 async def test_the_last_result_is_cut_too_where_the_past_is_summed_up() -> None:
     model, fits = NarrowModel(900), KnownFits()
     messages = [question(1, 300), *looked_up(1, 8_000), answer(1, 300), question(2), *looked_up(2, 8_000)]
