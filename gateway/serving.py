@@ -27,6 +27,7 @@ from gateway.settings import Settings
 logger = logging.getLogger(__name__)
 
 _BACKLOG = 2048
+_MOST_FILES = (65_536, 10_240)  # the second is as many as macOS lets a process have
 # After the drain nothing is left but connections that idle or answer a last small request.
 _CLOSE_SECONDS = 3
 
@@ -44,6 +45,7 @@ def serve(settings: Settings, *, on_listening: Callable[[int], None] = lambda po
     except OSError as error:
         print(f"cannot listen on {server.host} port {server.port}: {_listen_problem(error)}", file=sys.stderr)
         return 1
+    _allow_many_files()
     with contextlib.closing(listener):
         port = listener.getsockname()[1]
         with asyncio.Runner(loop_factory=_loop_factory()) as loop_runner:
@@ -209,6 +211,22 @@ def _listen_problem(error: OSError) -> str:
             return f"{said}; choose an address of this machine with --host"
         case _:
             return said
+
+
+def _allow_many_files() -> None:
+    """A run may have two sockets, its viewer's and its provider's: the 1,024 files that are usual are 500 runs."""
+    try:
+        import resource
+    except ImportError:  # Windows, which has no such limit
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    for most in _MOST_FILES:
+        wanted = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        if soft == resource.RLIM_INFINITY or soft >= wanted:
+            return
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            return
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

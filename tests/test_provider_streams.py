@@ -31,6 +31,7 @@ from gateway.runner import RunnerOptions
 from tests.bedrock_server import ACCESS_KEY, REGION, SECRET_KEY, block_stop, event, message_stop, metadata, text
 from tests.local_certificate import tls_contexts, write_certificate
 from tests.runner_scene import OWNER, end_of, question, read, runner_scene, until
+from tests.running_gateway import agent, gateway_process, scripted, write_configuration
 
 REQUEST = ModelRequest("turn", (Message("m", "user", (TextBlock("hello"),)),))
 START = event("messageStart", role="assistant")
@@ -224,10 +225,26 @@ async def test_connections_serve_one_answer_after_the_other(provider: Provider, 
     assert provider.connections == 30
 
 
+@pytest.mark.skipif(not Path("/proc/self/limits").exists(), reason="reads Linux's /proc")
+async def test_a_gateway_has_files_for_thousands_of_sockets_where_the_system_lets_it(tmp_path: Path) -> None:
+    resource = pytest.importorskip("resource")
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    configuration = write_configuration(tmp_path, [agent("agent", scripted([{"text": "hello"}]))])
+    resource.setrlimit(resource.RLIMIT_NOFILE, (512, hard))  # which what is started has from here
+    try:
+        async with gateway_process(configuration) as gateway:
+            limits = await asyncio.to_thread(Path(f"/proc/{gateway.process.pid}/limits").read_text)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    (line,) = [line for line in limits.splitlines() if line.startswith("Max open files")]
+    allowed = line.split()[3]
+    assert int(allowed) >= (65_536 if hard == resource.RLIM_INFINITY else min(hard, 65_536)) > 512
+
+
 # --- who stops the reading
 
 
-def agent(model: Model) -> OpenAgent:
+def agent_of(model: Model) -> OpenAgent:
     settings = ModelSettings("bedrock/converse", "model")
     return OpenAgent(AgentDefinition("agent", "agent", "conversational", settings), ReactLoop(), model, [])
 
@@ -246,7 +263,7 @@ async def test_a_viewer_that_reads_nothing_does_not_stop_the_reading_from_the_pr
     await open_connections(provider, http, 1)
     provider.deltas, provider.words = DELTAS, WORDS
     options = RunnerOptions(max_unkept_events=MOST_UNKEPT, max_viewer_events=10)
-    async with runner_scene(agent(open_model(provider, http)), options=options) as scene:
+    async with runner_scene(agent_of(open_model(provider, http)), options=options) as scene:
         await scene.start("agent", question())
         await scene.until_idle()
         assert provider.sent == DELTAS
@@ -261,7 +278,7 @@ async def test_a_store_that_keeps_nothing_stops_the_reading_until_it_does(
     await open_connections(provider, http, 1)
     provider.deltas, provider.words = DELTAS, WORDS
     options = RunnerOptions(max_unkept_events=MOST_UNKEPT, max_viewer_events=10 * DELTAS)
-    async with runner_scene(agent(open_model(provider, http)), options=options) as scene:
+    async with runner_scene(agent_of(open_model(provider, http)), options=options) as scene:
         scene.store.hold("append_events")
         viewer = await scene.start("agent", question())
         await until_stuck_or_done(provider)
@@ -282,7 +299,7 @@ async def test_a_run_that_is_stopped_closes_its_socket_and_leaves_the_others(
     await open_connections(provider, http, 2)
     provider.held = asyncio.Event()
     model = open_model(provider, http)
-    async with runner_scene(agent(model)) as scene:
+    async with runner_scene(agent_of(model)) as scene:
         other = asyncio.create_task(ask(model))
         viewer = await scene.start("agent", question())
         await until(lambda: provider.answering == 2)
