@@ -111,6 +111,26 @@ async def test_older_conversations_come_when_they_are_asked_for(browser: Browser
         await expect(shown.answers).to_have_text(["You said: Nr 0"])
 
 
+async def test_a_conversation_that_another_tab_deleted_leaves_the_list_when_this_one_is_looked_at(
+    browser: Browser, tmp_path: Path
+) -> None:
+    async with shown_page(browser, tmp_path, [ECHO]) as shown:
+        await shown.ask("Hello")
+        entry = shown.threads.get_by_role("button", name="Hello", exact=True)
+        await expect(entry).to_be_visible()
+        other = await shown.page.context.new_page()
+        await other.goto(shown.page.url)
+        threads = other.get_by_role("navigation", name="Conversations")
+        await threads.get_by_role("button", name="Hello", exact=True).hover()
+        await threads.get_by_role("button", name="Delete: Hello").click()
+        await other.get_by_role("dialog").get_by_role("button", name="Delete").click()
+        await expect(threads.get_by_role("button", name="Hello", exact=True)).to_have_count(0)
+        await other.close()
+        await shown.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+        await expect(entry).to_have_count(0)
+        await expect(shown.answers).to_have_text("You said: Hello")  # what was said stays to be read
+
+
 # --- agents
 
 
@@ -128,6 +148,7 @@ async def test_the_agent_is_chosen_and_each_conversation_stays_with_its_own(brow
 
         await shown.threads.get_by_role("button", name="Hello", exact=True).click()
         await expect(chooser).to_have_value("echo")
+        await expect(shown.answers).to_have_text("You said: Hello")
         await shown.ask("Again")
         await expect(shown.answers.last).to_have_text("You said: Again")
         await chooser.select_option("Parrot")

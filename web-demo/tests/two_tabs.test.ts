@@ -56,6 +56,18 @@ test("a tab that is looked at again shows what another one added, without a word
   expect(phases).toEqual(["idle"]);
 });
 
+test("a thread that was deleted elsewhere is said to be gone, and what was said stays to be read", async () => {
+  const one = await tab();
+  await one.conversation.send("hello");
+  comeBack();
+  await fetch(`${gateway.url}/threads/${one.conversation.threadId.value}`, { method: "DELETE" });
+  expect(one.conversation.problem.value).toBeUndefined();
+  comeBack();
+  await until(() => one.conversation.problem.value !== undefined);
+  expect(one.conversation.problem.value).toMatchObject({ code: "thread_not_found", retryable: false });
+  expect(one.lines()).toEqual(["user: hello", "answer: hello"]);
+});
+
 test("an answer that another tab asked for is followed", async () => {
   const one = await tab();
   await one.conversation.send("hello");

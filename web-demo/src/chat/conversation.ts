@@ -57,6 +57,14 @@ const LATE_TOOLS_MILLISECONDS = 2_000;
 /** How long a tab has to be left alone before its thread is looked at anew: another tab may have gone on with it. */
 const AWAY_MILLISECONDS = 3_000;
 
+/** The thread was deleted where this tab did not see it. */
+const GONE: Problem = {
+  code: "thread_not_found",
+  message: "this thread is no longer there",
+  retryable: false,
+  retryAfterSeconds: undefined,
+};
+
 class LiveConversation implements Conversation {
   readonly threadId: Signal<string> = signal(newId());
   readonly entries: ReadonlySignal<readonly Entry[]>;
@@ -216,7 +224,8 @@ class LiveConversation implements Conversation {
   async #look(turn: Turn): Promise<void> {
     this.#picture.progress.running = true;
     const end = await this.#follower.look(this.threadId.peek(), this.#listener(turn), turn.signal);
-    await this.#goOn(turn, end, turn.opens || turn.quiet);
+    if (turn.quiet && end.how === "finished" && end.isUnknownThread) this.#picture.problem = GONE;
+    else await this.#goOn(turn, end, turn.opens || turn.quiet);
   }
 
   #run(input: WireInput, turn: Turn): Promise<RunEnd> {

@@ -14,7 +14,14 @@ import type { Problem } from "./contract";
 
 /** How it ended. `runId` is the run's that was told of last; undefined where there was none. */
 export type RunEnd =
-  | { readonly how: "finished" | "failed"; readonly runId: string | undefined; readonly event: WireEvent }
+  | { readonly how: "failed"; readonly runId: string | undefined; readonly event: WireEvent }
+  | {
+      readonly how: "finished";
+      readonly runId: string | undefined;
+      readonly event: WireEvent;
+      /** It was no run: the thread that was looked at is not there. */
+      readonly isUnknownThread: boolean;
+    }
   /** The gateway took nothing in. */
   | { readonly how: "refused"; readonly problem: Problem }
   | { readonly how: "unreadable"; readonly problem: Problem }
@@ -54,7 +61,8 @@ export class RunFollower {
       const since = Date.now();
       const stopped = await lap.read(this.reader, begun ? "connect" : "run", signal);
       if (signal.aborted) return { how: "aborted" };
-      const forgotten = kind === "run" && begun && lap.isUnknownThread; // the gateway lost what it had: begin anew
+      const isUnknown = lap.end?.how === "finished" && lap.end.isUnknownThread;
+      const forgotten = kind === "run" && begun && isUnknown; // the gateway lost what it had: begin anew
       if (forgotten) begun = false;
       else if (stopped) return stopped;
       else if (lap.end) return lap.end;
@@ -71,16 +79,12 @@ export class RunFollower {
 class Lap {
   runId: string | undefined;
   end: RunEnd | undefined;
+  #hasMessages = false;
 
   constructor(
     private readonly input: WireInput,
     private readonly follower: Follower,
   ) {}
-
-  /** A thread that the gateway does not know is told as a run under the id that was asked with. */
-  get isUnknownThread(): boolean {
-    return this.runId === this.input.runId && this.end?.how === "finished";
-  }
 
   /** Resolves when the connection is over; with an end, where trying again would be no use. */
   async read(reader: RunReader, kind: "run" | "connect", signal: AbortSignal): Promise<RunEnd | undefined> {
@@ -104,8 +108,15 @@ class Lap {
 
   #note(event: WireEvent): void {
     if (event.type === "RUN_STARTED") this.runId = String(event.runId);
-    else if (event.type === "RUN_FINISHED") this.end = { how: "finished", runId: this.runId, event };
+    else if (event.type === "MESSAGES_SNAPSHOT") this.#hasMessages = true;
+    else if (event.type === "RUN_FINISHED") this.end = this.#finished(event);
     else if (event.type === "RUN_ERROR") this.end = { how: "failed", runId: this.runId, event };
+  }
+
+  /** A thread that the gateway does not know is told as a run under the id that was asked with, without any messages. */
+  #finished(event: WireEvent): RunEnd {
+    const { runId } = this;
+    return { how: "finished", runId, event, isUnknownThread: runId === this.input.runId && !this.#hasMessages };
   }
 }
 

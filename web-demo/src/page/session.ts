@@ -10,6 +10,7 @@ import { storageMemory } from "../chat/memory";
 import { createThreadList, type ThreadList } from "../chat/threads";
 import { Connection } from "../wire/connection";
 import { HttpAgentReader } from "../wire/http_agent_reader";
+import { onReturn } from "../wire/network";
 import { failure, RefusedError } from "../wire/problem";
 
 const KEY = "agui-key";
@@ -39,6 +40,10 @@ export class Session {
     effect(() => {
       const phase = this.conversation.value?.phase.value;
       if (phase === "streaming" || phase === "idle") untracked(() => void this.threads.refresh());
+    });
+    // Another tab may have begun one meanwhile, or deleted one.
+    onReturn(() => {
+      if (this.conversation.peek() !== undefined) void this.threads.refresh();
     });
     effect(() => {
       if (this.threads.problem.value?.code === "unauthenticated") this.askForKey();
