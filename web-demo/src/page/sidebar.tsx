@@ -58,22 +58,28 @@ export function Sidebar({ session }: { session: Session }) {
       <div class="page-foot">
         <ThemeSwitch />
         <span class="agui-space" />
-        {session.hasKey.value && (
-          <button
-            type="button"
-            class="agui-icon-button"
-            aria-label="Change the key"
-            title="Change the key"
-            onClick={() => {
-              session.keyNeeded.value = "missing";
-            }}
-          >
-            <PageIcon name="key" />
-          </button>
-        )}
+        {session.hasKey.value && <KeyButton session={session} />}
         <a href="docs">API</a>
       </div>
     </nav>
+  );
+}
+
+function KeyButton({ session }: { session: Session }) {
+  const { say } = useTexts();
+  const onClick = () => {
+    session.keyNeeded.value = "missing";
+  };
+  return (
+    <button
+      type="button"
+      class="agui-icon-button"
+      aria-label={say("keyChange")}
+      title={say("keyChange")}
+      onClick={onClick}
+    >
+      <PageIcon name="key" />
+    </button>
   );
 }
 

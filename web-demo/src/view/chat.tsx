@@ -55,7 +55,7 @@ export function Chat(props: ChatProps) {
   const following = useFollowing(isEmpty);
   const area = useRef<HTMLTextAreaElement>(null);
   const takeFiles = useRef<(files: readonly File[]) => void>(() => {});
-  const [dropping, setDropping] = useState(false);
+  const drop = useFileDrop(uploads !== false, takeFiles);
   const parts = useMemo(() => ({ conversation, tools }), [conversation, tools]);
   const thread = conversation.threadId.value;
 
@@ -70,21 +70,6 @@ export function Chat(props: ChatProps) {
     void conversation.send(text, attachments);
     if (!hasTouchKeyboard()) area.current?.focus({ preventScroll: true });
   };
-  const onDragOver = (event: DragEvent) => {
-    if (uploads === false || !event.dataTransfer?.types.includes("Files")) return;
-    event.preventDefault();
-    setDropping(true);
-  };
-  const onDragLeave = (event: DragEvent) => {
-    if (!(event.currentTarget as Element).contains(event.relatedTarget as Node | null)) setDropping(false);
-  };
-  const onDrop = (event: DragEvent) => {
-    setDropping(false);
-    if (uploads === false || !event.dataTransfer?.files.length) return;
-    event.preventDefault();
-    takeFiles.current([...event.dataTransfer.files]);
-  };
-
   return (
     <ChatContext.Provider value={parts}>
       {/* biome-ignore lint/a11y/noStaticElementInteractions: files are dropped anywhere; a button does the same */}
@@ -93,9 +78,9 @@ export function Chat(props: ChatProps) {
         part="chat"
         lang={language}
         dir={direction}
-        onDragOver={onDragOver}
-        onDragLeave={onDragLeave}
-        onDrop={onDrop}
+        onDragOver={drop.onDragOver}
+        onDragLeave={drop.onDragLeave}
+        onDrop={drop.onDrop}
       >
         <View
           prompts={props.prompts ?? NO_PROMPTS}
@@ -119,7 +104,7 @@ export function Chat(props: ChatProps) {
             {props.note !== undefined && <div class="agui-note">{props.note}</div>}
           </div>
         </div>
-        {dropping && (
+        {drop.isOver && (
           <div class="agui-drop">
             <Icon name="attach" />
             {say("dropHere")}
@@ -129,6 +114,28 @@ export function Chat(props: ChatProps) {
       </div>
     </ChatContext.Provider>
   );
+}
+
+/** Files that are dropped anywhere on the chat. */
+function useFileDrop(allowed: boolean, take: RefObject<(files: readonly File[]) => void>) {
+  const [isOver, setOver] = useState(false);
+  return {
+    isOver,
+    onDragOver(event: DragEvent) {
+      if (!allowed || !event.dataTransfer?.types.includes("Files")) return;
+      event.preventDefault();
+      setOver(true);
+    },
+    onDragLeave(event: DragEvent) {
+      if (!(event.currentTarget as Element).contains(event.relatedTarget as Node | null)) setOver(false);
+    },
+    onDrop(event: DragEvent) {
+      setOver(false);
+      if (!allowed || !event.dataTransfer?.files.length) return;
+      event.preventDefault();
+      take.current?.([...event.dataTransfer.files]);
+    },
+  };
 }
 
 interface ViewProps {

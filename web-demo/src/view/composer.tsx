@@ -116,35 +116,47 @@ export function Composer({ draft, limits, disabled, area, onSend }: ComposerProp
       <div class="agui-composer-row">
         {limits !== undefined && <Attach draft={draft} limits={limits} disabled={disabled} />}
         <span class="agui-space" />
-        {busy ? (
-          <button
-            type="button"
-            class="agui-send agui-stop"
-            part="stop-button"
-            aria-label={say("stop")}
-            title={say("stop")}
-            disabled={phase === "stopping"}
-            onClick={(event) => {
-              if (event.detail === 0) area.current?.focus(); // by the keyboard, which would be left on a button that goes
-              conversation.stop();
-            }}
-          >
-            <Icon name="stop" />
-          </button>
-        ) : (
-          <button
-            type="submit"
-            class="agui-send"
-            part="send-button"
-            aria-label={say("send")}
-            title={say("send")}
-            disabled={empty || disabled}
-          >
-            <Icon name="send" />
-          </button>
-        )}
+        {busy ? <Stop area={area} /> : <Send disabled={empty || disabled} />}
       </div>
     </form>
+  );
+}
+
+function Send({ disabled }: { disabled: boolean }) {
+  const { say } = useTexts();
+  return (
+    <button
+      type="submit"
+      class="agui-send"
+      part="send-button"
+      aria-label={say("send")}
+      title={say("send")}
+      disabled={disabled}
+    >
+      <Icon name="send" />
+    </button>
+  );
+}
+
+function Stop({ area }: Pick<ComposerProps, "area">) {
+  const { say } = useTexts();
+  const { conversation } = useChat();
+  const onClick = (event: MouseEvent) => {
+    if (event.detail === 0) area.current?.focus(); // by the keyboard, which would be left on a button that goes
+    conversation.stop();
+  };
+  return (
+    <button
+      type="button"
+      class="agui-send agui-stop"
+      part="stop-button"
+      aria-label={say("stop")}
+      title={say("stop")}
+      disabled={conversation.phase.value === "stopping"}
+      onClick={onClick}
+    >
+      <Icon name="stop" />
+    </button>
   );
 }
 

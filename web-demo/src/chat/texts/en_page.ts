@@ -15,6 +15,7 @@ export const pageEnglish = {
   hideThreads: "Hide the conversations",
   moreThreads: "Show older ones",
   keyHint: "It is kept until you close this tab.",
+  keyChange: "Change the key",
   keyUse: "Use this key",
   keyWrong: "The server does not know this key.",
 } as const;
