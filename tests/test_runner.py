@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import pytest
 
@@ -43,7 +41,6 @@ from tests.runner_scene import (
     runner_scene,
     until,
 )
-from tests.running_gateway import agent, local_gateway, run_body, scripted
 
 # --- one run id, several requests
 
@@ -571,58 +568,3 @@ async def test_the_second_shut_down_does_not_wait_again() -> None:
         scene.store.refuse("end_run", None)
         await scene.runner.recover()
         assert (await scene.runner.run(OWNER, "r")).status is RunStatus.FAILED
-
-
-# --- over a socket
-
-
-async def test_ids_with_slashes_are_asked_for_as_any_other(tmp_path: Path) -> None:
-    async with local_gateway(tmp_path, [agent("a", scripted([{"text": "hello"}]))]) as gateway:
-        run_ids = ["x", "x/events", "x/cancel", "100%", "a%2Fb", "a/b", "é ?#&="]
-        for run_id in run_ids:
-            await gateway.client.run("a", run_body(run_id=run_id, thread_id=f"{run_id}/messages"))
-        for run_id in run_ids:
-            path = quote(run_id, safe="")
-            assert (await gateway.client.get(f"/runs/{path}"))["runId"] == run_id
-            async with gateway.client.events(path) as stream:
-                assert (await stream.rest())[0].data["runId"] == run_id
-            response = await gateway.client.http.post(f"/runs/{path}/cancel")
-            assert (response.status_code, response.json()["runId"]) == (200, run_id)
-            thread = quote(f"{run_id}/messages", safe="")
-            assert len((await gateway.client.get(f"/threads/{thread}/messages"))["messages"]) == 2
-            assert (await gateway.client.http.delete(f"/threads/{thread}")).status_code == 204
-
-
-async def test_a_client_that_leaves_within_its_body_is_no_error(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level("INFO")
-    async with local_gateway(tmp_path, [agent("a", scripted([{"text": "hello"}]))]) as gateway:
-        port = int(gateway.client.base_url.rpartition(":")[2])
-        _, writer = await asyncio.open_connection("127.0.0.1", port)
-        head = f"POST /agents/a/run HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\n"
-        writer.write(f'{head}Content-Length: 1000\r\n\r\n{{"threadId"'.encode())
-        await writer.drain()
-        writer.close()
-        await until(lambda: any("left before" in record.message for record in caplog.records))
-    assert not [record for record in caplog.records if record.levelname == "ERROR"]
-
-
-async def test_a_body_that_does_not_come_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.protocol.BODY_PAUSE_SECONDS", 0.05)
-    async with local_gateway(tmp_path, [agent("a", scripted([{"text": "hello"}]))]) as gateway:
-        port = int(gateway.client.base_url.rpartition(":")[2])
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        head = f"POST /agents/a/run HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\n"
-        writer.write(f'{head}Content-Length: 1000\r\n\r\n{{"threadId"'.encode())
-        async with asyncio.timeout(5):
-            answer = await reader.read()  # to the end: the connection is closed
-        writer.close()
-    assert answer.startswith(b"HTTP/1.1 408 ")
-    assert b'"code":"body_timeout"' in answer
-
-
-@pytest.mark.parametrize("limit", ["0", "-1", "501", "000000010999", "9" * 5000, "1e2", ""])
-async def test_a_page_is_never_larger_than_allowed(tmp_path: Path, limit: str) -> None:
-    async with local_gateway(tmp_path, [agent("a", scripted([{"text": "hello"}]))]) as gateway:
-        assert (await gateway.client.http.get("/threads", params={"limit": limit})).status_code == 400
