@@ -276,7 +276,8 @@ def _check_body(headers: RequestHeaders, max_body_bytes: int) -> None:
 
 
 def _too_large(max_body_bytes: int) -> TooLargeError:
-    return TooLargeError(f"the body is larger than {max_body_bytes:,} bytes; send less, or raise server.max_body_bytes")
+    what = f"the body is larger than {max_body_bytes:,} bytes"
+    return TooLargeError(f"{what}; send less, or raise max_body_bytes of the key or the server")
 
 
 def _limited(receive: Receive, headers: RequestHeaders, max_body_bytes: int) -> Receive:

@@ -208,7 +208,9 @@ async def test_an_api_key_may_have_limits_too(tmp_path: Path) -> None:
                 await asyncio.sleep(0)
         assert (await alice_runs(local.client, 1)).status == 200
         assert (await alice_runs(local.client, 2, text="x" * 11)).code == "message_too_large"
-        assert (await alice_runs(local.client, 2, text="x" * 3_000)).code == "body_too_large"
+        large = await alice_runs(local.client, 2, text="x" * 3_000)
+        assert large.code == "body_too_large"
+        assert "of the key" in large.json["detail"]
         await clock.settle()
         assert (await alice_runs(local.client, 2)).status == 200
         assert (await alice_runs(local.client, 3)).code == "limit_runs_per_minute"
