@@ -117,7 +117,7 @@ class Transcript:
         self._steps: dict[str, None] = {}
         self._open_turn: str | None = None
         self._unended_turns: set[str] = set()
-        # The open text that got the last event, and its parts: who has one more delta of it alone may add that itself.
+        # An open text that ended a batch, and its parts: who has one more delta of it alone may add that itself.
         self.text_id: str | None = None
         self.text_parts: list[str] = []
 
@@ -131,8 +131,6 @@ class Transcript:
                 parts = entries[event.message_id].parts  # type: ignore[union-attr]  # one of the two, by the line above
                 assert parts is not None
                 parts.append(event.text)  # type: ignore[union-attr]
-                if kind is TextDelta:
-                    self.text_id, self.text_parts = event.message_id, parts  # type: ignore[union-attr]
             elif kind is ToolCallDelta:
                 self._calls[event.call_id].parts.append(event.arguments)  # type: ignore[union-attr]
             else:
@@ -142,6 +140,8 @@ class Transcript:
                     rare.append(event)
                 else:
                     rare = [event]
+        if events and type(last := events[-1]) is TextDelta:
+            self.text_id, self.text_parts = last.message_id, parts
         return rare
 
     @property
