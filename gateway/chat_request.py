@@ -14,6 +14,7 @@ from urllib.parse import unquote_to_bytes
 
 import orjson
 
+from gateway.media_fetch import left_out
 from gateway.messages import (
     AudioBlock,
     Base64Source,
@@ -36,6 +37,8 @@ from gateway.messages import (
     VideoBlock,
 )
 from gateway.model import ModelRequest
+from gateway.wire import strict_json
+from gateway.wire.bedrock_media import is_written
 from gateway.wire.openai_chat import Dialect, safe_call_id, safe_participant, safe_tool_name
 from gateway.wire.tool_schema import object_schema
 
@@ -52,7 +55,6 @@ NO_OUTPUT = "(no output)"
 _INSTRUCTIONS = frozenset({"system", "developer"})
 _MEDIA = (ImageBlock, AudioBlock, VideoBlock, DocumentBlock)
 _AUDIO_FORMATS = {"mpeg": "mp3", "mp3": "mp3", "wav": "wav", "wave": "wav", "x-wav": "wav", "vnd.wave": "wav"}
-_TEXT_TYPES = frozenset({"application/json", "application/xml", "application/yaml", "application/x-yaml"})
 
 
 def chat_request(request: ModelRequest, model_id: str, dialect: Dialect) -> JsonObject:
@@ -188,7 +190,7 @@ def _reasoning(message: Message, model_id: str, dialect: Dialect, thoughts: bool
 
 
 def _call(call: ToolCall, model_id: str, dialect: Dialect) -> JsonObject:
-    function: JsonObject = {"name": safe_tool_name(call.name), "arguments": valid_arguments(call.arguments)}
+    function: JsonObject = {"name": safe_tool_name(call.name), "arguments": strict_json.object_text(call.arguments)}
     written: JsonObject = {"id": safe_call_id(call.call_id, dialect), "type": "function", "function": function}
     if extra := _own(call.opaque, EXTRA_CONTENT, model_id):
         written[EXTRA_CONTENT] = extra
@@ -204,14 +206,6 @@ def _own(opaque: Opaque | None, kind: str, model_id: str) -> JsonValue:
     except ValueError:
         return None
     return value
-
-
-def valid_arguments(arguments: str) -> str:
-    """The arguments as they stand, or an empty object where they are none: servers that parse them fail on others."""
-    try:
-        return arguments if isinstance(orjson.loads(arguments), dict) else "{}"
-    except ValueError:
-        return "{}"
 
 
 def _tool_result(result: ToolResult, name: str, dialect: Dialect, shown: list[JsonValue]) -> JsonObject:
@@ -266,8 +260,7 @@ def _media_part(block: MediaBlock, dialect: Dialect) -> JsonObject:
         return _WRITERS[type(block)](block, source, dialect)
     except _UnsendableError as error:
         logger.warning("left out a medium that chat completions cannot carry", extra={"why": str(error)})
-        kind = _kind_of(block)
-        return {"type": "text", "text": f"({'an' if kind[0] in 'aeiou' else 'a'} {kind} was left out: {error})"}
+        return {"type": "text", "text": left_out(type(block), str(error)).text}
 
 
 def _kind_of(block: MediaBlock) -> str:
@@ -328,7 +321,7 @@ def _document(block: MediaBlock, source: MediaSource, dialect: Dialect) -> JsonO
             return {"type": "file", "file": {"filename": name, "file_data": url}}
         case Base64Source(data, media_type):
             media_type = media_type.partition(";")[0].strip().lower()
-            if media_type.startswith("text/") or media_type in _TEXT_TYPES:
+            if media_type.startswith("text/") or is_written(media_type):
                 return {"type": "text", "text": f'<document name="{name}">\n{_decoded(data)}\n</document>'}
             if media_type not in dialect.documents:
                 raise _UnsendableError(f"documents of type {media_type} are not taken")

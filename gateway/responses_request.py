@@ -21,6 +21,7 @@ from urllib.parse import unquote_to_bytes
 
 import orjson
 
+from gateway.media_fetch import left_out
 from gateway.messages import (
     AudioBlock,
     Base64Source,
@@ -43,7 +44,8 @@ from gateway.messages import (
     VideoBlock,
 )
 from gateway.model import ModelRequest
-from gateway.wire.bedrock_media import decoded_size, head_of, media_format
+from gateway.wire import strict_json
+from gateway.wire.bedrock_media import decoded_size, head_of, is_written, media_format
 from gateway.wire.openai_chat import safe_tool_name
 from gateway.wire.openai_responses import REPLAYED_ITEMS, Profile, replayed_item, replayed_reasoning
 from gateway.wire.tool_schema import object_schema
@@ -60,7 +62,6 @@ OPENING = "(the conversation begins)"
 NO_OUTPUT = "(no output)"
 
 _MEDIA = (ImageBlock, AudioBlock, VideoBlock, DocumentBlock)
-_TEXT_TYPES = frozenset({"application/json", "application/xml", "application/yaml", "application/x-yaml"})
 _EXTENSIONS = {"application/pdf": "pdf", "application/msword": "doc", "application/vnd.ms-excel": "xls"}
 _CALL_ID = re.compile(r"[a-zA-Z0-9_.:-]{1,64}")
 _LISTS = ("tools", "include")
@@ -155,14 +156,6 @@ def safe_call_id(call_id: str) -> str:
     return f"call_{hashlib.sha256(call_id.encode('utf-8', 'surrogatepass')).hexdigest()[:40]}"
 
 
-def valid_arguments(arguments: str) -> str:
-    """The arguments as they stand, or an empty object where they are none: servers that parse them fail on others."""
-    try:
-        return arguments if isinstance(orjson.loads(arguments), dict) else "{}"
-    except ValueError:
-        return "{}"
-
-
 class _Writer:
     """Writes messages as items, in order. Media that a call's output may not hold wait in `_shown` for its end."""
 
@@ -237,7 +230,7 @@ class _Writer:
                     "type": "function_call",
                     "call_id": self._call_id(block.call_id),
                     "name": safe_tool_name(block.name),
-                    "arguments": valid_arguments(block.arguments),
+                    "arguments": strict_json.object_text(block.arguments),
                 }
             case ImageBlock() | AudioBlock() | VideoBlock() | DocumentBlock() | ToolResult():
                 return None
@@ -307,9 +300,8 @@ class _Writer:
                 case AudioBlock() | VideoBlock():
                     raise _UnsendableError("this model does not take it")
         except _UnsendableError as error:
-            kind = type(block).__name__.removesuffix("Block").lower()
             logger.warning("left out a medium that the Responses API cannot carry", extra={"why": str(error)})
-            return _text_part(f"({'an' if kind[0] in 'aeiou' else 'a'} {kind} was left out: {error})")
+            return _text_part(left_out(type(block), str(error)).text)
 
 
 def _in_plain_words(item: JsonObject) -> bool:
@@ -379,7 +371,7 @@ def _document(block: DocumentBlock, source: MediaSource, profile: Profile) -> Js
         case Base64Source(data, media_type):
             media_type = media_type.partition(";")[0].strip().lower()
             name = block.name or "document"
-            if media_type.startswith("text/") or media_type in _TEXT_TYPES:
+            if media_type.startswith("text/") or is_written(media_type):
                 return _text_part(f'<document name="{name}">\n{_decoded(data)}\n</document>')
             if media_type not in profile.documents:
                 raise _UnsendableError(f"documents of type {media_type} are not taken")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gateway.chat_request import DETAILS, EXTRA_CONTENT, PROVIDER_NAME, chat_request, valid_arguments
+from gateway.chat_request import DETAILS, EXTRA_CONTENT, PROVIDER_NAME, chat_request
 from gateway.messages import (
     AudioBlock,
     Base64Source,
@@ -29,6 +29,7 @@ from gateway.messages import (
 )
 from gateway.model import ModelRequest
 from gateway.wire.openai_chat import Dialect, dialect_of, safe_tool_name
+from gateway.wire.strict_json import object_text
 
 PNG = Base64Source("iVBORw0KGgo=", "image/png")
 DATA_URL = "data:image/png;base64,iVBORw0KGgo="
@@ -227,11 +228,11 @@ def test_ids_that_are_too_long_are_shortened_alike_in_call_and_result() -> None:
 
 @pytest.mark.parametrize("arguments", ["", " ", "{", "[1]", "null", '"{}"', '{"a": NaN}', '{"a": 1}{"b": 2}'])
 def test_arguments_that_are_no_object_become_one(arguments: str) -> None:
-    assert valid_arguments(arguments) == "{}"
+    assert object_text(arguments) == "{}"
 
 
 def test_valid_arguments_stay_as_the_model_wrote_them() -> None:
-    assert valid_arguments('{ "a":  1.0 }') == '{ "a":  1.0 }'
+    assert object_text('{ "a":  1.0 }') == '{ "a":  1.0 }'
 
 
 def test_images_in_results_follow_in_a_user_message_after_the_last_result() -> None:

@@ -39,10 +39,10 @@ from gateway.responses_request import (
     input_items,
     responses_request,
     safe_call_id,
-    valid_arguments,
 )
 from gateway.wire.openai_chat import safe_tool_name
 from gateway.wire.openai_responses import Profile, profile_of
+from gateway.wire.strict_json import object_text
 from tests.history_samples import any_histories
 from tests.responses_events import reasoning_item, web_search_item
 from tests.responses_recordings import recorded_request, recorded_response, recording
@@ -291,7 +291,7 @@ def test_calls_that_are_told_anew_within_a_chain_keep_our_names() -> None:
 
 @pytest.mark.parametrize(("arguments", "valid"), [('{"a":1}', '{"a":1}'), ("", "{}"), ("[1]", "{}"), ('{"a', "{}")])
 def test_arguments_that_are_no_object_become_an_empty_one(arguments: str, valid: str) -> None:
-    assert valid_arguments(arguments) == valid
+    assert object_text(arguments) == valid
 
 
 # --- results ---------------------------------------------------------------------------------------------------------

@@ -69,6 +69,14 @@ def object_in(text: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
+def object_text(text: str) -> str:
+    """The text as it stands where it is an object, else an empty one: servers that read arguments fail on others."""
+    try:
+        return text if isinstance(orjson.loads(text), dict) else "{}"
+    except orjson.JSONDecodeError:
+        return "{}"
+
+
 def _expect_distinct(pairs: list[tuple[str, Any]]) -> None:
     if len({name for name, _ in pairs}) == len(pairs):
         return
