@@ -16,7 +16,7 @@ const GATEWAY = process.env.GATEWAY_URL ?? "http://127.0.0.1:8000";
 const PAGE_BUDGET = 120_000;
 const WIDGET_BUDGET = 60_000;
 
-const GATEWAY_PATHS = ["/agents", "/runs", "/threads", "/healthz", "/readyz", "/docs", "/openapi.json"];
+const GATEWAY_PATHS = ["/agents", "/runs", "/threads", "/visitors", "/healthz", "/readyz", "/docs", "/openapi.json"];
 
 export default defineConfig(({ mode }) => ({
   base: "./",
