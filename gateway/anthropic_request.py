@@ -80,6 +80,8 @@ def anthropic_request(request: ModelRequest, model_id: str, profile: Profile) ->
     body |= {name: value for name, value in request.parameters.items() if name not in _OWN_PARAMETERS}
     if request.tools and request.tool_choice == "none":
         body["tool_choice"] = {"type": "none"}  # the loop wants an answer now: no parameter outranks that
+    if not body.get("tools"):
+        body.pop("tool_choice", None)  # refused without any, as where a conversation is summed up
     if caching := request.parameters.get(PROMPT_CACHING):
         _place_cache_points(body, turns, caching)
     _drop_impossible_thinking(body, turns)

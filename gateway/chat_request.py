@@ -52,6 +52,7 @@ NO_CONTENT = "(no content)"
 OPENING = "(the conversation begins)"
 NO_OUTPUT = "(no output)"
 
+_ABOUT_TOOLS = ("tool_choice", "parallel_tool_calls")  # refused without any, as where a conversation is summed up
 _INSTRUCTIONS = frozenset({"system", "developer"})
 _MEDIA = (ImageBlock, AudioBlock, VideoBlock, DocumentBlock)
 _AUDIO_FORMATS = {"mpeg": "mp3", "mp3": "mp3", "wav": "wav", "wave": "wav", "x-wav": "wav", "vnd.wave": "wav"}
@@ -67,6 +68,9 @@ def chat_request(request: ModelRequest, model_id: str, dialect: Dialect) -> Json
     body |= request.parameters
     if request.tools and request.tool_choice == "none":
         body["tool_choice"] = "none"  # the loop wants an answer now: no parameter outranks that
+    if not body.get("tools"):
+        for name in _ABOUT_TOOLS:
+            body.pop(name, None)
     return {name: value for name, value in body.items() if value is not None}
 
 

@@ -70,6 +70,8 @@ def gemini_request(request: ModelRequest, model_id: str, profile: Profile) -> Js
     if request.tools and request.tool_choice == "none":
         # the loop wants an answer now: no parameter outranks that
         body["toolConfig"] = {"functionCallingConfig": {"mode": "NONE"}}
+    if not body.get("tools"):
+        body.pop("toolConfig", None)  # refused without any, as where a conversation is summed up
     return {name: value for name, value in body.items() if value is not None}
 
 

@@ -115,6 +115,8 @@ def responses_request(request: ModelRequest, target: ResponsesTarget) -> JsonObj
             body[name] = [*listed, *(entry for entry in theirs if entry not in listed)]
     if request.tools and request.tool_choice == "none":
         body["tool_choice"] = "none"  # the loop wants an answer now: no parameter outranks that
+    if not body.get("tools"):
+        body.pop("tool_choice", None)  # refused without any, as where a conversation is summed up
     return {name: value for name, value in body.items() if value is not None} | target.params
 
 

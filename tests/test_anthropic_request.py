@@ -241,6 +241,8 @@ def test_no_tool_may_be_called_where_an_answer_is_wanted_now() -> None:
     forced: JsonObject = {"tool_choice": {"type": "any"}}
     request = ModelRequest("turn", (HELLO,), tools=TOOLS, tool_choice="none", parameters=forced)
     assert anthropic_request(request, MODEL, profile_of(MODEL))["tool_choice"] == {"type": "none"}
+    without = ModelRequest("turn", (HELLO,), parameters=forced)
+    assert "tool_choice" not in anthropic_request(without, MODEL, profile_of(MODEL))
 
 
 def test_prompt_caching_marks_what_stays_the_same() -> None:

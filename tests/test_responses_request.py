@@ -164,6 +164,7 @@ def test_no_tool_may_be_called_where_the_loop_says_so_whatever_the_parameters_sa
     assert body(user("Hi"), tools=tools, tool_choice="none", parameters=required)["tool_choice"] == "none"
     assert body(user("Hi"), tools=tools, parameters=required)["tool_choice"] == "required"
     assert "tool_choice" not in body(user("Hi"), tool_choice="none")
+    assert "tool_choice" not in body(user("Hi"), parameters=required)
 
 
 def test_instructions_in_the_history_stand_where_they_stood_in_the_servers_role() -> None:

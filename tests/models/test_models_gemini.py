@@ -440,6 +440,8 @@ def test_no_tool_may_be_called_where_an_answer_is_wanted_now() -> None:
     request = ModelRequest("turn", (HELLO,), tools=TOOLS, tool_choice="none", parameters=forced)
     body: Any = gemini_request(request, MODEL, profile_of(MODEL))
     assert body["toolConfig"]["functionCallingConfig"]["mode"] == "NONE"
+    without = ModelRequest("turn", (HELLO,), parameters=forced)
+    assert "toolConfig" not in gemini_request(without, MODEL, profile_of(MODEL))
 
 
 @REPEATABLE
