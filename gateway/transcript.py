@@ -140,7 +140,7 @@ class Transcript:
                     rare.append(event)
                 else:
                     rare = [event]
-        if events and type(last := events[-1]) is TextDelta:
+        if events and type(last := events[-1]) is TextDelta and (parts := entries[last.message_id].parts) is not None:
             self.text_id, self.text_parts = last.message_id, parts
         return rare
 
