@@ -20,7 +20,7 @@ def _words(text: str) -> tuple[str, ...]:
 # Words that mean the same to a tool's name. The first stands for all of them.
 _SYNONYMS = (
     "search find look lookup query seek retrieve",
-    "add sum plus addition",
+    "add sum plus addition put append",
     "subtract minus difference",
     "multiply times product",
     "divide divided quotient",
@@ -60,6 +60,10 @@ _WORD = re.compile(r"[^\W_]+")
 _QUOTED = re.compile(r"\"([^\"]+)\"|“([^”]+)”|`([^`]+)`|(?<!\w)'([^']+)'(?!\w)")
 _SUFFIXES = ("ations", "ation", "ings", "ing", "ies", "ied", "ers", "er", "ed", "es", "s", "e", "y")
 
+# Arithmetic is said in signs as often as in words; a minus or a slash between two numbers is more often a date's.
+_OPERATORS = {"+": "plus", "*": "times", "×": "times", "÷": "divided"}
+_OPERATOR = re.compile(r"(?<=\d)\s*([+*×÷])\s*(?=\d)")
+
 _NAME_WEIGHT = 3.0
 _THRESHOLD = 1.9
 
@@ -80,6 +84,7 @@ def match_tools(text: str, specs: Sequence[ToolSpec]) -> list[Match]:
     """At most one tool per clause of the text, in the order of the clauses; the same call only once."""
     vocabulary = _Vocabulary.of(specs)
     found: list[Match] = []
+    text = _OPERATOR.sub(lambda sign: f" {_OPERATORS[sign[1]]} ", text)
     for clause in _clauses(text, vocabulary):
         best = _best(clause, specs, vocabulary)
         if best is not None and all((best.spec.name, best.arguments) != (m.spec.name, m.arguments) for m in found):

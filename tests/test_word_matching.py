@@ -55,6 +55,9 @@ TOOLS = [
     [
         ("add 2 and 3", "add", {"a": 2, "b": 3}),
         ("What is -1.5 plus 1,000?", "add", {"a": -1.5, "b": 1000}),
+        ("What is 2 + 3?", "add", {"a": 2, "b": 3}),
+        ("what's 2+3", "add", {"a": 2, "b": 3}),
+        ("Put oat milk on my list", "add_to_list", {"item": "oat milk"}),
         ("sum of two and five", "add", {"a": 2, "b": 5}),
         ("refund 20 dollars for order A-17", "refund", {"order_id": "A-17", "amount": 20}),
         ("Refund order 1234, amount 12.50", "refund", {"order_id": "1234", "amount": 12.5}),
