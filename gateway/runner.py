@@ -42,8 +42,9 @@ from gateway.errors import (
     UnavailableError,
 )
 from gateway.events import Completed, RunFailed, RunFinished, RunStarted
+from gateway.gather_window import GatherWindow
 from gateway.intake import take_in
-from gateway.live_run import GatherWindow, LiveRun, Prelude, Viewer
+from gateway.live_run import LiveRun, Prelude, Viewer
 from gateway.loop import LoopContext
 from gateway.messages import Message
 from gateway.metrics import Metrics
@@ -92,9 +93,8 @@ class Runner:
         self.clock = clock
         self._options = options
         self._runs: dict[tuple[str, str], LiveRun] = {}
-        self._lines = ThreadLines(
-            options.max_waiting_per_thread, stop=self._cancel, ends_unwatched=self._ends_unwatched
-        )
+        most = options.max_waiting_per_thread
+        self._lines = ThreadLines(most, stop=self._cancel, ends_unwatched=self._ends_unwatched)
         self._window = GatherWindow()
         self._draining = False
         self._tasks: set[asyncio.Task[None]] = set()

@@ -16,7 +16,8 @@ from gateway.events import (
     RunStarted,
     TextDelta,
 )
-from gateway.live_run import END, Batch, GatherWindow, LiveRun, Viewer
+from gateway.gather_window import GatherWindow
+from gateway.live_run import END, Batch, LiveRun, Viewer
 from gateway.records import decode_event
 from gateway.store import NumberedEvent, RunRecord, RunStatus, Store
 from tests.invariants import numbers_without_gaps

@@ -32,7 +32,8 @@ from gateway.events import (
     Usage,
     UsageReported,
 )
-from gateway.live_run import END, GatherWindow, Viewer, read_log
+from gateway.gather_window import GatherWindow
+from gateway.live_run import END, Viewer, read_log
 from gateway.messages import JsonValue, Message, TextBlock
 from gateway.store import NumberedEvent, Store
 from gateway.transcript import OpenCall, OpenItems, OpenText

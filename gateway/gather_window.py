@@ -1,0 +1,62 @@
+"""The moment in which events of many runs wait for each other, to be kept by one commit.
+
+Nothing of ours is below. Above: live_run, whose runs hand their events over when the moment is over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Protocol
+
+# How long events may wait for more to share a commit with; and how long on a loop that is itself later than that.
+GATHER_SECONDS = 0.010
+LONGEST_GATHER_SECONDS = 0.050
+
+
+class Gathering(Protocol):
+    """A run with events to be kept."""
+
+    def hand_over(self) -> None:
+        """Give them to the store."""
+
+
+class GatherWindow:
+    """The runs whose events wait a moment, so that many events of many runs go to the store together.
+
+    A call of the store per event costs more than everything else that happens to the event. The moment is 10 ms, unless
+    the loop is so busy that the last one was over more than 10 ms late: a turn of that loop brings each run hardly more
+    than one event, whatever was meant. Then the next moment is twice as long, up to 50 ms, which saves a third of the
+    loop's work; each moment that is not so late is followed by one half as long, down to 10 ms. (Back to 10 ms at once
+    cost 60 % more at 500 streams.) The first sign of an answer never waits.
+    """
+
+    def __init__(self, seconds: float = GATHER_SECONDS) -> None:
+        """`seconds`: how long at most; 0: nothing waits."""
+        self._shortest = self._seconds = seconds
+        self._due = 0.0
+        self._runs: dict[Gathering, None] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    def add(self, run: Gathering) -> None:
+        if not self._seconds:
+            run.hand_over()
+            return
+        self._runs[run] = None
+        if self._timer is None:
+            # how long a commit may be put off is the machine's time, not the clock's
+            loop = asyncio.get_running_loop()
+            self._due = loop.time() + self._seconds
+            self._timer = loop.call_at(self._due, self._hand_over)
+
+    def discard(self, run: Gathering) -> None:
+        self._runs.pop(run, None)
+
+    def _hand_over(self) -> None:
+        self._timer = None
+        if asyncio.get_running_loop().time() - self._due > self._shortest:
+            self._seconds = min(2 * self._seconds, LONGEST_GATHER_SECONDS)
+        else:
+            self._seconds = max(self._seconds / 2, self._shortest)
+        runs, self._runs = self._runs, {}
+        for run in runs:
+            run.hand_over()
