@@ -192,15 +192,16 @@ async def test_models_of_an_endpoint_share_one_client_and_all_endpoints_one_tls_
     provider: Provider, http: HttpClients, certificate: Path
 ) -> None:
     async with running_provider(certificate) as other:
-        contexts, sessions = alive(ssl.SSLContext), alive(aiohttp.ClientSession)
         models = [open_model(provider, http, f"model-{number}") for number in range(20)]
+        sessions = alive(aiohttp.ClientSession)
+        await ask_all(models[:1])
+        contexts = alive(ssl.SSLContext)  # counted only now: the first call of a process may make some for good
         for _ in range(3):
             await ask_all(models)
-        assert alive(ssl.SSLContext) == contexts + 1
         assert alive(aiohttp.ClientSession) == sessions + 1
         await ask_all([open_model(other, http), *models])
-        assert alive(ssl.SSLContext) == contexts + 1
         assert alive(aiohttp.ClientSession) == sessions + 2
+        assert alive(ssl.SSLContext) == contexts
 
 
 async def test_streams_that_are_open_together_need_no_thread_of_their_own(

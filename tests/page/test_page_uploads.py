@@ -19,7 +19,14 @@ PIXEL = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
 THANKS = agent("thanks", scripted(rules=[{"when": {}, "response": [{"text": "Thanks."}]}]))
-DRAWN = "document.querySelector('.agui-sent-image')?.getContext('2d').getImageData(0, 0, 1, 1).data[3] > 0"
+DRAWN = """
+    (() => {
+        const [shown, blank] = [document.querySelector(".agui-sent-image"), document.createElement("canvas")];
+        if (!shown) return false;
+        [blank.width, blank.height] = [shown.width, shown.height];
+        return shown.toDataURL() !== blank.toDataURL();
+    })()
+"""
 # A paste or a drop as the browser tells the page of it, with files in it.
 GIVE = """
     (target, [how, files]) => {
