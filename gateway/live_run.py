@@ -242,6 +242,7 @@ class LiveRun:
         self.slow_viewers: set[Viewer] = set()  # those that were dropped
         self.begun = False  # kept as begun, and counted
         self.accepted = False  # the answer under way comes from the background: another process may take it up
+        self.must_be_kept = False  # such an answer is over, which has to be in the log before any of its tools is run
         self.left = False  # it ends here without an end, to be taken up
         self.finishing = False
         self.first_sign_at: float | None = None  # when the model showed something, in Unix seconds
@@ -296,6 +297,7 @@ class LiveRun:
             kind = type(event)
             if kind is UsageReported or kind is ModelCallStarted or kind is ModelCallEnded:
                 self.usage.follow([event])
+                self.must_be_kept = self.accepted and kind is ModelCallEnded
                 self.accepted = self.accepted and kind is UsageReported
             elif kind is ModelCallAccepted:
                 self.accepted = True
@@ -400,6 +402,7 @@ class LiveRun:
         Raises:
             StoreError: it could not keep it.
         """
+        self.must_be_kept = False
         self.hand_over()
         if self._last_future is not None:
             await asyncio.shield(self._last_future)

@@ -293,7 +293,7 @@ class Runner:
                     live.accept(batch[:-1])
                     return last
                 live.accept(batch)
-                if live.backlog > most_unkept:
+                if live.backlog > most_unkept or live.must_be_kept:
                     await live.wait_kept()
         raise GatewayError("the agent stopped without an end")
 
