@@ -59,7 +59,6 @@ test("a tab that is looked at again shows what another one added, without a word
 test("a thread that was deleted elsewhere is said to be gone, and what was said stays to be read", async () => {
   const one = await tab();
   await one.conversation.send("hello");
-  comeBack();
   await fetch(`${gateway.url}/threads/${one.conversation.threadId.value}`, { method: "DELETE" });
   expect(one.conversation.problem.value).toBeUndefined();
   comeBack();
