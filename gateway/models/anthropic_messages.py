@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 import orjson
 
@@ -24,7 +25,7 @@ from gateway.events import Events, StopReason, Usage
 from gateway.http_client import HttpCall, StreamTimeouts
 from gateway.messages import JsonValue
 from gateway.model import ModelCapabilities, ModelEnvironment, ModelProvider, ModelRequest
-from gateway.model_access import api_key, checked_address, refusal
+from gateway.model_access import api_key, checked_address, read_answer
 from gateway.model_failures import failure
 from gateway.response import ResponseBuilder
 from gateway.wire import strict_json
@@ -68,6 +69,8 @@ class MessageReader:
 
     After each `feed` look at `failure`, which is to be raised once the events are passed on, and at `done`.
     """
+
+    has_finish_reason = False  # nothing but `message_stop` makes an answer whole
 
     def __init__(self, request: ModelRequest, model_id: str) -> None:
         self.done = False
@@ -325,25 +328,15 @@ class AnthropicModel:
             reasoning=self._profile.reasons, image_input=True, document_input=self._profile.documents
         )
 
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[Events]:
+    def stream(self, request: ModelRequest) -> AsyncGenerator[Events]:
         """As the contract says."""
         reader = MessageReader(request, self.model_id)
-        async with self._http.stream(self._call(request), self._timeouts) as response:
-            if response.status != 200:
-                raise await refusal(response, self._clock.now())
-            while not reader.done:
-                data = await response.receive()
-                events = reader.feed(data) if data else reader.eof()
-                if events:
-                    yield events
-                if reader.failure is not None:
-                    raise reader.failure
-            await response.settle()
+        return read_answer(self._http, partial(self._call, request), self._timeouts, reader, self._clock)
 
     async def close(self) -> None:
         """Nothing is the model's own."""
 
-    def _call(self, request: ModelRequest) -> HttpCall:
+    async def _call(self, request: ModelRequest) -> HttpCall:
         headers = dict(self._headers)
         if betas := beta_header(request):
             headers["anthropic-beta"] = betas

@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import replace
+from functools import partial
 
 import orjson
 
@@ -24,7 +25,7 @@ from gateway.http_client import HttpCall, StreamTimeouts
 from gateway.media_fetch import MediaFetcher
 from gateway.messages import AudioBlock, DocumentBlock, ImageBlock, JsonValue, MediaBlock, VideoBlock
 from gateway.model import ModelCapabilities, ModelEnvironment, ModelProvider, ModelRequest
-from gateway.model_access import api_key, checked_address, refusal
+from gateway.model_access import api_key, checked_address, read_answer
 from gateway.model_failures import failure
 from gateway.response import ResponseBuilder
 from gateway.wire import strict_json
@@ -301,31 +302,18 @@ class GeminiModel:
         self._media = MediaFetcher(environment.http, environment.clock, dict.fromkeys(_MEDIA_BLOCKS, _LARGEST_MEDIUM))
         self._timeouts = StreamTimeouts.of_model(settings.timeouts)
 
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[Events]:
+    def stream(self, request: ModelRequest) -> AsyncGenerator[Events]:
         """As the contract says."""
         reader = GenerateContentReader(request, self.model_id)
-        request = replace(request, messages=await self._media.inline(request.messages))
-        body = strict_json.dump(gemini_request(request, self.model_id, self._profile))
-        call = HttpCall("POST", self._url, self._headers, body)
-        async with self._http.stream(call, self._timeouts) as response:
-            if response.status != 200:
-                raise await refusal(response, self._clock.now())
-            while not reader.done:
-                try:
-                    data = await response.receive()
-                except ModelError:
-                    if not reader.has_finish_reason:
-                        raise
-                    data = b""  # the answer is whole; only the end of its connection is not
-                events = reader.feed(data) if data else reader.eof()
-                if events:
-                    yield events
-                if reader.failure is not None:
-                    raise reader.failure
-            await response.settle()
+        return read_answer(self._http, partial(self._call, request), self._timeouts, reader, self._clock)
 
     async def close(self) -> None:
         """Nothing is the model's own."""
+
+    async def _call(self, request: ModelRequest) -> HttpCall:
+        request = replace(request, messages=await self._media.inline(request.messages))
+        body = gemini_request(request, self.model_id, self._profile)
+        return HttpCall("POST", self._url, self._headers, strict_json.dump(body))
 
 
 def _authorization(settings: ModelSettings) -> dict[str, str]:

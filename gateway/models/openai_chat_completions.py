@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import AsyncGenerator, Mapping
+from functools import partial
 
 import orjson
 
@@ -23,7 +24,7 @@ from gateway.errors import ModelError, ModelErrorKind
 from gateway.events import Events, StopReason, Usage
 from gateway.http_client import HttpCall, StreamTimeouts
 from gateway.model import ModelCapabilities, ModelEnvironment, ModelProvider, ModelRequest
-from gateway.model_access import api_key, checked_address, refusal
+from gateway.model_access import api_key, checked_address, read_answer
 from gateway.model_failures import failure
 from gateway.response import ResponseBuilder
 from gateway.wire import strict_json
@@ -413,30 +414,15 @@ class ChatCompletionsModel:
             document_input=True,
         )
 
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[Events]:
+    def stream(self, request: ModelRequest) -> AsyncGenerator[Events]:
         """As the contract says."""
         reader = ChatCompletionReader(request, self.model_id)
-        async with self._http.stream(self._call(request), self._timeouts) as response:
-            if response.status != 200:
-                raise await refusal(response, self._clock.now())
-            while not reader.done:
-                try:
-                    data = await response.receive()
-                except ModelError:
-                    if not reader.has_finish_reason:
-                        raise
-                    data = b""  # the answer is whole; only the end of its connection is not
-                events = reader.feed(data) if data else reader.eof()
-                if events:
-                    yield events
-                if reader.failure is not None:
-                    raise reader.failure
-            await response.settle()
+        return read_answer(self._http, partial(self._call, request), self._timeouts, reader, self._clock)
 
     async def close(self) -> None:
         """Nothing is the model's own."""
 
-    def _call(self, request: ModelRequest) -> HttpCall:
+    async def _call(self, request: ModelRequest) -> HttpCall:
         body = chat_request(request, self.model_id, self._dialect)
         return HttpCall("POST", self._url, self._headers, strict_json.dump(body))
 
