@@ -97,6 +97,17 @@ async def test_the_page_is_interactive_after_few_requests_and_says_when(browser:
         await expect(shown.composer).to_have_value("hello")
 
 
+async def test_the_composer_has_the_keyboard_also_where_no_frame_is_painted(browser: Browser, tmp_path: Path) -> None:
+    """As in a window that is not in front: what is put off until a frame is painted comes late, and all at once."""
+    late = """
+        window.requestAnimationFrame = () => 0;
+        const soon = window.setTimeout;
+        window.setTimeout = (call, delay = 0, ...rest) => soon(call, delay === 0 ? 0 : delay + 1000, ...rest);
+    """
+    async with shown_page(browser, tmp_path, script=late) as shown:
+        await shown.until("document.activeElement?.getAttribute('aria-label') === 'Message'")
+
+
 @asynccontextmanager
 async def behind_a_path(upstream: dict[str, str], prefix: str) -> AsyncGenerator[int]:
     """A proxy that serves a gateway below `prefix`, as a site does that has other things at its root."""

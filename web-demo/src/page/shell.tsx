@@ -149,11 +149,13 @@ function AgentChooser({ session }: { session: Session }) {
 function Talk({ session, onExplain }: PartProps) {
   const { say, problem } = useTexts();
   const isFirst = useRef(true);
-  useEffect(() => {
-    if (session.agent.value !== undefined) isFirst.current = false; // who chooses another agent stays at the choice
-  });
   const conversation = session.conversation.value;
   const agent = session.agent.value;
+  useEffect(() => {
+    // Who chooses another agent stays at the choice. This is of what was rendered: an effect may run as late as just
+    // before the next rendering, when there is an agent already that nobody has seen.
+    if (agent !== undefined) isFirst.current = false;
+  });
   const demonstration = session.isDemonstration.value;
   if (conversation === undefined || agent === undefined) {
     const trouble = session.problem.value;
