@@ -25,6 +25,7 @@ from gateway.output_items import OutputItem, OutputItems
 from gateway.response import ResponseBuilder
 from gateway.responses_request import MESSAGE_ITEM, OUTPUT_ITEM, REASONING_ITEM
 from gateway.wire import strict_json
+from gateway.wire.answer_body import AnswerBody
 from gateway.wire.openai_chat import safe_tool_name
 from gateway.wire.openai_responses import (
     INCOMPLETE_REASONS,
@@ -34,7 +35,7 @@ from gateway.wire.openai_responses import (
     token_counts,
 )
 from gateway.wire.provider_errors import ProviderError, error_in, load
-from gateway.wire.sse_reader import LONGEST_RECORD, RecordTooLongError, SseReader
+from gateway.wire.sse_reader import UnreadableAnswerError
 
 logger = logging.getLogger(__name__)
 
@@ -74,10 +75,7 @@ class ResponsesReader:
         self._continued = None if request.continuation is None else request.continuation.response_id
         self._builder = ResponseBuilder(request, provider, model_id)
         self._names = {safe: spec.name for spec in request.tools if (safe := safe_tool_name(spec.name)) != spec.name}
-        self._sse = SseReader()
-        self._document: list[bytes] | None = None
-        self._document_size = 0
-        self._begun = False
+        self._body = AnswerBody()
         self._items = OutputItems()
         self._text_key: tuple[int, object] | None = None  # of the part that text is coming for
         self._text_place: tuple[object, object, object] = (None, None, None)
@@ -89,7 +87,7 @@ class ResponsesReader:
     @property
     def was_document(self) -> bool:
         """Whether the answer came as one JSON document, and no stream."""
-        return self._document is not None
+        return self._body.is_document
 
     def take_up(self, response_id: str | None = None) -> None:
         """Expect the response again: what was taken of it is not given twice. `response_id` where it is new to it."""
@@ -97,22 +95,17 @@ class ResponsesReader:
             self.response_id = response_id
             self._builder.name_after(response_id)
         self.failure = self.error = None
-        self._sse = SseReader()
-        self._document, self._document_size, self._begun = None, 0, False
+        self._body = AnswerBody()
         self._taken_to = self.sequence_number
         self._text_key = None
 
     def feed(self, data: bytes) -> Events:
         """The events of what one network read brought; possibly none."""
-        if not self._begun:
-            self._begin(data)
         try:
-            if self._document is not None:
-                self._keep(data)
-            elif self.failure is None:
-                self._read(self._sse.feed(data))
-        except RecordTooLongError:
-            self._fail(ModelErrorKind.PROTOCOL, "the model provider sent a record without an end")
+            if self.failure is None:
+                self._read(self._body.feed(data))
+        except UnreadableAnswerError as error:
+            self._fail(ModelErrorKind.PROTOCOL, str(error), error.sample)
         return self._builder.take()
 
     def _read(self, records: list[bytes]) -> None:
@@ -165,10 +158,10 @@ class ResponsesReader:
         """The events of a response whose bytes have ended."""
         if self._is_over():
             return []
-        if self._document is not None:
-            self._on_document(b"".join(self._document))
+        if self._body.is_document:
+            self._on_document()
         else:
-            for record in self._sse.eof():
+            for record in self._body.eof():
                 self._take(self._odd_record(record, cut=True))
         if not self._is_over():
             self._fail(ModelErrorKind.TRUNCATED, "the model provider's answer was cut off")
@@ -179,36 +172,19 @@ class ResponsesReader:
 
     # --- bytes ------------------------------------------------------------------------------------------------------
 
-    def _begin(self, data: bytes) -> None:
-        """The first bytes tell a document, a web page and a stream apart; content types are often wrong."""
-        start = data.lstrip(b"\xef\xbb\xbf \t\r\n")
-        self._begun = bool(start)
-        if start.startswith((b"{", b"[")):
-            self._document = []
-        elif start.startswith(b"<"):
-            self._fail(ModelErrorKind.PROTOCOL, "the model provider answered with a web page", start[:200])
-
-    def _keep(self, data: bytes) -> None:
-        self._document_size += len(data)
-        if self._document_size > LONGEST_RECORD:
-            raise RecordTooLongError
-        if self._document is not None:
-            self._document.append(data)
-
-    def _on_document(self, document: bytes) -> None:
+    def _on_document(self) -> None:
         try:
-            answer = load(document)
-        except ValueError:
-            self._fail(ModelErrorKind.PROTOCOL, "the model provider's answer is not JSON", document[:200])
+            answer = self._body.document()
+        except UnreadableAnswerError as error:
+            self._fail(ModelErrorKind.PROTOCOL, str(error), error.sample)
             return
-        if not isinstance(answer, dict):
-            self._fail(ModelErrorKind.PROTOCOL, "the model provider's answer is not a response", document[:200])
-        elif isinstance(answer.get("output"), list) or answer.get("status") in ("failed", "incomplete"):
-            self._trusting(self._terminal, {"response": answer})
-        elif (error := error_in(answer)) is not None:
-            self._report_failure(error)
+        fields = answer if isinstance(answer, dict) else {}
+        if isinstance(fields.get("output"), list) or fields.get("status") in ("failed", "incomplete"):
+            self._trusting(self._terminal, {"response": fields})
+        elif (error_said := error_in(fields)) is not None:
+            self._report_failure(error_said)
         else:
-            self._fail(ModelErrorKind.PROTOCOL, "the model provider's answer is not a response", document[:200])
+            self._fail(ModelErrorKind.PROTOCOL, "the model provider's answer is not a response", self._body.beginning)
 
     def _take(self, event: object) -> None:
         if type(event) is dict:

@@ -29,6 +29,7 @@ from gateway.model_access import api_key, checked_address, read_answer
 from gateway.model_failures import failure
 from gateway.response import ResponseBuilder
 from gateway.wire import strict_json
+from gateway.wire.answer_body import AnswerBody
 from gateway.wire.anthropic_messages import (
     STOP_REASONS,
     VERSION,
@@ -39,7 +40,7 @@ from gateway.wire.anthropic_messages import (
     wire_name,
 )
 from gateway.wire.provider_errors import load, parse_error
-from gateway.wire.sse_reader import RecordTooLongError, SseReader
+from gateway.wire.sse_reader import UnreadableAnswerError
 
 logger = logging.getLogger(__name__)
 
@@ -78,8 +79,7 @@ class MessageReader:
         self._model_id = model_id
         self._builder = ResponseBuilder(request, PROVIDER_NAME, model_id)
         self._names = {safe: spec.name for spec in request.tools if (safe := wire_name(spec.name)) != spec.name}
-        self._sse = SseReader()
-        self._begun = False
+        self._body = AnswerBody(takes_documents=False)
         self._blocks: dict[object, _Block] = {}
         self._text_index: object = None  # of the text block that was opened last and is open
         self._usage: dict[str, object] = {}
@@ -87,13 +87,11 @@ class MessageReader:
 
     def feed(self, data: bytes) -> Events:
         """The events of what one network read brought; possibly none."""
-        if not self._begun:
-            self._begin(data)
         try:
             if not self._is_over():
-                self._read(self._sse.feed(data))
-        except RecordTooLongError:
-            self._fail(ModelErrorKind.PROTOCOL, "the model provider sent a record without an end")
+                self._read(self._body.feed(data))
+        except UnreadableAnswerError as error:
+            self._fail(ModelErrorKind.PROTOCOL, str(error), error.sample)
         return self._builder.take()
 
     def _read(self, records: list[bytes]) -> None:
@@ -125,7 +123,7 @@ class MessageReader:
 
     def eof(self) -> Events:
         """The events of a response whose connection ended, which is well only behind its `message_stop`."""
-        for record in self._sse.eof():
+        for record in self._body.eof():
             if not self._is_over():
                 self._record(record, cut=True)
         if not self._is_over():
@@ -134,14 +132,6 @@ class MessageReader:
 
     def _is_over(self) -> bool:
         return self.done or self.failure is not None
-
-    def _begin(self, data: bytes) -> None:
-        start = data.lstrip(b"\xef\xbb\xbf \t\r\n")
-        self._begun = bool(start)
-        if start.startswith(b"<"):
-            self._fail(ModelErrorKind.PROTOCOL, "the model provider answered with a web page", start[:200])
-        elif start.startswith(b"{"):
-            self._fail(ModelErrorKind.PROTOCOL, "the model provider answered with a document", start[:200])
 
     def _record(self, record: bytes, *, cut: bool = False) -> None:
         try:

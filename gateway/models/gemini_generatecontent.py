@@ -29,6 +29,7 @@ from gateway.model_access import api_key, checked_address, read_answer
 from gateway.model_failures import failure
 from gateway.response import ResponseBuilder
 from gateway.wire import strict_json
+from gateway.wire.answer_body import AnswerBody
 from gateway.wire.gemini import (
     FAILED_REASONS,
     ITEM_PARTS,
@@ -39,7 +40,7 @@ from gateway.wire.gemini import (
     token_counts,
 )
 from gateway.wire.provider_errors import error_in, load
-from gateway.wire.sse_reader import RecordTooLongError, SseReader
+from gateway.wire.sse_reader import UnreadableAnswerError
 
 logger = logging.getLogger(__name__)
 
@@ -70,8 +71,7 @@ class GenerateContentReader:
         self._model_id = model_id
         self._builder = ResponseBuilder(request, PROVIDER_NAME, model_id)
         self._names = {safe: spec.name for spec in request.tools if (safe := function_name(spec.name)) != spec.name}
-        self._sse = SseReader()
-        self._begun = False
+        self._body = AnswerBody(takes_documents=False)
         self._in_text = False
         self._parts = 0
         self._usage: Mapping[str, object] | None = None
@@ -84,13 +84,11 @@ class GenerateContentReader:
 
     def feed(self, data: bytes) -> Events:
         """The events of what one network read brought; possibly none."""
-        if not self._begun:
-            self._begin(data)
         try:
             if self.failure is None:
-                self._read(self._sse.feed(data))
-        except RecordTooLongError:
-            self._fail(ModelErrorKind.PROTOCOL, "the model provider sent a record without an end")
+                self._read(self._body.feed(data))
+        except UnreadableAnswerError as error:
+            self._fail(ModelErrorKind.PROTOCOL, str(error), error.sample)
         return self._builder.take()
 
     def _read(self, records: list[bytes]) -> None:
@@ -127,7 +125,7 @@ class GenerateContentReader:
 
     def eof(self) -> Events:
         """The events of a response whose connection ended."""
-        for record in self._sse.eof():
+        for record in self._body.eof():
             if self.failure is None:
                 self._record(record, cut=True)
         if self.failure is None:
@@ -136,14 +134,6 @@ class GenerateContentReader:
             else:
                 self._finish(self._finish_reason)
         return self._builder.take()
-
-    def _begin(self, data: bytes) -> None:
-        start = data.lstrip(b"\xef\xbb\xbf \t\r\n")
-        self._begun = bool(start)
-        if start.startswith(b"<"):
-            self._fail(ModelErrorKind.PROTOCOL, "the model provider answered with a web page", start[:200])
-        elif start.startswith((b"{", b"[")):
-            self._fail(ModelErrorKind.PROTOCOL, "the model provider answered with a document", start[:200])
 
     def _record(self, record: bytes, *, cut: bool = False) -> None:
         try:

@@ -28,6 +28,7 @@ from gateway.model_access import api_key, checked_address, read_answer
 from gateway.model_failures import failure
 from gateway.response import ResponseBuilder
 from gateway.wire import strict_json
+from gateway.wire.answer_body import AnswerBody
 from gateway.wire.openai_chat import (
     FAILED_REASONS,
     STOP_REASONS,
@@ -40,7 +41,7 @@ from gateway.wire.openai_chat import (
 )
 from gateway.wire.provider_errors import error_in, load
 from gateway.wire.repeated_chunks import RepeatedChunks
-from gateway.wire.sse_reader import LONGEST_RECORD, RecordTooLongError, SseReader
+from gateway.wire.sse_reader import UnreadableAnswerError
 from gateway.wire.streamed_calls import CallStep, StreamedCalls
 from gateway.wire.tagged_reasoning import TaggedReasoning
 
@@ -70,10 +71,8 @@ class ChatCompletionReader:
         self.failure: ModelError | None = None
         self._model_id = model_id
         self._builder = ResponseBuilder(request, PROVIDER_NAME, model_id)
-        self._sse = SseReader()
-        self._document: list[bytes] | None = None  # the answer, where it is one JSON document
-        self._document_size = 0
-        self._begun = False
+        self._body = AnswerBody()
+        self._in_document = False
         self._names = {safe: spec.name for spec in request.tools if (safe := safe_tool_name(spec.name)) != spec.name}
         self._calls = StreamedCalls({name for spec in request.tools for name in (spec.name, safe_tool_name(spec.name))})
         self._tagged = TaggedReasoning("<think>", "</think>")
@@ -93,15 +92,11 @@ class ChatCompletionReader:
 
     def feed(self, data: bytes) -> Events:
         """The events of what one network read brought; possibly none."""
-        if not self._begun:
-            self._begin(data)
         try:
-            if self._document is not None:
-                self._keep(data)
-            elif self.failure is None:
-                self._read(self._sse.feed(data))
-        except RecordTooLongError:
-            self._fail(ModelErrorKind.PROTOCOL, "the model provider sent a record without an end")
+            if self.failure is None:
+                self._read(self._body.feed(data))
+        except UnreadableAnswerError as error:
+            self._fail(ModelErrorKind.PROTOCOL, str(error), error.sample)
         return self._builder.take()
 
     def _read(self, records: list[bytes]) -> None:
@@ -131,10 +126,10 @@ class ChatCompletionReader:
         """The events of a response that has ended: without its `[DONE]`, or as a document."""
         if self._is_over():
             return []
-        if self._document is not None:
-            self._on_document(b"".join(self._document))
+        if self._body.is_document:
+            self._on_document()
         else:
-            for record in self._sse.eof():
+            for record in self._body.eof():
                 self._record(record, cut=True)
             if self._is_over():
                 pass
@@ -147,33 +142,18 @@ class ChatCompletionReader:
     def _is_over(self) -> bool:
         return self.done or self.failure is not None
 
-    def _begin(self, data: bytes) -> None:
-        """The first bytes tell a document, a web page and a stream apart; content types are often wrong."""
-        start = data.lstrip(b"\xef\xbb\xbf \t\r\n")
-        self._begun = bool(start)
-        if start.startswith((b"{", b"[")):
-            self._document = []
-        elif start.startswith(b"<"):
-            self._fail(ModelErrorKind.PROTOCOL, "the model provider answered with a web page", start[:200])
-
-    def _keep(self, data: bytes) -> None:
-        self._document_size += len(data)
-        if self._document_size > LONGEST_RECORD:
-            raise RecordTooLongError
-        if self._document is not None:
-            self._document.append(data)
-
-    def _on_document(self, document: bytes) -> None:
+    def _on_document(self) -> None:
         try:
-            answer = load(document)
-        except ValueError:
-            self._fail(ModelErrorKind.PROTOCOL, "the model provider's answer is not JSON", document[:200])
+            answer = self._body.document()
+        except UnreadableAnswerError as error:
+            self._fail(ModelErrorKind.PROTOCOL, str(error), error.sample)
             return
         if isinstance(answer, list) and answer:
             answer = answer[0]
         if not isinstance(answer, dict) or ("choices" not in answer and error_in(answer) is None):
-            self._fail(ModelErrorKind.PROTOCOL, "the model provider's answer is not a completion", document[:200])
+            self._fail(ModelErrorKind.PROTOCOL, "the model provider's answer is not a completion", self._body.beginning)
             return
+        self._in_document = True
         self._on_chunk(answer)
         if not self._is_over():
             self._finish()
@@ -235,7 +215,7 @@ class ChatCompletionReader:
             self.failure = failure(error)
 
     def _on_choice(self, choice: dict[str, object]) -> None:
-        delta = choice.get("message" if self._document is not None else "delta")
+        delta = choice.get("message" if self._in_document else "delta")
         if isinstance(delta, dict):
             content = delta.get("content")
             if self._in_text and len(delta) == 1 and isinstance(content, str):
@@ -251,7 +231,7 @@ class ChatCompletionReader:
         thought = self._thought_in(delta)
         words = content if isinstance(content, str) else ""
         # A server that streams both in every chunk interleaves nothing: its blocks stay open side by side.
-        side_by_side = bool(thought and words) and self._document is None
+        side_by_side = bool(thought and words) and not self._in_document
         if thought:
             self._reasoning(thought, alone=not side_by_side)
         if words:

@@ -7,12 +7,17 @@ Given up of it: `id`, `retry` and the event's name, which no model provider need
 from __future__ import annotations
 
 LONGEST_RECORD = 16 * 2**20
+SAMPLE_BYTES = 200
 
 _BOM = b"\xef\xbb\xbf"
 
 
-class RecordTooLongError(ValueError):
-    """A record is longer than any that makes sense."""
+class UnreadableAnswerError(ValueError):
+    """What came is no answer that can be read. Its text is in the user's words; `sample` is how the answer begins."""
+
+    def __init__(self, message: str, answer: bytes = b"") -> None:
+        super().__init__(message)
+        self.sample = answer[:SAMPLE_BYTES]
 
 
 class SseReader:
@@ -29,7 +34,7 @@ class SseReader:
         """The data of each record that `data` completes, in order; records without data are left out.
 
         Raises:
-            RecordTooLongError: more than `longest_record` bytes came without a record's end.
+            UnreadableAnswerError: more than `longest_record` bytes came without a record's end.
         """
         if self._after_cr or b"\r" in data:
             if self._begun and not self._pieces and not self._after_cr and (found := _lines_of_data(data)):
@@ -93,7 +98,9 @@ class SseReader:
             self._pieces.append(data)
             self._size += len(data)
             if self._size > self._longest_record:
-                raise RecordTooLongError(f"a record has more than {self._longest_record} bytes")
+                raise UnreadableAnswerError(
+                    f"the model provider sent a record of more than {self._longest_record} bytes"
+                )
 
     def _with_line_feeds(self, data: bytes) -> bytes:
         """CR and CRLF as LF. A CR at the end of a read is a line's end at once; a LF that follows it is part of it."""

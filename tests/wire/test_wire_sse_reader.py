@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.wire.sse_reader import RecordTooLongError, SseReader
+from gateway.wire.sse_reader import SseReader, UnreadableAnswerError
 
 STREAM = (
     b'\xef\xbb\xbf: a comment\n\nevent: x\ndata: {"a": 1}\n\n'
@@ -96,7 +96,7 @@ def test_an_end_is_an_end_only_once() -> None:
 def test_a_record_without_an_end_is_refused_before_it_fills_the_memory() -> None:
     reader = SseReader(longest_record=1000)
     reader.feed(b"data: " + b"x" * 900)
-    with pytest.raises(RecordTooLongError):
+    with pytest.raises(UnreadableAnswerError):
         reader.feed(b"x" * 200)
 
 
