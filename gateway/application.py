@@ -18,14 +18,16 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from gateway.attempts import Alternative
+from gateway.agent import ModelSettings
+from gateway.attempts import Alternative, Fallback
 from gateway.authentication import Door, DoorRules
+from gateway.circuit import Circuits
 from gateway.clock import Clock, SystemClock
 from gateway.errors import StoreError
 from gateway.http_client import HttpClients
 from gateway.limits import Meter
 from gateway.metrics import Metrics
-from gateway.model import ModelEnvironment
+from gateway.model import Model, ModelEnvironment
 from gateway.open_agent import OpenAgent
 from gateway.openapi import docs_routes
 from gateway.page import WebPage, read_page
@@ -165,22 +167,29 @@ class Application:
         models = ModelEnvironment(self.clock, http)
         tools = ToolEnvironment(self.clock, http, self.settings.directory, search)
         parts = self._parts
+        circuits = Circuits(self.metrics.circuit_turned)
         return {
             agent.id: OpenAgent(
                 agent,
                 find(parts.agent_types, agent.type, "agent type").open(),
-                find(parts.models, agent.model.model_provider, "model provider").open(agent.model, models),
+                self._open_model(agent.model, models),
                 [(tool, find(parts.tools, tool.type, "tool type").open(tool, tools)) for tool in agent.tools],
-                tuple(
-                    Alternative(
-                        find(parts.models, other.model_provider, "model provider").open(other, models),
-                        other.model_parameters,
-                    )
-                    for other in agent.model.fallback
-                ),
+                self._open_fallback(agent.model, models, circuits),
             )
             for agent in self.settings.agents
         }
+
+    def _open_model(self, model: ModelSettings, environment: ModelEnvironment) -> Model:
+        return find(self._parts.models, model.model_provider, "model provider").open(model, environment)
+
+    def _open_fallback(self, model: ModelSettings, environment: ModelEnvironment, circuits: Circuits) -> Fallback:
+        if not model.fallback:
+            return Fallback()
+        others = [
+            Alternative(self._open_model(other, environment), other.model_parameters, circuits.of(other))
+            for other in model.fallback
+        ]
+        return Fallback(tuple(others), circuits.of(model))
 
     async def _meet_tools(self) -> None:
         """Tool servers are connected to before somebody waits for them, and readiness knows which are down."""

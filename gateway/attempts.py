@@ -1,7 +1,7 @@
 """Asks a model again, or another one, where a try failed before anything of it was seen.
 
-Above: the loops. Below: model, clock, errors. A failure after the first visible event goes up: asking again would say
-everything twice.
+Above: the loops. Below: model, circuit, clock, errors. A failure after the first visible event goes up: asking again
+would say everything twice.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
+from gateway.circuit import Circuit
 from gateway.clock import Clock
 from gateway.errors import ModelError, ModelErrorKind
 from gateway.events import Event, Events, ModelCallAccepted, ModelCallStarted, Raw, Usage, UsageReported
@@ -34,7 +35,9 @@ NextTry: TypeAlias = Literal["again", "shortened", "elsewhere"]
 """What follows a try that failed: the same again, the same with a shorter conversation, another model."""
 
 OnRetry: TypeAlias = Callable[[str, str, NextTry], None]
-"""Told the provider and the error's code of each try that failed and is followed by another."""
+"""Told the provider and the error's code of each try that failed and is followed by another; `circuit_open` where it
+was not even made.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,15 @@ class Alternative:
 
     model: Model
     parameters: JsonObject
+    circuit: Circuit | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fallback:
+    """Who is asked where an agent's own model has failed, in turn; `circuit` is that of the agent's own."""
+
+    others: tuple[Alternative, ...] = ()
+    circuit: Circuit | None = None
 
 
 def stream_with_retries(
@@ -53,10 +65,12 @@ def stream_with_retries(
     *,
     jitter: Callable[[], float] = random.random,
     on_retry: OnRetry | None = None,
-    fallback: Sequence[Alternative] = (),
+    fallback: Fallback = Fallback(),
     shorten: Shorten | None = None,
 ) -> TriedStream:
     """`model.stream(request)`, tried at most `attempts` times in all; then each model of `fallback` the same way.
+
+    A model whose circuit is open comes after all the others, and whoever stands in such doubt is tried once.
 
     What a failed try told that it cost is added to what a later one tells. A request that is too long for the model is
     given to `shorten`, at most twice per model, before that counts as a failure. What a model of `fallback` answers
@@ -66,7 +80,8 @@ def stream_with_retries(
     Raises:
         ModelError: the last model's last one, one that no other try would mend, or any after the first visible event.
     """
-    tries = _Tries(Alternative(model, request.parameters), request, attempts, jitter, on_retry, fallback, shorten)
+    first = Alternative(model, request.parameters, fallback.circuit)
+    tries = _Tries(first, request, clock, attempts, jitter, on_retry, fallback.others, shorten)
     return TriedStream(tries, clock)
 
 
@@ -95,6 +110,7 @@ class TriedStream:
 
     async def _try_all(self) -> AsyncGenerator[Events]:
         tries = self._tries
+        tries.begin()
         while True:
             seen = False
             told: Usage | None = None
@@ -103,7 +119,8 @@ class TriedStream:
                     async for events in batches:
                         if not seen:
                             told = _usage_in(events) or told
-                            seen = any(map(_is_visible, events))
+                            if seen := any(map(_is_visible, events)):
+                                tries.answered()
                         if not tries.unchanged:
                             events = tries.complete(events)
                         if seen and tries.unchanged:
@@ -126,24 +143,40 @@ class _Tries:
         self,
         first: Alternative,
         request: ModelRequest,
+        clock: Clock,
         attempts: int,
         jitter: Callable[[], float],
         on_retry: OnRetry | None,
-        fallback: Sequence[Alternative],
+        others: Sequence[Alternative],
         shorten: Shorten | None,
     ) -> None:
         self.model = first.model
         self.request = request
         self.spent: Usage | None = None
         self._asked = request
+        self._clock = clock
         self._attempts = attempts
         self._jitter = jitter
         self._on_retry = on_retry
-        self._fallback = list(fallback)
+        self._circuit = first.circuit
+        self._others = list(others)
+        self._down: list[Alternative] = []  # whose turn comes once there is nobody else
         self._shorten = shorten
         self._attempt = 1
         self._reductions = 0
         self._opening: list[Event] = []
+
+    def begin(self) -> None:
+        """Look who is asked first."""
+        if self._others and not self._lets_through(self._circuit):
+            self._down.append(Alternative(self.model, self._asked.parameters, self._circuit))
+            self._note_down(self.model)
+            self._fall_back()
+
+    def answered(self) -> None:
+        """Something of an answer was seen."""
+        if self._circuit is not None:
+            self._circuit.answered()
 
     @property
     def unchanged(self) -> bool:
@@ -167,20 +200,33 @@ class _Tries:
         Raises:
             ModelError: `error`, there is no next try.
         """
+        if self._circuit is not None:
+            self._circuit.failed(error.kind, self._clock.monotonic())
         if error.kind is ModelErrorKind.CONTEXT_OVERFLOW and await self._shortened():
             self._note(error, "shortened", "a conversation is too long for the model and is shortened", 0.0)
             return 0.0
         if error.retryable and self._attempt < self._attempts:
             seconds = wait_seconds(self._attempt, error.retry_after_seconds, self._jitter())
-            if seconds <= LONGEST_WAIT_SECONDS or not self._fallback:
+            if not self._others_left or (seconds <= LONGEST_WAIT_SECONDS and not self._is_in_doubt):
                 self._note(error, "again", "a model call failed and is tried again", seconds)
                 self._attempt += 1
                 return seconds
-        if not self._fallback or error.kind is ModelErrorKind.CONTENT_FILTER:
+        if not self._others_left or error.kind is ModelErrorKind.CONTENT_FILTER:
             raise error
         self._note(error, "elsewhere", "a model call failed and another model is asked", 0.0)
-        self._fall_back(self._fallback.pop(0))
+        self._fall_back()
         return 0.0
+
+    @property
+    def _others_left(self) -> bool:
+        return bool(self._others or self._down)
+
+    @property
+    def _is_in_doubt(self) -> bool:
+        return self._circuit is not None and self._circuit.is_open
+
+    def _lets_through(self, circuit: Circuit | None) -> bool:
+        return circuit is None or circuit.lets_through(self._clock.monotonic())
 
     async def _shortened(self) -> bool:
         if self._shorten is None or self._reductions == MOST_REDUCTIONS:
@@ -193,8 +239,13 @@ class _Tries:
         self.spend(usage)
         return True
 
-    def _fall_back(self, other: Alternative) -> None:
+    def _fall_back(self) -> None:
+        while self._others and not self._lets_through(self._others[0].circuit):
+            self._note_down(self._others[0].model)
+            self._down.append(self._others.pop(0))
+        other = (self._others or self._down).pop(0)
         self.model = other.model
+        self._circuit = other.circuit
         self.request = replace(self._asked, parameters=other.parameters, continuation=None)
         self._attempt = 1
         self._reductions = 0
@@ -216,6 +267,11 @@ class _Tries:
         logger.warning(what, extra=extra)
         if self._on_retry is not None:
             self._on_retry(self.model.provider, error.code, following)
+
+    def _note_down(self, model: Model) -> None:
+        logger.info("a model that is down is not asked", extra={"provider": model.provider, "model": model.model_id})
+        if self._on_retry is not None:
+            self._on_retry(model.provider, "circuit_open", "elsewhere")
 
 
 def wait_seconds(attempt: int, asked: float | None, jitter: float) -> float:

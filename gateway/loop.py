@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from gateway.agent import AgentDefinition, AgentInput
-from gateway.attempts import Alternative, OnRetry
+from gateway.attempts import Fallback, OnRetry
 from gateway.clock import Clock
 from gateway.context_reduction import KnownFits
 from gateway.events import Events, OpenInterrupt
@@ -60,7 +60,7 @@ class LoopContext:
     decisions: tuple[Decision, ...] = ()
     still_open: tuple[OpenInterrupt, ...] = ()
     on_retry: OnRetry | None = None
-    fallback: tuple[Alternative, ...] = ()
+    fallback: Fallback = field(default_factory=Fallback)
     fits: KnownFits = field(default_factory=KnownFits)
     conversation: Conversation | None = None
     elsewhere: tuple[Message, ...] = ()

@@ -46,6 +46,9 @@ class Metrics:
         self._fallbacks = self._counter(
             "provider_fallbacks_total", "Model calls that another model was asked instead.", "provider", "code"
         )
+        self._open_circuits = self._gauge(
+            "provider_circuits_open", "Models that are down and not asked where another can be.", "provider", "model"
+        )
         self._reductions = self._counter(
             "context_reductions_total", "Conversations that a model found too long and that were shortened.", "provider"
         )
@@ -81,6 +84,14 @@ class Metrics:
             case "shortened":
                 self._reductions.labels(provider).inc()
 
+    def circuit_turned(self, provider: str, model: str, is_open: bool) -> None:
+        """A model was found to be down, or up again: see circuit.OnTurn."""
+        gauge = self._open_circuits.labels(provider, model)
+        if is_open:
+            gauge.inc()
+        else:
+            gauge.dec()
+
     def tool_failed(self, tool: str) -> None:
         """`tool` is a backend tool's name: those are bounded by the configuration, what a model invents is not."""
         self._tool_errors.labels(tool).inc()
@@ -103,8 +114,8 @@ class Metrics:
         encode, content_type = choose_encoder(accept)
         return encode(self._registry), content_type
 
-    def _gauge(self, name: str, meaning: str) -> Gauge:
-        return Gauge(f"{_PREFIX}_{name}", meaning, registry=self._registry)
+    def _gauge(self, name: str, meaning: str, *labels: str) -> Gauge:
+        return Gauge(f"{_PREFIX}_{name}", meaning, labels, registry=self._registry)
 
     def _counter(self, name: str, meaning: str, *labels: str) -> Counter:
         return Counter(f"{_PREFIX}_{name}", meaning, labels, registry=self._registry)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gateway.agent import AgentDefinition, ToolSettings
-from gateway.attempts import Alternative
+from gateway.attempts import Fallback
 from gateway.context_reduction import KnownFits
 from gateway.errors import NotFoundError
 from gateway.loop import Loop
@@ -32,7 +32,7 @@ class OpenAgent:
     loop: Loop
     model: Model
     toolboxes: Sequence[tuple[ToolSettings, Toolbox]]
-    fallback: tuple[Alternative, ...] = ()
+    fallback: Fallback = field(default_factory=Fallback)
     fits: KnownFits = field(default_factory=KnownFits)
 
     async def tools(self) -> tuple[Mapping[str, Tool], frozenset[str]]:
@@ -71,7 +71,7 @@ class OpenAgent:
         for _, toolbox in self.toolboxes:
             await toolbox.close()
         await self.model.close()
-        for other in self.fallback:
+        for other in self.fallback.others:
             await other.model.close()
 
 

@@ -9,7 +9,7 @@ from contextlib import aclosing
 
 import pytest
 
-from gateway.attempts import Alternative, stream_with_retries, wait_seconds
+from gateway.attempts import Alternative, Fallback, stream_with_retries, wait_seconds
 from gateway.errors import ModelError, ModelErrorKind
 from gateway.events import (
     Events,
@@ -187,7 +187,7 @@ class Other(Plays):
 
 
 async def asked_in_turn(first: Plays, *others: Plays, attempts: int = 1) -> Events:
-    fallback = [Alternative(other, {"of": place}) for place, other in enumerate(others)]
+    fallback = Fallback(tuple(Alternative(other, {"of": place}) for place, other in enumerate(others)))
     async with asyncio.timeout(10):
         batches = stream_with_retries(first, REQUEST, MovableClock(), attempts, jitter=lambda: 0, fallback=fallback)
         return [event async for events in batches for event in events]
@@ -215,7 +215,7 @@ async def test_nobody_waits_long_for_a_model_where_another_is_left() -> None:
     first, other = Plays([failing(ModelErrorKind.THROTTLED, 20)], ANSWER), Other([failing()], ANSWER)
     batches = stream_with_retries(
         first, REQUEST, clock, 3, jitter=lambda: 1.0, on_retry=lambda *each: told.append(each),
-        fallback=[Alternative(other, {})],
+        fallback=Fallback((Alternative(other, {}),)),
     )  # fmt: skip
     task = asyncio.create_task(anext(batches))
     await clock.until_timer(0.5)  # the other one's own wait, and none of 20 seconds

@@ -1,0 +1,115 @@
+"""Whether a model that failed time after time is left alone for a while, where another one can be asked.
+
+Below: agent, errors. Above: attempts, which asks and tells; the composition root, which opens one for each model that
+stands in a fallback chain. What is known is this process's own: a restart begins with everybody up.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Callable
+from typing import TypeAlias
+
+from gateway.agent import ModelSettings
+from gateway.errors import ModelErrorKind
+
+logger = logging.getLogger(__name__)
+
+MOST_FAILURES = 5
+REST_SECONDS = 30.0
+
+_DOWN = frozenset(
+    {
+        ModelErrorKind.NETWORK,
+        ModelErrorKind.OVERLOADED,
+        ModelErrorKind.SERVER,
+        ModelErrorKind.TIMEOUT,
+        ModelErrorKind.TRUNCATED,
+    }
+)
+
+OnTurn: TypeAlias = Callable[[str, str, bool], None]
+"""Told the provider, the model and whether its circuit is open from now on."""
+
+
+class Circuit:
+    """One model at one address. It opens after MOST_FAILURES tries in a row that came to nothing.
+
+    While it is open one call is let through about every REST_SECONDS, to see whether the model is back.
+    """
+
+    def __init__(
+        self,
+        provider: str,
+        model_id: str,
+        *,
+        on_turn: OnTurn | None = None,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        """`jitter` gives numbers from 0 to 1, so that processes do not all come back at once."""
+        self._provider = provider
+        self._model_id = model_id
+        self._on_turn = on_turn
+        self._jitter = jitter
+        self._failures = 0
+        self._rests_until: float | None = None
+
+    @property
+    def is_open(self) -> bool:
+        return self._rests_until is not None
+
+    def lets_through(self, now: float) -> bool:
+        """Whether a call may go there at `now` (monotonic seconds). Where the circuit is open that is the one call that
+        sees how things are: until it is back the others are not let through.
+        """
+        if self._rests_until is None:
+            return True
+        if now < self._rests_until:
+            return False
+        self._rest(now)
+        return True
+
+    def failed(self, kind: ModelErrorKind, now: float) -> None:
+        """A try failed before anything of an answer was seen."""
+        if kind not in _DOWN:
+            if kind is not ModelErrorKind.PROTOCOL:  # that may have been anybody on the way
+                self.answered()
+            return
+        self._failures += 1
+        if self._failures < MOST_FAILURES:
+            return
+        opens = self._rests_until is None
+        self._rest(now)
+        if opens:
+            self._turn(logging.WARNING, "a model is down, and left alone where another can be asked", is_open=True)
+
+    def answered(self) -> None:
+        """There is somebody."""
+        self._failures = 0
+        if self._rests_until is not None:
+            self._rests_until = None
+            self._turn(logging.INFO, "a model that was down answers again", is_open=False)
+
+    def _rest(self, now: float) -> None:
+        self._rests_until = now + REST_SECONDS * (0.75 + self._jitter() / 2)
+
+    def _turn(self, level: int, what: str, *, is_open: bool) -> None:
+        extra = {"provider": self._provider, "model": self._model_id, "failures": self._failures}
+        logger.log(level, what, extra=extra)
+        if self._on_turn is not None:
+            self._on_turn(self._provider, self._model_id, is_open)
+
+
+class Circuits:
+    """The circuits of a process: agents that ask the same model at the same address share what they learn."""
+
+    def __init__(self, on_turn: OnTurn | None = None) -> None:
+        self._on_turn = on_turn
+        self._circuits: dict[tuple[str, ...], Circuit] = {}
+
+    def of(self, model: ModelSettings) -> Circuit:
+        key = (model.model_provider, model.model_id, model.endpoint or "", model.region or "")
+        if key not in self._circuits:
+            self._circuits[key] = Circuit(model.model_provider, model.model_id, on_turn=self._on_turn)
+        return self._circuits[key]
