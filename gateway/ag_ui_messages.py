@@ -155,12 +155,11 @@ def _part(block: TextBlock | MediaBlock, profile: PeerProfile) -> JsonObject:
     if isinstance(block, TextBlock):
         return {"type": "text", "text": block.text}
     kind = _kind(block)
-    name = block.name if isinstance(block, DocumentBlock) else None
     if _is_binary(block.source, profile):
-        return _binary_part(kind, block.source, name)
+        return _binary_part(kind, block.source, block.name)
     part: JsonObject = {"type": kind, "source": _source(block.source)}
-    if name is not None:
-        part["metadata"] = {"filename": name}
+    if block.name is not None:
+        part["metadata"] = {"filename": block.name}
     return part
 
 

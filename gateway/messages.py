@@ -85,23 +85,26 @@ MediaSource: TypeAlias = Base64Source | UrlSource | FileSource
 
 @dataclass(frozen=True, slots=True)
 class ImageBlock:
-    """A picture."""
+    """A picture. `name` is the file's name where the sender gave one: nothing but what people are shown."""
 
     source: MediaSource
+    name: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class AudioBlock:
-    """A sound."""
+    """A sound. `name` is the file's name where the sender gave one: nothing but what people are shown."""
 
     source: MediaSource
+    name: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class VideoBlock:
-    """A film."""
+    """A film. `name` is the file's name where the sender gave one: nothing but what people are shown."""
 
     source: MediaSource
+    name: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,11 +150,11 @@ def block_of_media(kind: str, source: MediaSource, name: str | None = None) -> M
     """The block for the first half of a media type; what is no `image`, `audio` or `video` is a document."""
     match kind:
         case "image":
-            return ImageBlock(source)
+            return ImageBlock(source, name)
         case "audio":
-            return AudioBlock(source)
+            return AudioBlock(source, name)
         case "video":
-            return VideoBlock(source)
+            return VideoBlock(source, name)
         case _:
             return DocumentBlock(source, name)
 

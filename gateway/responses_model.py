@@ -19,7 +19,7 @@ from gateway.errors import ConfigurationError, ModelError, ModelErrorKind
 from gateway.events import Events, ModelCallAccepted, Raw, UsageReported
 from gateway.http_client import HttpCall, HttpStream, StreamTimeouts
 from gateway.media_fetch import MediaFetcher
-from gateway.messages import DocumentBlock, ImageBlock, JsonObject
+from gateway.messages import DocumentBlock, ImageBlock, JsonObject, MediaBlock
 from gateway.model import ModelCapabilities, ModelEnvironment, ModelRequest
 from gateway.model_failures import failure
 from gateway.responses_reader import ResponsesReader
@@ -128,7 +128,7 @@ class ResponsesModel:
             logger.info(
                 "params go out last in every request", extra={"model": self.model_id, "params": self._target.params}
             )
-        most = {ImageBlock: _INLINE_BYTES, DocumentBlock: _INLINE_BYTES}
+        most: dict[type[MediaBlock], int] = {ImageBlock: _INLINE_BYTES, DocumentBlock: _INLINE_BYTES}
         self._media = MediaFetcher(environment.http, environment.clock, most)
 
     @property

@@ -79,7 +79,7 @@ _sources: st.SearchStrategy[MediaSource] = st.one_of(
 )
 _parts: st.SearchStrategy[ContentBlock] = st.one_of(
     st.builds(TextBlock, _words),
-    st.builds(ImageBlock, _sources),
+    st.builds(ImageBlock, _sources, st.one_of(st.none(), _words)),
     st.builds(AudioBlock, _sources),
     st.builds(VideoBlock, _sources),
     st.builds(DocumentBlock, _sources, st.one_of(st.none(), _words)),

@@ -87,7 +87,6 @@ async def test_files_are_chosen_by_the_button_that_tells_the_limits_and_are_sent
         assert {each["type"] for each in content} == {"text", "image", "document"}
 
         await screen.page.reload()
-        picture = screen.questions.get_by_role("img", name="Attachment: Image")  # a picture's name is not kept
         await expect(picture).to_be_visible()
         await screen.until(DRAWN)
         await expect(screen.questions).to_contain_text("notes.md")

@@ -571,9 +571,12 @@ def test_what_is_open_and_huge_comes_in_pieces() -> None:
 
 def test_a_snapshot_for_a_legacy_peer_has_the_parts_that_it_knows() -> None:
     document = DocumentBlock(UrlSource("https://x.test/a.pdf"), "a.pdf")
-    frames = Renderer(LEGACY, "t", "r").prelude((Message("u", "user", (IMAGE, document)),), ABSENT, OpenItems())
+    picture = ImageBlock(Base64Source("AAAA", "image/png"), "a.png")
+    asked = (Message("u", "user", (IMAGE, picture, document)),)
+    frames = Renderer(LEGACY, "t", "r").prelude(asked, ABSENT, OpenItems())
     snapshot = json.loads(frames.split(b"\n\n")[1].removeprefix(b"data: "))
     assert snapshot["messages"][0]["content"] == [
         {"type": "binary", "mimeType": "image/png", "data": "AAAA"},
+        {"type": "binary", "mimeType": "image/png", "data": "AAAA", "filename": "a.png"},
         {"type": "binary", "mimeType": "application/*", "url": "https://x.test/a.pdf", "filename": "a.pdf"},
     ]

@@ -436,6 +436,10 @@ URL = {"type": "url", "value": "https://x.test/a"}
             DocumentBlock(UrlSource(URL["value"]), "a.pdf"),
         ),
         (
+            {"type": "image", "source": URL, "metadata": {"filename": "a.png"}},
+            ImageBlock(UrlSource(URL["value"]), "a.png"),
+        ),
+        (
             {"type": "image", "source": {"type": "url", "value": "data:image/gif;base64,R0lG"}},
             ImageBlock(Base64Source("R0lG", "image/gif")),
         ),

@@ -140,7 +140,7 @@ def meaning(item: dict[str, Any]) -> dict[str, Any]:
 def _part(part: dict[str, Any]) -> dict[str, Any]:
     kept = {name: value for name, value in part.items() if name not in ("id", "metadata")}
     metadata = part.get("metadata")
-    if part["type"] == "document" and isinstance(metadata, dict) and isinstance(metadata.get("filename"), str):
+    if part["type"] != "text" and isinstance(metadata, dict) and isinstance(metadata.get("filename"), str):
         kept["metadata"] = {"filename": metadata["filename"]}
     source = part.get("source")
     if isinstance(source, dict) and isinstance(source.get("mimeType"), str):  # one type in any case
