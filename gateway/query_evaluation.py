@@ -9,17 +9,19 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import partial, reduce
 from typing import Any, TypeAlias
+from unicodedata import combining, normalize
 
 import orjson
 
 from gateway.indexed_documents import Index, find_indices
 from gateway.messages import JsonObject
-from gateway.wire import query_dsl as dsl
+from gateway.wire import query_clauses as clauses
 from gateway.wire.field_mapping import MappingError, plain_number, plain_text
+from gateway.wire.search_body import SearchBody, SortKey, SourceFilter, parse_search_body
 
 Scores: TypeAlias = dict[int, float]
 """What a clause found: the documents' row numbers with their scores."""
@@ -38,7 +40,7 @@ def search_indices(database: sqlite3.Connection, names: str, body: JsonObject) -
         ToolError: no such index.
         QueryError, MappingError: the search is wrong, or has something that is not here.
     """
-    search = dsl.parse_search_body(body)
+    search = parse_search_body(body)
     indices = find_indices(database, [name.strip() for name in names.split(",") if name.strip()])
     paths = {path for index in indices for path in index.types}
     hits: list[_Hit] = []
@@ -76,7 +78,7 @@ class _Hit:
     keys: list[str | int | float | None]
 
 
-def _order(hits: list[_Hit], sort: Sequence[dsl.SortKey]) -> None:
+def _order(hits: list[_Hit], sort: Sequence[SortKey]) -> None:
     """By the last key first: sorting keeps the order of equals."""
     hits.sort(key=lambda hit: (hit.index, hit.row))
     if not sort:
@@ -93,7 +95,7 @@ def _sortable(position: int, hit: _Hit) -> tuple[bool, Any]:
     return isinstance(value, str), value
 
 
-def _rendered(database: sqlite3.Connection, hit: _Hit, search: dsl.SearchBody, *, by_score: bool) -> JsonObject:
+def _rendered(database: sqlite3.Connection, hit: _Hit, search: SearchBody, *, by_score: bool) -> JsonObject:
     id_, source = database.execute("SELECT id, source FROM documents WHERE row = ?", (hit.row,)).fetchone()
     rendered: JsonObject = {"_index": hit.index, "_id": id_, "_score": hit.score if by_score else None}
     if search.source.wanted:
@@ -103,7 +105,7 @@ def _rendered(database: sqlite3.Connection, hit: _Hit, search: dsl.SearchBody, *
     return rendered
 
 
-def _filtered(document: JsonObject, wanted: dsl.SourceFilter, prefix: str) -> JsonObject:
+def _filtered(document: JsonObject, wanted: SourceFilter, prefix: str) -> JsonObject:
     kept: JsonObject = {}
     for name, value in document.items():
         path = prefix + name
@@ -111,7 +113,7 @@ def _filtered(document: JsonObject, wanted: dsl.SourceFilter, prefix: str) -> Js
             continue
         included = not wanted.includes or _names_path(wanted.includes, path)
         if isinstance(value, dict):
-            inner = _filtered(value, dsl.SourceFilter(excludes=wanted.excludes) if included else wanted, f"{path}.")
+            inner = _filtered(value, SourceFilter(excludes=wanted.excludes) if included else wanted, f"{path}.")
             if included or inner:
                 kept[name] = inner
         elif included:
@@ -131,35 +133,37 @@ class _Evaluation:
     index: Index
     paths: set[str]
 
-    def run(self, clause: dsl.Clause) -> Scores:
+    def run(self, clause: clauses.Clause) -> Scores:
         match clause:
-            case dsl.MatchAll():
+            case clauses.MatchAll():
                 return self._all(clause.boost) if clause.all else {}
-            case dsl.Match():
+            case clauses.Match():
                 return _boosted(self._match(clause), clause.boost)
-            case dsl.MatchPhrase():
+            case clauses.MatchPhrase():
                 return _boosted(self._phrase(clause), clause.boost)
-            case dsl.MultiMatch():
+            case clauses.MultiMatch():
                 return _boosted(self._multi_match(clause), clause.boost)
-            case dsl.Terms():
+            case clauses.Terms():
                 return self._terms(clause)
-            case dsl.Ids():
+            case clauses.Ids():
                 marks = ", ".join("?" * len(clause.values))
                 return self._documents(f"id IN ({marks})", clause.values, clause.boost)
-            case dsl.Exists():
+            case clauses.Exists():
                 return self._exists(clause)
-            case dsl.Range():
+            case clauses.Range():
                 return self._range(clause)
-            case dsl.Pattern():
+            case clauses.Pattern():
                 return self._pattern(clause)
-            case dsl.ConstantScore():
+            case clauses.AnyField():
+                return _boosted(self._any_field(clause), clause.boost)
+            case clauses.ConstantScore():
                 return dict.fromkeys(self.run(clause.query), clause.boost)
-            case dsl.DisjunctionMax():
+            case clauses.DisjunctionMax():
                 return _boosted(_best([self.run(query) for query in clause.queries], clause.tie_breaker), clause.boost)
-            case dsl.Bool():
+            case clauses.Bool():
                 return _boosted(self._bool(clause), clause.boost)
 
-    def sort_values(self, key: dsl.SortKey, scores: Scores) -> dict[int, str | int | float]:
+    def sort_values(self, key: SortKey, scores: Scores) -> dict[int, str | int | float]:
         """What the found documents are sorted by; of several values the one that counts in this direction."""
         if key.field == "_score":
             return dict(scores)
@@ -167,7 +171,9 @@ class _Evaluation:
             return {row: row for row in scores}
         kind = self._kind(key.field)
         if kind == "text":
-            raise dsl.QueryError(f"{key.field!r} is text, which has no order; sort by a keyword, number or date field")
+            raise clauses.QueryError(
+                f"{key.field!r} is text, which has no order; sort by a keyword, number or date field"
+            )
         if kind is None:
             return {}
         column = "text" if kind == "keyword" else "number"
@@ -188,7 +194,7 @@ class _Evaluation:
             return self.index.types[path].kind
         if path in self.paths or not self.paths:
             return None
-        raise dsl.QueryError(f"there is no field {path!r}; there are: {', '.join(sorted(self.paths))}")
+        raise clauses.QueryError(f"there is no field {path!r}; there are: {', '.join(sorted(self.paths))}")
 
     def _field(self, path: str) -> int:
         return int(
@@ -217,15 +223,15 @@ class _Evaluation:
         rows = self.database.execute(f"SELECT rowid, -bm25({table}) FROM {table} WHERE {table} MATCH ?", (expression,))
         return dict(rows.fetchall())
 
-    def _match(self, clause: dsl.Match) -> Scores:
+    def _match(self, clause: clauses.Match) -> Scores:
         kind = self._kind(clause.field)
         if kind != "text":
-            return {} if kind is None else self._terms(dsl.Terms(clause.field, (clause.text,)))
+            return {} if kind is None else self._terms(clauses.Terms(clause.field, (clause.text,)))
         words = _quoted_words(clause.text)
         if not words:
             return {}
         default = len(words) if clause.operator == "and" else 1
-        required = dsl.minimum_matches(clause.minimum, len(words), default)
+        required = clauses.minimum_matches(clause.minimum, len(words), default)
         scores = self._words(clause.field, (" AND " if required == len(words) else " OR ").join(words))
         if 1 < required < len(words):
             counts: dict[int, int] = {}
@@ -235,39 +241,51 @@ class _Evaluation:
             scores = {row: score for row, score in scores.items() if counts.get(row, 0) >= required}
         return scores
 
-    def _phrase(self, clause: dsl.MatchPhrase) -> Scores:
+    def _phrase(self, clause: clauses.MatchPhrase) -> Scores:
         kind = self._kind(clause.field)
         if kind != "text":
-            return {} if kind is None else self._terms(dsl.Terms(clause.field, (clause.text,)))
+            return {} if kind is None else self._terms(clauses.Terms(clause.field, (clause.text,)))
         words = _WORD.findall(plain_text(clause.text))
         if not words:
             return {}
         return self._words(clause.field, f'"{" ".join(words)}"' + (" *" if clause.prefix else ""))
 
-    def _multi_match(self, clause: dsl.MultiMatch) -> Scores:
+    def _multi_match(self, clause: clauses.MultiMatch) -> Scores:
         found = []
         for path, boost in self._fields(clause.fields):
             if clause.kind in ("phrase", "phrase_prefix"):
-                scores = self._phrase(dsl.MatchPhrase(path, clause.text, clause.kind == "phrase_prefix"))
+                scores = self._phrase(clauses.MatchPhrase(path, clause.text, clause.kind == "phrase_prefix"))
             else:
                 try:
-                    scores = self._match(dsl.Match(path, clause.text, clause.operator, clause.minimum))
+                    scores = self._match(clauses.Match(path, clause.text, clause.operator, clause.minimum))
                 except MappingError:
                     continue  # words cannot be in a field of numbers: it has no say here
             found.append(_boosted(scores, boost))
         return _best(found, 1.0 if clause.kind == "most_fields" else clause.tie_breaker)
 
-    def _fields(self, patterns: Sequence[tuple[str, float]]) -> Iterator[tuple[str, float]]:
+    def _fields(self, patterns: Sequence[tuple[str, float]], *, all_kinds: bool = False) -> Iterator[tuple[str, float]]:
         for pattern, boost in patterns or (("*", 1.0),):
             if "*" not in pattern:
                 if self._kind(pattern) is not None:
                     yield pattern, boost
                 continue
             for path, kind in self.index.types.items():
-                if kind.kind == "text" and fnmatchcase(path, pattern.replace("[", "[[]")):
+                if (all_kinds or kind.kind == "text") and fnmatchcase(path, pattern.replace("[", "[[]")):
                     yield path, boost
 
-    def _terms(self, clause: dsl.Terms) -> Scores:
+    def _any_field(self, clause: clauses.AnyField) -> Scores:
+        found: list[Scores] = []
+        refusal: MappingError | clauses.QueryError | None = None
+        for path, boost in self._fields(clause.fields, all_kinds=True):
+            try:
+                found.append(_boosted(self.run(replace(clause.query, field=path)), boost))
+            except (MappingError, clauses.QueryError) as error:
+                refusal = error  # words cannot be in a field of numbers: it has no say, as long as another one has
+        if refusal is not None and not found and not any("*" in name for name, _ in clause.fields or (("*", 1.0),)):
+            raise refusal
+        return _best(found, clause.tie_breaker)
+
+    def _terms(self, clause: clauses.Terms) -> Scores:
         kind = self._kind(clause.field)
         if kind is None or not clause.values:
             return {}
@@ -277,27 +295,27 @@ class _Evaluation:
             exact += [f'"{text}"' for text in map(plain_text, clause.values) if text.isascii() and text.isdigit()]
             return _boosted(self._words(clause.field, " OR ".join(exact)), clause.boost) if exact else {}
         if kind == "date":
-            days = [dsl.Range(clause.field, {"gte": value, "lte": value}, clause.boost) for value in clause.values]
+            days = [clauses.Range(clause.field, {"gte": value, "lte": value}, clause.boost) for value in clause.values]
             return reduce(lambda left, right: left | right, map(self._range, days), {})
         column = "text" if kind == "keyword" else "number"
         values = [self._value(clause.field, kind, value) for value in clause.values]
         return self._having(clause.field, f"{column} IN ({', '.join('?' * len(values))})", values, clause.boost)
 
-    def _value(self, path: str, kind: str, value: dsl.Scalar, *, round_up: bool = False) -> str | int | float:
+    def _value(self, path: str, kind: str, value: clauses.Scalar, *, round_up: bool = False) -> str | int | float:
         if kind == "keyword":
             return plain_text(value)
         return plain_number(path, self.index.types[path].kind, value, round_up=round_up)
 
-    def _exists(self, clause: dsl.Exists) -> Scores:
+    def _exists(self, clause: clauses.Exists) -> Scores:
         paths = [path for path in self.index.types if path == clause.field or path.startswith(f"{clause.field}.")]
         return {row: clause.boost for path in paths for row in self._having(path, "TRUE", (), 0.0)}
 
-    def _range(self, clause: dsl.Range) -> Scores:
+    def _range(self, clause: clauses.Range) -> Scores:
         kind = self._kind(clause.field)
         if kind is None:
             return {}
         if kind == "text":
-            raise dsl.QueryError(
+            raise clauses.QueryError(
                 f"{clause.field!r} is text, which has no order; 'range' is for numbers, dates and keywords"
             )
         column = "text" if kind == "keyword" else "number"
@@ -309,30 +327,44 @@ class _Evaluation:
             conditions.append(f"{column} {_COMPARISONS[bound]} ?")
         return self._having(clause.field, " AND ".join(conditions), values, clause.boost)
 
-    def _pattern(self, clause: dsl.Pattern) -> Scores:
+    def _pattern(self, clause: clauses.Pattern) -> Scores:
         kind = self._kind(clause.field)
         if kind is None:
             return {}
-        if kind == "text" and clause.literal and _WORD.fullmatch(clause.pattern):
-            return dict.fromkeys(self._words(clause.field, f'"{clause.pattern}" *'), clause.boost)
-        if kind != "keyword":
-            raise dsl.QueryError(
-                f"{clause.field!r} is {kind}; patterns are for keyword fields, and for text use 'match_phrase_prefix'"
+        if kind not in ("text", "keyword"):
+            raise clauses.QueryError(
+                f"{clause.field!r} is {kind}; patterns are for text and keywords, use 'term' or 'range' here"
             )
-        column, pattern = "text", clause.pattern
-        if clause.case_insensitive:
-            column, pattern = "lower(text)", pattern.lower()
-        glob = pattern.replace("[", "[[]")
-        if clause.literal:
-            glob = glob.replace("*", "[*]").replace("?", "[?]") + "*"
+        glob = _glob(clause.pattern, literal=clause.literal)
+        if kind == "text":
+            words = self._known_words(clause.field, glob)
+            found = self._words(clause.field, " OR ".join(f'"{word}"' for word in words)) if words else {}
+            return dict.fromkeys(found, clause.boost)
+        column, glob = ("lower(text)", glob.lower()) if clause.case_insensitive else ("text", glob)
         return self._having(clause.field, f"{column} GLOB ?", (glob,), clause.boost)
 
-    def _bool(self, clause: dsl.Bool) -> Scores:
+    def _known_words(self, path: str, glob: str) -> list[str]:
+        """The words of a text field that fit; these are in lower case and without accents."""
+        field = self._field(path)
+        self.database.execute(
+            f"CREATE VIRTUAL TABLE IF NOT EXISTS temp.known_{field} USING fts5vocab(main, words_{field}, row)"
+        )
+        folded = "".join(part for part in normalize("NFD", glob.lower()) if not combining(part))
+        words = self.database.execute(
+            f"SELECT term FROM temp.known_{field} WHERE term GLOB ? LIMIT ?", (folded, clauses.MAX_CLAUSES + 1)
+        ).fetchall()
+        if len(words) > clauses.MAX_CLAUSES:
+            raise clauses.QueryError(
+                f"more than {clauses.MAX_CLAUSES} words of {path!r} fit the pattern; write more of the word"
+            )
+        return [word for (word,) in words]
+
+    def _bool(self, clause: clauses.Bool) -> Scores:
         required = [self.run(query) for query in clause.must]
         filters = [self.run(query) for query in clause.filter]
         optional = [self.run(query) for query in clause.should]
         default = 0 if required or filters or not optional else 1
-        minimum = dsl.minimum_matches(clause.minimum, len(optional), default)
+        minimum = clauses.minimum_matches(clause.minimum, len(optional), default)
         rows: set[int] | None = None
         for scores in (*required, *filters):
             rows = set(scores) if rows is None else rows & scores.keys()
@@ -350,11 +382,24 @@ class _Evaluation:
 _COMPARISONS = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
 
 
-def _quoted_words(text: dsl.Scalar) -> list[str]:
+def _glob(pattern: str, *, literal: bool) -> str:
+    """The pattern as SQLite's GLOB has it; a literal one is a prefix."""
+    pieces: list[str] = []
+    characters = iter(pattern)
+    for character in characters:
+        means_something = not literal
+        if character == "\\" and not literal:
+            character, means_something = next(characters, "\\"), False
+        kept = (character in "*?" and means_something) or character not in "*?["
+        pieces.append(character if kept else f"[{character}]")
+    return "".join(pieces) + ("*" if literal else "")
+
+
+def _quoted_words(text: clauses.Scalar) -> list[str]:
     """The words of a text, each once and each quoted: nothing that a caller writes is ever FTS5 syntax."""
     words = dict.fromkeys(f'"{word}"' for word in _WORD.findall(plain_text(text).lower()))
     if len(words) > _MAX_WORDS:
-        raise dsl.QueryError(f"the text has {len(words)} words; at most {_MAX_WORDS} can be searched for at once")
+        raise clauses.QueryError(f"the text has {len(words)} words; at most {_MAX_WORDS} can be searched for at once")
     return list(words)
 
 

@@ -1,0 +1,191 @@
+"""What a search may ask for: the clauses that the query DSL and query strings are read into. Pure data.
+
+Beside it: `query_dsl.py` and `query_string.py`, which read them. Above: the search engines.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+MAX_DEPTH = 20
+MAX_CLAUSES = 1_024
+
+Scalar: TypeAlias = str | int | float | bool
+
+
+class QueryError(ValueError):
+    """A search that cannot be run; the text says what was wrong and what would be right."""
+
+
+@dataclass(frozen=True, slots=True)
+class MatchAll:
+    """Every document (`match_none`: not `all`)."""
+
+    all: bool = True
+    boost: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """Words in a field. `minimum` is a `minimum_should_match`, None for what the operator says."""
+
+    field: str
+    text: Scalar
+    operator: Literal["or", "and"] = "or"
+    minimum: str | int | None = None
+    boost: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class MatchPhrase:
+    """Words in their order; with `prefix` the last one may go on."""
+
+    field: str
+    text: Scalar
+    prefix: bool = False
+    boost: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class MultiMatch:
+    """One text in several fields (patterns; empty: all text fields), each with its boost.
+
+    `kind`: the best field counts, or all of them together.
+    """
+
+    fields: tuple[tuple[str, float], ...]
+    text: Scalar
+    kind: Literal["best_fields", "most_fields", "phrase", "phrase_prefix"] = "best_fields"
+    operator: Literal["or", "and"] = "or"
+    minimum: str | int | None = None
+    tie_breaker: float = 0.0
+    boost: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """A field that has one of these exact values. `term` is this with one."""
+
+    field: str
+    values: tuple[Scalar, ...]
+    boost: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ids:
+    """Documents by their ids."""
+
+    values: tuple[str, ...]
+    boost: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Exists:
+    """Documents that have a value in a field."""
+
+    field: str
+    boost: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Values between bounds: numbers, dates, or keywords in the order of their characters."""
+
+    field: str
+    bounds: Mapping[Literal["gt", "gte", "lt", "lte"], Scalar]
+    boost: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """Values (in a text: words) that fit a pattern: `*` is any text, `?` any character, a backslash takes both away.
+
+    `literal`: a prefix, with none of these.
+    """
+
+    field: str
+    pattern: str
+    literal: bool
+    case_insensitive: bool = False
+    boost: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class AnyField:
+    """One query in several fields (patterns; empty: all), each with its boost; the best field counts.
+
+    `query` has no field of its own. Fields that cannot hold what it asks for have no say.
+    """
+
+    fields: tuple[tuple[str, float], ...]
+    query: FieldQuery
+    tie_breaker: float = 0.0
+    boost: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class ConstantScore:
+    """A query whose hits all get `boost` as their score."""
+
+    query: Clause
+    boost: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class DisjunctionMax:
+    """Any of the queries; the best score, and `tie_breaker` of the others'."""
+
+    queries: tuple[Clause, ...]
+    tie_breaker: float = 0.0
+    boost: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Bool:
+    """Queries together. `minimum` is a `minimum_should_match`, None for the default."""
+
+    must: tuple[Clause, ...] = ()
+    filter: tuple[Clause, ...] = ()
+    should: tuple[Clause, ...] = ()
+    must_not: tuple[Clause, ...] = ()
+    minimum: str | int | None = None
+    boost: float = 1.0
+
+
+FieldQuery: TypeAlias = Match | MatchPhrase | Range | Pattern
+Clause: TypeAlias = (
+    MatchAll
+    | Match
+    | MatchPhrase
+    | MultiMatch
+    | Terms
+    | Ids
+    | Exists
+    | Range
+    | Pattern
+    | AnyField
+    | ConstantScore
+    | DisjunctionMax
+    | Bool
+)
+
+
+def minimum_matches(minimum: str | int | None, count: int, default: int) -> int:
+    """How many of `count` optional clauses have to match: `2`, `-1`, `"75%"`, `"-25%"`, None for `default`."""
+    if minimum is None:
+        return default
+    text = str(minimum).strip()
+    try:
+        if text.endswith("%"):
+            share = float(text[:-1]) / 100
+            required = math.floor(count * share) if share >= 0 else count - math.floor(count * -share)
+        else:
+            required = int(text) if int(text) >= 0 else count + int(text)
+    except (ValueError, OverflowError):
+        raise QueryError(
+            f"minimum_should_match {minimum!r} is neither a number nor a percentage such as '75%'"
+        ) from None
+    return max(0, min(required, count))
