@@ -8,13 +8,14 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Protocol
 
 from gateway.agent import ModelSettings
 from gateway.background_response import BackgroundResponse
+from gateway.deadline import Deadline, DeadlineError
 from gateway.errors import ConfigurationError, ModelError, ModelErrorKind
 from gateway.events import Events, ModelCallAccepted, Raw, UsageReported
 from gateway.http_client import HttpCall, HttpStream, StreamTimeouts
@@ -35,6 +36,10 @@ from gateway.wire.openai_responses import (
 from gateway.wire.provider_errors import ProviderError, parse_error_body
 
 logger = logging.getLogger(__name__)
+
+# How long the name of a response is waited for that was stopped before it had one; and how long `close` waits.
+NAMING_SECONDS = 30.0
+CLOSE_SECONDS = 5.0
 
 HEADERS = {"accept": "text/event-stream, application/json", "content-type": "application/json"}
 _INLINE_BYTES = 20_000_000
@@ -165,9 +170,13 @@ class ResponsesModel:
                     raise refused.mapped from None
 
     async def close(self) -> None:
-        """Let what was stopped last be stopped at the provider too."""
-        if self._cancelling:
-            await asyncio.wait(self._cancelling)
+        """Let what was stopped last be stopped at the provider too, if that does not take long."""
+        cancelling = list(self._cancelling)
+        if cancelling:
+            _, late = await asyncio.wait(cancelling, timeout=CLOSE_SECONDS)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
 
     def _reader(self, request: ModelRequest) -> ResponsesReader:
         target = self._target
@@ -206,22 +215,59 @@ class ResponsesModel:
                 reader.take_up(request.accepted)
             else:
                 try:
-                    async with aclosing(self._response(request, body, reader)) as batches:
+                    batches = self._response(request, body, reader)
+                    named = await self._named(batches, response)
+                    async with aclosing(batches):
+                        if named:
+                            yield named
                         async for events in batches:
                             yield events
                     return
                 except ModelError as error:
                     if not response.outlives(error):
                         raise
-            async with aclosing(response.follow()) as batches:
-                async for events in batches:
+            async with aclosing(response.follow()) as followed:
+                async for events in followed:
                     yield events
         finally:
             if response.under_way and not request.is_left():
-                # Not awaited: a run that is stopped ends at once, whatever the provider does.
-                task = asyncio.create_task(response.cancel(), name="cancel a response")
-                self._cancelling.add(task)
-                task.add_done_callback(self._cancelling.discard)
+                self._stop(response.cancel())
+
+    async def _named(self, batches: AsyncGenerator[Events], response: BackgroundResponse) -> Events | None:
+        """The answer's first batch, with which it has a name. Who stops listening before that stops the provider's work
+        all the same: it has the request, and nobody else will ever know what came of it.
+        """
+        naming = asyncio.create_task(anext(batches, None), name="a response's name")
+        try:
+            return await asyncio.shield(naming)
+        except asyncio.CancelledError:
+            self._stop(self._cancel_once_named(naming, batches, None if naming.done() else response))
+            raise
+
+    async def _cancel_once_named(
+        self, naming: asyncio.Task[Events | None], batches: AsyncGenerator[Events], response: BackgroundResponse | None
+    ) -> None:
+        """`response`: None where somebody else cancels it, since its name came at the same moment."""
+        deadline = Deadline(self._environment.clock, NAMING_SECONDS)
+        try:
+            with deadline:
+                await naming
+        except _RefusedError:
+            return
+        except (ModelError, DeadlineError) as error:
+            why = error.code if isinstance(error, ModelError) else "it has no name yet"
+            logger.warning("a background response could not be cancelled", extra={"model": self.model_id, "why": why})
+        finally:
+            deadline.close()
+            await batches.aclose()
+        if response is not None and response.under_way:
+            await response.cancel()
+
+    def _stop(self, work: Coroutine[None, None, None]) -> None:
+        """Not awaited: a run that is stopped ends at once, whatever the provider does."""
+        task = asyncio.create_task(work, name="cancel a response")
+        self._cancelling.add(task)
+        task.add_done_callback(self._cancelling.discard)
 
     async def _with_media(self, request: ModelRequest) -> ModelRequest:
         """The request with what the server does not fetch itself; what it holds already needs none of it."""

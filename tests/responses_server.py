@@ -43,13 +43,14 @@ _FOLLOWING = frozenset(
 class Answer:
     """What the next response is. `fields` of the response, `error` and `incomplete_details` among them.
 
-    `hold`: awaited before the event number `hold_before`. `cut_before`: the connection breaks before that event, while
-    the response goes on if it is a background one.
+    `named`: awaited before its first event, which says its name. `hold`: awaited before the event number `hold_before`.
+    `cut_before`: the connection breaks before that event, while the response goes on if it is a background one.
     """
 
     items: Sequence[Item] = ()
     status: Status = "completed"
     fields: dict[str, Any] = field(default_factory=dict)
+    named: asyncio.Event | None = None
     hold: asyncio.Event | None = None
     hold_before: int = 3
     cut_before: int | None = None
@@ -233,6 +234,8 @@ class ResponsesServer(ChatServer):
     async def _run(self, stored: Stored, answer: Answer, events: list[Event]) -> None:
         """The model at work: one event after the other, whoever looks on."""
         for number, event in enumerate(events):
+            if number == 0 and answer.named is not None:
+                await answer.named.wait()
             if number == answer.hold_before and answer.hold is not None:
                 await answer.hold.wait()
             if number == answer.cut_before:

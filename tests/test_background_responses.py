@@ -20,6 +20,7 @@ from gateway.http_client import HttpClients
 from gateway.messages import Message, TextBlock, ToolSpec
 from gateway.model import Model, ModelEnvironment, ModelRequest
 from gateway.models import bedrock_responses, openai_responses
+from gateway.responses_model import NAMING_SECONDS
 from tests.bedrock_server import ACCESS_KEY, REGION, SECRET_KEY
 from tests.model_answers import answer_of, collect
 from tests.movable_clock import MovableClock
@@ -211,6 +212,71 @@ async def test_who_stops_listening_stops_the_providers_work(provider: Any, how: 
         await model.close()
         assert asked(server)[1] == ("POST", f"/{server.asked[0].id}/cancel")
         assert server.asked[0].status == "cancelled"
+
+
+async def stopped_before_it_has_a_name(model: Model, server: ResponsesServer) -> asyncio.Event:
+    """What lets the provider say its name."""
+    name = asyncio.Event()
+    server.will_answer(*ITEMS, named=name, hold=asyncio.Event())
+    task = asyncio.create_task(collect(model.stream(REQUEST)))
+    await server.received(1)
+    task.cancel()
+    await asyncio.wait((task,))
+    assert task.cancelled()
+    return name
+
+
+@pytest.mark.parametrize("provider", [openai_responses, bedrock_responses])
+async def test_a_response_that_had_no_name_yet_is_stopped_once_it_has_one(provider: Any) -> None:
+    async with model_behind(provider) as (model, server):
+        name = await stopped_before_it_has_a_name(model, server)
+        name.set()
+        await server.received(2)
+        await model.close()
+        assert asked(server)[1] == ("POST", f"/{server.asked[0].id}/cancel")
+        assert server.asked[0].status == "cancelled"
+
+
+async def test_whoever_stops_at_the_moment_of_the_name_stops_the_response_once() -> None:
+    """Wherever in the answer's beginning that is."""
+    for steps in range(40):
+        async with model_behind() as (model, server):
+            server.will_answer(*ITEMS, hold=asyncio.Event(), hold_before=3)
+            task = asyncio.create_task(collect(model.stream(REQUEST)))
+            await server.received(1)
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.wait((task,))
+            await model.close()
+            assert [method for method, _ in asked(server)] == ["POST", "POST"], steps
+            assert server.asked[0].status == "cancelled"
+
+
+async def test_a_name_is_not_waited_for_without_end(caplog: pytest.LogCaptureFixture) -> None:
+    clock = MovableClock()
+    async with model_behind(clock=clock) as (model, server):
+        await stopped_before_it_has_a_name(model, server)
+        await clock.advance(NAMING_SECONDS)
+        await model.close()
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            await server.requests[0].disconnected.wait()
+        assert [method for method, _ in asked(server)] == ["POST"]
+    assert "a background response could not be cancelled" in caplog.messages
+
+
+async def test_a_request_that_was_refused_meanwhile_needs_no_stopping(caplog: pytest.LogCaptureFixture) -> None:
+    async with model_behind() as (model, server):
+        refused = asyncio.Event()
+        server.answers(replace(error(429, "no"), headers_after=refused))
+        task = asyncio.create_task(collect(model.stream(REQUEST)))
+        await server.received(1)
+        task.cancel()
+        await asyncio.wait((task,))
+        refused.set()
+        await model.close()
+        assert [method for method, _ in asked(server)] == ["POST"]
+    assert caplog.messages == []
 
 
 async def test_a_response_that_somebody_else_takes_up_is_not_stopped() -> None:

@@ -93,6 +93,25 @@ async def test_a_cancelled_run_is_cancelled_at_its_provider_within_a_second(
     assert server.asked[0].status == "cancelled"
 
 
+@pytest.mark.parametrize("agent_id", ["openai", "bedrock"])
+async def test_a_run_that_is_cancelled_before_its_provider_has_said_a_word_is_cancelled_there_too(
+    tmp_path: Path, server: ResponsesServer, agent_id: str
+) -> None:
+    async with gateway_before(tmp_path, server) as gateway:
+        name = asyncio.Event()
+        server.will_answer(message_item("Here it is"), named=name, hold=asyncio.Event())
+        async with gateway.client.stream(agent_id, run_body("Hi", run_id="run-1")) as stream:
+            await server.received(1)
+            await gateway.client.http.post("/runs/run-1/cancel")
+            await stream.rest()
+        await check_ended(gateway, "run-1", "cancelled")
+        assert cancels(server) == [], "the run does not wait for it"
+        name.set()
+        await server.received(2)
+    assert len(cancels(server)) == 1
+    assert server.asked[0].status == "cancelled"
+
+
 # --- across a restart
 
 
