@@ -6,13 +6,12 @@ Source: https://docs.claude.com/en/api/messages (anthropic-version 2023-06-01).
 
 from __future__ import annotations
 
-from base64 import b64decode
 from collections.abc import Iterable, Iterator, Sequence
 from typing import cast
 
 import orjson
 
-from gateway.media_fetch import data_url_source, left_out
+from gateway.media import UnsendableError, left_out, picture, reachable, text_in, whole
 from gateway.messages import (
     AudioBlock,
     Base64Source,
@@ -23,6 +22,7 @@ from gateway.messages import (
     JsonObject,
     JsonValue,
     MediaBlock,
+    MediaSource,
     Message,
     Opaque,
     ReasoningBlock,
@@ -34,9 +34,10 @@ from gateway.messages import (
     VideoBlock,
 )
 from gateway.model import ModelRequest
-from gateway.wire import strict_json
+from gateway.wire import stand_ins, strict_json
 from gateway.wire.anthropic_messages import SERVER_CALLS, Profile, is_server_item, wire_name
-from gateway.wire.bedrock_media import decoded_size, is_written
+from gateway.wire.media_bytes import bare_type, is_written
+from gateway.wire.stand_ins import GO_ON, NO_CONTENT, OPENING
 from gateway.wire.tool_schema import object_schema
 
 PROVIDER_NAME = "anthropic/v1/messages"
@@ -52,15 +53,7 @@ _OWN_PARAMETERS = frozenset({PROMPT_CACHING, BETAS})
 
 LEAST_ANSWER = 4_096  # tokens, beside those of its thoughts
 
-OPENING = "(the conversation begins)"
-GO_ON = "(go on)"
-NO_CONTENT = "(no content)"
-
-_IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 _OWN_FILES = (None, "anthropic", PROVIDER_NAME)
-_FAR = "the model provider fetches https addresses only"
-_BROKEN = "its data is empty or broken"
-_FOREIGN = "it is kept by another provider"
 
 
 def anthropic_request(request: ModelRequest, model_id: str, profile: Profile) -> JsonObject:
@@ -128,7 +121,7 @@ class _HistoryWriter:
                     "input": strict_json.object_in(block.arguments),
                 }
             case ImageBlock() | AudioBlock() | VideoBlock() | DocumentBlock():
-                return _note(block, "only users can send one")
+                return _text_part(left_out(block, stand_ins.ONLY_USERS))
             case ToolResult():
                 return None
 
@@ -137,12 +130,8 @@ class _HistoryWriter:
             case TextBlock():
                 if (text := _text(block.text)) is not None:
                     yield text
-            case ImageBlock():
-                yield _image(block)
-            case DocumentBlock():
-                yield _document(block, self._profile)
-            case AudioBlock() | VideoBlock():
-                yield _note(block, "the model takes no such thing")
+            case ImageBlock() | AudioBlock() | VideoBlock() | DocumentBlock():
+                yield _medium(block, self._profile)
             case ToolResult():
                 yield self._result(block)
             case ReasoningBlock() | ToolCall():
@@ -156,7 +145,7 @@ class _HistoryWriter:
             texts: list[JsonValue] = [
                 _text(block.text)
                 if isinstance(block, TextBlock)
-                else _note(block, "a result that failed has only text")
+                else _text_part(left_out(block, "a result that failed has only text"))
                 for block in result.content
                 if isinstance(block, TextBlock | ImageBlock | AudioBlock | VideoBlock | DocumentBlock)
             ]
@@ -261,68 +250,53 @@ def _item(opaque: Opaque) -> JsonObject | None:
     return item if isinstance(item, dict) and is_server_item(str(item.get("type"))) else None
 
 
-def _image(block: ImageBlock) -> JsonObject:
-    match block.source:
-        case Base64Source(data, media_type):
-            kind = media_type.lower().replace("image/jpg", "image/jpeg")
-            if kind not in _IMAGES:
-                return _note(block, "the model does not take its format")
-            if not decoded_size(data):
-                return _note(block, _BROKEN)
-            return {"type": "image", "source": {"type": "base64", "media_type": kind, "data": data}}
-        case UrlSource(url):
-            if (held := data_url_source(url)) is not None:
-                return _image(ImageBlock(held))
-            return {"type": "image", "source": {"type": "url", "url": url}} if _is_https(url) else _note(block, _FAR)
-        case FileSource(file_id, provider):
-            if provider not in _OWN_FILES:
-                return _note(block, _FOREIGN)
-            return {"type": "image", "source": {"type": "file", "file_id": file_id}}
+def _medium(block: MediaBlock, profile: Profile) -> JsonObject:
+    try:
+        match block:
+            case ImageBlock():
+                return {"type": "image", "source": _image_source(reachable(block.source, "https://"))}
+            case DocumentBlock():
+                return _document(block, profile)
+            case AudioBlock() | VideoBlock():
+                raise UnsendableError(stand_ins.NO_SUCH_MEDIA)
+    except UnsendableError as error:
+        return _text_part(left_out(block, error))
+
+
+def _image_source(source: MediaSource) -> JsonObject:
+    if isinstance(source, Base64Source):
+        shown = picture(source)
+        return {"type": "base64", "media_type": shown.media_type, "data": shown.data}
+    return _far_source(source)
 
 
 def _document(block: DocumentBlock, profile: Profile) -> JsonObject:
     if not profile.documents:
-        return _note(block, "the model takes no such thing")
-    source = _document_source(block)
-    if isinstance(source, str):
-        return _note(block, source)
-    written: JsonObject = {"type": "document", "source": source}
+        raise UnsendableError(stand_ins.NO_SUCH_MEDIA)
+    written: JsonObject = {"type": "document", "source": _document_source(reachable(block.source, "https://"))}
     if block.name:
         written["title"] = block.name[:255]
     return written
 
 
-def _document_source(block: DocumentBlock) -> JsonObject | str:
-    """The source, or why there is none."""
-    match block.source:
-        case Base64Source(data, media_type):
-            kind = media_type.lower().partition(";")[0].strip()
-            if not decoded_size(data):
-                return _BROKEN
-            if kind == "application/pdf":
-                return {"type": "base64", "media_type": kind, "data": data}
-            if kind.startswith("text/") or is_written(kind):
-                return _plain_text(data)
-            return "the model does not take its format"
-        case UrlSource(url):
-            if (held := data_url_source(url)) is not None:
-                return _document_source(DocumentBlock(held))
-            return {"type": "url", "url": url} if _is_https(url) else _FAR
-        case FileSource(file_id, provider):
-            return {"type": "file", "file_id": file_id} if provider in _OWN_FILES else _FOREIGN
+def _document_source(source: MediaSource) -> JsonObject:
+    if not isinstance(source, Base64Source):
+        return _far_source(source)
+    kind = bare_type(source.media_type)
+    if kind == "application/pdf":
+        return {"type": "base64", "media_type": kind, "data": whole(source.data)}
+    if is_written(kind):
+        return {"type": "text", "media_type": "text/plain", "data": text_in(source.data)}
+    raise UnsendableError(stand_ins.NO_SUCH_FORMAT)
 
 
-def _is_https(url: str) -> bool:
-    return url[:8].lower() == "https://"
+def _far_source(source: UrlSource | FileSource) -> JsonObject:
+    if isinstance(source, UrlSource):
+        return {"type": "url", "url": source.url}
+    if source.provider not in _OWN_FILES:
+        raise UnsendableError(stand_ins.KEPT_ELSEWHERE)
+    return {"type": "file", "file_id": source.file_id}
 
 
-def _plain_text(data: str) -> JsonObject | str:
-    try:
-        text = b64decode(data).decode("utf-8")
-    except ValueError:
-        return "its text cannot be read"
-    return {"type": "text", "media_type": "text/plain", "data": text} if text.strip() else "it is empty"
-
-
-def _note(block: MediaBlock, why: str) -> JsonObject:
-    return {"type": "text", "text": left_out(type(block), why).text}
+def _text_part(text: str) -> JsonObject:
+    return {"type": "text", "text": text}

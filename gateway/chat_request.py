@@ -6,15 +6,11 @@ Source: https://platform.openai.com/docs/api-reference/chat/create (API version 
 
 from __future__ import annotations
 
-import base64
-import binascii
-import logging
 from collections.abc import Iterable, Sequence
-from urllib.parse import unquote_to_bytes
 
 import orjson
 
-from gateway.media_fetch import left_out
+from gateway.media import MEDIA_KINDS, UnsendableError, left_out, quoted, reachable, whole
 from gateway.messages import (
     AudioBlock,
     Base64Source,
@@ -37,24 +33,18 @@ from gateway.messages import (
     VideoBlock,
 )
 from gateway.model import ModelRequest
-from gateway.wire import strict_json
-from gateway.wire.bedrock_media import is_written
+from gateway.wire import stand_ins, strict_json
+from gateway.wire.media_bytes import bare_type, is_written
 from gateway.wire.openai_chat import Dialect, safe_call_id, safe_participant, safe_tool_name
+from gateway.wire.stand_ins import NO_CONTENT, NO_OUTPUT, OPENING
 from gateway.wire.tool_schema import object_schema
-
-logger = logging.getLogger(__name__)
 
 PROVIDER_NAME = "openai/v1/chat/completions"
 DETAILS = "reasoning_details"  # OpenRouter's structured reasoning, as JSON text
 EXTRA_CONTENT = "extra_content"  # Gemini's thought signature on a call, as JSON text
 
-NO_CONTENT = "(no content)"
-OPENING = "(the conversation begins)"
-NO_OUTPUT = "(no output)"
-
 _ABOUT_TOOLS = ("tool_choice", "parallel_tool_calls")  # refused without any, as where a conversation is summed up
 _INSTRUCTIONS = frozenset({"system", "developer"})
-_MEDIA = (ImageBlock, AudioBlock, VideoBlock, DocumentBlock)
 _AUDIO_FORMATS = {"mpeg": "mp3", "mp3": "mp3", "wav": "wav", "wave": "wav", "x-wav": "wav", "vnd.wave": "wav"}
 
 
@@ -218,13 +208,13 @@ def _tool_result(result: ToolResult, name: str, dialect: Dialect, shown: list[Js
     for block in result.content:
         if isinstance(block, TextBlock):
             texts.append(block.text)
-        elif isinstance(block, _MEDIA):
+        elif isinstance(block, MediaBlock):
             part = _media_part(block, dialect)
             if part["type"] == "text":
                 texts.append(str(part["text"]))
             else:
-                texts.append(f"({_kind_of(block)} attached below)")
-                shown += [{"type": "text", "text": f"From the result of the tool {name or 'call'}:"}, part]
+                texts.append(stand_ins.attached_below(MEDIA_KINDS[type(block)]))
+                shown += [{"type": "text", "text": stand_ins.result_of(name)}, part]
     text = "\n".join(texts)
     text = text if text.strip() else NO_OUTPUT
     return {
@@ -241,7 +231,7 @@ def _content(blocks: Iterable[ContentBlock], dialect: Dialect) -> JsonValue:
         if isinstance(block, TextBlock):
             if block.text.strip():
                 parts.append({"type": "text", "text": block.text})
-        elif isinstance(block, _MEDIA):
+        elif isinstance(block, MediaBlock):
             parts.append(_media_part(block, dialect))
     if all(part["type"] == "text" for part in parts):
         return "\n".join(str(part["text"]) for part in parts) or NO_CONTENT
@@ -251,63 +241,40 @@ def _content(blocks: Iterable[ContentBlock], dialect: Dialect) -> JsonValue:
 # --- media ---------------------------------------------------------------------------------------------------------
 
 
-class _UnsendableError(Exception):
-    """The wire has no place for a medium; the text says why, for the model to read."""
-
-
 def _media_part(block: MediaBlock, dialect: Dialect) -> JsonObject:
     """The content part of a medium; a text that says what is missing where the wire has no part for it."""
     try:
-        source = _inlined(block.source)
-        if isinstance(source, UrlSource) and not source.url.lower().startswith(("http://", "https://")):
-            raise _UnsendableError("its URL is neither http nor https")
-        return _WRITERS[type(block)](block, source, dialect)
-    except _UnsendableError as error:
-        logger.warning("left out a medium that chat completions cannot carry", extra={"why": str(error)})
-        return {"type": "text", "text": left_out(type(block), str(error)).text}
-
-
-def _kind_of(block: MediaBlock) -> str:
-    return type(block).__name__.removesuffix("Block").lower()
-
-
-def _inlined(source: MediaSource) -> MediaSource:
-    """A `data:` URL as the bytes it holds."""
-    if not isinstance(source, UrlSource) or source.url[:5].lower() != "data:":
-        return source
-    head, comma, payload = source.url[5:].partition(",")
-    if not comma:
-        raise _UnsendableError("its data URL holds no data")
-    media_type, _, _ = head.partition(";")
-    if not head.endswith(";base64"):
-        payload = base64.b64encode(unquote_to_bytes(payload)).decode()
-    return Base64Source(payload, media_type or source.media_type or "text/plain")
+        return _WRITERS[type(block)](block, reachable(block.source, "http://", "https://"), dialect)
+    except UnsendableError as error:
+        return {"type": "text", "text": left_out(block, error)}
 
 
 def _data_url(source: Base64Source) -> str:
-    return f"data:{source.media_type};base64,{source.data}"
+    return f"data:{source.media_type};base64,{whole(source.data)}"
 
 
 def _image(block: MediaBlock, source: MediaSource, dialect: Dialect) -> JsonObject:
     if isinstance(source, FileSource):
-        raise _UnsendableError("images are not taken by file id")
+        raise UnsendableError(stand_ins.OUT_OF_REACH)
     url = _data_url(source) if isinstance(source, Base64Source) else source.url
     return {"type": "image_url", "image_url": {"url": url}}
 
 
 def _audio(block: MediaBlock, source: MediaSource, dialect: Dialect) -> JsonObject:
     if not isinstance(source, Base64Source):
-        raise _UnsendableError("audio is only taken inline")
-    subtype = source.media_type.partition(";")[0].strip().lower().removeprefix("audio/")
+        raise UnsendableError(stand_ins.OUT_OF_REACH)
+    subtype = bare_type(source.media_type).removeprefix("audio/")
     return {
         "type": "input_audio",
-        "input_audio": {"data": source.data, "format": _AUDIO_FORMATS.get(subtype, subtype.removeprefix("x-"))},
+        "input_audio": {"data": whole(source.data), "format": _AUDIO_FORMATS.get(subtype, subtype.removeprefix("x-"))},
     }
 
 
 def _video(block: MediaBlock, source: MediaSource, dialect: Dialect) -> JsonObject:
-    if not dialect.videos or isinstance(source, FileSource):
-        raise _UnsendableError("this model takes no videos")
+    if not dialect.videos:
+        raise UnsendableError(stand_ins.NO_SUCH_MEDIA)
+    if isinstance(source, FileSource):
+        raise UnsendableError(stand_ins.OUT_OF_REACH)
     url = _data_url(source) if isinstance(source, Base64Source) else source.url
     return {"type": "video_url", "video_url": {"url": url}}
 
@@ -317,26 +284,19 @@ def _document(block: MediaBlock, source: MediaSource, dialect: Dialect) -> JsonO
     match source:
         case FileSource(file_id, provider):
             if provider not in (None, PROVIDER_NAME):
-                raise _UnsendableError("its file id belongs to another provider")
+                raise UnsendableError(stand_ins.KEPT_ELSEWHERE)
             return {"type": "file", "file": {"file_id": file_id}}
         case UrlSource(url):
             if not dialect.file_urls:
-                raise _UnsendableError("documents are only taken inline")
+                raise UnsendableError(stand_ins.OUT_OF_REACH)
             return {"type": "file", "file": {"filename": name, "file_data": url}}
         case Base64Source(data, media_type):
-            media_type = media_type.partition(";")[0].strip().lower()
-            if media_type.startswith("text/") or is_written(media_type):
-                return {"type": "text", "text": f'<document name="{name}">\n{_decoded(data)}\n</document>'}
-            if media_type not in dialect.documents:
-                raise _UnsendableError(f"documents of type {media_type} are not taken")
+            kind = bare_type(media_type)
+            if is_written(kind) and isinstance(block, DocumentBlock):
+                return {"type": "text", "text": quoted(block, data)}
+            if kind not in dialect.documents:
+                raise UnsendableError(stand_ins.NO_SUCH_FORMAT)
             return {"type": "file", "file": {"filename": name, "file_data": _data_url(source)}}
-
-
-def _decoded(data: str) -> str:
-    try:
-        return base64.b64decode(data, validate=False).decode("utf-8", "replace")
-    except (binascii.Error, ValueError) as error:
-        raise _UnsendableError("its data is not base64") from error
 
 
 _WRITERS = {ImageBlock: _image, AudioBlock: _audio, VideoBlock: _video, DocumentBlock: _document}

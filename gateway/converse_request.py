@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 
 import orjson
 
+from gateway.media import MEDIA_KINDS, UnsendableError, left_out, whole
 from gateway.messages import (
     AudioBlock,
     Base64Source,
@@ -32,10 +32,11 @@ from gateway.messages import (
 )
 from gateway.model import ModelRequest
 from gateway.wire import bedrock_converse as converse
-from gateway.wire import strict_json
+from gateway.wire import stand_ins, strict_json
 from gateway.wire.bedrock_families import Family, bare_model_id
-from gateway.wire.bedrock_media import MAX_BYTES, MediaKind, decoded_size, head_of, media_format
+from gateway.wire.bedrock_media import MAX_BYTES, media_format
 from gateway.wire.bedrock_parameters import PROMPT_CACHING, request_fields
+from gateway.wire.media_bytes import MediaKind, head_of
 from gateway.wire.tool_schema import object_schema
 
 PROVIDER_NAME = "bedrock/converse"
@@ -43,10 +44,6 @@ PROVIDER_NAME = "bedrock/converse"
 # Converse wants a tool declared wherever the history speaks of one, and has no way to say "but use none".
 NO_TOOL = "gateway_no_tool_available"
 _NO_TOOL_SPEC = ToolSpec(NO_TOOL, "There is no tool to call now. Answer in words; never call this.", {})
-
-MEDIA_KINDS: Mapping[type[MediaBlock], MediaKind] = MappingProxyType(
-    {ImageBlock: "image", DocumentBlock: "document", VideoBlock: "video", AudioBlock: "audio"}
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +163,7 @@ class _HistoryWriter:
                     "toolUse": {"toolUseId": call_id, "name": name, "input": strict_json.object_in(block.arguments)}
                 }
             case ImageBlock() | AudioBlock() | VideoBlock() | DocumentBlock():
-                return {"text": converse.media_note(MEDIA_KINDS[type(block)], "only users can send one")}
+                return {"text": left_out(block, stand_ins.ONLY_USERS)}
             case ToolResult():
                 return None
 
@@ -193,7 +190,7 @@ class _HistoryWriter:
                 if kind == "text" or kind in self._family.inside_results:
                     parts.append(made)
                 else:
-                    parts.append({"text": f"(the {kind} follows)"})
+                    parts.append({"text": stand_ins.attached_below(kind)})
                     outside.append(made)
         answer: converse.ToolResult = {"toolUseId": converse.call_id(result.call_id), "content": parts}
         if self._family.result_status:
@@ -216,33 +213,28 @@ class _HistoryWriter:
 
 
 def _medium(block: MediaBlock) -> converse.Block:
+    try:
+        return _sent(block)
+    except UnsendableError as error:
+        return {"text": left_out(block, error)}
+
+
+def _sent(block: MediaBlock) -> converse.Block:
     kind, source = MEDIA_KINDS[type(block)], block.source
     name = block.name if isinstance(block, DocumentBlock) else None
     if isinstance(source, Base64Source):
-        return _inline_medium(kind, source, name)
+        data = whole(source.data, MAX_BYTES[kind])
+        return _block(kind, media_format(kind, source.media_type, head_of(data), name), {"bytes": data}, name)
     address = source.url if isinstance(source, UrlSource) else source.file_id
     if not address.startswith("s3://"):
-        return {"text": converse.media_note(kind, "the model cannot reach it where it is")}
-    if (form := media_format(kind, source.media_type, name=name or address)) is None:
-        return {"text": converse.media_note(kind, "the model does not take its format")}
+        raise UnsendableError(stand_ins.OUT_OF_REACH)
+    form = media_format(kind, source.media_type, name=name or address)
     return _block(kind, form, {"s3Location": {"uri": address}}, name or address.rpartition("/")[2])
 
 
-def _inline_medium(kind: MediaKind, source: Base64Source, name: str | None) -> converse.Block:
-    data = source.data
-    if (size := decoded_size(data)) is None:
-        data = "".join(data.split())  # as MIME breaks it into lines
-        size = decoded_size(data)
-    if not size:
-        return {"text": converse.media_note(kind, "its data is empty or broken")}
-    if size > MAX_BYTES[kind]:
-        return {"text": converse.media_note(kind, f"it is larger than {MAX_BYTES[kind]} bytes")}
-    if (form := media_format(kind, source.media_type, head_of(data), name)) is None:
-        return {"text": converse.media_note(kind, "the model does not take its format")}
-    return _block(kind, form, {"bytes": data}, name)
-
-
-def _block(kind: MediaKind, form: str, source: converse.MediaBody, name: str | None) -> converse.Block:
+def _block(kind: MediaKind, form: str | None, source: converse.MediaBody, name: str | None) -> converse.Block:
+    if form is None:
+        raise UnsendableError(stand_ins.NO_SUCH_FORMAT)
     if kind == "document":
         return {"document": {"format": form, "name": name or "", "source": source}}
     return {kind: {"format": form, "source": source}}  # type: ignore[misc]  # the three others are of one shape

@@ -11,7 +11,7 @@ from typing import TypeAlias, cast
 
 import orjson
 
-from gateway.media_fetch import left_out
+from gateway.media import MEDIA_KINDS, UnsendableError, left_out, whole
 from gateway.messages import (
     AudioBlock,
     Base64Source,
@@ -21,6 +21,7 @@ from gateway.messages import (
     JsonObject,
     JsonValue,
     MediaBlock,
+    MediaSource,
     Message,
     Opaque,
     ReasoningBlock,
@@ -32,9 +33,10 @@ from gateway.messages import (
     VideoBlock,
 )
 from gateway.model import ModelRequest
-from gateway.wire import strict_json
-from gateway.wire.bedrock_media import decoded_size, is_written
+from gateway.wire import stand_ins, strict_json
 from gateway.wire.gemini import ITEM_PARTS, TOP_LEVEL, Profile, function_name, schema_subset
+from gateway.wire.media_bytes import bare_type, is_written
+from gateway.wire.stand_ins import GO_ON, NO_CONTENT, OPENING
 
 PROVIDER_NAME = "gemini/v1beta/generatecontent"
 
@@ -43,12 +45,12 @@ SIGNATURE = "thought_signature"
 TEXT_SIGNATURE = "text_signature"
 ITEM = "item"
 
-OPENING = "(the conversation begins)"
-NO_CONTENT = "(no content)"
-
 # Gemini 3 refuses a call of its turn under way without a signature, but for those that say that they come from
 # elsewhere: https://ai.google.dev/gemini-api/docs/thought-signatures#faqs
 FOREIGN_SIGNATURE = "c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I="  # skip_thought_signature_validator
+
+_OWN_FILES = (None, "gemini", "google", PROVIDER_NAME)
+_REACHABLE = ("gs://", "https://", "files/")
 
 _Part: TypeAlias = JsonObject
 
@@ -169,7 +171,7 @@ class _HistoryWriter:
                 }
                 return _signed({"functionCall": call}, self._own(block.opaque, SIGNATURE))
             case ImageBlock() | AudioBlock() | VideoBlock() | DocumentBlock():
-                return _note(block, "only users can send one")
+                return {"text": left_out(block, stand_ins.ONLY_USERS)}
             case ToolResult():
                 return None
 
@@ -194,8 +196,8 @@ class _HistoryWriter:
             for part in _asked(block):
                 if isinstance(text := part.get("text"), str):
                     texts.append(text)
-                else:
-                    texts.append("(it is attached below)")
+                elif isinstance(block, MediaBlock):
+                    texts.append(stand_ins.attached_below(MEDIA_KINDS[type(block)]))
                     media.append(part)
         name = function_name(self._names.get(result.call_id, "") or "unknown")
         response: JsonObject = {"error" if result.is_error else "output": "\n".join(texts)}
@@ -206,7 +208,7 @@ def _framed(arranged: list[tuple[str, list[_Part]]]) -> list[tuple[str, list[_Pa
     if not arranged or arranged[0][0] != "user":
         arranged.insert(0, ("user", [{"text": OPENING}]))
     if arranged[-1][0] == "model":
-        arranged.append(("user", [{"text": "(go on)"}]))
+        arranged.append(("user", [{"text": GO_ON}]))
     return [(role, parts or [{"text": NO_CONTENT}]) for role, parts in arranged]
 
 
@@ -225,19 +227,24 @@ def _asked(block: ContentBlock) -> Iterator[_Part]:
 
 
 def _medium(block: MediaBlock) -> _Part:
-    source = block.source
+    try:
+        return _sent(block.source)
+    except UnsendableError as error:
+        return {"text": left_out(block, error)}
+
+
+def _sent(source: MediaSource) -> _Part:
     if isinstance(source, Base64Source):
-        kind = source.media_type.lower().partition(";")[0].strip()
-        if not kind or not decoded_size(source.data):
-            return _note(block, "its data is empty, broken or of no known type")
-        if is_written(kind):
+        if not (kind := bare_type(source.media_type)):
+            raise UnsendableError(stand_ins.NO_SUCH_FORMAT)
+        if is_written(kind) and not kind.startswith("text/"):
             kind = "text/plain"
-        return {"inlineData": {"mimeType": kind, "data": source.data}}
+        return {"inlineData": {"mimeType": kind, "data": whole(source.data)}}
     address = source.url if isinstance(source, UrlSource) else source.file_id
-    if not isinstance(source, UrlSource) and source.provider not in (None, "gemini", "google", PROVIDER_NAME):
-        return _note(block, "it is kept by another provider")
-    if not address.startswith(("gs://", "https://", "files/")):
-        return _note(block, "the model cannot reach it where it is")
+    if not isinstance(source, UrlSource) and source.provider not in _OWN_FILES:
+        raise UnsendableError(stand_ins.KEPT_ELSEWHERE)
+    if not address.startswith(_REACHABLE):
+        raise UnsendableError(stand_ins.OUT_OF_REACH)
     data: JsonObject = {"fileUri": address}
     if source.media_type:
         data["mimeType"] = source.media_type.lower()
@@ -254,7 +261,3 @@ def _item(value: str) -> _Part | None:
     except ValueError:
         return None
     return item if isinstance(item, dict) and any(name in item for name in ITEM_PARTS) else None
-
-
-def _note(block: MediaBlock, why: str) -> _Part:
-    return {"text": left_out(type(block), why).text}

@@ -8,29 +8,27 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import binascii
 import logging
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from urllib.parse import unquote_to_bytes, urlsplit
+from urllib.parse import urlsplit
 
 from gateway.clock import Clock
 from gateway.errors import GatewayError
 from gateway.http_client import HttpClients
+from gateway.media import MEDIA_KINDS, data_url_source
 from gateway.messages import (
-    AudioBlock,
     Base64Source,
     ContentBlock,
     DocumentBlock,
-    ImageBlock,
     MediaBlock,
     Message,
     TextBlock,
     ToolResult,
     UrlSource,
-    VideoBlock,
 )
+from gateway.wire import stand_ins
 
 logger = logging.getLogger(__name__)
 
@@ -38,8 +36,6 @@ MAX_URLS = 20
 KEPT_BYTES = 32 * 1024 * 1024
 KEPT_SECONDS = 300.0
 REFUSED_SECONDS = 30.0
-
-_MEDIA = (ImageBlock, AudioBlock, VideoBlock, DocumentBlock)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +71,8 @@ class MediaFetcher:
             return tuple(messages)
         keys = list(wanted)
         found: dict[tuple[str, type[MediaBlock]], Base64Source | TextBlock] = {
-            key: left_out(key[1], f"only the last {MAX_URLS} of a conversation are fetched") for key in keys[:-MAX_URLS]
+            key: _left_out(key[1], f"only the last {MAX_URLS} of a conversation are fetched")
+            for key in keys[:-MAX_URLS]
         }
         chosen = keys[-MAX_URLS:]
         results = await asyncio.gather(*(self._one(key, wanted[key].media_type) for key in chosen))
@@ -85,7 +82,7 @@ class MediaFetcher:
     async def _one(self, key: tuple[str, type[MediaBlock]], media_type: str | None) -> Base64Source | TextBlock:
         url, kind = key
         if url[:5].lower() == "data:":
-            return data_url_source(url) or left_out(kind, "its data: URL is broken")
+            return data_url_source(url, media_type) or _left_out(kind, stand_ins.BROKEN)
         kept = self._kept.get(key)
         if kept is not None and kept.until > self._clock.monotonic():
             self._kept.move_to_end(key)
@@ -97,12 +94,12 @@ class MediaFetcher:
 
     async def _fetched(self, url: str, kind: type[MediaBlock], media_type: str | None) -> Base64Source | TextBlock:
         if kind not in self._max_bytes:
-            return left_out(kind, "the model takes no such thing")
+            return _left_out(kind, stand_ins.NO_SUCH_MEDIA)
         try:
             fetched = await self._http.fetch(url, max_bytes=self._max_bytes[kind])
         except GatewayError as error:
             logger.warning("a medium could not be fetched and was left out", extra={"code": error.code})
-            return left_out(kind, "it could not be fetched")
+            return _left_out(kind, "it could not be fetched")
         data = base64.b64encode(fetched.content).decode("ascii")
         return Base64Source(data, media_type or fetched.media_type or "")
 
@@ -117,7 +114,7 @@ def _pointing(messages: Sequence[Message]) -> Iterator[tuple[MediaBlock, UrlSour
     for message in messages:
         for block in message.content:
             for part in block.content if isinstance(block, ToolResult) else (block,):
-                if isinstance(part, _MEDIA) and isinstance(part.source, UrlSource) and _is_fetched(part.source.url):
+                if isinstance(part, MediaBlock) and isinstance(part.source, UrlSource) and _is_fetched(part.source.url):
                     yield part, part.source
 
 
@@ -138,7 +135,7 @@ def _replaced(message: Message, found: Mapping[tuple[str, type[MediaBlock]], Bas
 def _with_source(
     block: ContentBlock, found: Mapping[tuple[str, type[MediaBlock]], Base64Source | TextBlock]
 ) -> ContentBlock:
-    if not isinstance(block, _MEDIA) or not isinstance(block.source, UrlSource):
+    if not isinstance(block, MediaBlock) or not isinstance(block.source, UrlSource):
         return block
     got = found.get((block.source.url, type(block)))
     if got is None or isinstance(got, TextBlock):
@@ -148,26 +145,8 @@ def _with_source(
     return replace(block, source=got)
 
 
-def data_url_source(url: str) -> Base64Source | None:
-    """What a `data:` URL holds (RFC 2397). None for any other, and for a broken one."""
-    if url[:5].lower() != "data:":
-        return None
-    head, comma, data = url[5:].partition(",")
-    media_type, *options = (part.strip() for part in head.split(";"))
-    if not comma:
-        return None
-    try:
-        raw = unquote_to_bytes(data)
-        content = base64.b64decode(raw, validate=True) if "base64" in options else raw
-    except (binascii.Error, ValueError):
-        return None
-    return Base64Source(base64.b64encode(content).decode("ascii"), media_type or "text/plain")
-
-
-def left_out(kind: type[MediaBlock], why: str) -> TextBlock:
-    """What the model is told where a medium cannot be shown to it."""
-    noun = kind.__name__.removesuffix("Block").lower()
-    return TextBlock(f"({'an' if noun[0] in 'aeiou' else 'a'} {noun} was left out: {why})")
+def _left_out(kind: type[MediaBlock], why: str) -> TextBlock:
+    return TextBlock(stand_ins.left_out(MEDIA_KINDS[kind], why))
 
 
 def _size(found: Base64Source | TextBlock) -> int:

@@ -10,18 +10,14 @@ id is looked up among stored responses, and here none are stored.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import hashlib
-import logging
 import re
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
-from urllib.parse import unquote_to_bytes
 
 import orjson
 
-from gateway.media_fetch import left_out
+from gateway.media import UnsendableError, left_out, picture, quoted, reachable, whole
 from gateway.messages import (
     AudioBlock,
     Base64Source,
@@ -44,24 +40,19 @@ from gateway.messages import (
     VideoBlock,
 )
 from gateway.model import ModelRequest
-from gateway.wire import strict_json
-from gateway.wire.bedrock_media import decoded_size, head_of, is_written, media_format
+from gateway.wire import stand_ins, strict_json
+from gateway.wire.media_bytes import bare_type, is_written
 from gateway.wire.openai_chat import safe_tool_name
 from gateway.wire.openai_responses import REPLAYED_ITEMS, Profile, replayed_item, replayed_reasoning
+from gateway.wire.stand_ins import NO_CONTENT, NO_OUTPUT, OPENING
 from gateway.wire.tool_schema import object_schema
-
-logger = logging.getLogger(__name__)
 
 REASONING_ITEM = "reasoning_item"  # the kinds of opaque parts, each an item's JSON text: a reasoning item,
 OUTPUT_ITEM = "output_item"  # an item of a tool that ran at the provider,
 MESSAGE_ITEM = "message_item"  # what a message has beside its text (`phase`, `annotations`)
 
 SEALED_REASONING = "reasoning.encrypted_content"
-NO_CONTENT = "(no content)"
-OPENING = "(the conversation begins)"
-NO_OUTPUT = "(no output)"
 
-_MEDIA = (ImageBlock, AudioBlock, VideoBlock, DocumentBlock)
 _EXTENSIONS = {"application/pdf": "pdf", "application/msword": "doc", "application/vnd.ms-excel": "xls"}
 _CALL_ID = re.compile(r"[a-zA-Z0-9_.:-]{1,64}")
 _LISTS = ("tools", "include")
@@ -269,8 +260,8 @@ class _Writer:
     def _text_or_shown(self, part: JsonObject, tool: str) -> str:
         if part["type"] == "input_text":
             return str(part["text"])
-        self._shown += [_text_part(f"From the result of the tool {tool}:"), part]
-        return f"({'an image' if part['type'] == 'input_image' else 'a file'} attached below)"
+        self._shown += [_text_part(stand_ins.result_of(tool)), part]
+        return stand_ins.attached_below("image" if part["type"] == "input_image" else "document")
 
     # --- content ----------------------------------------------------------------------------------------------------
 
@@ -284,26 +275,23 @@ class _Writer:
     def _part(self, block: ContentBlock) -> JsonObject | None:
         if isinstance(block, TextBlock):
             return _text_part(block.text) if block.text.strip() else None
-        return self._medium(block) if isinstance(block, _MEDIA) else None
+        return self._medium(block) if isinstance(block, MediaBlock) else None
 
     def _medium(self, block: MediaBlock) -> JsonObject:
         """The part of a medium; a text that says what is missing where the wire has no part for it."""
         try:
-            source = _inlined(block.source)
-            if isinstance(source, UrlSource) and not source.url.lower().startswith(("http://", "https://")):
-                raise _UnsendableError("its URL is neither http nor https")
+            source = reachable(block.source, "http://", "https://")
             if isinstance(source, FileSource) and source.provider not in (None, self._target.provider):
-                raise _UnsendableError("its file id belongs to another provider")
+                raise UnsendableError(stand_ins.KEPT_ELSEWHERE)
             match block:
                 case ImageBlock():
                     return _image(source, self._profile)
                 case DocumentBlock():
                     return _document(block, source, self._profile)
                 case AudioBlock() | VideoBlock():
-                    raise _UnsendableError("this model does not take it")
-        except _UnsendableError as error:
-            logger.warning("left out a medium that the Responses API cannot carry", extra={"why": str(error)})
-            return _text_part(left_out(type(block), str(error)).text)
+                    raise UnsendableError(stand_ins.NO_SUCH_MEDIA)
+        except UnsendableError as error:
+            return _text_part(left_out(block, error))
 
 
 def _in_plain_words(item: JsonObject) -> bool:
@@ -313,41 +301,13 @@ def _in_plain_words(item: JsonObject) -> bool:
 # --- media ---------------------------------------------------------------------------------------------------------
 
 
-class _UnsendableError(Exception):
-    """The wire has no place for a medium; the text says why, for the model to read."""
-
-
 def _text_part(text: str) -> JsonObject:
     return {"type": "input_text", "text": text}
 
 
-def _inlined(source: MediaSource) -> MediaSource:
-    """A `data:` URL as the bytes it holds."""
-    if not isinstance(source, UrlSource) or source.url[:5].lower() != "data:":
-        return source
-    head, comma, payload = source.url[5:].partition(",")
-    if not comma:
-        raise _UnsendableError("its data URL holds no data")
-    media_type, _, _ = head.partition(";")
-    if not head.endswith(";base64"):
-        payload = base64.b64encode(unquote_to_bytes(payload)).decode()
-    return Base64Source(payload, media_type or source.media_type or "text/plain")
-
-
-def _sound(data: str) -> str:
-    """Base64 text that holds something, without the line breaks that MIME puts in."""
-    size = decoded_size(data)
-    if size is None:
-        data = "".join(data.split())
-        size = decoded_size(data)
-    if not size:
-        raise _UnsendableError("its data is empty or broken")
-    return data
-
-
 def _image(source: MediaSource, profile: Profile) -> JsonObject:
     if not profile.images:
-        raise _UnsendableError("this model sees no images")
+        raise UnsendableError(stand_ins.NO_SUCH_MEDIA)
     part: JsonObject = {"type": "input_image", "detail": "auto"}
     match source:
         case FileSource(file_id):
@@ -355,10 +315,8 @@ def _image(source: MediaSource, profile: Profile) -> JsonObject:
         case UrlSource(url):
             part["image_url"] = url
         case Base64Source():
-            data = _sound(source.data)
-            if (form := media_format("image", source.media_type, head_of(data))) is None:
-                raise _UnsendableError(f"images of type {source.media_type} are not taken")
-            part["image_url"] = f"data:image/{form};base64,{data}"
+            shown = picture(source)
+            part["image_url"] = f"data:{shown.media_type};base64,{shown.data}"
     return part
 
 
@@ -368,22 +326,15 @@ def _document(block: DocumentBlock, source: MediaSource, profile: Profile) -> Js
             return {"type": "input_file", "file_id": file_id}
         case UrlSource(url):
             if not profile.documents:
-                raise _UnsendableError("this model takes no documents")
+                raise UnsendableError(stand_ins.NO_SUCH_MEDIA)
             return {"type": "input_file", "file_url": url}  # a name beside it is refused
         case Base64Source(data, media_type):
-            media_type = media_type.partition(";")[0].strip().lower()
+            kind = bare_type(media_type)
+            if is_written(kind):
+                return _text_part(quoted(block, data))
+            if kind not in profile.documents:
+                raise UnsendableError(stand_ins.NO_SUCH_FORMAT)
             name = block.name or "document"
-            if media_type.startswith("text/") or is_written(media_type):
-                return _text_part(f'<document name="{name}">\n{_decoded(data)}\n</document>')
-            if media_type not in profile.documents:
-                raise _UnsendableError(f"documents of type {media_type} are not taken")
-            if "." not in name and media_type in _EXTENSIONS:
-                name += f".{_EXTENSIONS[media_type]}"  # the type is told by the name
-            return {"type": "input_file", "filename": name, "file_data": f"data:{media_type};base64,{_sound(data)}"}
-
-
-def _decoded(data: str) -> str:
-    try:
-        return base64.b64decode(data, validate=False).decode("utf-8", "replace")
-    except (binascii.Error, ValueError) as error:
-        raise _UnsendableError("its data is not base64") from error
+            if "." not in name and kind in _EXTENSIONS:
+                name += f".{_EXTENSIONS[kind]}"  # the type is told by the name
+            return {"type": "input_file", "filename": name, "file_data": f"data:{kind};base64,{whole(data)}"}

@@ -11,10 +11,7 @@ from hypothesis import given
 from pydantic import ValidationError
 
 from gateway.anthropic_request import (
-    GO_ON,
     ITEM,
-    NO_CONTENT,
-    OPENING,
     PROVIDER_NAME,
     REDACTED,
     SIGNATURE,
@@ -41,6 +38,7 @@ from gateway.messages import (
 )
 from gateway.model import ModelRequest
 from gateway.wire.anthropic_messages import messages_url, profile_of, wire_name
+from gateway.wire.stand_ins import GO_ON, NO_CONTENT, OPENING
 from tests.history_samples import any_histories
 from tests.sdk_types import check_accepted
 from tests.word_samples import REPEATABLE
@@ -213,7 +211,7 @@ def test_media_go_as_the_api_takes_them_and_a_note_stands_for_the_rest() -> None
         "base64",
         "url",
         "base64",
-        "(an image was left out: the model provider fetches https addresses only)",
+        "(an image was left out: the model cannot reach it where it is)",
         "(an image was left out: the model does not take its format)",
         "file",
         "(an image was left out: it is kept by another provider)",

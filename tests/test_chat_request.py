@@ -244,7 +244,7 @@ def test_images_in_results_follow_in_a_user_message_after_the_last_result() -> N
         result("c2", "12:00"),
     )
     assert written(*messages)[2:] == [
-        {"role": "tool", "tool_call_id": "c1", "content": "done\n(image attached below)"},
+        {"role": "tool", "tool_call_id": "c1", "content": "done\n(an image is attached below)"},
         {"role": "tool", "tool_call_id": "c2", "content": "12:00"},
         {
             "role": "user",

@@ -221,7 +221,10 @@ def test_media_in_results_stay_inside_where_the_family_takes_them_and_follow_whe
     inside = written(request)["messages"][2]["content"][0]["toolResult"]["content"]
     assert inside == [{"text": "look"}, {"image": {"format": "png", "source": {"bytes": PNG}}}]
     messages = written(request, LLAMA_ID)["messages"]
-    assert messages[2]["content"][0]["toolResult"]["content"] == [{"text": "look"}, {"text": "(the image follows)"}]
+    assert messages[2]["content"][0]["toolResult"]["content"] == [
+        {"text": "look"},
+        {"text": "(an image is attached below)"},
+    ]
     assert messages[-1]["content"] == [{"image": {"format": "png", "source": {"bytes": PNG}}}]
 
 

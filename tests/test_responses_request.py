@@ -331,7 +331,7 @@ def test_elsewhere_media_follow_in_a_users_message_after_the_last_result() -> No
         "function_call_output",
         "user",
     ]
-    assert items[-3]["output"] == "See:\n(an image attached below)"
+    assert items[-3]["output"] == "See:\n(an image is attached below)"
     assert items[-1]["content"] == [
         {"type": "input_text", "text": "From the result of the tool look:"},
         {"type": "input_image", "detail": "auto", "image_url": DATA_URL},

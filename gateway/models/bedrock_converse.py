@@ -22,11 +22,12 @@ import orjson
 
 from gateway.agent import ModelSettings
 from gateway.aws_signing import BEDROCK_API_KEY, CREDENTIAL_NAMES, AwsSigner, bedrock_signer
-from gateway.converse_request import MEDIA_KINDS, NO_TOOL, converse_request, encoded
+from gateway.converse_request import NO_TOOL, converse_request, encoded
 from gateway.converse_request import PROVIDER_NAME as NAME
 from gateway.errors import ConfigurationError, ModelError, ModelErrorKind
 from gateway.events import Events, StopReason, Usage
 from gateway.http_client import HttpCall, HttpStream, StreamTimeouts, retry_after_seconds
+from gateway.media import MEDIA_KINDS
 from gateway.media_fetch import MediaFetcher
 from gateway.messages import (
     JsonValue,

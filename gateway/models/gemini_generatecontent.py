@@ -22,8 +22,9 @@ from gateway.errors import ModelError, ModelErrorKind
 from gateway.events import Events, StopReason, Usage
 from gateway.gemini_request import ITEM, PROVIDER_NAME, SIGNATURE, TEXT_SIGNATURE, gemini_request
 from gateway.http_client import HttpCall, StreamTimeouts
+from gateway.media import MEDIA_KINDS
 from gateway.media_fetch import MediaFetcher
-from gateway.messages import AudioBlock, DocumentBlock, ImageBlock, JsonValue, MediaBlock, VideoBlock
+from gateway.messages import JsonValue
 from gateway.model import ModelCapabilities, ModelEnvironment, ModelProvider, ModelRequest
 from gateway.model_access import api_key, checked_address, read_answer
 from gateway.model_failures import failure
@@ -49,7 +50,6 @@ API_KEY = "gemini_api_key"
 
 # A request may have 20 MB in all: https://ai.google.dev/gemini-api/docs/files
 _LARGEST_MEDIUM = 14_000_000
-_MEDIA_BLOCKS: tuple[type[MediaBlock], ...] = (ImageBlock, AudioBlock, VideoBlock, DocumentBlock)
 
 _TEXT = "text"
 _THOUGHT = "thought"
@@ -289,7 +289,7 @@ class GeminiModel:
         }
         self._http = environment.http
         self._clock = environment.clock
-        self._media = MediaFetcher(environment.http, environment.clock, dict.fromkeys(_MEDIA_BLOCKS, _LARGEST_MEDIUM))
+        self._media = MediaFetcher(environment.http, environment.clock, dict.fromkeys(MEDIA_KINDS, _LARGEST_MEDIUM))
         self._timeouts = StreamTimeouts.of_model(settings.timeouts)
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[Events]:

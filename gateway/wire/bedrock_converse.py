@@ -19,8 +19,9 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Literal, TypeAlias, TypedDict
+from typing import Literal, TypedDict
 
+from gateway.wire import stand_ins
 from gateway.wire.bedrock_families import Family
 from gateway.wire.bedrock_media import MAX_PER_MESSAGE
 
@@ -121,13 +122,7 @@ class Turn(TypedDict):
     content: list[Block]
 
 
-MediaKey: TypeAlias = Literal["image", "document", "video", "audio"]
-
-NO_TEXT = "(no text)"
-NO_OUTPUT = "(no output)"
 NO_RESULT = "This call was not answered: it was given up before there was a result."
-OPENING = "(the conversation begins)"
-GO_ON = "(continue)"
 ACKNOWLEDGED = "OK."
 DOCUMENT_ATTACHED = "(see the attached document)"
 
@@ -199,15 +194,6 @@ def document_name(name: str | None) -> str:
     return _NOT_IN_DOCUMENT_NAME.sub(" ", stem)[: MAX_DOCUMENT_NAME - 10].strip() or "document"
 
 
-def media_note(kind: str, why: str) -> str:
-    """What stands in the place of something that could not be sent along."""
-    return f"({_article(kind)} {kind} was left out: {why})"
-
-
-def _article(kind: str) -> str:
-    return "an" if kind[:1] in "aeiou" else "a"
-
-
 def _digest(text: str, length: int) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:length]
 
@@ -247,14 +233,14 @@ def _merged(turns: Iterable[Turn]) -> list[Turn]:
 
 def _framed(turns: list[Turn], begins: bool, ends: bool) -> list[Turn]:
     if begins and (not turns or turns[0]["role"] == "assistant"):
-        turns.insert(0, {"role": "user", "content": [{"text": OPENING}]})
+        turns.insert(0, {"role": "user", "content": [{"text": stand_ins.OPENING}]})
     if ends and turns[-1]["role"] == "assistant":
-        turns.append({"role": "user", "content": [{"text": GO_ON}]})
+        turns.append({"role": "user", "content": [{"text": stand_ins.GO_ON}]})
     for turn in turns:
         while turn["content"] and "reasoningContent" in turn["content"][-1]:
             turn["content"].pop()
         if not turn["content"]:
-            turn["content"] = [{"text": NO_TEXT}]
+            turn["content"] = [{"text": stand_ins.NO_CONTENT}]
     return turns
 
 
@@ -296,7 +282,7 @@ def _answer(call: ToolUse, results: dict[str, ToolResult]) -> Block:
         return {"toolResult": {"toolUseId": call["toolUseId"], "content": [{"text": NO_RESULT}]}}
     answer: ToolResult = {**result, "content": [part for part in result["content"] if not _is_blank(part)]}
     if not answer["content"]:
-        answer["content"] = [{"text": NO_OUTPUT}]
+        answer["content"] = [{"text": stand_ins.NO_OUTPUT}]
     return {"toolResult": answer}
 
 
@@ -342,7 +328,7 @@ def _over_limit(block: Block | ResultPart, counts: dict[str, int]) -> str | None
         if kind in block:
             counts[kind] += 1
             if counts[kind] > limit:
-                return media_note(kind, f"at most {limit} may stand in one message")
+                return stand_ins.left_out(kind, f"at most {limit} may stand in one message")
     return None
 
 

@@ -1,4 +1,4 @@
-"""The media that Bedrock Converse takes: formats, limits, and how to tell what some bytes are.
+"""The media that Bedrock Converse takes: formats and limits.
 
 Source: https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Message.html and the `ImageBlock`,
 `DocumentBlock`, `VideoBlock` and `AudioBlock` pages beside it.
@@ -6,12 +6,10 @@ Source: https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Mess
 
 from __future__ import annotations
 
-import binascii
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Literal, TypeAlias
 
-MediaKind: TypeAlias = Literal["image", "document", "video", "audio"]
+from gateway.wire.media_bytes import IMAGE_FORMATS, MediaKind, bare_type, format_in
 
 MAX_BYTES: Mapping[MediaKind, int] = MappingProxyType(
     # Audio has no documented limit: the one for films keeps a body from growing without end.
@@ -22,14 +20,7 @@ MAX_PER_MESSAGE: Mapping[str, int] = MappingProxyType({"image": 20, "document": 
 _OPEN_XML = "application/vnd.openxmlformats-officedocument"
 FORMATS: Mapping[MediaKind, Mapping[str, str]] = MappingProxyType(
     {
-        "image": {
-            "image/png": "png",
-            "image/jpeg": "jpeg",
-            "image/jpg": "jpeg",
-            "image/pjpeg": "jpeg",
-            "image/gif": "gif",
-            "image/webp": "webp",
-        },
+        "image": IMAGE_FORMATS,
         "document": {
             "application/pdf": "pdf",
             "text/csv": "csv",
@@ -96,53 +87,13 @@ def media_format(kind: MediaKind, media_type: str | None, head: bytes = b"", nam
     said), and both more than the ending of `name` (a file name or a URL's path).
     """
     known = FORMATS[kind]
-    if (sniffed := _sniff(kind, head)) is not None:
-        return sniffed
-    bare_type = (media_type or "").partition(";")[0].strip().lower()
-    if bare_type in known:
-        return known[bare_type]
+    if (told := format_in(kind, head)) is not None:
+        return told
+    said = bare_type(media_type)
+    if said in known:
+        return known[said]
     ending = (name or "").rpartition(".")[2].lower()
     ending = _EXTENSIONS.get(ending, ending)
     if ending in known.values():
         return ending
-    return "txt" if kind == "document" and bare_type.startswith("text/") else None
-
-
-_WRITTEN = frozenset({"application/json", "application/xml", "application/yaml", "application/x-yaml"})
-
-
-def is_written(media_type: str) -> bool:
-    """Whether something of this type, which is no `text/...`, can be read as text all the same."""
-    return media_type in _WRITTEN or media_type.endswith(("+json", "+xml"))
-
-
-def decoded_size(data: str) -> int | None:
-    """How many bytes the standard base64 text `data` stands for; None where it is not base64."""
-    try:
-        return len(binascii.a2b_base64(data, strict_mode=True))
-    except (binascii.Error, ValueError):
-        return None
-
-
-def head_of(data: str) -> bytes:
-    """The first bytes of what the base64 text `data` stands for."""
-    try:
-        return binascii.a2b_base64(data[:32])
-    except (binascii.Error, ValueError):
-        return b""
-
-
-def _sniff(kind: MediaKind, head: bytes) -> str | None:
-    if kind == "document":
-        return "pdf" if head.startswith(b"%PDF-") else None
-    if kind != "image":
-        return None
-    if head.startswith(b"\x89PNG\r\n\x1a\n"):
-        return "png"
-    if head.startswith(b"\xff\xd8\xff"):
-        return "jpeg"
-    if head.startswith((b"GIF87a", b"GIF89a")):
-        return "gif"
-    if head.startswith(b"RIFF") and head[8:12] == b"WEBP":
-        return "webp"
-    return None
+    return "txt" if kind == "document" and said.startswith("text/") else None

@@ -245,7 +245,7 @@ async def test_case_10_parts_that_nobody_can_take_are_left_out_and_binary_is_tra
     content = sent[0]["content"]
     assert [part["type"] for part in content] == ["text", "text", "image_url", "file"]
     assert "file-9" not in json.dumps(content)
-    assert content[1]["text"] == "(a document was left out: its file id belongs to another provider)"
+    assert content[1]["text"] == "(a document was left out: it is kept by another provider)"
     assert content[2]["image_url"]["url"] == f"data:image/png;base64,{PIXEL}"
     assert content[3]["file"] == {"filename": "a.pdf", "file_data": "data:application/pdf;base64,JVBERi0="}
 
@@ -267,7 +267,7 @@ async def test_case_11_the_gateway_fetches_no_address_of_a_client_for_chat_compl
     assert sent[0]["content"][1] == {"type": "image_url", "image_url": {"url": inside}}
     assert sent[0]["content"][2] == {
         "type": "text",
-        "text": "(an image was left out: its URL is neither http nor https)",
+        "text": "(an image was left out: the model cannot reach it where it is)",
     }
     assert [request.target for request in upstream.requests] == ["/v1/chat/completions"]
 

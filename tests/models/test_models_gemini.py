@@ -23,8 +23,6 @@ from gateway.events import Events, StopReason
 from gateway.gemini_request import (
     FOREIGN_SIGNATURE,
     ITEM,
-    NO_CONTENT,
-    OPENING,
     PROVIDER_NAME,
     SIGNATURE,
     TEXT_SIGNATURE,
@@ -53,6 +51,7 @@ from gateway.messages import (
 from gateway.model import Model, ModelEnvironment, ModelRequest
 from gateway.models.gemini_generatecontent import PROVIDER, GenerateContentReader
 from gateway.wire.gemini import FAILED_REASONS, STOP_REASONS, function_name, profile_of
+from gateway.wire.stand_ins import NO_CONTENT, OPENING
 from tests.history_samples import any_histories
 from tests.model_answers import Answer, answer_of, collect
 from tests.openai_chat_server import ChatServer, Script, chat_server
@@ -360,7 +359,7 @@ def test_results_name_their_call_and_are_in_one_content_with_their_media_behind(
         {"functionCall": {"id": "c2", "name": function_name("a b"), "args": {}}},
     ]
     assert contents[2]["parts"] == [
-        {"functionResponse": {"id": "c1", "name": "add", "response": {"output": "see\n(it is attached below)"}}},
+        {"functionResponse": {"id": "c1", "name": "add", "response": {"output": "see\n(an image is attached below)"}}},
         {"functionResponse": {"id": "c2", "name": function_name("a b"), "response": {"error": ""}}},
         {"inlineData": {"mimeType": "image/png", "data": "aGk="}},
     ]
@@ -431,7 +430,7 @@ def test_media_go_as_the_api_takes_them_and_a_note_stands_for_the_rest() -> None
         {"inlineData": {"mimeType": "text/plain", "data": "e30="}},
         {"text": "(an image was left out: it is kept by another provider)"},
         {"text": "(an image was left out: the model cannot reach it where it is)"},
-        {"text": "(an image was left out: its data is empty, broken or of no known type)"},
+        {"text": "(an image was left out: its data is empty or broken)"},
     ]
 
 

@@ -12,11 +12,7 @@ from hypothesis import strategies as st
 from gateway.wire.bedrock_converse import (
     ACKNOWLEDGED,
     DOCUMENT_ATTACHED,
-    GO_ON,
-    NO_OUTPUT,
     NO_RESULT,
-    NO_TEXT,
-    OPENING,
     Block,
     Turn,
     arrange,
@@ -27,6 +23,7 @@ from gateway.wire.bedrock_converse import (
     tool_name,
 )
 from gateway.wire.bedrock_families import FAMILIES, UNKNOWN, Family, family_of
+from gateway.wire.stand_ins import GO_ON, NO_CONTENT, NO_OUTPUT, OPENING
 from tests.converse_rules import broken_rules
 
 CLAUDE = family_of("us.anthropic.claude-sonnet-4-5-20250929-v1:0")
@@ -81,7 +78,7 @@ def test_a_conversation_begins_and_ends_with_the_user() -> None:
 @pytest.mark.parametrize("blank", ["", " ", "\n\t", "\u00a0\u2003"])
 def test_blank_texts_disappear_and_what_is_empty_then_says_so(blank: str) -> None:
     assert arrange([user(blank, "hi"), assistant(blank), user(blank)], CLAUDE) == [user("hi")]
-    assert arrange([user(blank)], CLAUDE) == [user(NO_TEXT)]
+    assert arrange([user(blank)], CLAUDE) == [user(NO_CONTENT)]
     assert arrange([user("go"), assistant(called("a")), user(gave("a", blank))], CLAUDE)[-1] == user(
         gave("a", NO_OUTPUT)
     )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import base64
 from typing import Any
 
 import pytest
 from botocore.loaders import Loader
 
-from gateway.wire.bedrock_media import FORMATS, MediaKind, decoded_size, head_of, media_format
+from gateway.wire.bedrock_media import FORMATS, media_format
+from gateway.wire.media_bytes import MediaKind
 
 SHAPES: dict[str, Any] = Loader().load_service_model("bedrock-runtime", "service-2")["shapes"]
 
@@ -36,16 +36,3 @@ def test_the_first_bytes_count_more_than_the_type_and_the_type_more_than_the_nam
 )
 def test_other_formats_are_not_taken(kind: MediaKind, media_type: str) -> None:
     assert media_format(kind, media_type, b"whatever") is None
-
-
-@pytest.mark.parametrize("size", [0, 1, 2, 3, 100])
-def test_the_size_of_base64_is_that_of_what_it_stands_for(size: int) -> None:
-    data = base64.b64encode(bytes(size)).decode()
-    assert decoded_size(data) == size
-    assert head_of(data) == bytes(min(size, 24))
-
-
-@pytest.mark.parametrize("data", ["a", "ab=c", "a b=", "ä", "ab==x", "\ud800"])
-def test_what_is_no_base64_has_no_size(data: str) -> None:
-    assert decoded_size(data) is None
-    assert isinstance(head_of(data), bytes)

@@ -1,0 +1,134 @@
+"""A medium on its way to a model: made what a provider takes, or said to be left out, in the same words everywhere.
+
+Above: what writes requests, media_fetch. Below: messages, and `wire.media_bytes`, which knows what bytes are. Pure.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import logging
+from collections.abc import Mapping
+from types import MappingProxyType
+from urllib.parse import unquote_to_bytes
+
+from gateway.messages import (
+    AudioBlock,
+    Base64Source,
+    DocumentBlock,
+    ImageBlock,
+    MediaBlock,
+    MediaSource,
+    UrlSource,
+    VideoBlock,
+)
+from gateway.wire import stand_ins
+from gateway.wire.media_bytes import IMAGE_FORMATS, MediaKind, bare_type, decoded_size, format_in, head_of
+
+logger = logging.getLogger(__name__)
+
+MEDIA_KINDS: Mapping[type[MediaBlock], MediaKind] = MappingProxyType(
+    {ImageBlock: "image", DocumentBlock: "document", VideoBlock: "video", AudioBlock: "audio"}
+)
+
+
+class UnsendableError(Exception):
+    """A provider does not take a medium. The text says why, for the model to read."""
+
+
+def left_out(block: MediaBlock, why: UnsendableError | str) -> str:
+    """What the model reads in the place of a medium that is not sent."""
+    kind = MEDIA_KINDS[type(block)]
+    logger.warning("a medium is not sent to the model", extra={"kind": kind, "why": str(why)})
+    return stand_ins.left_out(kind, str(why))
+
+
+def reachable(source: MediaSource, *schemes: str) -> MediaSource:
+    """The source, a `data:` URL as the bytes it holds.
+
+    Raises:
+        UnsendableError: the URL is broken, or begins with none of `schemes` (`https://`).
+    """
+    if not isinstance(source, UrlSource):
+        return source
+    if source.url[:5].lower() == "data:":
+        if (held := data_url_source(source.url, source.media_type)) is None:
+            raise UnsendableError(stand_ins.BROKEN)
+        return held
+    if not source.url.lower().startswith(schemes):
+        raise UnsendableError(stand_ins.OUT_OF_REACH)
+    return source
+
+
+def data_url_source(url: str, media_type: str | None = None) -> Base64Source | None:
+    """What a `data:` URL holds (RFC 2397). None for any other, and for a broken one.
+
+    `media_type`: what was said of it elsewhere, for a URL that does not say it.
+    """
+    if url[:5].lower() != "data:":
+        return None
+    head, comma, payload = url[5:].partition(",")
+    if not comma:
+        return None
+    said, *options = (part.strip() for part in head.split(";"))
+    if "base64" in options:
+        try:
+            data = whole(unquote_to_bytes(payload).decode("ascii") if "%" in payload else payload)
+        except (UnsendableError, UnicodeDecodeError):
+            return None
+    else:
+        data = base64.b64encode(unquote_to_bytes(payload)).decode("ascii")
+    return Base64Source(data, said or media_type or "text/plain")
+
+
+def whole(data: str, most: int | None = None) -> str:
+    """Base64 text that holds something, without the line breaks that MIME puts in.
+
+    Raises:
+        UnsendableError: it holds nothing, is no base64, or stands for more than `most` bytes.
+    """
+    if (size := decoded_size(data)) is None:
+        data = "".join(data.split())
+        size = decoded_size(data)
+    if not size:
+        raise UnsendableError(stand_ins.BROKEN)
+    if most is not None and size > most:
+        raise UnsendableError(f"it is larger than {most} bytes")
+    return data
+
+
+def picture(source: Base64Source) -> Base64Source:
+    """A picture under the type that it is: the models refuse one whose type is not what was said.
+
+    Raises:
+        UnsendableError: it is empty or broken, or of a format that no provider takes.
+    """
+    data = whole(source.data)
+    form = format_in("image", head_of(data)) or IMAGE_FORMATS.get(bare_type(source.media_type))
+    if form is None:
+        raise UnsendableError(stand_ins.NO_SUCH_FORMAT)
+    return Base64Source(data, f"image/{form}")
+
+
+def text_in(data: str) -> str:
+    """The text that the base64 `data` stands for, never blank; what is not UTF-8 in it is replaced.
+
+    Raises:
+        UnsendableError: there is none.
+    """
+    try:
+        text = base64.b64decode(data, validate=False).decode("utf-8", "replace")
+    except (binascii.Error, ValueError) as error:
+        raise UnsendableError(stand_ins.BROKEN) from error
+    if not text.strip():
+        raise UnsendableError(stand_ins.BROKEN)
+    return text
+
+
+def quoted(block: DocumentBlock, data: str) -> str:
+    """A document that can be read as text, as a part of the message's text.
+
+    Raises:
+        UnsendableError: there is no text in it.
+    """
+    return f'<document name="{block.name or "document"}">\n{text_in(data)}\n</document>'

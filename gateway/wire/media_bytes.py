@@ -1,0 +1,69 @@
+"""What the bytes of a medium are, which come as base64: how many, of which format, text or not. Pure.
+
+Above: media, and the wires that say which formats they take.
+"""
+
+from __future__ import annotations
+
+import binascii
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Literal, TypeAlias
+
+MediaKind: TypeAlias = Literal["image", "document", "video", "audio"]
+
+# The pictures that every provider which takes any takes.
+IMAGE_FORMATS: Mapping[str, str] = MappingProxyType(
+    {
+        "image/png": "png",
+        "image/jpeg": "jpeg",
+        "image/jpg": "jpeg",
+        "image/pjpeg": "jpeg",
+        "image/gif": "gif",
+        "image/webp": "webp",
+    }
+)
+_WRITTEN = frozenset({"application/json", "application/xml", "application/yaml", "application/x-yaml"})
+
+
+def bare_type(media_type: str | None) -> str:
+    """A media type without its parameters, in lower case; empty where there is none."""
+    return (media_type or "").partition(";")[0].strip().lower()
+
+
+def is_written(media_type: str) -> bool:
+    """Whether something of this bare type can be read as text."""
+    return media_type.startswith("text/") or media_type in _WRITTEN or media_type.endswith(("+json", "+xml"))
+
+
+def decoded_size(data: str) -> int | None:
+    """How many bytes the standard base64 text `data` stands for; None where it is not base64."""
+    try:
+        return len(binascii.a2b_base64(data, strict_mode=True))
+    except (binascii.Error, ValueError):
+        return None
+
+
+def head_of(data: str) -> bytes:
+    """The first bytes of what the base64 text `data` stands for."""
+    try:
+        return binascii.a2b_base64(data[:32])
+    except (binascii.Error, ValueError):
+        return b""
+
+
+def format_in(kind: MediaKind, head: bytes) -> str | None:
+    """The format that first bytes tell; None where they tell none."""
+    if kind == "document":
+        return "pdf" if head.startswith(b"%PDF-") else None
+    if kind != "image":
+        return None
+    if head.startswith(b"\x89PNG\r\n\x1a\n"):
+        return "png"
+    if head.startswith(b"\xff\xd8\xff"):
+        return "jpeg"
+    if head.startswith((b"GIF87a", b"GIF89a")):
+        return "gif"
+    if head.startswith(b"RIFF") and head[8:12] == b"WEBP":
+        return "webp"
+    return None
