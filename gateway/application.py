@@ -25,6 +25,7 @@ from gateway.circuit import Circuits
 from gateway.clock import Clock, SystemClock
 from gateway.errors import StoreError
 from gateway.http_client import HttpClients
+from gateway.known_parts import KnownParts, known_parts
 from gateway.limits import Meter
 from gateway.metrics import Metrics
 from gateway.model import Model, ModelEnvironment
@@ -35,7 +36,7 @@ from gateway.parts import collect, find
 from gateway.protocol import Gateway, WireProtocol, check_open_to_visitors, path_with_marked_slashes
 from gateway.runner import Runner, RunnerOptions
 from gateway.search import SearchEngine
-from gateway.settings import KnownParts, Settings, known_parts
+from gateway.settings import Settings
 from gateway.sse import OpenStreams
 from gateway.store import Store, StoreEnvironment
 from gateway.tool import ToolEnvironment
@@ -127,6 +128,7 @@ class Application:
             for agent in self.runner.agents.values():
                 agent.warn_of_ignored()
                 stack.push_async_callback(agent.close)
+            stack.push_async_callback(self.runner.removal.close)
             await self.runner.recover()
             warming = asyncio.create_task(self._meet_tools(), name="meet the tools")
             stack.callback(warming.cancel)

@@ -1,7 +1,7 @@
 """The operator's decisions, read once and frozen: configuration file, environment and flags become `Settings`.
 
 Flags win over the environment, the environment over the file, the file over the defaults. Below: configuration (the
-file's shape), parts (which names exist). Above: the composition root.
+file's shape), configuration_checks, known_parts (which names exist). Above: the composition root.
 
 The environment sets single fields of `server`, and `store` and `search`: `AGUI_GATEWAY__SERVER__PORT=9000`,
 `AGUI_GATEWAY__STORE=sqlite:////data/gateway.db`; lists of words are separated by commas. `AGUI_GATEWAY_CONFIG` names
@@ -11,9 +11,7 @@ demonstration in `example.yaml` of this package, with its data in the current di
 
 from __future__ import annotations
 
-import ipaddress
 import os
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -33,6 +31,7 @@ from gateway.configuration import (
     ServerSection,
     read_sections,
 )
+from gateway.configuration_checks import check_configuration
 from gateway.configuration_file import (
     ConfigurationText,
     FieldPath,
@@ -41,21 +40,16 @@ from gateway.configuration_file import (
     did_you_mean,
     parse_configuration,
     read_configuration,
-    spell_path,
 )
 from gateway.context_limits import HistoryLimits
 from gateway.errors import ConfigurationError
 from gateway.http_client import HttpClients
-from gateway.key_checks import check_keys
+from gateway.known_parts import KnownParts, known_parts, provider_name, scheme
 from gateway.limits import KeyLimits, VisitorLimits
-from gateway.loop import AgentType
 from gateway.messages import JsonValue
-from gateway.model import ModelEnvironment, ModelProvider
-from gateway.origins import origin_problem
-from gateway.parts import collect
-from gateway.search import SearchEngineType
-from gateway.store import StoreEnvironment, StoreType
-from gateway.tool import ToolEnvironment, ToolType
+from gateway.model import ModelEnvironment
+from gateway.store import StoreEnvironment
+from gateway.tool import ToolEnvironment
 from gateway.visitors import PublishableKey
 
 DEFAULT_FILE = "gateway.yaml"
@@ -130,28 +124,6 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True)
-class KnownParts:
-    """The parts there are, by the names that a file may use."""
-
-    models: Mapping[str, ModelProvider]
-    tools: Mapping[str, ToolType]
-    agent_types: Mapping[str, AgentType]
-    stores: Mapping[str, StoreType]
-    search_engines: Mapping[str, SearchEngineType]
-
-
-def known_parts() -> KnownParts:
-    """All parts of the package and of the entry points."""
-    return KnownParts(
-        collect("models", ModelProvider),
-        collect("tools", ToolType),
-        collect("loops", AgentType),
-        collect("stores", StoreType),
-        collect("search_engines", SearchEngineType),
-    )
-
-
-@dataclass(frozen=True, slots=True)
 class Flags:
     """What the command line says; None where it says nothing. `store` is relative to the current directory."""
 
@@ -203,7 +175,7 @@ def _load(flags: Flags, environ: Mapping[str, str], parts: KnownParts) -> tuple[
     section = read_sections(text)
     if section is None:
         raise InvalidConfigurationError(_in_order(text.problems))
-    _Checks(text, section, parts).all()
+    check_configuration(text, section, parts)
     _raise_problems(text)
     return _settings(text, section, source, parts), text
 
@@ -269,162 +241,6 @@ def _apply_flags(text: ConfigurationText, flags: Flags) -> None:
         text.override(("server", "port"), flags.port, "--port")
     if flags.store is not None:
         text.override(("store",), flags.store, "--store")
-
-
-# --- what no single field can say -----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class _Checks:
-    """Notes in `text` what does not fit together."""
-
-    text: ConfigurationText
-    section: ConfigurationSection
-    parts: KnownParts
-
-    def all(self) -> None:
-        self._server(self.section.server)
-        self._part(("store",), _scheme(self.section.store), self.parts.stores, "store")
-        if self.section.search is not None:
-            self._part(("search",), _scheme(self.section.search), self.parts.search_engines, "search engine")
-        agents = self.section.agents or ()
-        self._unique("agents", "id", [agent.id for agent in agents])
-        for index, agent in enumerate(agents):
-            self._agent(agent, ("agents", index))
-
-    def _server(self, server: ServerSection) -> None:
-        for index, origin in enumerate(server.cors_origins):
-            if problem := origin_problem(origin):
-                self.text.report(("server", "cors_origins", index), problem)
-        for index, host in enumerate(server.allowed_hosts):
-            if not _HOST_NAME.fullmatch(host):
-                problem = f"{host!r} is no host name; write it without scheme, port and '*': 'agents.example'"
-                self.text.report(("server", "allowed_hosts", index), problem)
-        if server.public_url is not None and (problem := _url_problem(server.public_url)):
-            self.text.report(("server", "public_url"), problem)
-        check_keys(self.text, server, [agent.id for agent in self.section.agents or ()])
-        has_keys = server.api_keys or server.publishable_keys
-        if not (is_loopback(server.host) or has_keys or server.allow_unauthenticated):
-            self.text.report(("server", "host"), _OPEN_TO_ALL.format(host=server.host))
-
-    def _agent(self, agent: AgentSection, path: FieldPath) -> None:
-        self._part((*path, "type"), agent.type, self.parts.agent_types, "agent type")
-        self._model(agent.model, (*path, "model"))
-        for index, other in enumerate(agent.model.fallback):
-            self._model(other, (*path, "model", "fallback", index))
-        for index, tool in enumerate(agent.tools):
-            self._part((*path, "tools", index, "type"), tool.type, self.parts.tools, "tool type")
-        self._unique((*path, "tools"), "name", [tool.name for tool in agent.tools])
-
-    def _model(self, model: FallbackSection, path: FieldPath) -> None:
-        if model.endpoint is not None and (problem := _url_problem(model.endpoint)):
-            self.text.report((*path, "endpoint"), problem)
-        try:
-            name = provider_name(model.model_provider, model.api, self.parts.models)
-        except ConfigurationError as error:
-            self.text.report((*path, "api"), error.message)
-            return
-        if not self._part((*path, "model_provider"), name, self.parts.models, "model provider"):
-            return
-        provider = self.parts.models[name]
-        for option in sorted(_OPTIONS - provider.options):
-            if getattr(model, option, None) not in (None, False):
-                has = [other for other, part in sorted(self.parts.models.items()) if option in part.options]
-                self.text.report((*path, option), f"{name!r} does not know it; providers that do: {', '.join(has)}")
-        if provider.needs_model_id and not model.model_id:
-            self.text.report((*path, "model_id"), f"is missing; {provider.name!r} needs the name of a model")
-        known = sorted(provider.credentials)
-        for name, value in (model.credential or {}).items():
-            if name not in provider.credentials:
-                near = did_you_mean(name, known) or (f"; it knows: {', '.join(known)}" if known else "; it needs none")
-                self.text.report((*path, "credential", name), f"{provider.name!r} knows no such credential{near}")
-            elif not value.strip() or not value.isprintable():
-                self.text.report((*path, "credential", name), "must be printable text, and not empty")
-
-    def _part(self, path: FieldPath, name: str, known: Mapping[str, object], what: str) -> bool:
-        if name in known:
-            return True
-        there_are = f"there are: {', '.join(sorted(known)) or 'none'}"
-        self.text.report(path, f"no {what} is called {name!r}{did_you_mean(name, list(known))}; {there_are}")
-        return False
-
-    def _unique(self, path: FieldPath | str, key: str, names: list[str | None] | list[str]) -> None:
-        path = (path,) if isinstance(path, str) else path
-        first: dict[str, int] = {}
-        for index, name in enumerate(names):
-            earlier = index if name is None else first.setdefault(name, index)
-            if earlier != index:
-                other = spell_path((*path, earlier))
-                self.text.report((*path, index, key), f"{name!r} is taken by {other}; choose another")
-
-
-_OPTIONS = frozenset({"params", "compute_environment", "stateful", "background"})
-_USUAL_APIS = {"bedrock": "converse"}
-
-
-def provider_name(name: str, api: str | None, models: Mapping[str, ModelProvider]) -> str:
-    """The model provider that `model_provider` and `api` name together: `bedrock` and `responses` are
-    `bedrock/responses`. A name that says it all, or is not known, is given back as it stands.
-
-    Raises:
-        ConfigurationError: the name has no such `api`, or leaves it open and has no usual one.
-    """
-    apis = sorted(known.removeprefix(f"{name}/") for known in models if known.startswith(f"{name}/"))
-    if name in models:
-        if api is None or name.endswith(f"/{api}"):
-            return name
-        vendor = name.partition("/")[0]
-        others = [known for known in models if known.startswith(f"{vendor}/") and known.endswith(f"/{api}")]
-        instead = f", or write model_provider: {others[0]}" if others else ""
-        raise ConfigurationError(f"{name!r} is one API already; leave api out{instead}")
-    if not apis:
-        return name
-    chosen = api or _USUAL_APIS.get(name)
-    if chosen in apis:
-        return f"{name}/{chosen}"
-    there_are = f"{name!r} has: {', '.join(apis)}"
-    if chosen is None or api is None:
-        raise ConfigurationError(f"is missing; {there_are}")
-    raise ConfigurationError(f"{name!r} has no api {api!r}{did_you_mean(api, apis)}; {there_are}")
-
-
-_OPEN_TO_ALL = (
-    "other machines can reach {host!r}, and no api_keys are configured; add server.api_keys, listen on 127.0.0.1, or "
-    "set server.allow_unauthenticated: true to let whoever reaches the port use every agent"
-)
-_HOST_NAME = re.compile(r"[a-zA-Z0-9_]([a-zA-Z0-9_-]*[a-zA-Z0-9_])?(\.[a-zA-Z0-9_]([a-zA-Z0-9_-]*[a-zA-Z0-9_])?)*\.?")
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches a server that listens on `host`."""
-    if host.lower().rstrip(".") == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
-
-
-def _scheme(url: str) -> str:
-    return url.partition(":")[0]
-
-
-def _url_problem(url: str) -> str | None:
-    if _is_http_url(url):
-        return None
-    return "must be a URL such as 'https://host.example/v1' or 'http://127.0.0.1:11434/v1'"
-
-
-def _is_http_url(url: str) -> bool:
-    try:
-        parts = urlsplit(url)
-        return (
-            (parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0)
-            and (url.isprintable() and " " not in url)
-            and not parts.fragment
-        )
-    except ValueError:
-        return False
 
 
 # --- from sections to settings --------------------------------------------------------------------------------------
@@ -545,9 +361,9 @@ def _try_parts(settings: Settings, text: ConfigurationText, parts: KnownParts) -
     search = None
     with _reporting(text, ("search",)):
         if settings.search is not None:
-            search = parts.search_engines[_scheme(settings.search)].open(settings.search, settings.directory)
+            search = parts.search_engines[scheme(settings.search)].open(settings.search, settings.directory)
     with _reporting(text, ("store",)):
-        parts.stores[_scheme(settings.store)].open(settings.store, StoreEnvironment(clock, settings.store_directory))
+        parts.stores[scheme(settings.store)].open(settings.store, StoreEnvironment(clock, settings.store_directory))
     models = ModelEnvironment(clock, http)
     tools = ToolEnvironment(clock, http, settings.directory, search)
     for index, agent in enumerate(settings.agents):

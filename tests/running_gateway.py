@@ -25,8 +25,9 @@ import uvicorn
 
 from gateway.application import Application
 from gateway.clock import Clock
+from gateway.known_parts import KnownParts, known_parts
 from gateway.page import WebPage
-from gateway.settings import Flags, KnownParts, known_parts, load_settings
+from gateway.settings import Flags, load_settings
 
 DEADLINE_SECONDS = 20.0
 _NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # nobody speaks TLS here: reading all authorities costs 60 ms

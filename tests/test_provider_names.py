@@ -10,7 +10,8 @@ import yaml
 
 from gateway.configuration_file import InvalidConfigurationError
 from gateway.errors import ConfigurationError
-from gateway.settings import Flags, check_settings, known_parts, load_settings, provider_name
+from gateway.known_parts import known_parts, provider_name
+from gateway.settings import Flags, check_settings, load_settings
 
 MODELS = known_parts().models
 KEYS = {"access_key": "AKIDEXAMPLE", "secret_key": "s" * 20}

@@ -12,20 +12,20 @@ import yaml
 
 from gateway.agent import AgentDefinition, Budgets, ContextSettings, ModelSettings, ModelTimeouts, Secret, ToolSettings
 from gateway.configuration import ParametersSection, ServerSection, TimeoutsSection, json_schema
+from gateway.configuration_checks import is_loopback
 from gateway.configuration_file import InvalidConfigurationError
 from gateway.context_limits import HistoryLimits
 from gateway.errors import ConfigurationError
+from gateway.known_parts import KnownParts
 from gateway.loop import AgentType
 from gateway.model import ModelProvider
 from gateway.search import SearchEngineType
 from gateway.settings import (
     Flags,
-    KnownParts,
     ServerSettings,
     Settings,
     check_settings,
     example_configuration,
-    is_loopback,
     load_settings,
 )
 from gateway.store import StoreType

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from gateway.agent import ModelSettings
 from gateway.errors import ModelError, ModelErrorKind
 from gateway.events import Event, Events, ModelCallEnded, StopReason, Usage, UsageReported
+from gateway.known_parts import known_parts
 from gateway.model import ModelCapabilities, ModelEnvironment, ModelProvider, ModelRequest
-from gateway.settings import known_parts
 from tests.event_samples import middle
 from tests.fault_scenes import SECRET, SERVER, fault_tool
 from tests.invariants import check_history, check_nothing_leaks
