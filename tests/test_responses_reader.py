@@ -16,7 +16,8 @@ from gateway.errors import ModelError, ModelErrorKind
 from gateway.events import Events, Raw, StopReason, TextStarted, ToolCallStarted
 from gateway.messages import Message, Opaque, TextBlock, ToolCall, ToolSpec
 from gateway.model import ModelRequest
-from gateway.responses_reader import _READERS, ResponsesReader
+from gateway.responses_output import OUTPUT_EVENTS
+from gateway.responses_reader import RESPONSE_EVENTS, ResponsesReader
 from gateway.responses_request import MESSAGE_ITEM, OUTPUT_ITEM, REASONING_ITEM
 from gateway.wire.openai_chat import safe_tool_name
 from tests.model_answers import Answer, answer_of
@@ -521,9 +522,10 @@ def test_every_event_that_is_read_is_one_of_the_apis_or_a_known_dialects() -> No
         "response.error",
         "response.output_text_annotation.added",
     }
-    assert set(_READERS) - dialects <= known
+    read = {*RESPONSE_EVENTS, *OUTPUT_EVENTS}
+    assert read - dialects <= known
     shown = {kind for kind in known if "_call" in kind or kind.startswith("response.mcp_")}
-    passed_over = known - set(_READERS) - shown
+    passed_over = known - read - shown
     assert passed_over == {
         "response.content_part.added",
         "response.content_part.done",

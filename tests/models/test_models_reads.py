@@ -25,6 +25,7 @@ from gateway.models.bedrock_converse import ConverseReader
 from gateway.models.gemini_generatecontent import GenerateContentReader
 from gateway.models.openai_chat_completions import ChatCompletionReader
 from gateway.response import ResponseBuilder
+from gateway.responses_output import ResponsesOutput
 from gateway.responses_reader import ResponsesReader
 from gateway.wire.bedrock_families import family_of
 from tests.bedrock_server import block_stop, event, exception, message_stop, metadata, text, thought, tool
@@ -228,9 +229,15 @@ class SlowGemini(GenerateContentReader):
         return None
 
 
+class SlowOutput(ResponsesOutput):
+    def more_of_text(self, event: Any) -> None:
+        return None
+
+
 class SlowResponses(ResponsesReader):
-    def _is_more(self, event: Any) -> bool:
-        return False
+    def __init__(self, request: ModelRequest, provider: str, model_id: str) -> None:
+        super().__init__(request, provider, model_id)
+        self._output = SlowOutput(self._builder, request.tools, notes_words=False)
 
 
 class SlowConverse(ConverseReader):
