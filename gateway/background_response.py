@@ -29,13 +29,15 @@ LONGEST_WAIT_SECONDS = 5.0
 # How long a provider may be out of reach before its answer is given up; it works on meanwhile.
 GIVE_UP_SECONDS = 300.0
 
+# For what nobody waits for: a cancellation, a deletion.
+ERRAND_TIMEOUTS = StreamTimeouts(connect=2.0, first_byte=5.0, idle=5.0, total=8.0)
+
 _UNDER_WAY = ("queued", "in_progress")
 _LOST = frozenset({ModelErrorKind.NETWORK, ModelErrorKind.TIMEOUT, ModelErrorKind.TRUNCATED})
 _PASSING = frozenset(
     {ModelErrorKind.THROTTLED, ModelErrorKind.OVERLOADED, ModelErrorKind.SERVER, ModelErrorKind.TIMEOUT}
 )
 _NO_STREAM = frozenset({400, 404, 405, 415, 422, 501})
-_CANCEL_TIMEOUTS = StreamTimeouts(connect=2.0, first_byte=5.0, idle=5.0, total=8.0)
 
 
 class ExistingAccess(Protocol):
@@ -68,6 +70,11 @@ class BackgroundResponse:
         self._reached_at = clock.monotonic()
         self._wait_seconds = FIRST_WAIT_SECONDS
         self._polls = False
+
+    @property
+    def response_id(self) -> str:
+        """What the provider calls it; empty as long as that is not known."""
+        return self._reader.response_id or ""
 
     @property
     def under_way(self) -> bool:
@@ -124,7 +131,7 @@ class BackgroundResponse:
     async def _streamed(self) -> AsyncGenerator[Events]:
         reader = self._reader
         query = "stream=true" if reader.sequence_number < 0 else f"stream=true&starting_after={reader.sequence_number}"
-        call = await self._access.existing(reader.response_id or "", query=query)
+        call = await self._access.existing(self.response_id, query=query)
         async with self._http.stream(call, self._left()) as response:
             if not await self._is_answered(call, response, streamed=True):
                 return
@@ -140,7 +147,7 @@ class BackgroundResponse:
 
     async def _polled(self) -> AsyncGenerator[Events]:
         reader = self._reader
-        call = await self._access.existing(reader.response_id or "")
+        call = await self._access.existing(self.response_id)
         async with self._http.stream(call, self._left()) as response:
             if not await self._is_answered(call, response):
                 return
@@ -184,12 +191,11 @@ class BackgroundResponse:
 
     async def cancel(self) -> None:
         """Stop the provider's work. Tried twice; a failure is logged."""
-        response_id = self._reader.response_id or ""
         problem = ""
         for _ in range(2):
             try:
-                call = await self._access.existing(response_id, method="POST", action="cancel")
-                async with self._http.stream(call, _CANCEL_TIMEOUTS) as response:
+                call = await self._access.existing(self.response_id, method="POST", action="cancel")
+                async with self._http.stream(call, ERRAND_TIMEOUTS) as response:
                     if response.status < 500:
                         await response.settle()
                         return
@@ -197,7 +203,7 @@ class BackgroundResponse:
             except ModelError as error:
                 problem = error.code
         logger.warning(
-            "a background response could not be cancelled", extra={"response_id": response_id, "why": problem}
+            "a background response could not be cancelled", extra={"response_id": self.response_id, "why": problem}
         )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 from gateway.agent import ModelSettings
 from gateway.clock import Clock
@@ -35,7 +35,8 @@ class ModelRequest:
 
     `accepted` is the response that answers this, where its provider was at work on it already when another process was
     asked: it is given from its beginning. Whoever stops listening to a response in the background stops the provider's
-    work too, unless `is_left` says that somebody will take it up again.
+    work too, unless `is_left` says that somebody will take it up again. `on_kept` is told the name of each response
+    that the provider may keep, whatever became of it.
     """
 
     turn_id: str
@@ -49,6 +50,7 @@ class ModelRequest:
     elsewhere: tuple[Message, ...] = ()
     accepted: str | None = None
     is_left: Callable[[], bool] = bool
+    on_kept: Callable[[str], None] | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +103,18 @@ class Model(Protocol):
 
     async def close(self) -> None:
         """Let go of what is the model's own; shared clients are not."""
+
+
+@runtime_checkable
+class StatefulModel(Model, Protocol):
+    """A model whose provider's server keeps responses (`capabilities.is_stateful`), and lets go of them when asked."""
+
+    async def forget(self, response_id: str) -> None:
+        """Have the provider delete a response; done, too, where there is none of that name.
+
+        Raises:
+            ModelError: it is still there, as far as is known.
+        """
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,8 @@ DEFAULT_CONVERSATION = "default"
 # How far back an edited history can fall, and how many conversations of a thread's agent are remembered.
 KEPT_RESPONSES = 32
 KEPT_CONVERSATIONS = 100
+# How many names are remembered of responses that are not gone on from any more, for the day the thread is deleted.
+KEPT_NAMES = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +49,20 @@ class HeldResponse:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """A conversation as one server holds it. `holder` names everything that a response cannot be taken away from."""
+    """A conversation as one server holds it. `holder` names everything that a response cannot be taken away from.
+
+    `left` are the names of what the server may hold beside the `responses`, and nothing is gone on from: what an edit
+    left behind, what was cut off, what is too far back.
+    """
 
     holder: str
     responses: tuple[HeldResponse, ...]
+    left: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of all that the server may hold of it, the oldest first."""
+        return (*self.left, *(response.response_id for response in self.responses))
 
 
 ModelState: TypeAlias = Mapping[str, Chain]
@@ -80,6 +92,7 @@ class Conversation:
             )
             chain = None
         self._responses = chain.responses if chain is not None else ()
+        self._left = dict.fromkeys(chain.left if chain is not None else ())
 
     @property
     def mark(self) -> str | None:
@@ -96,11 +109,14 @@ class Conversation:
     @property
     def state(self) -> ModelState:
         """All conversations as they are now."""
-        if not self._responses:
-            return {key: chain for key, chain in self._state.items() if key != self._id}
         kept = {key: chain for key, chain in self._state.items() if key != self._id}
-        kept[self._id] = Chain(self._holder, self._responses)
-        return dict(list(kept.items())[-KEPT_CONVERSATIONS:])
+        if not self._responses and not self._left:
+            return kept
+        for key in list(kept)[: max(0, len(kept) + 1 - KEPT_CONVERSATIONS)]:
+            if (forgotten := kept.pop(key)).holder == self._holder:
+                self._left |= dict.fromkeys(forgotten.names)
+        kept[self._id] = Chain(self._holder, self._responses, tuple(self._left)[-KEPT_NAMES:])
+        return kept
 
     def continuation(self, messages: Sequence[Message]) -> Continuation | None:
         """What of a model view is new to the server; None where it has to be told everything."""
@@ -125,6 +141,14 @@ class Conversation:
         before = self._responses[: ids.index(continued) + 1] if continued in ids else ()
         held = HeldResponse(response_id, len(messages), history_digest(messages), turn_id, now)
         self._responses = (*before, held)[-KEPT_RESPONSES:]
+        names = [response.response_id for response in self._responses]
+        self._left |= dict.fromkeys(name for name in ids if name not in names)
+        self._left.pop(response_id, None)
+
+    def kept(self, response_id: str) -> None:
+        """The server may hold a response of that name, whether or not it was whole."""
+        if all(response.response_id != response_id for response in self._responses):
+            self._left[response_id] = None
 
 
 def marked(messages: tuple[Message, ...], stored: Sequence[Message], mark: str | None) -> tuple[Message, ...]:
@@ -185,9 +209,10 @@ def _chain_to_json(chain: Chain) -> JsonObject:
     responses: list[JsonValue] = [
         [each.response_id, each.message_count, each.digest, each.turn_id, each.created_at] for each in chain.responses
     ]
-    return {"holder": chain.holder, "responses": responses}
+    return {"holder": chain.holder, "responses": responses, "left": list(chain.left)}
 
 
 def _chain_from_json(chain: JsonObject) -> Chain:
     rows = cast("Sequence[tuple[str, int, str, str, float]]", chain["responses"])
-    return Chain(cast(str, chain["holder"]), tuple(HeldResponse(*row) for row in rows))
+    left = cast("Sequence[str]", chain.get("left", ()))
+    return Chain(cast(str, chain["holder"]), tuple(HeldResponse(*row) for row in rows), tuple(left))

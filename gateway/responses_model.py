@@ -14,7 +14,8 @@ from dataclasses import replace
 from typing import Protocol
 
 from gateway.agent import ModelSettings
-from gateway.background_response import BackgroundResponse
+from gateway.background_response import ERRAND_TIMEOUTS, BackgroundResponse
+from gateway.clock import Timer
 from gateway.deadline import Deadline, DeadlineError
 from gateway.errors import ConfigurationError, ModelError, ModelErrorKind
 from gateway.events import Events, ModelCallAccepted, Raw, UsageReported
@@ -40,6 +41,9 @@ logger = logging.getLogger(__name__)
 # How long the name of a response is waited for that was stopped before it had one; and how long `close` waits.
 NAMING_SECONDS = 30.0
 CLOSE_SECONDS = 5.0
+# How long a response that nobody goes on from is kept for a process that takes it up; how many are deleted at a time.
+OUTLIVED_SECONDS = 60.0
+MOST_DELETIONS = 4
 
 HEADERS = {"accept": "text/event-stream, application/json", "content-type": "application/json"}
 _INLINE_BYTES = 20_000_000
@@ -123,7 +127,9 @@ class ResponsesModel:
             stored=settings.stateful or settings.background,
             background=settings.background,
         )
-        self._cancelling: set[asyncio.Task[None]] = set()
+        self._errands: set[asyncio.Task[None]] = set()  # what goes on at the provider when nobody waits for it
+        self._outlived: dict[str, Timer] = {}  # responses that nobody goes on from
+        self._forgetting = asyncio.Semaphore(MOST_DELETIONS)
         if settings.stateful or settings.background:
             _check_ours({**settings.model_parameters, **params})
         named = (provider, *holder, self._target.wire_model_id, settings.compute_environment or "")
@@ -152,9 +158,10 @@ class ResponsesModel:
         for corrections_left in range(_MOST_CORRECTIONS, -1, -1):
             # What answers already needs no question.
             body = {} if request.accepted else responses_request(await self._with_media(request), self._target)
+            reader = self._reader(request)
             try:
                 answer = self._in_background if self._target.background else self._response
-                async with aclosing(answer(request, body, self._reader(request))) as batches:
+                async with aclosing(answer(request, body, reader)) as batches:
                     async for events in batches:
                         yield events
                 return
@@ -168,12 +175,50 @@ class ResponsesModel:
                     request = replace(request, continuation=None)
                 elif not self._forget_reasoning(refused, body):
                     raise refused.mapped from None
+            finally:
+                if reader.response_id is not None and self._target.stored:
+                    self._note_kept(reader.response_id, request)
+
+    def _note_kept(self, response_id: str, request: ModelRequest) -> None:
+        """The provider keeps a response: the thread remembers it, or it goes once nobody can ask for it any more."""
+        if request.on_kept is not None:
+            request.on_kept(response_id)
+        elif not self._holder and not request.is_left():
+            clock = self._environment.clock
+            # Not at once: where the process ends before the answer is in the log, the next one asks for it again.
+            self._outlived[response_id] = clock.call_later(OUTLIVED_SECONDS, lambda: self._let_go(response_id))
+
+    def _let_go(self, response_id: str) -> None:
+        if (timer := self._outlived.pop(response_id, None)) is not None:
+            timer.cancel()
+            self._spawn(self._forget_quietly(response_id))
+
+    async def forget(self, response_id: str) -> None:
+        """As StatefulModel says."""
+        async with self._forgetting:
+            for learns in (True, False):
+                call = await self._access.existing(response_id, method="DELETE")
+                async with self._environment.http.stream(call, ERRAND_TIMEOUTS) as response:
+                    if response.status < 300 or response.status in (404, 410):
+                        await response.settle()
+                        return
+                    refused = await self._refusal(call, response)
+                if not (learns and self._access.learn(call, refused.status, refused.error)):
+                    raise refused.mapped
+
+    async def _forget_quietly(self, response_id: str) -> None:
+        try:
+            await self.forget(response_id)
+        except ModelError as error:
+            extra = {"model": self.model_id, "response_id": response_id, "code": error.code}
+            logger.warning("a response that nobody needs stays at its provider", extra=extra)
 
     async def close(self) -> None:
-        """Let what was stopped last be stopped at the provider too, if that does not take long."""
-        cancelling = list(self._cancelling)
-        if cancelling:
-            _, late = await asyncio.wait(cancelling, timeout=CLOSE_SECONDS)
+        """Let what was stopped or outlived go at the provider too, if that does not take long."""
+        for response_id in list(self._outlived):
+            self._let_go(response_id)
+        if errands := list(self._errands):
+            _, late = await asyncio.wait(errands, timeout=CLOSE_SECONDS)
             for task in late:
                 task.cancel()
             await asyncio.gather(*late, return_exceptions=True)
@@ -231,7 +276,7 @@ class ResponsesModel:
                     yield events
         finally:
             if response.under_way and not request.is_left():
-                self._stop(response.cancel())
+                self._spawn(response.cancel())
 
     async def _named(self, batches: AsyncGenerator[Events], response: BackgroundResponse) -> Events | None:
         """The answer's first batch, with which it has a name. Who stops listening before that stops the provider's work
@@ -241,7 +286,7 @@ class ResponsesModel:
         try:
             return await asyncio.shield(naming)
         except asyncio.CancelledError:
-            self._stop(self._cancel_once_named(naming, batches, None if naming.done() else response))
+            self._spawn(self._cancel_once_named(naming, batches, None if naming.done() else response))
             raise
 
     async def _cancel_once_named(
@@ -262,12 +307,13 @@ class ResponsesModel:
             await batches.aclose()
         if response is not None and response.under_way:
             await response.cancel()
+            await self._forget_quietly(response.response_id)
 
-    def _stop(self, work: Coroutine[None, None, None]) -> None:
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
         """Not awaited: a run that is stopped ends at once, whatever the provider does."""
-        task = asyncio.create_task(work, name="cancel a response")
-        self._cancelling.add(task)
-        task.add_done_callback(self._cancelling.discard)
+        task = asyncio.create_task(work, name="an errand at the provider")
+        self._errands.add(task)
+        task.add_done_callback(self._errands.discard)
 
     async def _with_media(self, request: ModelRequest) -> ModelRequest:
         """The request with what the server does not fetch itself; what it holds already needs none of it."""

@@ -54,6 +54,7 @@ from gateway.replay import join, last_event, produced_by, replay, without_log
 from gateway.run_counts import count_end, count_failed_tools
 from gateway.store import Page, RunRecord, RunStatus, Store, Thread, ThreadSummary
 from gateway.thread_lines import ThreadLines
+from gateway.thread_removal import ThreadRemoval
 from gateway.tool import SharedState, Tool
 from gateway.transcript import OpenItems, Transcript
 
@@ -91,6 +92,7 @@ class Runner:
         self._metrics = metrics or Metrics()
         self.store = store
         self.clock = clock
+        self.removal = ThreadRemoval(store, clock)
         self._options = options
         self._runs: dict[tuple[str, str], LiveRun] = {}
         most = options.max_waiting_per_thread
@@ -142,8 +144,7 @@ class Runner:
 
     def agent(self, agent_id: str) -> OpenAgent:
         """The agent of that id. Raises NotFoundError."""
-        agent = self.agents.get(agent_id)
-        if agent is None:
+        if (agent := self.agents.get(agent_id)) is None:
             raise no_agent(agent_id)
         return agent
 
@@ -449,8 +450,7 @@ class Runner:
 
     async def _go_on(self, live: LiveRun, left: LeftOpen) -> None:
         live.task = asyncio.current_task()
-        tools, approvals = await _tools(live, left.agent)
-        await self._drive(live, left.agent, loop_context(live, left, tools, approvals, self.clock))
+        await self._drive(live, left.agent, loop_context(live, left, *await _tools(live, left.agent), self.clock))
 
     # --- reading
 
@@ -544,11 +544,11 @@ class Runner:
             head = line[0]
             await asyncio.wait((head.concluded,))
             if head.unkept is not None and not head.ended.done():  # nobody wants to keep it any more
-                deleted = await self.store.delete_thread(owner, thread_id) or deleted
+                deleted = await self.removal.delete(self.agents, owner, thread_id) or deleted
                 if head.task is not None:
                     head.task.cancel()
                 await asyncio.wait((head.ended,))
-        if not (await self.store.delete_thread(owner, thread_id) or deleted):
+        if not (await self.removal.delete(self.agents, owner, thread_id) or deleted):
             raise no_thread(thread_id)
 
     # --- a request that was made before

@@ -123,8 +123,9 @@ class StatefulScene:
         return said(self.server.seen(number))
 
     def sent(self, number: int = -1) -> tuple[str | None, list[Said]]:
-        """What a request continued, and what it brought."""
-        return sent_in(self.server.requests[number])
+        """What a request for a response continued, and what it brought."""
+        asked = [each for each in self.server.requests if each.method == "POST" and each.target.endswith("/responses")]
+        return sent_in(asked[number])
 
     def answered(self, number: int = -1) -> str:
         """The id of a response."""

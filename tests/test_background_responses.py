@@ -18,16 +18,16 @@ from gateway.errors import ConfigurationError, ModelError, ModelErrorKind
 from gateway.events import Events, ModelCallAccepted, ModelCallEnded, StopReason
 from gateway.http_client import HttpClients
 from gateway.messages import Message, TextBlock, ToolSpec
-from gateway.model import Model, ModelEnvironment, ModelRequest
+from gateway.model import Model, ModelEnvironment, ModelRequest, StatefulModel
 from gateway.models import bedrock_responses, openai_responses
-from gateway.responses_model import NAMING_SECONDS
+from gateway.responses_model import MOST_DELETIONS, NAMING_SECONDS, OUTLIVED_SECONDS
 from tests.bedrock_server import ACCESS_KEY, REGION, SECRET_KEY
 from tests.model_answers import answer_of, collect
 from tests.movable_clock import MovableClock
 from tests.openai_chat_server import Script, error
 from tests.responses_events import call_item, message_item, reasoning_item, stream_events
 from tests.responses_rules import accept
-from tests.responses_server import ResponsesServer, responses_server
+from tests.responses_server import ResponsesServer, Stored, responses_server
 
 DEADLINE_SECONDS = 20
 QUESTION = Message("u", "user", (TextBlock("Hi"),))
@@ -61,8 +61,14 @@ async def model_behind(
 
 
 def asked(server: ResponsesServer) -> list[tuple[str, str]]:
-    """What was asked for, without what all have in common."""
-    return [(request.method, request.target.partition("/responses")[2]) for request in server.requests]
+    """What was asked for, without what all have in common, but for what was deleted."""
+    every = [(request.method, request.target.partition("/responses")[2]) for request in server.requests]
+    return [call for call in every if call[0] != "DELETE"]
+
+
+def deleted(server: ResponsesServer) -> list[str]:
+    """The responses that were deleted."""
+    return [request.target.rpartition("/")[2] for request in server.requests if request.method == "DELETE"]
 
 
 # --- an answer
@@ -116,7 +122,7 @@ async def test_where_the_server_does_not_stream_again_it_is_asked_until_it_is_ov
     assert answer.text == "Hello wörld"
     assert answer.reasoning == "Let me see"
     assert answer.calls == [("call_0", "add", '{"a":1}')]
-    assert asked(server)[2:] == [("GET", f"/{server.asked[0].id}")] * (len(server.requests) - 2)
+    assert set(asked(server)[2:]) == {("GET", f"/{server.asked[0].id}")}
 
 
 async def test_a_server_that_answers_with_a_document_is_asked_until_it_is_over() -> None:
@@ -231,9 +237,11 @@ async def test_a_response_that_had_no_name_yet_is_stopped_once_it_has_one(provid
     async with model_behind(provider) as (model, server):
         name = await stopped_before_it_has_a_name(model, server)
         name.set()
-        await server.received(2)
+        await server.received(3)
         await model.close()
-        assert asked(server)[1] == ("POST", f"/{server.asked[0].id}/cancel")
+        name_of_it = server.asked[0].id
+        assert asked(server)[1:] == [("POST", f"/{name_of_it}/cancel")]
+        assert deleted(server) == [name_of_it]
         assert server.asked[0].status == "cancelled"
 
 
@@ -250,6 +258,7 @@ async def test_whoever_stops_at_the_moment_of_the_name_stops_the_response_once()
             await asyncio.wait((task,))
             await model.close()
             assert [method for method, _ in asked(server)] == ["POST", "POST"], steps
+            assert server.responses == {}
             assert server.asked[0].status == "cancelled"
 
 
@@ -309,6 +318,86 @@ async def test_a_response_that_another_stopped_is_an_error() -> None:
         with pytest.raises(ModelError) as caught:
             await task
         assert not caught.value.retryable
+
+
+# --- what is left at the provider
+
+
+@pytest.mark.parametrize("provider", [openai_responses, bedrock_responses])
+@pytest.mark.parametrize("end", ["completed", "failed", "stopped"])
+async def test_what_nobody_goes_on_from_is_deleted_once_nobody_asks_for_it_again(provider: Any, end: str) -> None:
+    """A background response has to be stored, also where the conversation is kept here alone."""
+    clock = MovableClock()
+    async with model_behind(provider, clock=clock) as (model, server):
+        match end:
+            case "completed":
+                server.will_answer(*ITEMS)
+                await collect(model.stream(REQUEST))
+            case "failed":
+                server.will_answer(status="failed", fields={"error": {"code": "server_error", "message": "no"}})
+                with pytest.raises(ModelError):
+                    await collect(model.stream(REQUEST))
+            case _:
+                server.will_answer(*ITEMS, hold=asyncio.Event(), hold_before=6)
+                async with aclosing(model.stream(REQUEST)) as batches:
+                    await anext(batches)
+                await server.received(2)
+        (kept,) = server.responses
+        await clock.advance(OUTLIVED_SECONDS - 1)
+        assert deleted(server) == [], "another process may yet take it up"
+        await clock.advance(1)
+        await server.received(len(asked(server)) + 1)
+        assert deleted(server) == [kept]
+
+
+async def test_it_is_deleted_at_the_end_of_the_process_at_the_latest() -> None:
+    async with model_behind() as (model, server):
+        for _ in range(2 * MOST_DELETIONS):
+            server.will_answer(message_item("Hello"))
+            await collect(model.stream(REQUEST))
+        await model.close()
+        assert len(deleted(server)) == 2 * MOST_DELETIONS
+        assert server.responses == {}
+
+
+async def test_what_is_left_to_another_process_stays() -> None:
+    async with model_behind() as (model, server):
+        server.will_answer(*ITEMS)
+        await collect(model.stream(replace(REQUEST, is_left=lambda: True)))
+        await model.close()
+        assert deleted(server) == []
+
+
+async def test_what_cannot_be_deleted_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    async with model_behind() as (model, server):
+        server.will_answer(*ITEMS)
+        await collect(model.stream(REQUEST))
+        server.answers(error(403, "no permission for bedrock:DeleteInvoke"))
+        await model.close()
+        (entry,) = [entry for entry in caplog.records if "stays at its provider" in entry.message]
+        assert entry.__dict__["response_id"] == server.asked[0].id
+        assert entry.__dict__["code"] == "model_authentication"
+
+
+@pytest.mark.parametrize("status", [404, 410])
+async def test_what_is_gone_already_is_gone(status: int) -> None:
+    async with model_behind() as (model, server):
+        server.answers(error(status))
+        assert isinstance(model, StatefulModel)
+        await model.forget("resp_x")
+        assert deleted(server) == ["resp_x"]
+
+
+@pytest.mark.parametrize("path", ["/v1", "/openai/v1"])
+async def test_the_path_of_what_is_deleted_on_mantle_is_found(path: str) -> None:
+    """By a process that has asked the model for nothing yet."""
+    model_id = "openai.unheard-of"
+    async with model_behind(bedrock_responses, model_id=model_id) as (model, server):
+        server.served_under[model_id] = path
+        server.responses["resp_x"] = Stored("resp_x", [], kept=True, background=False, response={"model": model_id})
+        assert isinstance(model, StatefulModel)
+        await model.forget("resp_x")
+        assert server.responses == {}
 
 
 # --- taken up by another process

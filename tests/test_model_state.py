@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from gateway.messages import ContentBlock, Message, TextBlock, ToolCall, ToolResult, new_id
 from gateway.model_state import (
     KEPT_CONVERSATIONS,
+    KEPT_NAMES,
     KEPT_RESPONSES,
     Chain,
     Continuation,
@@ -154,10 +155,56 @@ def test_only_so_much_is_remembered() -> None:
     assert f"c{KEPT_CONVERSATIONS + 2}" in state
 
 
+def test_everything_that_a_server_may_hold_is_remembered_by_its_name() -> None:
+    """Whole or not, gone on from or left behind: the thread's deletion deletes it there."""
+    chain, history = answered((user("one"),), (user("two"),), (user("three"),))
+    chain.completed([*history[:2], user("two, edited")], "t4", "resp_4", "resp_1", 0.0)
+    chain.kept("resp_4")
+    chain.kept("cut off")
+    held = conversation(chain.state).state["default"]
+    assert [response.response_id for response in held.responses] == ["resp_1", "resp_4"]
+    assert held.left == ("resp_2", "resp_3", "cut off")
+    assert held.names == ("resp_2", "resp_3", "cut off", "resp_1", "resp_4")
+
+
+def test_a_conversation_of_which_nothing_was_whole_is_remembered_by_name() -> None:
+    chain = conversation()
+    chain.kept("cut off")
+    assert chain.continuation([user("one"), answer("t1"), user("two")]) is None
+    assert chain.state["default"] == Chain(HOLDER, (), ("cut off",))
+
+
+def test_names_are_remembered_where_responses_and_conversations_are_forgotten() -> None:
+    chain, _ = answered(*((user(str(number)),) for number in range(KEPT_RESPONSES + 5)))
+    assert chain.state["default"].names == tuple(f"resp_{number}" for number in range(1, KEPT_RESPONSES + 6))
+    state: ModelState = {}
+    for number in range(KEPT_CONVERSATIONS + 3):
+        each = conversation(state, f"c{number}")
+        each.completed([user("x")], "t", f"r{number}", None, 0.0)
+        state = each.state
+    names = {name for chain in state.values() for name in chain.names}
+    assert names == {f"r{number}" for number in range(KEPT_CONVERSATIONS + 3)}
+
+
+def test_so_many_names_are_remembered() -> None:
+    chain = conversation()
+    for number in range(KEPT_NAMES + 7):
+        chain.kept(str(number))
+    assert len(chain.state["default"].left) == KEPT_NAMES
+    assert chain.state["default"].left[-1] == str(KEPT_NAMES + 6)
+
+
+def test_what_was_kept_before_names_were_is_read() -> None:
+    old = b'{"a":{"default":{"holder":"h","responses":[["r",1,"d","t",0.0]]}}}'
+    assert decode_states(old) == {"a": {"default": Chain("h", (HeldResponse("r", 1, "d", "t", 0.0),))}}
+
+
 responses = st.builds(
     HeldResponse, any_text, st.integers(0, 10), any_text, any_text, st.floats(0, 2e9, allow_nan=False)
 )
-chains = st.builds(Chain, any_text, st.lists(responses, max_size=3).map(tuple))
+chains = st.builds(
+    Chain, any_text, st.lists(responses, max_size=3).map(tuple), st.lists(any_text, max_size=3).map(tuple)
+)
 
 
 @REPEATABLE

@@ -271,6 +271,7 @@ class _Run:
             elsewhere=self._context.elsewhere,
             accepted=accepted,
             is_left=self._context.is_left,
+            on_kept=None if conversation is None else conversation.kept,
         )
 
     def recall(self, taken_up: TakenUp) -> None:

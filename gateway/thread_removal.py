@@ -1,0 +1,107 @@
+"""Threads that are deleted: here, and at the providers whose servers keep responses of them.
+
+Below: store, open_agent, model. Above: the runner. A thread is gone at once; its provider is told afterwards, one
+response after the other, and what it does not let go of is in the log. A process that ends meanwhile leaves the rest to
+the day on which the provider forgets it by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+
+from gateway.clock import Clock
+from gateway.errors import ModelError, ModelErrorKind
+from gateway.model import StatefulModel
+from gateway.open_agent import OpenAgent
+from gateway.store import Store, Thread
+
+logger = logging.getLogger(__name__)
+
+AGAIN_SECONDS = 5.0
+MOST_TRIES = 3
+CLOSE_SECONDS = 5.0
+
+
+class ThreadRemoval:
+    """One for the process. `close` before the agents are."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def delete(self, agents: Mapping[str, OpenAgent], owner: str, thread_id: str) -> bool:
+        """Delete a thread on which nothing runs. False: there is none.
+
+        Raises:
+            StoreError: not now.
+        """
+        thread = None
+        if any(agent.model.capabilities.is_stateful for agent in agents.values()):
+            thread = await self._store.load_thread(owner, thread_id)
+        if not await self._store.delete_thread(owner, thread_id):
+            return False
+        for model, names in () if thread is None else _held(agents, thread):
+            task = asyncio.create_task(self._forget(model, names), name="forget a thread at its provider")
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        return True
+
+    async def close(self) -> None:
+        """Let what is being deleted go, if that does not take long."""
+        if tasks := list(self._tasks):
+            _, late = await asyncio.wait(tasks, timeout=CLOSE_SECONDS)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
+
+    async def _forget(self, model: StatefulModel, names: Sequence[str]) -> None:
+        left, refused = list(names), dict[str, ModelError]()
+        error: ModelError | None = None
+        try:
+            for tries_left in reversed(range(MOST_TRIES)):
+                error = await _forget_each(model, left, refused)
+                if error is None or not error.retryable or not tries_left:
+                    break
+                await self._clock.sleep(AGAIN_SECONDS)
+        finally:
+            _tell(model, len(names), [*left, *refused], error or next(iter(refused.values()), None))
+
+
+def _held(agents: Mapping[str, OpenAgent], thread: Thread) -> Iterator[tuple[StatefulModel, Sequence[str]]]:
+    """Whom to ask to forget what."""
+    for agent_id, chains in thread.model_states.items():
+        model = agents[agent_id].model if agent_id in agents else None
+        holder = model.capabilities.state_holder if isinstance(model, StatefulModel) else ""
+        names = [name for chain in chains.values() if chain.holder == holder for name in chain.names]
+        if isinstance(model, StatefulModel) and names:
+            yield model, names
+        if elsewhere := sum(len(chain.names) for chain in chains.values() if chain.holder != holder):
+            logger.warning(
+                "responses of a deleted thread stay where no agent asks any more",
+                extra={"agent_id": agent_id, "responses": elsewhere},
+            )
+
+
+async def _forget_each(model: StatefulModel, left: list[str], refused: dict[str, ModelError]) -> ModelError | None:
+    """Forget the last one of `left` until there is none; the error that others would have, too."""
+    while left:
+        try:
+            await model.forget(left[-1])
+        except ModelError as error:
+            if error.retryable or error.kind is ModelErrorKind.AUTHENTICATION:
+                return error
+            refused[left[-1]] = error
+        left.pop()
+    return None
+
+
+def _tell(model: StatefulModel, count: int, left: Sequence[str], error: ModelError | None) -> None:
+    extra: dict[str, object] = {"provider": model.provider, "model": model.model_id, "responses": count}
+    if not left:
+        logger.info("a deleted thread's responses are deleted at their provider", extra=extra)
+        return
+    extra |= {"left": len(left), "response_ids": left[:20], "code": error.code if error else "server_shutdown"}
+    logger.warning("responses of a deleted thread stay at their provider", extra=extra)

@@ -1,0 +1,194 @@
+"""A deleted thread is deleted at its provider too."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import pytest
+
+from gateway.thread_removal import AGAIN_SECONDS, MOST_TRIES
+from tests.movable_clock import MovableClock
+from tests.openai_chat_server import Script, error
+from tests.responses_events import call_item, message_item
+from tests.responses_server import ResponsesServer, responses_server
+from tests.running_gateway import agent, local_gateway, run_body
+from tests.stateful_scene import ADDING, StatefulScene, openai_model, stateful_gateway, stateful_scene
+
+DEADLINE_SECONDS = 30
+GONE = "a deleted thread's responses are deleted at their provider"
+STAYS = "responses of a deleted thread stay at their provider"
+
+
+@pytest.fixture
+async def scene(tmp_path: Path) -> AsyncGenerator[StatefulScene]:
+    async with stateful_scene(tmp_path) as opened:
+        yield opened
+
+
+async def delete(scene: StatefulScene, thread_id: str = "t") -> None:
+    deleted = await scene.gateway.client.http.delete(f"/threads/{thread_id}")
+    assert deleted.status_code == 204
+
+
+def deletions(server: ResponsesServer) -> list[str]:
+    return [request.target.rpartition("/")[2] for request in server.requests if request.method == "DELETE"]
+
+
+async def gone(server: ResponsesServer, count: int) -> None:
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        while len(deletions(server)) < count:
+            await server.received(len(server.requests) + 1)
+
+
+@pytest.mark.parametrize("agent_id", ["openai", "bedrock"])
+async def test_all_that_was_stored_of_a_thread_is_deleted_and_nothing_of_others(
+    scene: StatefulScene, agent_id: str
+) -> None:
+    """What an edit left behind, what was cut off, and other conversations among it."""
+    scene.agent_id, server = agent_id, scene.server
+    scene.thread_id = "other"
+    server.will_answer(message_item("I stay"))
+    await scene.say("Hi")
+    scene.thread_id = "t"
+    server.will_answer(call_item(*ADDING, "c1"))
+    server.will_answer(message_item("Three"))
+    await scene.say("Hi")
+    known = await scene.messages()
+    server.will_answer(message_item("Left behind"))
+    await scene.say("Edited away")
+    server.will_answer(message_item("Gone on with"))
+    await scene.say("Instead", known=known)
+    server.will_answer(message_item("Once upon a"), status="incomplete")
+    await scene.say("A story")
+    server.will_answer(message_item("Your bill"))
+    await scene.say("Bill", forwardedProps={"conversation_id": "billing"})
+    other, *stored = (each.id for each in server.asked)
+    assert len(stored) == len(server.responses) - 1 == 6
+    await delete(scene)
+    await gone(server, len(stored))
+    assert sorted(deletions(server)) == sorted(stored)
+    assert list(server.responses) == [other]
+
+
+async def test_what_was_stored_before_a_restart_is_deleted(tmp_path: Path) -> None:
+    async with asyncio.timeout(DEADLINE_SECONDS), responses_server() as server:
+        async with stateful_gateway(tmp_path, server) as scene:
+            server.will_answer(message_item("Hello"))
+            await scene.say("Hi")
+        async with stateful_gateway(tmp_path, server) as scene:
+            await delete(scene)
+            await gone(server, 1)
+        assert server.responses == {}
+
+
+async def test_the_answer_under_way_is_deleted_with_its_thread(scene: StatefulScene) -> None:
+    server = scene.server
+    server.will_answer(message_item("abcd"), hold=asyncio.Event(), hold_before=5)
+    async with scene.gateway.client.stream("openai", run_body("Go", thread_id="t", run_id="run")) as stream:
+        await stream.until("TEXT_MESSAGE_CONTENT")
+        await delete(scene)
+        await stream.rest()
+    await gone(server, 1)
+    assert deletions(server) == [scene.answered()]
+
+
+async def test_nobody_waits_for_the_provider(scene: StatefulScene, caplog: pytest.LogCaptureFixture) -> None:
+    server, answers = scene.server, asyncio.Event()
+    server.will_answer(message_item("Hello"))
+    await scene.say("Hi")
+    server.answers(Script(200, (b"{}",), "application/json", headers_after=answers))
+    with caplog.at_level(logging.INFO, "gateway.thread_removal"):
+        await delete(scene)
+        await server.received(2)
+        assert await scene.messages() == []
+        answers.set()
+        await scene.gateway.application.runner.removal.close()
+    (entry,) = [entry for entry in caplog.records if entry.name == "gateway.thread_removal"]
+    assert (entry.message, entry.__dict__["responses"]) == (GONE, 1)
+
+
+async def test_where_the_provider_refuses_it_is_asked_once_and_the_log_says_what_stays(
+    scene: StatefulScene, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Bedrock's bedrock:DeleteInvoke is a permission of its own."""
+    server = scene.server
+    for word in ("one", "two"):
+        server.will_answer(message_item(f"{word}!"))
+        await scene.say(word)
+    server.answers(error(403, "not authorized to perform: bedrock:DeleteInvoke"))
+    await delete(scene)
+    await scene.gateway.application.runner.removal.close()
+    (entry,) = [entry for entry in caplog.records if entry.message == STAYS]
+    assert entry.__dict__["response_ids"] == [scene.answered(0), scene.answered(1)]
+    assert entry.__dict__["code"] == "model_authentication"
+    assert len(deletions(server)) == 1
+
+
+async def test_one_that_cannot_be_deleted_keeps_no_other(
+    scene: StatefulScene, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = scene.server
+    for word in ("one", "two"):
+        server.will_answer(message_item(f"{word}!"))
+        await scene.say(word)
+    server.answers(error(400, "cannot be deleted"))
+    await delete(scene)
+    await scene.gateway.application.runner.removal.close()
+    (entry,) = [entry for entry in caplog.records if entry.message == STAYS]
+    assert entry.__dict__["response_ids"] == [scene.answered(1)]
+    assert list(server.responses) == [scene.answered(1)]
+
+
+@pytest.mark.parametrize("failures", [1, MOST_TRIES])
+async def test_a_provider_that_is_down_is_asked_again_and_given_up_after_a_while(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, failures: int
+) -> None:
+    clock = MovableClock()
+    async with (
+        asyncio.timeout(DEADLINE_SECONDS),
+        responses_server() as server,
+        stateful_gateway(tmp_path, server, clock=clock) as scene,
+    ):
+        for word in ("one", "two"):
+            server.will_answer(message_item(f"{word}!"))
+            await scene.say(word)
+        server.answers(*[error(503)] * failures)
+        await delete(scene)
+        for number in range(1, min(failures, MOST_TRIES - 1) + 1):
+            await gone(server, number)
+            await clock.until_timer(AGAIN_SECONDS)
+            await clock.advance(AGAIN_SECONDS)
+        await scene.gateway.application.runner.removal.close()
+        left = [entry.__dict__["left"] for entry in caplog.records if entry.message == STAYS]
+        assert left == ([] if failures == 1 else [2])
+        assert len(server.responses) == sum(left)
+
+
+async def test_threads_of_agents_that_keep_nothing_elsewhere_ask_nobody(tmp_path: Path) -> None:
+    async with asyncio.timeout(DEADLINE_SECONDS), responses_server() as server:
+        agents = [agent("plain", openai_model(server, stateful=False))]
+        async with local_gateway(tmp_path, agents) as gateway:
+            scene = StatefulScene(gateway, server, "plain")
+            server.will_answer(message_item("Hello"))
+            await scene.say("Hi")
+            await delete(scene)
+            await gateway.application.runner.removal.close()
+        assert len(server.requests) == 1
+
+
+async def test_what_lies_where_no_agent_asks_any_more_is_in_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with asyncio.timeout(DEADLINE_SECONDS), responses_server() as server:
+        async with stateful_gateway(tmp_path, server) as scene:
+            server.will_answer(message_item("Hello"))
+            await scene.say("Hi")
+        agents = [agent("openai", openai_model(server, model_id="another"))]
+        async with local_gateway(tmp_path, agents) as gateway:
+            await delete(StatefulScene(gateway, server))
+        (entry,) = [entry for entry in caplog.records if "no agent asks any more" in entry.message]
+        assert (entry.__dict__["agent_id"], entry.__dict__["responses"]) == ("openai", 1)
+        assert deletions(server) == []
