@@ -35,6 +35,7 @@ from gateway.events import (
     Incomplete,
     Interrupt,
     Interrupted,
+    MessageRetracted,
     MessagesReplaced,
     ModelCallAccepted,
     ModelCallEnded,
@@ -76,6 +77,7 @@ _MAX_MESSAGE: Final = 8 * 1024  # characters of an error's message
 _MAX_COUNT: Final = 2**53 - 1
 _CUT: Final = "\n[The rest was left out: the result is too long to be shown.]"
 _OMITTED: Final = "agui_gateway.omitted"
+_RETRACTED: Final = "agui_gateway.retracted"
 
 # Roles that TEXT_MESSAGE_START may have; a client refuses the run for any other.
 _TEXT_ROLES: Final[frozenset[Role]] = frozenset({"developer", "system", "assistant", "user"})
@@ -188,6 +190,13 @@ class Renderer:
                 yield {"type": "STATE_SNAPSHOT", "snapshot": event.state}
             case StateChanged():
                 yield self._state_change(event)
+            case MessageRetracted():
+                # AG-UI has no word for it: who shows a run says it by a snapshot of the messages, which follows.
+                yield {
+                    "type": "CUSTOM",
+                    "name": _RETRACTED,
+                    "value": {"messageId": event.message_id, "content": event.text},
+                }
             case MessagesReplaced():
                 yield {"type": "MESSAGES_SNAPSHOT", "messages": [*ag_ui_messages(event.messages, self._profile)]}
             case ActivityReplaced():

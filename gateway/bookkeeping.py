@@ -258,6 +258,7 @@ async def end_left_behind(store: Store, clock: Clock, record: RunRecord, *, code
         keep=keep,
         first=last + 1,
         records=[encode_event(event) for event in closing],
+        erase=transcript.retracted,
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 import orjson
 
@@ -34,12 +35,17 @@ from gateway.model import ModelRequest
 from gateway.wire import bedrock_converse as converse
 from gateway.wire import stand_ins, strict_json
 from gateway.wire.bedrock_families import Family, bare_model_id
+from gateway.wire.bedrock_guardrails import GUARD_CONTENT, WITHHELD, guard_places, guarded_system, guarded_turns
 from gateway.wire.bedrock_media import MAX_BYTES, media_format
 from gateway.wire.bedrock_parameters import PROMPT_CACHING, request_fields
 from gateway.wire.media_bytes import MediaKind, head_of
 from gateway.wire.tool_schema import object_schema
 
 PROVIDER_NAME = "bedrock/converse"
+# The kind of opaque part that marks an answer which is a guardrail's, who let nothing of the question through.
+BLOCKED_INPUT = "guardrail_blocked_input"
+
+GuardrailMode: TypeAlias = Literal["none", "sync", "async"]
 
 # Converse wants a tool declared wherever the history speaks of one, and has no way to say "but use none".
 NO_TOOL = "gateway_no_tool_available"
@@ -48,10 +54,14 @@ _NO_TOOL_SPEC = ToolSpec(NO_TOOL, "There is no tool to call now. Answer in words
 
 @dataclass(frozen=True, slots=True)
 class ConverseRequest:
-    """`body`: the request's JSON. `names`: what the tools' names on the wire stand for, where they differ."""
+    """`body`: the request's JSON. `names`: what the tools' names on the wire stand for, where they differ.
+
+    `guardrail`: how one watches over the answer.
+    """
 
     body: Mapping[str, object]
     names: Mapping[str, str]
+    guardrail: GuardrailMode = "none"
 
 
 def converse_request(request: ModelRequest, model_id: str, family: Family) -> ConverseRequest:
@@ -77,7 +87,22 @@ def converse_request(request: ModelRequest, model_id: str, family: Family) -> Co
     if family.signed_reasoning:
         converse.drop_impossible_thinking(body, turns)
     names = {converse.tool_name(spec.name): spec.name for spec in tools}
-    return ConverseRequest(body, {wire: name for wire, name in names.items() if wire != name})
+    guardrail = _guard(body, turns, request.parameters.get(GUARD_CONTENT))
+    return ConverseRequest(body, {wire: name for wire, name in names.items() if wire != name}, guardrail)
+
+
+def _guard(body: dict[str, object], turns: Sequence[converse.Turn], wish: object) -> GuardrailMode:
+    """Mark what the guardrail, where there is one, is to look at; gives how it watches over the answer."""
+    config = body.get("guardrailConfig")
+    if not isinstance(config, Mapping):
+        return "none"
+    # Only its trace tells what was blocked from what was masked, and the model's words from the guardrail's.
+    body["guardrailConfig"] = {"trace": "enabled", **config}
+    if places := guard_places(wish):
+        body["messages"] = guarded_turns(turns, places)
+        if isinstance(system := body.get("system"), list):
+            body["system"] = guarded_system(system, places)
+    return "async" if config.get("streamProcessingMode") == "async" else "sync"
 
 
 def _turns(request: ModelRequest, model_id: str, family: Family) -> tuple[list[converse.Turn], list[str]]:
@@ -131,7 +156,28 @@ class _Settled:
 def _written(messages: Sequence[Message], model_id: str, family: Family) -> tuple[list[converse.Turn], list[str]]:
     """The messages as turns without regard to the rules, and the instructions among them."""
     writer = _HistoryWriter(model_id, family)
-    return [turn for turn in map(writer.turn, messages) if turn is not None], writer.system
+    turns: list[converse.Turn] = []
+    for message in messages:
+        if message.role == "assistant" and any(map(_tells_of_blocked_input, message.content)):
+            _withhold_question(turns)
+        if (turn := writer.turn(message)) is not None:
+            turns.append(turn)
+    return turns, writer.system
+
+
+def _tells_of_blocked_input(block: ContentBlock) -> bool:
+    if type(block) is not TextBlock or block.opaque is None:
+        return False
+    return block.opaque.provider == PROVIDER_NAME and block.opaque.kind == BLOCKED_INPUT
+
+
+def _withhold_question(turns: list[converse.Turn]) -> None:
+    """Take out what the user said last: a guardrail would block it, and with it the answer, each time anew."""
+    for number in range(len(turns) - 1, -1, -1):
+        turn = turns[number]
+        if turn["role"] != "user" or any("toolResult" in block for block in turn["content"]):
+            return
+        turns[number] = {"role": "user", "content": [{"text": WITHHELD}]}
 
 
 class _HistoryWriter:

@@ -12,6 +12,7 @@ The rules (what AG-UI's verifier asks, and a little more: nothing is reopened, n
     TextStarted, ...         the message's id is new in this run; a text's may be that of its calls' message
     ToolCallStarted          the call's id is new in this run; its message is an assistant's
     ToolReturned             the call has no result yet; it may have been made in an earlier run
+    MessageRetracted         the text or reasoning was said in this run; what of it is open ends first
     StepStarted/StepEnded    the name is not open / open
 
 What breaks a rule never leaves: content without a start gets one, a reused id gets a fresh one, the rest is dropped
@@ -29,6 +30,7 @@ from typing import TypeVar
 from gateway.events import (
     Event,
     Events,
+    MessageRetracted,
     ReasoningDelta,
     ReasoningEnded,
     ReasoningStarted,
@@ -59,6 +61,7 @@ NamedT = TypeVar(
     ReasoningEnded,
     ToolCallStarted,
     ToolReturned,
+    MessageRetracted,
 )
 
 
@@ -133,6 +136,8 @@ class Sealer:
                 return self._follow_call(event)
             case ToolReturned():
                 return self._follow_result(event)
+            case MessageRetracted():
+                return self._follow_retraction(event)
             case StepStarted() | StepEnded():
                 return self._follow_step(event)
             case RunFinished() | RunFailed():
@@ -248,6 +253,20 @@ class Sealer:
         if name in self._messages or name == event.call_id or name in self._made:
             name = new_id("msg")
         self._messages[name] = _Kind.RESULT
+        return [*before, _named(event, name)]
+
+    def _follow_retraction(self, event: MessageRetracted) -> Events:
+        message_id = event.message_id
+        name = self._answers.get(message_id) or self._thoughts.get(message_id) or message_id
+        if self._messages.get(name) not in (_Kind.ANSWER, _Kind.REASONING):
+            return self._drop(event, "the message was not said in this run")
+        before: Events = []
+        if name in self._texts:
+            del self._texts[name]
+            before.append(TextEnded(name))
+        if name in self._reasoning:
+            del self._reasoning[name]
+            before.append(ReasoningEnded(name))
         return [*before, _named(event, name)]
 
     def _follow_step(self, event: StepStarted | StepEnded) -> Events:

@@ -181,6 +181,17 @@ class ToolCallEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class MessageRetracted:
+    """The text or reasoning `message_id`, which is over, is taken back: it was shown and should not have been.
+
+    `text` stands in its place, possibly empty: for viewers, in the thread, and for every model from now on.
+    """
+
+    message_id: str
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class UsageReported:
     """What one model call cost. At most one per call counts: the last."""
 
@@ -345,6 +356,7 @@ Event: TypeAlias = (
     | ToolCallStarted
     | ToolCallDelta
     | ToolCallEnded
+    | MessageRetracted
     | UsageReported
     | ToolReturned
     | StateReplaced

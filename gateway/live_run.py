@@ -21,6 +21,8 @@ from gateway.event_order import Sealer
 from gateway.events import (
     Event,
     Events,
+    MessageRetracted,
+    MessagesReplaced,
     ModelCallAccepted,
     ModelCallEnded,
     ModelCallStarted,
@@ -279,6 +281,11 @@ class LiveRun:
         return bool(self._viewers)
 
     @property
+    def retracted(self) -> frozenset[str]:
+        """The messages that were taken back: their words must not stay in the log."""
+        return self.transcript.retracted
+
+    @property
     def sealed(self) -> bool:
         """The terminal event was accepted: nothing more will be."""
         return self._sealer.sealed
@@ -293,6 +300,7 @@ class LiveRun:
     def follow(self, batch: Events) -> Events:
         """Put the batch in order and take it into the transcript; what of it may leave, not yet numbered."""
         events = self._sealer.follow(batch)
+        retracted = False
         for event in self.transcript.follow(events):
             kind = type(event)
             if kind is UsageReported or kind is ModelCallStarted or kind is ModelCallEnded:
@@ -303,6 +311,10 @@ class LiveRun:
                 self.accepted = True
             elif kind is StateReplaced or kind is StateChanged:
                 self.state = cast(StateReplaced, event).state
+            elif kind is MessageRetracted:
+                retracted = True
+        if retracted:  # clients know a snapshot, and no other way to change what was said
+            events = [*events, MessagesReplaced((*self.messages, *self.transcript.closed_messages()))]
         return events
 
     def accept(self, batch: Events) -> None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from gateway.events import (
     Event,
     Events,
+    MessageRetracted,
     ModelCallAccepted,
     ModelCallEnded,
     Raw,
@@ -64,6 +65,7 @@ class ResponseBuilder:
         self._minted: Counter[str] = Counter()
         self._next_index = 0
         self._parent_id: str | None = None
+        self._said: list[tuple[str, str]] = []  # kind and id of its texts and reasoning
         self.has_calls = False
 
     def take(self) -> Events:
@@ -168,6 +170,16 @@ class ResponseBuilder:
         """Something of the provider's that no canonical event says."""
         self._events.append(Raw(event, self._provider))
 
+    def retract(self, text: str) -> None:
+        """Take back what the response has said and thought so far; `text` stands in the place of its first text."""
+        for key in [key for key, block in self._blocks.items() if block.kind != "tool"]:
+            self.close(key)
+        for kind, message_id in self._said:
+            instead = text if kind == "text" else ""
+            self._events.append(MessageRetracted(message_id, instead))
+            text = "" if instead else text
+        self._said = []
+
     def finish(
         self,
         reason: StopReason,
@@ -194,12 +206,14 @@ class ResponseBuilder:
         if self._parent_id is None:
             self._parent_id = message_id
         block = self._blocks[key] = _Block("text", message_id)
+        self._said.append(("text", message_id))
         self._events.append(TextStarted(message_id, "assistant", self._take_index()))
         return block
 
     def _open_reasoning(self, key: Hashable) -> _Block:
         self.close(key)
         block = self._blocks[key] = _Block("reasoning", self._mint("rsn", key))
+        self._said.append(("reasoning", block.id))
         self._events.append(ReasoningStarted(block.id, self._take_index()))
         return block
 

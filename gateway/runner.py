@@ -330,7 +330,7 @@ class Runner:
         thread = ended_thread(live.thread, produced, terminal, now, live.state, live.conversation)
         first, records = live.number(events)
         keep = len(live.thread.messages)
-        await unhurt(self.store.end_run(record, thread, keep=keep, first=first, records=records))
+        await unhurt(self.store.end_run(record, thread, keep=keep, first=first, records=records, erase=live.retracted))
         return record
 
     def _end_unkept(self, live: LiveRun, terminal: RunFailed) -> None:

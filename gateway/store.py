@@ -173,10 +173,20 @@ class Store(Protocol):
         has ended. Where events are lost, those that were appended behind them are lost too: a log has no gap.
         """
 
-    async def end_run(self, run: RunRecord, thread: Thread, *, keep: int, first: int, records: Sequence[bytes]) -> None:
+    async def end_run(
+        self,
+        run: RunRecord,
+        thread: Thread,
+        *,
+        keep: int,
+        first: int,
+        records: Sequence[bytes],
+        erase: frozenset[str] = frozenset(),
+    ) -> None:
         """In one transaction, behind everything appended: the last events, the run's row, the thread as it now is.
 
-        `keep` and the title as in begin_run.
+        `keep` and the title as in begin_run. `erase`: messages that were taken back, whose text and reasoning deltas
+        keep their numbers in the log and lose their words.
 
         Raises:
             StoreError: also where `first` does not follow the last event that is kept: what was appended is lost, and

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from gateway.events import (
     Event,
+    MessageRetracted,
     ModelCallEnded,
     ModelCallStarted,
     ReasoningDelta,
@@ -117,6 +118,7 @@ class Transcript:
         self._steps: dict[str, None] = {}
         self._open_turn: str | None = None
         self._unended_turns: set[str] = set()
+        self._retracted: set[str] = set()
         # An open text that ended a batch, and its parts: who has one more delta of it alone may add that itself.
         self.text_id: str | None = None
         self.text_parts: list[str] = []
@@ -143,6 +145,11 @@ class Transcript:
         if events and type(last := events[-1]) is TextDelta and (parts := entries[last.message_id].parts) is not None:
             self.text_id, self.text_parts = last.message_id, parts
         return rare
+
+    @property
+    def retracted(self) -> frozenset[str]:
+        """The ids of the messages that were taken back."""
+        return frozenset(self._retracted)
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -197,6 +204,10 @@ class Transcript:
             case TextEnded() | ReasoningEnded():
                 entry = self._entries[event.message_id]
                 entry.ended, entry.opaque = True, event.opaque
+            case MessageRetracted():
+                entry = self._entries[event.message_id]
+                entry.parts, entry.opaque = [event.text], None
+                self._retracted.add(event.message_id)
             case ToolCallStarted():
                 call = self._calls[event.call_id] = _Call(event)
                 entry = self._entry(event.message_id, "assistant")

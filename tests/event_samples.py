@@ -11,6 +11,7 @@ from gateway.events import (
     Custom,
     Event,
     Events,
+    MessageRetracted,
     ModelCallEnded,
     ModelCallStarted,
     ReasoningDelta,
@@ -63,7 +64,8 @@ endings = st.one_of(
 )
 terminals: st.SearchStrategy[Event] = st.sampled_from([FAILED, RunFinished(Completed()), RunFinished(Cancelled())])
 middle: st.SearchStrategy[Event] = st.one_of(openings, contents, openings, contents, endings)
-anything: st.SearchStrategy[Event] = st.one_of(middle, middle, middle, middle, st.just(START), terminals)
+retractions = st.builds(MessageRetracted, ids, texts)
+anything: st.SearchStrategy[Event] = st.one_of(middle, middle, middle, middle, st.just(START), retractions, terminals)
 batches = st.lists(st.lists(anything, max_size=8), max_size=8)
 batches_of_a_run = st.lists(st.lists(middle, max_size=12), max_size=6).map(lambda rest: [[START], *rest])
 

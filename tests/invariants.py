@@ -17,6 +17,7 @@ from gateway.events import (
     Cancelled,
     Event,
     Interrupted,
+    MessageRetracted,
     ReasoningDelta,
     ReasoningEnded,
     ReasoningStarted,
@@ -130,6 +131,10 @@ def deltas_make_messages(log: Log, messages: Iterable[Message]) -> None:
                 said[_entity(event)] = ""
             case TextDelta(text=text) | ReasoningDelta(text=text) | ToolCallDelta(arguments=text):
                 said[_entity(event)] += text
+            case MessageRetracted(message_id=message_id, text=text):
+                (entity,) = (kind for kind in (("text", message_id), ("reasoning", message_id)) if kind in said)
+                assert said[entity] == "", f"I6: the log still has the words that were taken back of {entity}"
+                said[entity] = text
             case _:
                 pass
     kept = _kept(messages)

@@ -10,6 +10,7 @@ from gateway.attempts import TriedStream
 from gateway.events import (
     Event,
     Events,
+    MessageRetracted,
     ModelCallAccepted,
     ModelCallEnded,
     Raw,
@@ -31,7 +32,10 @@ from gateway.messages import JsonValue, Opaque
 
 @dataclass(slots=True)
 class Answer:
-    """`blocks` are the ids in the order they opened; `calls` are (id, name, arguments)."""
+    """`blocks` are the ids in the order they opened; `calls` are (id, name, arguments).
+
+    `retracted`: what stands in the place of which message.
+    """
 
     text: str = ""
     reasoning: str = ""
@@ -39,6 +43,7 @@ class Answer:
     calls: list[tuple[str, str, str]] = field(default_factory=list)
     opaques: list[Opaque] = field(default_factory=list)
     raws: list[JsonValue] = field(default_factory=list)
+    retracted: dict[str, str] = field(default_factory=dict)
     usage: Usage | None = None
     stop: StopReason | None = None
     raw_stop: str | None = None
@@ -78,6 +83,9 @@ def answer_of(events: Iterable[Event]) -> Answer:
             case ToolCallEnded(call_id):
                 open_blocks.remove(call_id)
                 answer.calls.append((call_id, names[call_id], "".join(arguments[call_id])))
+            case MessageRetracted(message_id, instead):
+                assert message_id not in open_blocks
+                answer.retracted[message_id] = instead
             case UsageReported(usage):
                 answer.usage = usage
             case ModelCallAccepted():

@@ -72,9 +72,18 @@ class GatedStore(SqliteStore):
         await self._pass("begin_run")
         await super().begin_run(run, thread, keep=keep, records=records)
 
-    async def end_run(self, run: RunRecord, thread: Thread, *, keep: int, first: int, records: Sequence[bytes]) -> None:
+    async def end_run(
+        self,
+        run: RunRecord,
+        thread: Thread,
+        *,
+        keep: int,
+        first: int,
+        records: Sequence[bytes],
+        erase: frozenset[str] = frozenset(),
+    ) -> None:
         await self._pass("end_run")
-        await super().end_run(run, thread, keep=keep, first=first, records=records)
+        await super().end_run(run, thread, keep=keep, first=first, records=records, erase=erase)
 
     def append_events(
         self, owner: str, run_id: str, first: int, records: Sequence[bytes], *, urgent: bool

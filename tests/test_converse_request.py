@@ -13,7 +13,7 @@ from botocore.validate import ParamValidator
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.converse_request import NO_TOOL, PROVIDER_NAME, converse_request, encoded
+from gateway.converse_request import BLOCKED_INPUT, NO_TOOL, PROVIDER_NAME, converse_request, encoded
 from gateway.messages import (
     AudioBlock,
     Base64Source,
@@ -35,6 +35,7 @@ from gateway.messages import (
 )
 from gateway.model import ModelRequest
 from gateway.wire.bedrock_families import FAMILIES, UNKNOWN, Family, family_of
+from gateway.wire.bedrock_guardrails import WITHHELD
 from tests.bedrock_recordings import recorded_model_id, recorded_request, recordings
 from tests.converse_rules import broken_rules
 
@@ -385,3 +386,77 @@ def test_any_history_becomes_a_request_that_the_service_model_and_the_turn_rules
     mentioned = any("toolUse" in block for turn in body["messages"] for block in turn["content"])
     assert not mentioned or body["toolConfig"]["tools"]
     assert all(block.get("text", "x").strip() for block in body.get("system", []))
+
+
+# --- guardrails --------------------------------------------------------------------------------------------------
+
+GUARDRAIL: JsonObject = {"guardrailIdentifier": "abc", "guardrailVersion": "1"}
+
+
+def guarded(*messages: Message, **parameters: Any) -> Any:
+    """The body, which botocore accepts; the turn rules know no marks."""
+    request = asked(*messages, system="Be brief.", parameters={"guardrailConfig": GUARDRAIL, **parameters})
+    body = orjson.loads(encoded(converse_request(request, CLAUDE_ID, family_of(CLAUDE_ID)).body))
+    report = ParamValidator().validate({"modelId": CLAUDE_ID, **body}, _INPUT)
+    assert not report.has_errors(), report.generate_report()
+    return body
+
+
+def test_a_guardrail_tells_what_it_found_unless_the_operator_says_otherwise() -> None:
+    assert guarded(USER)["guardrailConfig"] == {**GUARDRAIL, "trace": "enabled"}
+    silent = {**GUARDRAIL, "trace": "disabled"}
+    assert guarded(USER, guardrailConfig=silent)["guardrailConfig"] == silent
+
+
+def test_a_guardrail_looks_at_all_there_is_unless_told_at_what() -> None:
+    assert "guardContent" not in str(guarded(USER, CALLED, result("a", "5")))
+
+
+def test_the_question_is_marked_for_the_guardrail_through_the_whole_tool_loop() -> None:
+    marked = {"guardContent": {"text": {"text": "hi"}}}
+    places = {"guard_content": "latest_user_message", "prompt_caching": True}
+    for messages in ((USER,), (USER, CALLED, result("a", "5"))):
+        body = guarded(message("user", "before"), message("assistant", "ok"), *messages, **places)
+        assert body["messages"][0]["content"] == [{"text": "before"}]
+        assert body["messages"][2]["content"][0] == marked
+        assert body["system"][0] == {"text": "Be brief."}
+
+
+def test_the_system_prompt_may_be_what_answers_are_held_against() -> None:
+    places = {"latest_user_message": ["query"], "system": ["grounding_source"]}
+    body = guarded(USER, guard_content=places)
+    assert body["system"] == [{"guardContent": {"text": {"text": "Be brief.", "qualifiers": ["grounding_source"]}}}]
+    assert body["messages"][0]["content"] == [{"guardContent": {"text": {"text": "hi", "qualifiers": ["query"]}}}]
+
+
+def test_how_the_guardrail_watches_is_known_to_whoever_reads_the_answer() -> None:
+    def mode(**parameters: Any) -> str:
+        return converse_request(asked(USER, parameters=parameters), CLAUDE_ID, family_of(CLAUDE_ID)).guardrail
+
+    assert mode() == "none"
+    assert mode(guardrailConfig=GUARDRAIL) == "sync"
+    assert mode(guardrail_config={**GUARDRAIL, "streamProcessingMode": "async"}) == "async"
+
+
+def test_a_question_that_a_guardrail_blocked_is_not_asked_again() -> None:
+    blocked = TextBlock("I cannot talk about that.", 0, Opaque(PROVIDER_NAME, CLAUDE_ID, BLOCKED_INPUT, "blocked"))
+    history = (USER, CALLED, result("a", "5"), message("assistant", "It is 5."), message("user", "a bomb", image()))
+    body = written(asked(*history, message("assistant", blocked), message("user", "thanks")))
+    assert "bomb" not in str(body)
+    assert [turn["content"] for turn in body["messages"][4:]] == [
+        [{"text": WITHHELD}],
+        [{"text": "I cannot talk about that."}],
+        [{"text": "thanks"}],
+    ]
+    assert body["messages"][2]["content"][0]["toolResult"]["content"] == [{"text": "5"}]
+
+
+def test_results_of_tools_stay_where_an_answer_was_blocked_behind_them() -> None:
+    blocked = TextBlock("I cannot talk about that.", 0, Opaque(PROVIDER_NAME, CLAUDE_ID, BLOCKED_INPUT, "blocked"))
+    body = written(asked(USER, CALLED, result("a", "5"), message("assistant", blocked), message("user", "thanks")))
+    assert body["messages"][0]["content"] == [{"text": "hi"}]
+    assert body["messages"][2]["content"][0]["toolResult"]["content"] == [{"text": "5"}]
+
+
+def image() -> ImageBlock:
+    return ImageBlock(Base64Source(PNG, "image/png"))

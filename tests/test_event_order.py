@@ -14,6 +14,7 @@ from gateway.events import (
     Custom,
     Event,
     Events,
+    MessageRetracted,
     ModelCallEnded,
     ModelCallStarted,
     ReasoningDelta,
@@ -269,6 +270,25 @@ def test_a_results_message_never_has_a_calls_id() -> None:
     out = seal([START, ToolCallStarted("c", "tool", "m"), ToolCallEnded("c"), ToolReturned("c", "c", ())])
     result = next(event for event in out if isinstance(event, ToolReturned))
     assert result.message_id not in ("c", "m")
+
+
+def test_what_is_taken_back_is_over_and_was_said_in_this_run() -> None:
+    sealer = Sealer()
+    sealer.reserve(["question"])
+    sealer.follow([START, TextStarted("m"), ReasoningStarted("r"), TextStarted("words", "user")])
+    taken_back = [MessageRetracted(name, "no") for name in ("m", "r", "question", "words", "nobody")]
+    assert sealer.follow(list(taken_back)) == [TextEnded("m"), taken_back[0], ReasoningEnded("r"), taken_back[1]]
+    assert sealer.follow([MessageRetracted("m")]) == [MessageRetracted("m")]
+
+
+def test_what_is_taken_back_is_known_by_the_id_that_it_left_under() -> None:
+    sealer = Sealer()
+    _, _, _, second = sealer.follow([START, TextStarted("m"), TextEnded("m"), TextStarted("m")])
+    assert isinstance(second, TextStarted)
+    assert sealer.follow([TextEnded("m"), MessageRetracted("m", "no")]) == [
+        TextEnded(second.message_id),
+        MessageRetracted(second.message_id, "no"),
+    ]
 
 
 def test_steps_of_one_name_follow_each_other_but_do_not_nest() -> None:

@@ -31,6 +31,7 @@ REQUIRED = [
     "repeated-request",
     "connect",
     "owners",
+    "answers-taken-back",
     "api-keys",
     "origins",
     "enqueue",

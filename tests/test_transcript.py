@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from gateway.events import (
     Event,
     Events,
+    MessageRetracted,
     ModelCallEnded,
     ModelCallStarted,
     ReasoningDelta,
@@ -295,3 +296,22 @@ def test_a_message_whose_text_is_over_is_closed_with_the_calls_that_have_ended()
     (message,) = transcript.closed_messages()
     assert [call.call_id for call in message.tool_calls] == ["c"]
     assert [call.call_id for call in transcript.open_items().calls] == ["d"]
+
+
+def test_what_was_taken_back_is_nowhere_any_more() -> None:
+    transcript = Transcript()
+    transcript.follow([START, ModelCallStarted("turn", "p", "m"), ReasoningStarted("r", 0)])
+    transcript.follow([ReasoningDelta("r", "hm")])
+    transcript.follow(
+        [ReasoningEnded("r", OPAQUE), TextStarted("a", index=1), TextDelta("a", "secret"), TextEnded("a")]
+    )
+    assert transcript.retracted == frozenset()
+    transcript.follow([MessageRetracted("r"), MessageRetracted("a", "Not that.")])
+    transcript.follow([ModelCallEnded(StopReason.REFUSAL)])
+    assert transcript.retracted == {"r", "a"}
+    assert [message.content for message in transcript.messages] == [
+        (ReasoningBlock("", 0),),
+        (TextBlock("Not that.", 1),),
+    ]
+    assert transcript.closed_messages() == transcript.messages
+    assert transcript.open_items() == OpenItems()

@@ -12,7 +12,7 @@ import base64
 import json
 import logging
 import re
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
@@ -22,7 +22,7 @@ import orjson
 
 from gateway.agent import ModelSettings
 from gateway.aws_signing import BEDROCK_API_KEY, CREDENTIAL_NAMES, AwsSigner, bedrock_signer
-from gateway.converse_request import NO_TOOL, converse_request, encoded
+from gateway.converse_request import BLOCKED_INPUT, NO_TOOL, GuardrailMode, converse_request, encoded
 from gateway.converse_request import PROVIDER_NAME as NAME
 from gateway.errors import ConfigurationError, ModelError, ModelErrorKind
 from gateway.events import Events, StopReason, Usage
@@ -38,6 +38,7 @@ from gateway.wire import strict_json
 from gateway.wire.aws_event_stream import EventStreamDecoder, EventStreamError, Frame, HeaderValue
 from gateway.wire.bedrock_errors import error_kind
 from gateway.wire.bedrock_families import Family, family_of
+from gateway.wire.bedrock_guardrails import Finding, in_its_place, read_trace
 from gateway.wire.bedrock_media import MAX_BYTES
 from gateway.wire.bedrock_parameters import MODEL_FAMILY, request_fields
 from gateway.wire.tagged_reasoning import TaggedReasoning
@@ -71,9 +72,17 @@ class ConverseReader:
     """One per response: bytes in, events into the builder. Pure.
 
     `stopped`: the model has said that it is done. `finished`: so it has, and what it cost; nothing more is expected.
+    `guardrail` is how one watches over the answer: `async` lets words out before it has looked at them.
     """
 
-    def __init__(self, builder: ResponseBuilder, model_id: str, family: Family, names: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        builder: ResponseBuilder,
+        model_id: str,
+        family: Family,
+        names: Mapping[str, str],
+        guardrail: GuardrailMode = "none",
+    ) -> None:
         self._builder = builder
         self._model_id = model_id
         self._tags = family.thinking_tags
@@ -84,7 +93,10 @@ class ConverseReader:
         self._foreign: set[int] = set()  # blocks of the provider's own tools, and pictures: shown, never acted upon
         self._usage: Usage | None = None
         self._stop_reason: str | None = None
-        self._only_masked = False
+        self._guardrail = guardrail
+        self._shown: list[str] = []  # its texts, where they may have to be taken back
+        self._over: list[tuple[str, int]] = []  # texts that are over, where what they are is told at the end
+        self._finding = Finding()
         self._text_index: int | None = None  # the block that text came for last, and the headers that came with it
         self._text_headers: Mapping[str, HeaderValue] | None = None
         self.finished = False
@@ -106,7 +118,7 @@ class ConverseReader:
                     texts.append(text)
                     continue
                 if texts:
-                    self._builder.texts(("text", self._text_index), texts)
+                    self._more_texts(texts)
                     texts = []
                 if self.finished:
                     return
@@ -118,7 +130,12 @@ class ConverseReader:
             raise _protocol_error(f"an event of an unexpected shape: {error!r}") from error
         finally:
             if texts:
-                self._builder.texts(("text", self._text_index), texts)
+                self._more_texts(texts)
+
+    def _more_texts(self, texts: list[str]) -> None:
+        self._builder.texts(("text", self._text_index), texts)
+        if self._guardrail == "async":
+            self._shown += texts
 
     def _more_text(self, payload: bytes) -> str | None:
         """The text of a delta, if it is for the block that the last one was for."""
@@ -166,6 +183,7 @@ class ConverseReader:
 
     def _start(self, index: int, start: Mapping[str, JsonValue]) -> None:
         self._text_index = self._text_headers = None
+        self._close_over()
         call = start.get("toolUse")
         if isinstance(call, dict) and call.get("type") != "server_tool_use" and call["name"] != NO_TOOL:
             name, call_id = str(call["name"]), call.get("toolUseId")
@@ -175,11 +193,15 @@ class ConverseReader:
             self._builder.raw({"contentBlockStart": {"contentBlockIndex": index, "start": dict(start)}})
 
     def _delta(self, index: int, delta: Mapping[str, JsonValue]) -> None:
+        if self._over:
+            self._close_over()
         text = delta.get("text")
         if text is not None and index not in self._foreign:
             if self._tags is None:
                 self._builder.text(("text", index), text)  # type: ignore[arg-type]  # see feed
                 self._text_index = index
+                if self._guardrail == "async":
+                    self._shown.append(str(text))
             else:
                 self._tagged_text(index, str(text))
         elif index in self._foreign:
@@ -216,6 +238,8 @@ class ConverseReader:
             else:
                 self._builder.close(("reasoning", index))
                 self._builder.text(("text", index), words)
+                if self._guardrail == "async":
+                    self._shown.append(words)
 
     def _stop(self, index: int) -> None:
         if index == self._text_index:
@@ -229,14 +253,20 @@ class ConverseReader:
             self._builder.opaque(("sealed", index), "redacted", base64.b64encode(sealed).decode("ascii"))
             self._builder.close(("sealed", index))
         for kind in ("reasoning", "text", "call"):
-            self._builder.close((kind, index))
+            if kind == "text" and self._guardrail != "none":
+                self._over.append((kind, index))
+            else:
+                self._builder.close((kind, index))
+
+    def _close_over(self) -> None:
+        for key in self._over:
+            self._builder.close(key)
+        self._over = []
 
     def _metadata(self, event: Mapping[str, JsonValue]) -> None:
         usage = event.get("usage")
         self._usage = _usage(usage if isinstance(usage, dict) else {}, self._model_id)
-        trace = event.get("trace")
-        if isinstance(trace, dict) and (actions := set(_actions(trace.get("guardrail")))):
-            self._only_masked = "BLOCKED" not in actions
+        self._finding = read_trace(event.get("trace"))
 
     def _finish(self, stop_reason: str) -> None:
         for index in [*self._tagged, *self._sealed]:
@@ -250,11 +280,24 @@ class ConverseReader:
         reason = _STOP_REASONS.get(stop_reason)
         if reason is None:
             logger.warning("a stop reason that is not known", extra={"stop_reason": stop_reason[:64]})
-        elif stop_reason == "guardrail_intervened" and self._only_masked:
-            reason = StopReason.END_TURN  # words were replaced, the answer is whole
+        elif stop_reason == "guardrail_intervened":
+            reason = self._intervened()
         self._builder.finish(reason or StopReason.END_TURN, stop_reason)
         self._text_headers = None
         self.finished = True
+
+    def _intervened(self) -> StopReason:
+        finding = self._finding
+        if finding.only_masked:
+            return StopReason.END_TURN  # words were replaced, the answer is whole
+        shown = "".join(self._shown)
+        if shown and (instead := in_its_place(shown, finding)) is not None:
+            self._builder.retract(instead)
+        elif finding.blocked_input:
+            for key in self._over:
+                if self._builder.is_open(key):
+                    self._builder.opaque(key, BLOCKED_INPUT, "blocked")
+        return StopReason.CONTENT_FILTER
 
 
 def _loaded(payload: bytes) -> dict[str, Any]:
@@ -275,18 +318,6 @@ def _usage(usage: Mapping[str, JsonValue], model_id: str) -> Usage:
     read, written = token_count(usage, "cacheReadInputTokens"), token_count(usage, "cacheWriteInputTokens")
     total = None if fresh is None else fresh + (read or 0) + (written or 0)
     return Usage(NAME, model_id, total, output, cached_input_tokens=read, cache_write_input_tokens=written)
-
-
-def _actions(assessment: JsonValue) -> Iterator[str]:
-    """What a guardrail did, wherever its trace says so: `BLOCKED`, `ANONYMIZED`, `NONE`."""
-    if isinstance(assessment, list):
-        for item in assessment:
-            yield from _actions(item)
-    elif isinstance(assessment, dict):
-        if isinstance(action := assessment.get("action"), str):
-            yield action
-        for item in assessment.values():
-            yield from _actions(item)
 
 
 # --- errors ------------------------------------------------------------------------------------------------------
@@ -372,7 +403,7 @@ class BedrockConverseModel:
             raise ModelError(ModelErrorKind.INVALID, str(error)) from None
         call = await self._signer.sign(await self._call(encoded(asked.body)))
         builder = ResponseBuilder(request, NAME, self.model_id)
-        reader = ConverseReader(builder, self.model_id, self._family, asked.names)
+        reader = ConverseReader(builder, self.model_id, self._family, asked.names, asked.guardrail)
         async with self._environment.http.stream(call, self._timeouts) as response:
             await self._expect_stream(response)
             while not reader.finished:

@@ -13,9 +13,10 @@ Below: model, response. The script stands in the agent's `model_parameters`:
       switch_every_delta: true          # each delta is a batch of its own, behind a switch to the other tasks
 
 A step is one of `text`, `reasoning` (with `signature`), `tool` (with `arguments`: an object or raw text; `id`),
-`usage`, `stop` (with `raw`), `delay_seconds`, `hang`, `error` (a ModelErrorKind; with `message`, `retry_after_seconds`,
-and `times` to fail only so many requests), `crash` (an error that nobody expects) and `raw_event`. `chunk_characters`,
-`repeat` and `delta_seconds` say how text and arguments are streamed; the first and the last also for the whole script.
+`retract` (what was said is taken back, and this stands in its place), `usage`, `stop` (with `raw`), `delay_seconds`,
+`hang`, `error` (a ModelErrorKind; with `message`, `retry_after_seconds`, and `times` to fail only so many requests),
+`crash` (an error that nobody expects) and `raw_event`. `chunk_characters`, `repeat` and `delta_seconds` say how text
+and arguments are streamed; the first and the last also for the whole script.
 `{{user}}` and `{{result}}` in a text stand for the last user message and the last tool result.
 
 Which response is played is read from the request alone: there is no state between requests but the count of `times`.
@@ -44,7 +45,9 @@ from gateway.response import ResponseBuilder
 
 NAME = "scripted"
 
-_KINDS = ("text", "reasoning", "tool", "usage", "stop", "delay_seconds", "hang", "error", "crash", "raw_event")
+_KINDS = (
+    "text", "reasoning", "tool", "retract", "usage", "stop", "delay_seconds", "hang", "error", "crash", "raw_event",
+)  # fmt: skip
 
 
 class _Part(BaseModel):
@@ -70,6 +73,7 @@ class Step(_Part):
     tool: str | None = None
     arguments: dict[str, Any] | str = Field(default_factory=dict)
     id: str | None = None
+    retract: str | None = None
     usage: UsageStep | None = None
     stop: StopReason | None = None
     raw: str | None = None
@@ -156,6 +160,8 @@ class ScriptedModel:
         for position, step in enumerate(self._response(request, scene)):
             if step.stop is not None:
                 stop = step
+            elif step.retract is not None:
+                builder.retract(step.retract)
             elif step.usage is not None:
                 builder.usage(Usage(self.provider, self.model_id, **step.usage.model_dump()))
             elif step.text is not None or step.reasoning is not None or step.tool is not None:

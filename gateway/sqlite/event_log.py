@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
-from gateway.records import decode_event
+from gateway.events import ReasoningDelta, TextDelta
+from gateway.records import decode_event, encode_event
 from gateway.store import NumberedEvent
 
 # run key, number of the first event, of the last, the records with a line break between them
@@ -52,6 +54,26 @@ def read_events(connection: sqlite3.Connection, run: int, after: int, limit: int
         if len(found) >= limit:
             break
     return found
+
+
+def erase_words(connection: sqlite3.Connection, run: int, message_ids: frozenset[str]) -> None:
+    """Take the words out of these messages' deltas; each keeps its number, and nothing is shown of it any more."""
+    for first, blob in connection.execute("SELECT first, records FROM events WHERE run = ?", (run,)).fetchall():
+        lines = blob.split(b"\n")
+        erased = [_without_words(line, message_ids) for line in lines]
+        if erased != lines:
+            connection.execute(
+                "UPDATE events SET records = ? WHERE run = ? AND first = ?", (b"\n".join(erased), run, first)
+            )
+
+
+def _without_words(record: bytes, message_ids: frozenset[str]) -> bytes:
+    if not any(message_id.encode() in record for message_id in message_ids):
+        return record
+    event = decode_event(record)
+    if isinstance(event, TextDelta | ReasoningDelta) and event.message_id in message_ids:
+        return encode_event(replace(event, text=""))
+    return record
 
 
 def last_sequence(connection: sqlite3.Connection, run: int) -> int:

@@ -172,13 +172,24 @@ class SqliteStore:
             return _failed(_out_of_order(run_id, log.next, first, records))
         return commits.append(log, first, records, urgent=urgent)
 
-    async def end_run(self, run: RunRecord, thread: Thread, *, keep: int, first: int, records: Sequence[bytes]) -> None:
+    async def end_run(
+        self,
+        run: RunRecord,
+        thread: Thread,
+        *,
+        keep: int,
+        first: int,
+        records: Sequence[bytes],
+        erase: frozenset[str] = frozenset(),
+    ) -> None:
         def work(connection: sqlite3.Connection) -> KeptThread:
             key, last = _open_log(connection, run.owner, run.run_id)
             if records:
                 if first != last + 1:
                     raise StoreError(f"the log of run {run.run_id!r} ends with event {last}, not before event {first}")
                 event_log.insert_events(connection, [_event_row(key, first, records)])
+            if erase:
+                event_log.erase_words(connection, key, erase)
             tables.update_run(connection, key, run)
             return tables.write_thread(connection, thread, keep)
 
@@ -189,6 +200,7 @@ class SqliteStore:
             lambda written: self._thread_written(thread, keep, written),
             lambda: self._cache.changed((thread.owner, thread.thread_id)),
             pages=_RUN_PAGES + _message_pages(thread, keep) + pages_of(1, sum(map(len, records))),
+            long=bool(erase),
         )
 
     async def load_run(self, owner: str, run_id: str) -> RunRecord | None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from gateway.wire.bedrock_guardrails import GUARD_CONTENT, check_guardrail
+
 # Names that mean something to this gateway and are not sent.
 PROMPT_CACHING = "prompt_caching"
 MODEL_FAMILY = "model_family"
@@ -65,7 +67,7 @@ def request_fields(parameters: Mapping[str, object], *, one_sampler: bool = Fals
     fields: dict[str, object] = {}
     rest: dict[str, object] = {}
     for name, value in parameters.items():
-        if value is None or value == [] or name in (PROMPT_CACHING, MODEL_FAMILY):
+        if value is None or value == [] or name in (PROMPT_CACHING, MODEL_FAMILY, GUARD_CONTENT):
             continue
         if name in _INFERENCE:
             inference[_INFERENCE[name]] = _checked(name, _INFERENCE[name], value)
@@ -77,6 +79,7 @@ def request_fields(parameters: Mapping[str, object], *, one_sampler: bool = Fals
     if one_sampler and "temperature" in inference:
         inference.pop("topP", None)
     rest |= _mapping(fields.pop(_ADDITIONAL, {}))
+    check_guardrail(_mapping(fields.get("guardrailConfig")), parameters.get(GUARD_CONTENT))
     return {name: value for name, value in {**fields, "inferenceConfig": inference, _ADDITIONAL: rest}.items() if value}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -49,6 +50,18 @@ AGENTS = [
     agent("enqueuing", scripted([{"text": "Hello there"}], rules=[HANG_ON]), on_concurrent_run="enqueue"),
     agent("hangs", scripted([{"text": "Hello there"}], rules=[HANG_ON])),
     agent("greeter", scripted([{"text": "Hello there"}])),
+    agent(
+        "guarded",
+        scripted(
+            [
+                {"reasoning": "The code is 4711."},
+                {"text": "The code is 4711, and", "chunk_characters": 5},
+                {"retract": "I cannot tell you that."},
+                {"stop": "content_filter"},
+            ],
+            rules=[{"when": {"last_user_contains": "repeat"}, "response": [{"text": "There is nothing to repeat."}]}],
+        ),
+    ),
     agent(
         "thinker",
         scripted(
@@ -337,4 +350,56 @@ async def test_usage_and_times_are_there_after_a_conversation(
 
     (usage,) = run["usage"]
     assert (usage["model"], usage["inputTokens"], usage["outputTokens"]) == ("m", 3, 2)
+    assert run["status"] == "completed"
+
+
+# --- an answer that is taken back
+
+
+async def test_an_answer_that_is_taken_back_is_nowhere_any_more(
+    gateway: LocalGateway, clients: NodeClients, fresh: Fresh
+) -> None:
+    agent = await clients.create(gateway.client.run_url("guarded"), thread_id=fresh("thread"))
+    run_id = fresh("run")
+
+    report = await run_client(gateway, agent, run_id, text="What is the code?")
+
+    assert "TEXT_MESSAGE_CONTENT" in report.event_types
+    assert report.event_types[-2:] == ["MESSAGES_SNAPSHOT", "RUN_FINISHED"]
+    assert [message["content"] for message in report.messages if message["role"] in ("user", "assistant")] == [
+        "What is the code?",
+        "I cannot tell you that.",
+    ]
+    assert "4711" not in json.dumps(report.messages)
+    for path in (f"/threads/{agent.thread_id}/messages", f"/runs/{run_id}/events"):
+        shown = await gateway.client.http.get(path)
+        assert shown.status_code == 200
+        assert "4711" not in shown.text
+        assert "I cannot tell you that." in shown.text
+    connected = await post(
+        gateway, "/agents/guarded/connect", run_body(messages=[], thread_id=agent.thread_id, run_id=fresh("run"))
+    )
+    assert "4711" not in connected.text
+    assert "I cannot tell you that." in connected.text
+
+    report = await run_client(gateway, agent, fresh("run"), text="Please repeat that")
+
+    assert report.messages[-1]["content"] == "There is nothing to repeat."
+    assert sorted(said(report.messages)) == sorted(said(await thread_messages(gateway, agent.thread_id)))
+
+
+async def test_a_client_before_1_0_is_told_what_stands_in_the_place_of_what_it_was_shown(
+    gateway: LocalGateway, fresh: Fresh
+) -> None:
+    body = run_body("What is the code?", thread_id=fresh("thread"), run_id=fresh("run"), version=None)
+
+    response = await post(gateway, "/agents/guarded/run", body)
+
+    seen = read_observed(response, body["threadId"], body["runId"], legacy=True)
+    (told,) = (event["value"] for event in seen.of("CUSTOM") if event["value"]["content"])
+    assert told["content"] == "I cannot tell you that."
+    (snapshot,) = seen.of("MESSAGES_SNAPSHOT")
+    assert {"id": told["messageId"], "role": "assistant", "content": told["content"]} in snapshot["messages"]
+    assert seen.last["result"] == {"stopReason": "content_filter"}
+    run = await gateway.client.get(f"/runs/{body['runId']}")
     assert run["status"] == "completed"

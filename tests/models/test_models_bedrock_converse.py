@@ -12,15 +12,17 @@ from botocore.loaders import Loader
 
 from gateway.agent import ModelSettings, Secret
 from gateway.clock import SystemClock
+from gateway.converse_request import BLOCKED_INPUT, GuardrailMode
 from gateway.errors import ConfigurationError, ModelError, ModelErrorKind
 from gateway.events import StopReason
 from gateway.http_client import HttpClients
-from gateway.messages import Message, TextBlock, ToolCall
+from gateway.messages import Message, Opaque, TextBlock, ToolCall
 from gateway.model import ModelEnvironment, ModelRequest
 from gateway.models.bedrock_converse import PROVIDER, ConverseReader, provider_error
 from gateway.response import ResponseBuilder
 from gateway.wire.bedrock_errors import ERROR_KINDS
 from gateway.wire.bedrock_families import family_of
+from gateway.wire.bedrock_guardrails import TAKEN_BACK
 from tests.bedrock_recordings import recorded_bytes, recorded_model_id, recordings
 from tests.bedrock_server import (
     block_stop,
@@ -484,3 +486,89 @@ def test_capabilities_are_those_of_the_family() -> None:
     named = {"model_family": "anthropic.claude-sonnet-4-5"}
     assert not opened(model_id=profile).capabilities.reasoning
     assert opened(model_id=profile, model_parameters=named).capabilities.reasoning
+
+
+# --- guardrails --------------------------------------------------------------------------------------------------
+
+OUTPUT = "To open the lock you turn the left pin three times and then push."
+
+
+def guarded(*pieces: bytes, mode: GuardrailMode = "async", model_id: str = CLAUDE) -> Answer:
+    builder = ResponseBuilder(REQUEST, "bedrock/converse", model_id)
+    reader = ConverseReader(builder, model_id, family_of(model_id), {}, mode)
+    for piece in pieces:
+        reader.feed(piece)
+    reader.end()
+    return answer_of(builder.take())
+
+
+def found(where: str, action: str = "BLOCKED", **more: Any) -> dict[str, Any]:
+    assessment: Any = {"topicPolicy": {"topics": [{"name": "locks", "type": "DENY", "action": action}]}}
+    return {"guardrail": {where: {"g": [assessment] if where == "outputAssessments" else assessment}, **more}}
+
+
+BLOCKED_OUTPUT = found("outputAssessments", modelOutput=[OUTPUT])
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        (text("To open the lock "), text("you turn "), text("Sorry, not that."), block_stop()),
+        (text("To open the lock you turn "), block_stop(), text("Sorry, not that.", 1), block_stop(1)),
+        (text("To open the lock you turn ") + text("Sorry, ") + text("not that."),),
+    ],
+    ids=["one block", "two blocks", "one read"],
+)
+def test_what_an_asynchronous_guardrail_let_out_is_taken_back(pieces: tuple[bytes, ...]) -> None:
+    end = (message_stop("guardrail_intervened"), metadata(trace=BLOCKED_OUTPUT))
+    answer = guarded(thought(5, text="The left pin."), block_stop(5), *pieces, *end)
+    assert answer.stop is StopReason.CONTENT_FILTER
+    assert sorted(answer.retracted) == sorted(answer.blocks)
+    assert "".join(answer.retracted.values()) == "Sorry, not that."
+
+
+def test_an_answer_in_tags_is_taken_back_with_its_thoughts() -> None:
+    words = text("<thinking>The left pin.</thinking>To open the lock you turn Sorry, not that.")
+    end = (message_stop("guardrail_intervened"), metadata(trace=BLOCKED_OUTPUT))
+    answer = guarded(words, block_stop(), *end, model_id=NOVA)
+    assert sorted(answer.retracted) == sorted(answer.blocks)
+    assert "".join(answer.retracted.values()) == "Sorry, not that."
+
+
+def test_without_a_trace_nothing_of_the_answer_is_trusted() -> None:
+    shown = (text("To open the lock you turn Sorry."), block_stop(), message_stop("guardrail_intervened"))
+    for rest in ((metadata(),), ()):  # the connection may break behind the stop
+        assert list(guarded(*shown, *rest).retracted.values()) == [TAKEN_BACK]
+
+
+@pytest.mark.parametrize("mode", ["none", "sync"])
+def test_what_a_guardrail_looked_at_first_stands(mode: GuardrailMode) -> None:
+    end = (message_stop("guardrail_intervened"), metadata(trace=BLOCKED_OUTPUT))
+    answer = guarded(text("To open the lock Sorry, not that."), block_stop(), *end, mode=mode)
+    assert (answer.text, answer.retracted) == ("To open the lock Sorry, not that.", {})
+    assert answer.stop is StopReason.CONTENT_FILTER
+
+
+def test_an_answer_that_no_guardrail_minds_is_not_touched() -> None:
+    answer = guarded(text("Hello "), text("there"), block_stop(), tool(1, "a", "add", "{}"), message_stop(), metadata())
+    assert (answer.text, answer.retracted, answer.opaques) == ("Hello there", {}, [])
+
+
+def test_a_guardrails_answer_to_a_question_that_it_blocked_says_so_to_later_requests() -> None:
+    for mode in ("sync", "async"):
+        end = (message_stop("guardrail_intervened"), metadata(trace=found("inputAssessment")))
+        answer = guarded(text("I cannot talk about that."), block_stop(), *end, mode=mode)
+        assert (answer.text, answer.retracted) == ("I cannot talk about that.", {})
+        assert answer.opaques == [Opaque("bedrock/converse", CLAUDE, BLOCKED_INPUT, "blocked")]
+
+
+def test_text_ends_before_what_comes_behind_it_also_under_a_guardrail() -> None:
+    builder = ResponseBuilder(REQUEST, "bedrock/converse", CLAUDE)
+    reader = ConverseReader(builder, CLAUDE, family_of(CLAUDE), {}, "sync")
+    for piece in (text("One"), block_stop(), text("Two", 1), block_stop(1), tool(2, "a", "add", "{}")):
+        reader.feed(piece)
+    kinds = [type(each).__name__ for each in builder.take()]
+    assert kinds == [
+        *("TextStarted", "TextDelta", "TextEnded") * 2,
+        *("ToolCallStarted", "ToolCallDelta", "ToolCallEnded"),
+    ]

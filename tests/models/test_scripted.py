@@ -11,11 +11,14 @@ from gateway.agent import ModelSettings
 from gateway.errors import ConfigurationError, ModelError, ModelErrorKind
 from gateway.events import (
     Events,
+    MessageRetracted,
     ModelCallEnded,
     Raw,
     ReasoningEnded,
+    ReasoningStarted,
     StopReason,
     TextDelta,
+    TextStarted,
     ToolCallDelta,
     ToolCallStarted,
     Usage,
@@ -220,3 +223,13 @@ def test_it_is_opened_with_the_script_in_the_agents_parameters() -> None:
     settings = ModelSettings("scripted", model_parameters={"responses": [[{"text": "x"}]]})
     opened = PROVIDER.open(settings, ModelEnvironment(clock, HttpClients(clock)))
     assert (opened.provider, opened.model_id) == ("scripted", "scripted")
+
+
+async def test_what_was_said_can_be_taken_back() -> None:
+    script = [{"reasoning": "hm"}, {"text": "It is"}, {"text": " 42."}, {"retract": "Not that."}, {"stop": "refusal"}]
+    events = await events_of(model(responses=[script]))
+    said = [event.message_id for event in events if isinstance(event, TextStarted | ReasoningStarted)]
+    taken_back = [event for event in events if isinstance(event, MessageRetracted)]
+    assert [event.message_id for event in taken_back] == said
+    assert [event.text for event in taken_back] == ["", "Not that.", ""]
+    assert events[-1] == ModelCallEnded(StopReason.REFUSAL)

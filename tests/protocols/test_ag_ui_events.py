@@ -26,6 +26,7 @@ from gateway.events import (
     Incomplete,
     Interrupt,
     Interrupted,
+    MessageRetracted,
     MessagesReplaced,
     ModelCallAccepted,
     ModelCallEnded,
@@ -198,6 +199,10 @@ RENDERED: list[tuple[Event, list[dict[str, Any]]]] = [
     (
         StateChanged(({"op": "add", "path": "/a~1b", "value": 1},), {"a/b": 1}),
         [{"type": "STATE_DELTA", "delta": [{"op": "add", "path": "/a~1b", "value": 1}]}],
+    ),
+    (
+        MessageRetracted("m", "Not that."),
+        [{"type": "CUSTOM", "name": "agui_gateway.retracted", "value": {"messageId": "m", "content": "Not that."}}],
     ),
     (
         MessagesReplaced((Message("u", "user", (TextBlock("Hi"),)),)),

@@ -8,7 +8,17 @@ from dataclasses import replace
 import pytest
 
 from gateway.errors import ConflictError, NotFoundError, StoreError
-from gateway.events import Event, MessagesReplaced, RunFailed, StateReplaced, TextDelta, Usage
+from gateway.events import (
+    Event,
+    MessageRetracted,
+    MessagesReplaced,
+    ReasoningDelta,
+    RunFailed,
+    StateReplaced,
+    TextDelta,
+    TextStarted,
+    Usage,
+)
 from gateway.records import encode_event
 from gateway.store import RunStatus, Store
 from tests.stored_samples import (
@@ -266,6 +276,25 @@ async def test_large_and_odd_events_come_back(store: Store) -> None:
     ]
     await within(store.begin_run(run(), thread(), keep=0, records=[encode_event(event) for event in given]))
     assert await logged(store) == list(enumerate(given, 1))
+
+
+async def test_what_was_taken_back_loses_its_words_in_the_log_and_nothing_else_does(store: Store) -> None:
+    given: list[Event] = [
+        TextStarted("secret"),
+        TextDelta("secret", "forty"),
+        ReasoningDelta("thought", "two"),
+        TextDelta("other", "speaks of secret"),
+        TextDelta("secret", "-two"),
+        MessageRetracted("secret", "Not that."),
+    ]
+    await begin(store)
+    encoded = [encode_event(event) for event in given]
+    await within(store.append_events(OWNER, "r1", 1, encoded[:2], urgent=True))
+    await within(store.append_events(OWNER, "r1", 3, encoded[2:5], urgent=True))
+    erase = frozenset({"secret", "thought"})
+    await within(store.end_run(ended(), thread(), keep=1, first=6, records=encoded[5:], erase=erase))
+    erased = {2: TextDelta("secret", ""), 3: ReasoningDelta("thought", ""), 5: TextDelta("secret", "")}
+    assert await logged(store) == [(number, erased.get(number, event)) for number, event in enumerate(given, 1)]
 
 
 # --- logs that are removed
