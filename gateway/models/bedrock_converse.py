@@ -290,8 +290,7 @@ class ConverseReader:
         finding = self._finding
         if finding.only_masked:
             return StopReason.END_TURN  # words were replaced, the answer is whole
-        shown = "".join(self._shown)
-        if shown and (instead := in_its_place(shown, finding)) is not None:
+        if self._shown and (instead := in_its_place(self._shown, finding)) is not None:
             self._builder.retract(instead)
         elif finding.blocked_input:
             for key in self._over:

@@ -10,6 +10,7 @@ what was shown may be what nobody should read: it has to be taken back.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -154,32 +155,37 @@ def _actions(assessment: object) -> Iterator[str]:
             yield from _actions(item)
 
 
-def in_its_place(shown: str, finding: Finding) -> str | None:
+def in_its_place(shown: Sequence[str], finding: Finding) -> str | None:
     """What stands in the place of an answer that a guardrail stopped when words of it were out; None: none were.
 
-    The service goes on from the model's words to the guardrail's message without a mark. Only where the trace tells
-    what the model said can the one be told from the other; where it does not, the message is ours.
+    `shown` are the pieces in which it came. The service goes on from the model's words to the guardrail's message
+    without a mark. Only where the trace tells what the model said can the one be told from the other; where it does
+    not, the message is ours.
     """
     if finding.blocked_input and not finding.blocked_output:
         return None  # the model was not asked: all that was shown is the guardrail's message
     if not finding.model_output:
         return TAKEN_BACK
-    models = _common_beginning(shown, finding.model_output)
-    message = shown[models:]
+    pieces, place = 0, 0
+    while pieces < len(shown) and finding.model_output.startswith(shown[pieces], place):
+        place += len(shown[pieces])
+        pieces += 1
+    message = "".join(shown[pieces:])
+    if pieces:  # the message may have come in one piece with the model's last words
+        message = _behind_common_words(message, finding.model_output[place:])
     if _quotes(message, finding.model_output):
         return TAKEN_BACK
-    if models == 0:
-        return None
-    return message.strip() or TAKEN_BACK
+    return (message.strip() or TAKEN_BACK) if pieces else None
 
 
-def _common_beginning(left: str, right: str) -> int:
-    count = 0
-    for ours, theirs in zip(left, right, strict=False):
-        if ours != theirs:
+def _behind_common_words(text: str, other: str) -> str:
+    """What is left of the text behind the whole words in which it goes on as the other does."""
+    cut = 0
+    for word, others in zip(re.finditer(r"\s*\S+", text), re.finditer(r"\s*\S+", other), strict=False):
+        if word.group() != others.group():
             break
-        count += 1
-    return count
+        cut = word.end()
+    return text[cut:]
 
 
 def _quotes(text: str, source: str) -> bool:

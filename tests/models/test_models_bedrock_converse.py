@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import base64
-import random
-from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -38,6 +36,7 @@ from tests.bedrock_server import (
     tool,
 )
 from tests.model_answers import Answer, answer_of
+from tests.recorded_traffic import each, ways_to_cut
 
 CLAUDE = "us.anthropic.claude-sonnet-4-20250514-v1:0"
 NOVA = "us.amazon.nova-lite-v1:0"
@@ -55,18 +54,10 @@ def read(*pieces: bytes, model_id: str = CLAUDE, names: dict[str, str] | None = 
     return answer_of(builder.take())
 
 
-def cuts(data: bytes) -> Iterable[list[bytes]]:
-    yield [data]
-    yield [data[i : i + 1] for i in range(len(data))]
-    for seed in range(10):
-        places = sorted(random.Random(seed).sample(range(len(data)), 30))
-        yield [data[a:b] for a, b in zip([0, *places], [*places, len(data)], strict=True)]
-
-
-@pytest.mark.parametrize("entry", recordings("eventstream"), ids=lambda entry: str(entry["response"]))
+@each(recordings("eventstream"))
 def test_a_recorded_stream_gives_what_its_manifest_says_however_it_is_cut(entry: dict[str, Any]) -> None:
     expect = entry["expect"]
-    for pieces in cuts(recorded_bytes(entry)):
+    for pieces in ways_to_cut(recorded_bytes(entry)):
         answer = read(*pieces, model_id=recorded_model_id(entry))
         assert answer.text == expect["text"]
         assert answer.reasoning == expect["reasoning"]
@@ -528,7 +519,7 @@ def test_what_an_asynchronous_guardrail_let_out_is_taken_back(pieces: tuple[byte
 
 
 def test_an_answer_in_tags_is_taken_back_with_its_thoughts() -> None:
-    words = text("<thinking>The left pin.</thinking>To open the lock you turn Sorry, not that.")
+    words = text("<thinking>The left pin.</thinking>To open the lock ") + text("you turn Sorry, not that.")
     end = (message_stop("guardrail_intervened"), metadata(trace=BLOCKED_OUTPUT))
     answer = guarded(words, block_stop(), *end, model_id=NOVA)
     assert sorted(answer.retracted) == sorted(answer.blocks)

@@ -121,32 +121,32 @@ def test_a_trace_says_what_was_found(given: object, finding: Finding) -> None:
 OUTPUT = "To open the lock you turn the left pin three times and then push."
 
 
+TOLD = Finding(blocked_output=True, model_output=OUTPUT)
+
+
 @pytest.mark.parametrize(
     ("shown", "finding", "instead"),
     [
         # the model's words, then the guardrail's, without a mark between them
-        (
-            "To open the lock you turn Sorry, not that.",
-            Finding(blocked_output=True, model_output=OUTPUT),
-            "Sorry, not that.",
-        ),
-        # all that was shown is the guardrail's own message
-        ("Sorry, not that.", Finding(blocked_output=True, model_output=OUTPUT), None),
-        ("Sorry, not that.", Finding(blocked_input=True), None),
+        (["To open the lock ", "you turn ", "Sorry, not that."], TOLD, "Sorry, not that."),
+        (["To open the lock ", "you turn ", "the", " model may not say that."], TOLD, "model may not say that."),
+        (["To open the lock ", "you turn Sorry, ", "not that."], TOLD, "Sorry, not that."),
+        (["To open the lock ", "you turn ", "That may not be said."], TOLD, "That may not be said."),
+        # all that was shown is the guardrail's own message, however like the model's it begins
+        (["Sorry, not that."], TOLD, None),
+        (["To answer that is not allowed."], TOLD, None),
+        (["Sorry, not that."], Finding(blocked_input=True), None),
         # what cannot be told apart is all taken back
-        ("To open the lock you turn Sorry.", Finding(), TAKEN_BACK),
-        ("To open the lock you turn Sorry.", Finding(blocked_output=True), TAKEN_BACK),
-        (OUTPUT, Finding(blocked_output=True, model_output=OUTPUT), TAKEN_BACK),
+        (["To open the lock you turn Sorry."], Finding(), TAKEN_BACK),
+        (["To open the lock you turn Sorry."], Finding(blocked_output=True), TAKEN_BACK),
+        ([OUTPUT], TOLD, TAKEN_BACK),
+        (["To open the lock you turn Sorry."], TOLD, TAKEN_BACK),
         # ... also where the trace tells the model's words in another way than they were shown
-        (
-            "to open the lock you turn the left pin Sorry.",
-            Finding(blocked_output=True, model_output=OUTPUT),
-            TAKEN_BACK,
-        ),
-        ("turn the left", Finding(blocked_output=True, model_output=OUTPUT), TAKEN_BACK),
+        (["to open the lock ", "you turn the left pin Sorry."], TOLD, TAKEN_BACK),
+        (["turn the left"], TOLD, TAKEN_BACK),
     ],
 )
 def test_what_stands_in_the_place_of_what_was_shown_is_never_the_models(
-    shown: str, finding: Finding, instead: str | None
+    shown: list[str], finding: Finding, instead: str | None
 ) -> None:
     assert in_its_place(shown, finding) == instead
