@@ -30,11 +30,11 @@ from gateway.events import (
     StateChanged,
     StateReplaced,
 )
-from gateway.known_thread import KnownThread, own_calls, words_or_blocks
+from gateway.known_thread import KnownThread, own_calls, turns_of, words_or_blocks
 from gateway.messages import JsonValue, Message, ToolCall
 from gateway.model import ModelCapabilities
 from gateway.model_state import Conversation, marked
-from gateway.records import encode_event
+from gateway.records import encode_events
 from gateway.store import RunRecord, RunStatus, Store, Thread
 from gateway.tool import Tool
 from gateway.transcript import Transcript
@@ -76,12 +76,6 @@ def title_of(messages: Sequence[Message]) -> str | None:
         if message.role == "user" and (words := " ".join(message.text.split())):
             return words if len(words) <= _TITLE_CHARACTERS else words[: _TITLE_CHARACTERS - 1] + "…"
     return None
-
-
-def call_turns(messages: tuple[Message, ...], known: KnownThread | None = None) -> dict[str, str]:
-    """The turns of the calls that this server's models made, by call id."""
-    calls = own_calls(messages) if known is None else known.own_calls(messages)
-    return {call_id: call.turn_id for call_id, call in calls.items()}
 
 
 def without_claims(
@@ -234,7 +228,7 @@ async def end_left_behind(store: Store, clock: Clock, record: RunRecord, *, code
     thread = await store.load_thread(record.owner, record.thread_id)
     if thread is None:
         thread = Thread(record.owner, record.thread_id, record.agent_id, now, now)
-    transcript = Transcript(call_turns(thread.messages))
+    transcript = Transcript(turns_of(own_calls(thread.messages)))
     ledger = UsageLedger()
     state = thread.state
     last = 0
@@ -257,7 +251,7 @@ async def end_left_behind(store: Store, clock: Clock, record: RunRecord, *, code
         ended_thread(thread, marked(transcript.messages, (), mark), terminal, now, state),
         keep=keep,
         first=last + 1,
-        records=[encode_event(event) for event in closing],
+        records=encode_events(closing),
         erase=transcript.retracted,
     )
 

@@ -22,7 +22,7 @@ with a warning. A stream that follows the rules passes as the very list it came 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Container
 from dataclasses import replace
 from enum import Enum
 from typing import TypeVar
@@ -86,17 +86,18 @@ class Sealer:
         self._reasoning: dict[str, None] = {}
         self._calls: dict[str, None] = {}
         self._steps: dict[str, None] = {}
-        # Every id of this run. Calls and messages may share an id, two messages may not.
+        # Every id of this run, and those that others have. Calls and messages may share an id, two messages may not.
         self._messages: dict[str, _Kind] = {}
+        self._taken: Container[str] = frozenset()
         self._made: set[str] = set()
         self._answered: set[str] = set()
         # What stands for a reused id; by kind, because an id may stand for an open text and an open reasoning at once.
         self._answers: dict[str, str] = {}  # texts, and the messages that calls are part of
         self._thoughts: dict[str, str] = {}
 
-    def reserve(self, message_ids: Iterable[str]) -> None:
+    def reserve(self, message_ids: Container[str]) -> None:
         """Ids that the thread has already: what a model says anew under one of them gets another."""
-        self._messages |= dict.fromkeys(message_ids, _Kind.WORDS)
+        self._taken = message_ids
 
     def follow(self, events: Events) -> Events:
         """The events as they may leave: the same list where all are in order."""
@@ -177,7 +178,7 @@ class Sealer:
         if event.role in ("reasoning", "tool"):  # these come by their own events
             event = replace(event, role="assistant")
         kind = _Kind.ANSWER if event.role == "assistant" else _Kind.WORDS
-        known = self._messages.get(name)
+        known = self._kind_of(name)
         if not (known is None or (known is _Kind.PARENT and kind is _Kind.ANSWER)):
             name = self._answers[event.message_id] = new_id("msg")
         self._messages[name] = kind
@@ -205,7 +206,7 @@ class Sealer:
                 return [_named(event, name)]
 
     def _open_reasoning(self, event: ReasoningStarted, name: str) -> ReasoningStarted:
-        if name in self._messages:
+        if self._kind_of(name) is not None:
             name = self._thoughts[event.message_id] = new_id("rsn")
         self._messages[name] = _Kind.REASONING
         self._reasoning[name] = None
@@ -229,10 +230,15 @@ class Sealer:
                 del self._calls[event.call_id]
                 return [event]
 
+    def _kind_of(self, name: str) -> _Kind | None:
+        """What the message is; None for one that is new."""
+        known = self._messages.get(name)
+        return _Kind.WORDS if known is None and name in self._taken else known
+
     def _parent(self, wanted: str) -> str:
         """The id of the assistant message that a call is part of."""
         name = self._answers.get(wanted, wanted)
-        known = self._messages.get(name)
+        known = self._kind_of(name)
         if known is None:
             self._messages[name] = _Kind.PARENT
         elif known not in (_Kind.ANSWER, _Kind.PARENT):
@@ -250,7 +256,7 @@ class Sealer:
             before.append(ToolCallEnded(event.call_id))
         name = event.message_id
         # Some clients make a message of a call's own id: a result needs another.
-        if name in self._messages or name == event.call_id or name in self._made:
+        if self._kind_of(name) is not None or name == event.call_id or name in self._made:
             name = new_id("msg")
         self._messages[name] = _Kind.RESULT
         return [*before, _named(event, name)]

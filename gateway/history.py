@@ -14,6 +14,8 @@ from gateway.messages import ContentBlock, Message, ReasoningBlock, TextBlock, T
 
 logger = logging.getLogger(__name__)
 
+_PREFIX_STEP = 64
+
 UNANSWERED = "This call was not answered: it was given up before there was a result."
 
 
@@ -72,16 +74,14 @@ def append_history(stored: Sequence[Message], sent: Sequence[Message]) -> tuple[
     return (*stored, *new)
 
 
-def unchanged_prefix(stored: Sequence[Message], now: Sequence[Message]) -> int:
+def unchanged_prefix(stored: tuple[Message, ...], now: tuple[Message, ...]) -> int:
     """How many leading messages of the two are the same."""
-    if tuple(now[: len(stored)]) == tuple(stored):  # nearly always, and it takes a tenth of the time
-        return len(stored)
     count = 0
-    for old, new in zip(stored, now, strict=False):
-        if old is not new and old != new:
-            break
-        count += 1
-    return count
+    # Many at once, nearly always all of them, take a tenth of the time of one by one.
+    for step in (max(len(stored), 1), _PREFIX_STEP, 1):
+        while count < len(stored) and stored[count : count + step] == now[count : count + step]:
+            count += step
+    return min(count, len(stored))
 
 
 def open_calls(messages: Sequence[Message]) -> tuple[ToolCall, ...]:

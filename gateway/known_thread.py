@@ -43,6 +43,11 @@ def own_calls(messages: Iterable[Message]) -> dict[str, OwnCall]:
     return calls
 
 
+def turns_of(calls: Mapping[str, OwnCall]) -> dict[str, str]:
+    """The calls' turns, by call id."""
+    return {call_id: call.turn_id for call_id, call in calls.items()}
+
+
 @dataclass(frozen=True, slots=True)
 class SettledView:
     """The beginning of a model view, up to a user message, which stays as it is from run to run.
@@ -77,10 +82,16 @@ class KnownThread:
     def own_calls(self, messages: Messages) -> Mapping[str, OwnCall]:
         """As the function of that name."""
         known = self._merged
-        if messages[: len(known.merged)] == known.merged:
-            rest = messages[len(known.merged) :]
-            return {**known.own_calls, **own_calls(rest)} if rest else known.own_calls
-        return own_calls(messages)
+        if (rest := known.behind(messages)) is None:
+            return own_calls(messages)
+        return {**known.own_calls, **own_calls(rest)} if rest else known.own_calls
+
+    def ids(self, messages: Messages) -> Container[str]:
+        """Those of the messages."""
+        known = self._merged
+        if (rest := known.behind(messages)) is None:
+            return {message.id for message in messages}
+        return known.merged_ids.union([message.id for message in rest])
 
     def may_claim(self, stored: Messages, sent: Messages, calls: Container[str]) -> bool:
         """Whether a tool message in `sent` that is not in `stored` as this server's own may answer one of the calls."""
@@ -175,7 +186,7 @@ class _Merged:
         self._parts: list[_Part] = []
         self.sent: Messages = ()
         self.merged: Messages = ()
-        self._merged_ids: set[str] = set()
+        self.merged_ids: set[str] = set()
         self._turn_ids: set[str] = set()
         self.given_results: set[str] = set()
         self._answered: set[str] = set()
@@ -189,12 +200,18 @@ class _Merged:
             self._forget_last()
         return False
 
+    def behind(self, messages: Messages) -> Messages | None:
+        """What follows the known thread in these messages, where they begin with it."""
+        if messages is self.merged:
+            return ()
+        return messages[len(self.merged) :] if messages[: len(self.merged)] == self.merged else None
+
     def go_on(self, produced: Messages, sent: Messages) -> bool:
         """Add what was sent behind what is known, to a thread to which `produced` was added. False: it has to be merged
         from the beginning, because it may have something in common with what is known.
         """
         fresh = {message.id for message in produced}
-        if len(fresh) < len(produced) or not fresh.isdisjoint(self._merged_ids):
+        if len(fresh) < len(produced) or not fresh.isdisjoint(self.merged_ids):
             return False
         for message in produced:
             if message.turn_id in self._turn_ids or (
@@ -222,7 +239,7 @@ class _Merged:
             or len(part.merged_ids) < len(merged)
             or not sent_ids <= part.merged_ids
             or any(message.turn_id is not None for message in sent)
-            or not part.merged_ids.isdisjoint(self._merged_ids)
+            or not part.merged_ids.isdisjoint(self.merged_ids)
             or not part.turn_ids.isdisjoint(self._turn_ids)
             or not part.given_results.isdisjoint(self.given_results)
             or not part.answered.isdisjoint(self._answered)
@@ -234,7 +251,7 @@ class _Merged:
             self._parts[: _MOST_PARTS // 2] = [_joined(self._parts[: _MOST_PARTS // 2])]
         self.sent += sent
         self.merged += merged
-        self._merged_ids |= part.merged_ids
+        self.merged_ids |= part.merged_ids
         self._turn_ids |= part.turn_ids
         self.given_results |= part.given_results
         self._answered |= part.answered
@@ -247,7 +264,7 @@ class _Merged:
         part = self._parts.pop()
         self.sent = self.sent[: len(self.sent) - len(part.sent)]
         self.merged = self.merged[: len(self.merged) - len(part.merged)]
-        self._merged_ids -= part.merged_ids
+        self.merged_ids -= part.merged_ids
         self._turn_ids -= part.turn_ids
         self.given_results -= part.given_results
         self._answered -= part.answered

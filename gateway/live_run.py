@@ -35,9 +35,10 @@ from gateway.events import (
     UsageReported,
 )
 from gateway.gather_window import GatherWindow
+from gateway.known_thread import KnownThread, turns_of
 from gateway.messages import JsonValue, Message
 from gateway.model_state import Conversation
-from gateway.records import encode_events
+from gateway.records import EventRecords, encode_events
 from gateway.store import RunRecord, Store, Thread
 from gateway.transcript import OpenItems, Transcript
 from gateway.usage import UsageLedger
@@ -292,10 +293,12 @@ class LiveRun:
 
     # --- events in
 
-    def begin_with(self, messages: tuple[Message, ...], transcript: Transcript) -> None:
-        """The thread as the run found it and took its input in."""
-        self.messages, self.transcript = messages, transcript
-        self._sealer.reserve(message.id for message in messages)
+    def begin_with(self, messages: tuple[Message, ...], known: KnownThread | None = None) -> None:
+        """The thread as the run found it and took its input in, and what is known of it."""
+        known = known or KnownThread()
+        self.messages = messages
+        self.transcript = Transcript(turns_of(known.own_calls(messages)))
+        self._sealer.reserve(known.ids(messages))
 
     def follow(self, batch: Events) -> Events:
         """Put the batch in order and take it into the transcript; what of it may leave, not yet numbered."""
@@ -370,7 +373,7 @@ class LiveRun:
             self._last_future = future
             future.add_done_callback(self._on_kept)
 
-    def number(self, events: Events) -> tuple[int, list[bytes]]:
+    def number(self, events: Events) -> tuple[int, EventRecords]:
         """Number events that go to the store by another way (begin, end): the first number, the records."""
         self.hand_over()
         first = self.sequence + 1

@@ -9,7 +9,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from types import UnionType
 from typing import Any, TypeVar, cast, get_args
 
@@ -40,47 +41,73 @@ _CLASSES: dict[str, type] = {
 }
 
 
-def encode_event(event: Event) -> bytes:
-    """The event as one JSON object, without a line break in it."""
-    # The three kinds that come by the hundred are written out: a third of the general way's cost.
-    kind = type(event)
-    if kind is TextDelta or kind is ReasoningDelta:
-        delta = cast(TextDelta, event)
-        return dump_json({"type": kind.__name__, "message_id": delta.message_id, "text": delta.text})
-    if kind is ToolCallDelta:
-        call = cast(ToolCallDelta, event)
-        return dump_json({"type": "ToolCallDelta", "call_id": call.call_id, "arguments": call.arguments})
-    return encode_record(event)
+@dataclass(frozen=True, slots=True)
+class EventRecords:
+    """Consecutive events as a store keeps them: how many, and their lines.
+
+    A line is an event's record, or stands for several deltas of one text, one reasoning or one call: then it has a list
+    of what each of them says. Written so, they take a tenth of the time and of the room.
+    """
+
+    count: int
+    lines: bytes
 
 
-def encode_events(batch: Sequence[Event]) -> list[bytes]:
-    """Each as `encode_event`; deltas of one text, one reasoning or one call share what they begin with."""
-    records: list[bytes] = []
-    delta_of: tuple[type, str] | None = None
-    prefix = b""
-    for event in batch:
+NO_EVENTS = EventRecords(0, b"")
+
+# What a delta adds to, and what it adds.
+_DELTA_FIELDS: dict[type, tuple[str, str]] = {
+    TextDelta: ("message_id", "text"),
+    ReasoningDelta: ("message_id", "text"),
+    ToolCallDelta: ("call_id", "arguments"),
+}
+
+
+def encode_events(events: Sequence[Event]) -> EventRecords:
+    """The events as lines, in order."""
+    lines: list[bytes] = []
+    open_kind: type | None = None
+    open_name = ""
+    said: list[str] = []
+    for event in events:
         kind = type(event)
         if kind is TextDelta or kind is ReasoningDelta:
-            name, text = event.message_id, event.text  # type: ignore[union-attr]  # one of the two
+            name, piece = event.message_id, event.text  # type: ignore[union-attr]  # one of the two
         elif kind is ToolCallDelta:
-            name, text = event.call_id, event.arguments  # type: ignore[union-attr]
+            name, piece = event.call_id, event.arguments  # type: ignore[union-attr]
         else:
-            records.append(encode_record(event))
+            if said:
+                lines.append(_encode_deltas(open_kind, open_name, said))
+                said = []
+            lines.append(encode_record(event))
             continue
-        try:
-            if delta_of is None or name != delta_of[1] or kind is not delta_of[0]:
-                fields = ("call_id", "arguments") if kind is ToolCallDelta else ("message_id", "text")
-                prefix = orjson.dumps({"type": kind.__name__, fields[0]: name})[:-1] + b',"%b":' % fields[1].encode()
-                delta_of = (kind, name)
-            records.append(b"%b%b}" % (prefix, orjson.dumps(text)))
-        except TypeError:  # half a surrogate pair
-            records.append(encode_event(event))
-    return records
+        if said and (kind is not open_kind or name != open_name):
+            lines.append(_encode_deltas(open_kind, open_name, said))
+            said = []
+        open_kind, open_name = kind, name
+        said.append(piece)
+    if said:
+        lines.append(_encode_deltas(open_kind, open_name, said))
+    return EventRecords(len(events), b"\n".join(lines))
 
 
-def decode_event(data: bytes) -> Event:
-    """The event that `encode_event` wrote."""
-    return cast(Event, _from_json(load_json(data)))
+def _encode_deltas(kind: type | None, name: str, said: list[str]) -> bytes:
+    assert kind is not None, "deltas are of a kind"
+    name_field, said_field = _DELTA_FIELDS[kind]
+    return dump_json({"type": kind.__name__, name_field: name, said_field: said[0] if len(said) == 1 else [*said]})
+
+
+def decode_events(lines: bytes) -> Iterator[Event]:
+    """The events that `encode_events` wrote."""
+    for line in lines.split(b"\n"):
+        data = load_json(line)
+        kind = _CLASSES[data["type"]]
+        if (fields := _DELTA_FIELDS.get(kind)) is not None and type(said := data[fields[1]]) is list:
+            name = data[fields[0]]
+            for piece in said:
+                yield kind(name, piece)
+        else:
+            yield cast(Event, _from_json(data))
 
 
 def encode_message(message: Message) -> bytes:

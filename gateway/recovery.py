@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from gateway.agent import Absent, AgentInput
-from gateway.bookkeeping import call_turns, conversation_of, end_left_behind
+from gateway.bookkeeping import conversation_of, end_left_behind
 from gateway.clock import Clock
 from gateway.errors import StoreError
 from gateway.events import Event
@@ -21,7 +21,6 @@ from gateway.open_agent import OpenAgent, frontend_tools
 from gateway.store import RunRecord, RunStatus, Store, Thread
 from gateway.taken_up import RESTARTED, TakenUp, open_call, restored_input
 from gateway.tool import SharedState, Tool
-from gateway.transcript import Transcript
 
 logger = logging.getLogger(__name__)
 
@@ -84,7 +83,7 @@ def restore(live: LiveRun, left: LeftOpen) -> None:
     live.thread = thread
     live.state = thread.state
     live.conversation = conversation_of(agent.definition, agent.model.capabilities, thread, left.input.conversation_id)
-    live.begin_with(thread.messages, Transcript(call_turns(thread.messages)))
+    live.begin_with(thread.messages)
     live.follow(list(left.events))
     live.sequence = live.kept = len(left.events)
     live.begun = True

@@ -19,7 +19,6 @@ from typing import TypeAlias
 from gateway.agent import Absent, AgentInput
 from gateway.bookkeeping import (
     Terminal,
-    call_turns,
     conversation_of,
     end_left_behind,
     ended_record,
@@ -56,7 +55,7 @@ from gateway.store import Page, RunRecord, RunStatus, Store, Thread, ThreadSumma
 from gateway.thread_lines import ThreadLines
 from gateway.thread_removal import ThreadRemoval
 from gateway.tool import SharedState, Tool
-from gateway.transcript import OpenItems, Transcript
+from gateway.transcript import OpenItems
 
 logger = logging.getLogger(__name__)
 
@@ -181,7 +180,7 @@ class Runner:
         messages, state = taken.thread.messages, taken.thread.state
         live.thread = taken.thread
         live.state = state
-        live.begin_with(messages, Transcript(call_turns(messages, given.known)))
+        live.begin_with(messages, given.known)
         record = replace(live.record, status=RunStatus.RUNNING, started_at=now, finished_at=None)
         if live.cancel_reason is None:
             live.record = record
@@ -330,7 +329,8 @@ class Runner:
         thread = ended_thread(live.thread, produced, terminal, now, live.state, live.conversation)
         first, records = live.number(events)
         keep = len(live.thread.messages)
-        await unhurt(self.store.end_run(record, thread, keep=keep, first=first, records=records, erase=live.retracted))
+        end = self.store.end_run(record, thread, keep=keep, first=first, records=records, erase=live.retracted)
+        await end.unhurt()
         return record
 
     def _end_unkept(self, live: LiveRun, terminal: RunFailed) -> None:

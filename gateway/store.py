@@ -7,17 +7,19 @@ Below: the words. A store knows no protocol and no model. Threads and runs are k
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from gateway.agent import ABSENT, Absent
 from gateway.clock import Clock
 from gateway.events import Event, OpenInterrupt, Usage
 from gateway.messages import JsonValue, Message
 from gateway.model_state import ModelState
+from gateway.records import NO_EVENTS, EventRecords
 
 Item = TypeVar("Item")
 
@@ -99,6 +101,23 @@ class NumberedEvent:
     event: Event
 
 
+class Kept(asyncio.Future[Item]):
+    """The outcome of a write.
+
+    Many runs may wait for one. A task that is cancelled cancels the future it waits for, and with it everybody else's:
+    so this one does not let itself be cancelled, and the task notices its own cancellation when the write is done.
+    """
+
+    def cancel(self, msg: Any | None = None) -> bool:
+        return False
+
+    async def unhurt(self) -> Item:
+        """Await it also when this task is cancelled meanwhile, as deadline.unhurt."""
+        with suppress(asyncio.CancelledError):
+            await self
+        return self.result()
+
+
 class Store(Protocol):
     """Where everything lives that outlives a process.
 
@@ -141,7 +160,7 @@ class Store(Protocol):
 
     # runs
 
-    async def begin_run(self, run: RunRecord, thread: Thread, *, keep: int, records: Sequence[bytes] = ()) -> None:
+    async def begin_run(self, run: RunRecord, thread: Thread, *, keep: int, records: EventRecords = NO_EVENTS) -> None:
         """In one transaction: the run's row (insert, or the queued row made `running`), the thread as it now is, and
         the run's first events, numbered from 1.
 
@@ -162,9 +181,9 @@ class Store(Protocol):
         """
 
     def append_events(
-        self, owner: str, run_id: str, first: int, records: Sequence[bytes], *, urgent: bool
+        self, owner: str, run_id: str, first: int, records: EventRecords, *, urgent: bool
     ) -> asyncio.Future[None]:
-        """Queue the events numbered from `first` (records.encode_event) and give what is done once they are kept.
+        """Queue the events numbered from `first` and give what is done once they are kept.
 
         Returns at once. Several calls, also of different runs, share one commit and one future: an urgent one is
         written as soon as the writer is free, others within 10 ms. A task that waits for the future and is cancelled
@@ -173,18 +192,19 @@ class Store(Protocol):
         has ended. Where events are lost, those that were appended behind them are lost too: a log has no gap.
         """
 
-    async def end_run(
+    def end_run(
         self,
         run: RunRecord,
         thread: Thread,
         *,
         keep: int,
         first: int,
-        records: Sequence[bytes],
+        records: EventRecords,
         erase: frozenset[str] = frozenset(),
-    ) -> None:
+    ) -> Kept[Any]:
         """In one transaction, behind everything appended: the last events, the run's row, the thread as it now is.
 
+        Returns at once, as append_events does: what was appended in the same turn of the loop shares the commit.
         `keep` and the title as in begin_run. `erase`: messages that were taken back, whose text and reasoning deltas
         keep their numbers in the log and lose their words.
 

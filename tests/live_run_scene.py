@@ -18,7 +18,7 @@ from gateway.events import (
 )
 from gateway.gather_window import GatherWindow
 from gateway.live_run import END, Batch, LiveRun, Viewer
-from gateway.records import decode_event
+from gateway.records import EventRecords, decode_events
 from gateway.store import NumberedEvent, RunRecord, RunStatus, Store
 from tests.invariants import numbers_without_gaps
 from tests.movable_clock import MovableClock
@@ -38,12 +38,12 @@ class HeldStore:
         self.log: list[NumberedEvent] = []
         self.urgent: list[bool] = []
         self.appended = asyncio.Event()
-        self._held: list[tuple[int, Sequence[bytes]]] = []
+        self._held: list[tuple[int, EventRecords]] = []
         self._future: asyncio.Future[None] | None = None
         self.broken: StoreError | None = None
 
     def append_events(
-        self, owner: str, run_id: str, first: int, records: Sequence[bytes], *, urgent: bool
+        self, owner: str, run_id: str, first: int, records: EventRecords, *, urgent: bool
     ) -> asyncio.Future[None]:
         assert (owner, run_id) == (OWNER, RUN)
         self.urgent.append(urgent)
@@ -73,9 +73,9 @@ class HeldStore:
     def close(self) -> None:
         self._settle(lambda future: future.cancel())
 
-    def write(self, first: int, records: Sequence[bytes]) -> None:
+    def write(self, first: int, records: EventRecords) -> None:
         """Keep these at once: what begin_run and end_run do."""
-        self.log += [NumberedEvent(number, decode_event(record)) for number, record in enumerate(records, first)]
+        self.log += [NumberedEvent(number, event) for number, event in enumerate(decode_events(records.lines), first)]
         numbers_without_gaps(self.log)
 
     def _settle(self, settle: Callable[[asyncio.Future[None]], object]) -> None:

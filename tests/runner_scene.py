@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from gateway.agent import AgentDefinition, AgentInput, ModelSettings, ToolSettings
@@ -23,10 +24,12 @@ from gateway.loops.react import ReactLoop
 from gateway.messages import Message, TextBlock
 from gateway.models.scripted import ScriptedModel, parse_script
 from gateway.open_agent import OpenAgent
+from gateway.records import NO_EVENTS, EventRecords
 from gateway.runner import Runner, RunnerOptions
 from gateway.sqlite.address import Address
 from gateway.sqlite.store import SqliteStore
-from gateway.store import RunRecord, Thread
+from gateway.sqlite.tables import KeptThread
+from gateway.store import Kept, RunRecord, Thread
 from gateway.tool import SingleTool, Tool, Toolbox
 from tests.movable_clock import MovableClock
 
@@ -68,25 +71,34 @@ class GatedStore(SqliteStore):
         await self._pass("queue_run")
         await super().queue_run(run)
 
-    async def begin_run(self, run: RunRecord, thread: Thread, *, keep: int, records: Sequence[bytes] = ()) -> None:
+    async def begin_run(self, run: RunRecord, thread: Thread, *, keep: int, records: EventRecords = NO_EVENTS) -> None:
         await self._pass("begin_run")
         await super().begin_run(run, thread, keep=keep, records=records)
 
-    async def end_run(
+    def end_run(
         self,
         run: RunRecord,
         thread: Thread,
         *,
         keep: int,
         first: int,
-        records: Sequence[bytes],
+        records: EventRecords,
         erase: frozenset[str] = frozenset(),
-    ) -> None:
-        await self._pass("end_run")
-        await super().end_run(run, thread, keep=keep, first=first, records=records, erase=erase)
+    ) -> Kept[KeptThread]:
+        kept: Kept[KeptThread] = Kept()
+        end = partial(super().end_run, run, thread, keep=keep, first=first, records=records, erase=erase)
+        asyncio.ensure_future(self._end_behind(kept, end)).set_name("a gated end")
+        return kept
+
+    async def _end_behind(self, kept: Kept[KeptThread], end: Callable[[], Kept[KeptThread]]) -> None:
+        try:
+            await self._pass("end_run")
+            kept.set_result(await end())
+        except Exception as error:
+            kept.set_exception(error)
 
     def append_events(
-        self, owner: str, run_id: str, first: int, records: Sequence[bytes], *, urgent: bool
+        self, owner: str, run_id: str, first: int, records: EventRecords, *, urgent: bool
     ) -> asyncio.Future[None]:
         self.reached["append_events"].set()
         if (error := self._errors.get("append_events")) is not None:
@@ -101,7 +113,7 @@ class GatedStore(SqliteStore):
         return super().append_events(owner, run_id, first, records, urgent=urgent)
 
     async def _append_behind(
-        self, gate: asyncio.Event, owner: str, run_id: str, first: int, records: Sequence[bytes]
+        self, gate: asyncio.Event, owner: str, run_id: str, first: int, records: EventRecords
     ) -> None:
         await gate.wait()
         await super().append_events(owner, run_id, first, records, urgent=True)

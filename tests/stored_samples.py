@@ -12,7 +12,7 @@ from typing import TypeVar
 from gateway.clock import SystemClock
 from gateway.events import Event, TextDelta
 from gateway.messages import Message, TextBlock
-from gateway.records import encode_event
+from gateway.records import EventRecords, encode_events
 from gateway.store import RunRecord, RunStatus, Store, StoreEnvironment, Thread
 from gateway.stores.sqlite import STORE as SQLITE
 
@@ -82,12 +82,12 @@ def ended(run_id: str = "r1", thread_id: str = "t1", *, owner: str = OWNER, at: 
 
 
 def delta(number: int) -> Event:
-    """The event that the tests store under that number."""
-    return TextDelta("msg_a", f"word {number}")
+    """The event that the tests store under that number, of some 50 bytes."""
+    return TextDelta("msg_a", f"word {number}".ljust(50, "."))
 
 
-def records(first: int, last: int) -> list[bytes]:
-    return [encode_event(delta(number)) for number in range(first, last + 1)]
+def records(first: int, last: int) -> EventRecords:
+    return encode_events([delta(number) for number in range(first, last + 1)])
 
 
 async def begin(store: Store, run_id: str = "r1", thread_id: str = "t1", *, owner: str = OWNER) -> None:

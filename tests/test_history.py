@@ -260,7 +260,16 @@ def test_the_unchanged_prefix_is_what_need_not_be_written_again() -> None:
     assert unchanged_prefix(thread, THREAD) == len(THREAD)
     assert unchanged_prefix(thread, (user("u", "edited"), *thread[1:])) == 0
     assert unchanged_prefix((), thread) == 0
-    assert unchanged_prefix(thread, [replace(message) for message in thread]) == len(thread)
+    assert unchanged_prefix(thread, tuple(replace(message) for message in thread)) == len(thread)
+
+
+def test_the_unchanged_prefix_of_a_long_thread_ends_where_its_first_change_is() -> None:
+    before = tuple(user(f"u{number}", "words") for number in range(200))
+    for changed in (0, 63, 64, 65, 127, 128, 199):
+        now = (*before[:changed], user(f"u{changed}", "edited"), *before[changed + 1 :])
+        assert unchanged_prefix(before, now) == changed
+        assert unchanged_prefix(before, before[:changed]) == changed
+    assert unchanged_prefix(before, (*before, user("more", "words"))) == 200
 
 
 # --- open calls: what the browser still has to answer

@@ -33,7 +33,7 @@ from gateway.events import (
     ToolReturned,
 )
 from gateway.history import open_calls
-from gateway.known_thread import KnownThread, SettledView
+from gateway.known_thread import KnownThread, SettledView, turns_of
 from gateway.loop import AgentType, Decision, LoopContext
 from gateway.messages import JsonObject, Message, ToolCall, ToolResult, new_id
 from gateway.model import ModelRequest
@@ -138,8 +138,7 @@ class _Run:
         self._frontend = {spec.name: spec for spec in context.input.tools}
         self._specs = (*(tool.spec for tool in context.tools.values()), *context.input.tools)
         self._known = context.input.known or KnownThread()
-        own_calls = self._known.own_calls(context.messages)
-        self._transcript = Transcript({call_id: call.turn_id for call_id, call in own_calls.items()})
+        self._transcript = Transcript(turns_of(self._known.own_calls(context.messages)))
         self._ledger = UsageLedger()
         self._state_changes = StateChanges(context.state)
         self._checks = ArgumentChecks(schemas)
@@ -200,15 +199,13 @@ class _Run:
     def outcome_before_model(self) -> Outcome | None:
         """How the run ends without asking the model: with questions or frontend calls that are still open."""
         still_open = self._context.still_open
-        asked = {item.call.call_id for item in still_open}
         messages = self._messages()
-        # A failed answer's calls were never handed to the browser.
-        broken = {call.call_id for message in messages if message.incomplete for call in message.tool_calls}
-        pending = tuple(
-            call
-            for call in open_calls(messages)
-            if call.name not in self._context.tools and call.call_id not in asked and call.call_id not in broken
-        )
+        pending = tuple(call for call in open_calls(messages) if call.name not in self._context.tools)
+        if pending:
+            out = {item.call.call_id for item in still_open}
+            # A failed answer's calls were never handed to the browser.
+            out |= {call.call_id for message in messages if message.incomplete for call in message.tool_calls}
+            pending = tuple(call for call in pending if call.call_id not in out)
         if still_open:
             return Interrupted(tuple(item.interrupt for item in still_open), pending)
         return Completed(pending) if pending else None

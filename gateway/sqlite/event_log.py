@@ -11,11 +11,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from gateway.events import ReasoningDelta, TextDelta
-from gateway.records import decode_event, encode_event
+from gateway.events import Event, ReasoningDelta, TextDelta
+from gateway.records import decode_events, encode_events
 from gateway.store import NumberedEvent
 
-# run key, number of the first event, of the last, the records with a line break between them
+# run key, number of the first event, of the last, their lines (records.encode_events)
 EventRow: TypeAlias = tuple[int, int, int, bytes]
 
 SLICE_RUNS = 100
@@ -49,8 +49,8 @@ def insert_events(connection: sqlite3.Connection, rows: Sequence[EventRow]) -> N
 def read_events(connection: sqlite3.Connection, run: int, after: int, limit: int) -> list[NumberedEvent]:
     """The first `limit` events whose number is greater than `after`."""
     found: list[NumberedEvent] = []
-    for sequence, record in _records(connection, run, after):
-        found.append(NumberedEvent(sequence, decode_event(record)))
+    for event in _events(connection, run, after):
+        found.append(event)
         if len(found) >= limit:
             break
     return found
@@ -58,22 +58,18 @@ def read_events(connection: sqlite3.Connection, run: int, after: int, limit: int
 
 def erase_words(connection: sqlite3.Connection, run: int, message_ids: frozenset[str]) -> None:
     """Take the words out of these messages' deltas; each keeps its number, and nothing is shown of it any more."""
-    for first, blob in connection.execute("SELECT first, records FROM events WHERE run = ?", (run,)).fetchall():
-        lines = blob.split(b"\n")
-        erased = [_without_words(line, message_ids) for line in lines]
-        if erased != lines:
-            connection.execute(
-                "UPDATE events SET records = ? WHERE run = ? AND first = ?", (b"\n".join(erased), run, first)
-            )
+    for first, lines in connection.execute("SELECT first, records FROM events WHERE run = ?", (run,)).fetchall():
+        events = list(decode_events(lines))
+        erased = [_without_words(event, message_ids) for event in events]
+        if erased != events:
+            changed = (encode_events(erased).lines, run, first)
+            connection.execute("UPDATE events SET records = ? WHERE run = ? AND first = ?", changed)
 
 
-def _without_words(record: bytes, message_ids: frozenset[str]) -> bytes:
-    if not any(message_id.encode() in record for message_id in message_ids):
-        return record
-    event = decode_event(record)
+def _without_words(event: Event, message_ids: frozenset[str]) -> Event:
     if isinstance(event, TextDelta | ReasoningDelta) and event.message_id in message_ids:
-        return encode_event(replace(event, text=""))
-    return record
+        return replace(event, text="")
+    return event
 
 
 def last_sequence(connection: sqlite3.Connection, run: int) -> int:
@@ -108,8 +104,8 @@ def sweep_forgotten(connection: sqlite3.Connection) -> bool:
     return True
 
 
-def _records(connection: sqlite3.Connection, run: int, after: int) -> Iterator[tuple[int, bytes]]:
-    for first, blob in connection.execute(_READ, {"run": run, "after": after}):
-        for sequence, record in enumerate(blob.split(b"\n"), first):
+def _events(connection: sqlite3.Connection, run: int, after: int) -> Iterator[NumberedEvent]:
+    for first, lines in connection.execute(_READ, {"run": run, "after": after}):
+        for sequence, event in enumerate(decode_events(lines), first):
             if sequence > after:
-                yield sequence, record
+                yield NumberedEvent(sequence, event)

@@ -21,16 +21,18 @@ import asyncio
 import logging
 import sqlite3
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
 from gateway.errors import StoreError
+from gateway.records import EventRecords
 from gateway.sqlite.disk_pace import DiskPace
 from gateway.sqlite.transactions import HeldFileError, Transactions
 from gateway.sqlite.worker_turns import WorkerTurns
-from gateway.sqlite.writes import EventGroup, Kept, Operation, RunLog
+from gateway.sqlite.writes import EventGroup, Operation, RunLog
+from gateway.store import Kept
 
 logger = logging.getLogger(__name__)
 
@@ -103,7 +105,7 @@ class GroupCommit:
         self._hurry()
         return operation.future
 
-    def append(self, run: RunLog, first: int, records: Sequence[bytes], *, urgent: bool) -> Kept[None]:
+    def append(self, run: RunLog, first: int, records: EventRecords, *, urgent: bool) -> Kept[None]:
         """Queue events; `first` is the run's next number."""
         group = self._group or self._open_group()
         group.add(run, first, records)

@@ -65,7 +65,7 @@ _FIRST: Migration = (
     "CREATE INDEX runs_by_thread ON runs (owner, thread_id)",
     # One index for the runs that are under way (NULL) and for those whose logs grow old.
     "CREATE INDEX runs_by_end ON runs (finished_at) WHERE log_kept = 1",
-    # A row is what one commit brought for one run: events `first` to `last`, a line each.
+    # A row is what one commit brought for one run: events `first` to `last`, see records.
     """
     CREATE TABLE events (
         run INTEGER NOT NULL,

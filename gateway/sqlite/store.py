@@ -13,12 +13,13 @@ import dataclasses
 import math
 import sqlite3
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from gateway.errors import ConflictError, InvalidRequestError, NotFoundError, StoreError
 from gateway.messages import Message
+from gateway.records import NO_EVENTS, EventRecords
 from gateway.sqlite import event_log, tables
 from gateway.sqlite.address import Address
 from gateway.sqlite.database import READERS, Database
@@ -26,8 +27,8 @@ from gateway.sqlite.group_commit import GroupCommit
 from gateway.sqlite.tables import KeptThread, LoadedThread
 from gateway.sqlite.thread_cache import LIMIT_BYTES, ThreadCache
 from gateway.sqlite.worker_turns import WorkerTurns
-from gateway.sqlite.writes import Kept, RunLog, pages_of
-from gateway.store import NumberedEvent, Page, RunRecord, RunStatus, Thread, ThreadSummary
+from gateway.sqlite.writes import RunLog, pages_of
+from gateway.store import Kept, NumberedEvent, Page, RunRecord, RunStatus, Thread, ThreadSummary
 
 Result = TypeVar("Result")
 
@@ -131,10 +132,10 @@ class SqliteStore:
 
     # --- runs
 
-    async def begin_run(self, run: RunRecord, thread: Thread, *, keep: int, records: Sequence[bytes] = ()) -> None:
+    async def begin_run(self, run: RunRecord, thread: Thread, *, keep: int, records: EventRecords = NO_EVENTS) -> None:
         def work(connection: sqlite3.Connection) -> tuple[int, KeptThread]:
             key = tables.start_run(connection, run)
-            if records:
+            if records.count:
                 event_log.insert_events(connection, [_event_row(key, 1, records)])
             return key, tables.write_thread(connection, thread, keep)
 
@@ -143,7 +144,7 @@ class SqliteStore:
             if (run.owner, run.run_id) in self._early:  # how far these come is not known here
                 self._early.discard((run.owner, run.run_id))
             else:
-                self._runs[run.owner, run.run_id] = RunLog(key, len(records) + 1, run.thread_id)
+                self._runs[run.owner, run.run_id] = RunLog(key, records.count + 1, run.thread_id)
             self._thread_written(thread, keep, written)
 
         await self._write(
@@ -158,7 +159,7 @@ class SqliteStore:
         await self._write(lambda connection: work(connection, run))
 
     def append_events(
-        self, owner: str, run_id: str, first: int, records: Sequence[bytes], *, urgent: bool
+        self, owner: str, run_id: str, first: int, records: EventRecords, *, urgent: bool
     ) -> asyncio.Future[None]:
         commits = self._commits
         if commits is None:
@@ -168,23 +169,23 @@ class SqliteStore:
             # Not begun by this process, or not yet, or events of it were lost: the tables know what may come next.
             self._early.add((owner, run_id))
             return commits.submit(lambda connection: _append_unknown(connection, owner, run_id, first, records))
-        if first != log.next or not records:
+        if first != log.next or not records.count:
             return _failed(_out_of_order(run_id, log.next, first, records))
         return commits.append(log, first, records, urgent=urgent)
 
-    async def end_run(
+    def end_run(
         self,
         run: RunRecord,
         thread: Thread,
         *,
         keep: int,
         first: int,
-        records: Sequence[bytes],
+        records: EventRecords,
         erase: frozenset[str] = frozenset(),
-    ) -> None:
+    ) -> Kept[KeptThread]:
         def work(connection: sqlite3.Connection) -> KeptThread:
             key, last = _open_log(connection, run.owner, run.run_id)
-            if records:
+            if records.count:
                 if first != last + 1:
                     raise StoreError(f"the log of run {run.run_id!r} ends with event {last}, not before event {first}")
                 event_log.insert_events(connection, [_event_row(key, first, records)])
@@ -195,11 +196,11 @@ class SqliteStore:
 
         self._runs.pop((run.owner, run.run_id), None)
         self._early.discard((run.owner, run.run_id))
-        await self._write(
+        return self._write(
             work,
             lambda written: self._thread_written(thread, keep, written),
             lambda: self._cache.changed((thread.owner, thread.thread_id)),
-            pages=_RUN_PAGES + _message_pages(thread, keep) + pages_of(1, sum(map(len, records))),
+            pages=_RUN_PAGES + _message_pages(thread, keep) + pages_of(1, len(records.lines)),
             long=bool(erase),
         )
 
@@ -346,17 +347,15 @@ def _message_pages(thread: Thread, keep: int) -> int:
 # --- within a transaction
 
 
-def _append_unknown(
-    connection: sqlite3.Connection, owner: str, run_id: str, first: int, records: Sequence[bytes]
-) -> None:
+def _append_unknown(connection: sqlite3.Connection, owner: str, run_id: str, first: int, records: EventRecords) -> None:
     key, last = _open_log(connection, owner, run_id)
-    if first != last + 1 or not records:
+    if first != last + 1 or not records.count:
         raise _out_of_order(run_id, last + 1, first, records)
     event_log.insert_events(connection, [_event_row(key, first, records)])
 
 
-def _out_of_order(run_id: str, expected: int, first: int, records: Sequence[bytes]) -> StoreError:
-    return StoreError(f"run {run_id!r} goes on with event {expected}, not with {len(records)} from {first}")
+def _out_of_order(run_id: str, expected: int, first: int, records: EventRecords) -> StoreError:
+    return StoreError(f"run {run_id!r} goes on with event {expected}, not with {records.count} from {first}")
 
 
 def _open_log(connection: sqlite3.Connection, owner: str, run_id: str) -> tuple[int, int]:
@@ -375,8 +374,8 @@ def _kept_log(connection: sqlite3.Connection, owner: str, run_id: str) -> int | 
     return found[0] if found is not None and found[2] else None
 
 
-def _event_row(key: int, first: int, records: Sequence[bytes]) -> event_log.EventRow:
-    return key, first, first + len(records) - 1, b"\n".join(records)
+def _event_row(key: int, first: int, records: EventRecords) -> event_log.EventRow:
+    return key, first, first + records.count - 1, records.lines
 
 
 def _probe_write(connection: sqlite3.Connection, database: Database) -> None:

@@ -7,27 +7,18 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Callable, Sequence
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable
+from typing import Generic, TypeVar
 
+from gateway.records import EventRecords
 from gateway.sqlite.event_log import EventRow, insert_events
+from gateway.store import Kept
 
 Result = TypeVar("Result")
 
 _PAGE_BYTES = 4096
 # A row changes its own page and most often one of an index.
 _ROW_PAGES = 2
-
-
-class Kept(asyncio.Future[Result]):
-    """The outcome of a write.
-
-    Many runs may wait for one. A task that is cancelled cancels the future it waits for, and with it everybody else's:
-    so this one does not let itself be cancelled, and the task notices its own cancellation a commit later.
-    """
-
-    def cancel(self, msg: Any | None = None) -> bool:
-        return False
 
 
 class Operation(Generic[Result]):
@@ -101,15 +92,14 @@ class EventGroup(Operation[None]):
         super().__init__(loop, self._insert, None, on_failed, pages=0)
         self.runs: dict[RunLog, _Row] = {}
 
-    def add(self, run: RunLog, first: int, records: Sequence[bytes]) -> None:
+    def add(self, run: RunLog, first: int, records: EventRecords) -> None:
         row = self.runs.get(run)
         if row is None:
             row = self.runs[run] = _Row(first)
-        lines = b"\n".join(records)
-        row.lines.append(lines)
-        run.next = first + len(records)
+        row.lines.append(records.lines)
+        run.next = first + records.count
         row.last = run.next - 1
-        self.pages += pages_of(1, len(lines))
+        self.pages += pages_of(1, len(records.lines))
 
     def _insert(self, connection: sqlite3.Connection) -> None:
         rows: list[EventRow] = [

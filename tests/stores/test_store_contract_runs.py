@@ -19,7 +19,7 @@ from gateway.events import (
     TextStarted,
     Usage,
 )
-from gateway.records import encode_event
+from gateway.records import encode_events
 from gateway.store import RunStatus, Store
 from tests.stored_samples import (
     OWNER,
@@ -258,7 +258,7 @@ async def test_an_end_with_numbers_that_are_taken_is_refused(store: Store) -> No
 
 async def test_an_end_behind_events_that_were_not_kept_is_refused(store: Store) -> None:
     await within(store.begin_run(run(), thread(), keep=0, records=records(1, 2)))
-    failed = [encode_event(RunFailed("store_full", "x"))]
+    failed = encode_events([RunFailed("store_full", "x")])
     with pytest.raises(StoreError):
         await within(store.end_run(ended(), thread(count=2), keep=1, first=9, records=failed))
     assert await within(store.load_run(OWNER, "r1")) == run()
@@ -274,26 +274,26 @@ async def test_large_and_odd_events_come_back(store: Store) -> None:
         StateReplaced({"key\n": [None, 2**60, 0.1, "\ud83d"]}),
         MessagesReplaced(messages(300)),
     ]
-    await within(store.begin_run(run(), thread(), keep=0, records=[encode_event(event) for event in given]))
+    await within(store.begin_run(run(), thread(), keep=0, records=encode_events(given)))
     assert await logged(store) == list(enumerate(given, 1))
 
 
 async def test_what_was_taken_back_loses_its_words_in_the_log_and_nothing_else_does(store: Store) -> None:
     given: list[Event] = [
         TextStarted("secret"),
-        TextDelta("secret", "forty"),
+        TextDelta("secret", "for"),
+        TextDelta("secret", "ty"),
         ReasoningDelta("thought", "two"),
         TextDelta("other", "speaks of secret"),
         TextDelta("secret", "-two"),
         MessageRetracted("secret", "Not that."),
     ]
     await begin(store)
-    encoded = [encode_event(event) for event in given]
-    await within(store.append_events(OWNER, "r1", 1, encoded[:2], urgent=True))
-    await within(store.append_events(OWNER, "r1", 3, encoded[2:5], urgent=True))
+    await within(store.append_events(OWNER, "r1", 1, encode_events(given[:3]), urgent=True))
+    await within(store.append_events(OWNER, "r1", 4, encode_events(given[3:6]), urgent=True))
     erase = frozenset({"secret", "thought"})
-    await within(store.end_run(ended(), thread(), keep=1, first=6, records=encoded[5:], erase=erase))
-    erased = {2: TextDelta("secret", ""), 3: ReasoningDelta("thought", ""), 5: TextDelta("secret", "")}
+    await within(store.end_run(ended(), thread(), keep=1, first=7, records=encode_events(given[6:]), erase=erase))
+    erased = dict.fromkeys((2, 3, 6), TextDelta("secret", "")) | {4: ReasoningDelta("thought", "")}
     assert await logged(store) == [(number, erased.get(number, event)) for number, event in enumerate(given, 1)]
 
 

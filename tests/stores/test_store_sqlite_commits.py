@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from gateway.records import EventRecords
 from gateway.sqlite import disk_pace, group_commit
 from gateway.sqlite.address import Address
 from gateway.sqlite.database import Database
@@ -122,7 +123,10 @@ async def test_the_log_stays_small_under_many_runs(tmp_path: Path) -> None:
     for number in range(20):
         await begin(store, f"r{number}", f"t{number}")
     for first in range(1, 301):
-        appended = [store.append_events(OWNER, f"r{number}", first, [b"x" * 2000], urgent=True) for number in range(20)]
+        appended = [
+            store.append_events(OWNER, f"r{number}", first, EventRecords(1, b"x" * 2000), urgent=True)
+            for number in range(20)
+        ]
         await asyncio.wait_for(asyncio.gather(*appended), DEADLINE_SECONDS)
     size = (tmp_path / "gateway.db-wal").stat().st_size
     await within(store.close())
