@@ -19,17 +19,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from gateway.clock import Clock
 from tests.asgi_server import serving
-from tests.page_browser import DEADLINE_MILLISECONDS, DEMONSTRATION, DESKTOP, PHONE, Screen, built_page
+from tests.page_browser import DEADLINE_MILLISECONDS, DEMONSTRATION, DESKTOP, PHONE, Screen, built_page, paced
 from tests.running_gateway import LocalGateway, agent, local_gateway, scripted
 
 ECHO = agent(
     "echo", scripted(rules=[{"when": {"last_user_contains": ""}, "response": [{"text": "You said: {{user}}"}]}])
 )
 WORDS = " ".join(f"word{number}" for number in range(150))
-SLOW = agent("slow", scripted(rules=[{"when": {"last_user_contains": ""}, "response": [
-    {"text": WORDS, "chunk_characters": 6, "delta_seconds": 0.01}
-]}]), on_disconnect="continue")  # fmt: skip
+SLOW = agent("slow", paced(WORDS), on_disconnect="continue")
 TAG = '<script type="module" src="{gateway}/widget.js" data-agent="assistant"></script>'
 
 
@@ -114,7 +113,11 @@ WATCH = """
 
 @contextlib.asynccontextmanager
 async def neighbours(
-    tmp_path: Path, agents: Sequence[Mapping[str, Any]] = (DEMONSTRATION,), **server: Any
+    tmp_path: Path,
+    agents: Sequence[Mapping[str, Any]] = (DEMONSTRATION,),
+    *,
+    clock: Clock | None = None,
+    **server: Any,
 ) -> AsyncGenerator[tuple[Site, LocalGateway]]:
     """A site, and a gateway that lets it in."""
     site = Site()
@@ -122,7 +125,7 @@ async def neighbours(
         site.origin = f"http://127.0.0.1:{port}"
         rules = {"cors_origins": [site.origin], "drain_seconds": 0, **server}
         rules = json.loads(json.dumps(rules).replace("SITE", site.origin))
-        async with local_gateway(tmp_path, agents, page=built_page(), server=rules) as gateway:
+        async with local_gateway(tmp_path, agents, clock=clock, page=built_page(), server=rules) as gateway:
             site.gateway = gateway.client.base_url
             site.page(TAG)
             yield site, gateway

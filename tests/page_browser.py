@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import re
 import shutil
@@ -38,6 +39,10 @@ _BEAT_SECONDS = 1 / 64  # a number whose sums are exact
 _LOUD = ("error", "warning")
 _EVAL_PROBE = re.compile(r"Content Security Policy.*(?:eval|Function)", re.S)
 _WATCH = """
+    window.seenNames = [];
+    new MutationObserver((changes) => {
+        for (const { target } of changes) window.seenNames.push(target.getAttribute("aria-label"));
+    }).observe(document, { subtree: true, attributeFilter: ["aria-label"] });
     window.seenViolations = [];
     document.addEventListener("securitypolicyviolation", ({ effectiveDirective, blockedURI }) =>
         window.seenViolations.push(`${effectiveDirective} ${blockedURI}`));
@@ -184,6 +189,11 @@ class Screen:
             f"new Promise((yes) => {{ (function look() {{ {condition} ? yes() : setTimeout(look, 20) }})() }})"
         )
 
+    async def expect_named(self, name: str) -> None:
+        """Something has been given that name since this was asked last; it may have had it for a moment only."""
+        await self.until(f"window.seenNames.includes({json.dumps(name)})")
+        await self.evaluate("void (window.seenNames.length = 0)")
+
     async def violations(self) -> list[str]:
         """What the page's policy stopped since it was loaded."""
         found: list[str] = await self.page.evaluate("window.seenViolations")
@@ -239,8 +249,7 @@ async def screen(browser: Browser, url: str, **options: Unpack[ScreenOptions]) -
         viewport={"width": width, "height": height},
         color_scheme=options.get("scheme", "light"),
         reduced_motion="reduce" if options.get("calm", True) else "no-preference",
-        locale="en-US",
-        **options.get("context", {}),
+        **{"locale": "en-US", **options.get("context", {})},
     )
     context.set_default_timeout(DEADLINE_MILLISECONDS)
     try:

@@ -9,6 +9,7 @@ import gzip
 import json
 import re
 import struct
+import time
 import zlib
 from collections.abc import AsyncGenerator
 from pathlib import Path
@@ -18,6 +19,7 @@ import pytest
 from playwright.async_api import Browser, expect
 
 from tests.host_site import ECHO, SLOW, TAG, WORDS, neighbours, somebody, visit
+from tests.movable_clock import MovableClock
 from tests.page_browser import (
     DEMONSTRATION,
     DESKTOP,
@@ -25,6 +27,7 @@ from tests.page_browser import (
     built_page,
     file,
     running_browser,
+    tell,
 )
 from tests.running_gateway import local_gateway
 
@@ -285,8 +288,8 @@ async def test_pictures_may_be_sent_where_the_site_says_so_and_no_policy_minds(
             shown = page.page.get_by_role("img", name="Attachment: dot.png")
             await expect(shown).to_be_visible()
             await page.page.reload()
-            await expect(shown).to_be_visible()
-            assert await shown.evaluate("(canvas) => [canvas.width, canvas.height]") == [3, 2]
+            await expect(shown).to_have_js_property("width", 3)
+            await expect(shown).to_have_js_property("height", 2)
 
 
 # --- languages
@@ -319,16 +322,21 @@ async def test_it_speaks_the_page_s_language_from_right_to_left_where_that_is_so
 
 
 async def test_an_answer_goes_on_over_a_reload_and_another_page(browser: Browser, tmp_path: Path) -> None:
-    async with neighbours(tmp_path, [SLOW]) as (site, gateway), somebody(browser) as person:
+    clock = MovableClock(time.time())
+    async with neighbours(tmp_path, [SLOW], clock=clock) as (site, gateway), somebody(browser) as person:
         site.page(TAG.replace("assistant", "slow"))
         site.page(TAG.replace("assistant", "slow"), path="/other")
         async with visit(person, site.origin) as page:
             await page.open()
             await page.say("Talk")
-            await expect(page.answers).to_contain_text("word10")
+            await tell(clock, 100)
+            await expect(page.answers).to_have_text([WORDS[:100].strip()])
             await page.page.goto(f"{site.origin}/other")
-            await expect(page.answers).to_contain_text("word20")
+            await expect(page.answers).to_have_text([WORDS[:100].strip()])
+            await tell(clock, 100)
+            await expect(page.answers).to_have_text([WORDS[:200].strip()])
             await page.page.reload()
+            await tell(clock, len(WORDS))
             await expect(page.answers).to_have_text([WORDS])
             await page.expect_idle()
         [thread] = (await gateway.client.get("/threads"))["threads"]
@@ -339,15 +347,18 @@ async def test_an_answer_goes_on_over_a_reload_and_another_page(browser: Browser
 
 
 async def test_an_answer_that_comes_while_the_panel_is_closed_is_counted(browser: Browser, tmp_path: Path) -> None:
-    async with neighbours(tmp_path, [SLOW]) as (site, _), somebody(browser) as person:
+    clock = MovableClock(time.time())
+    async with neighbours(tmp_path, [SLOW], clock=clock) as (site, _), somebody(browser) as person:
         site.page(TAG.replace("assistant", "slow"))
         async with visit(person, site.origin) as page:
             await page.open()
             await page.say("Talk")
+            await tell(clock, 20)
             await expect(page.answers).to_contain_text("word1")
             await page.page.keyboard.press("Escape")
             await expect(page.panel).to_have_count(0)
             await expect(page.launcher).to_be_focused()
+            await tell(clock, len(WORDS))
             await expect(page.button("Open the chat. 1 new answer")).to_be_visible()
             await page.page.reload()
             await page.button("Open the chat. 1 new answer").click()
@@ -388,6 +399,67 @@ async def test_another_tab_follows_when_it_is_looked_at(browser: Browser, tmp_pa
             await expect(one.answers).to_have_text(["You said: first", "You said: second"])
 
 
+async def test_a_visitor_finds_earlier_conversations_and_begins_new_ones(browser: Browser, tmp_path: Path) -> None:
+    async with neighbours(tmp_path, [ECHO, DEMONSTRATION]) as (site, _):
+        site.page(TAG.replace("assistant", "echo"))
+        async with somebody(browser) as person, visit(person, site.origin) as page:
+            listed = page.panel.get_by_role("navigation", name="Conversations")
+            await page.open()
+            await page.button("Show the conversations").click()
+            await expect(listed.get_by_text("No conversations yet")).to_be_visible()
+            await page.page.keyboard.press("Escape")
+            await expect(page.composer).to_be_focused()
+            await page.ask("first")
+            await page.button("New conversation").click()
+            await expect(page.answers).to_have_count(0)
+            await page.ask("second")
+            first, second = (listed.get_by_role("button", name=re.compile(name)) for name in ("first", "second"))
+            await page.button("Show the conversations").click()
+            await expect(listed).to_be_focused()
+            await expect(listed.get_by_role("button")).to_have_text([re.compile("second"), re.compile("first")])
+            await expect(second).to_have_attribute("aria-current", "true")
+            await first.click()
+            await expect(listed).to_have_count(0)
+            await expect(page.answers).to_have_text(["You said: first"])
+            await expect(page.composer).to_be_focused()
+            await page.ask("more")
+            await page.page.reload()
+            await page.button("Show the conversations").click()
+            await expect(first).to_have_attribute("aria-current", "true")
+            await second.click()
+            await expect(page.answers).to_have_text(["You said: second"])
+            await page.button("Show the conversations").click()
+            await page.button("New conversation").click()
+            await expect(listed).to_have_count(0)
+            await expect(page.answers).to_have_count(0)
+            await page.evaluate("document.querySelector('agui-chat').setAttribute('agent', 'assistant')")
+            await page.button("Show the conversations").click()
+            await expect(listed.get_by_text("No conversations yet")).to_be_visible()  # of this agent's
+
+        # without a key everybody is one owner to the gateway: the widget lists what its browser began
+        async with somebody(browser) as stranger, visit(stranger, site.origin) as page:
+            await page.open()
+            await page.button("Show the conversations").click()
+            await expect(page.panel.get_by_text("No conversations yet")).to_be_visible()
+
+
+async def test_a_list_of_conversations_that_does_not_come_says_why_and_goes_away_with_the_panel(
+    browser: Browser, tmp_path: Path
+) -> None:
+    async with neighbours(tmp_path, [ECHO]) as (site, _), somebody(browser) as person:
+        site.page(TAG.replace("assistant", "echo"))
+        async with visit(person, site.origin, expected="ERR_INTERNET_DISCONNECTED") as page:
+            await page.open()
+            await person.set_offline(True)
+            await page.button("Show the conversations").click()
+            await expect(page.page.get_by_role("alert")).to_contain_text("The server cannot be reached.")
+            await page.launcher.click()
+            await expect(page.panel).to_have_count(0)
+            await person.set_offline(False)
+            await page.open()
+            await expect(page.page.get_by_role("alert")).to_have_count(0)
+
+
 # --- everybody can use it
 
 
@@ -404,6 +476,19 @@ async def test_the_keyboard_reaches_everything_and_gets_back(browser: Browser, t
             await page.page.keyboard.press("Escape")
             await expect(page.panel).to_have_count(0)
             await expect(page.launcher).to_be_focused()
+
+
+async def test_the_panel_has_the_keyboard_also_where_no_frame_is_painted(browser: Browser, tmp_path: Path) -> None:
+    async with neighbours(tmp_path, [ECHO]) as (site, _), somebody(browser) as person:
+        await person.add_init_script("window.requestAnimationFrame = () => 0;")
+        site.page(TAG.replace("assistant", "echo"))
+        async with visit(person, site.origin) as page:
+            for _ in range(2):
+                await page.launcher.press("Enter")
+                inside = "document.activeElement.shadowRoot.activeElement.getAttribute('aria-label')"
+                await page.until(f"document.activeElement.localName === 'agui-chat' && {inside} === 'Message'")
+                await page.page.keyboard.press("Escape")
+                await expect(page.panel).to_have_count(0)
 
 
 async def test_on_a_phone_it_is_a_sheet_that_keeps_the_focus(browser: Browser, tmp_path: Path) -> None:

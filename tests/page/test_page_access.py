@@ -285,6 +285,7 @@ async def test_a_whole_conversation_by_keyboard_alone(browser: Browser, tmp_path
         await tab_to("Yes", most=3)
         await press("Enter")
         await expect(shown.answers).to_have_count(2)
+        await shown.expect_idle()
         await expect(shown.composer).to_be_focused()
 
         await press("Shift+Tab")

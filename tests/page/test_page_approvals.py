@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.async_api import Browser, Locator, expect
 
+from tests.movable_clock import MovableClock
 from tests.page_browser import DEMONSTRATION, Screen, shown_page
 from tests.running_gateway import scripted
 
@@ -31,7 +33,7 @@ async def test_the_arguments_are_shown_by_their_schema_and_agreed_to(browser: Br
         await screen.say("Refund")
         card = approval(screen)
         await expect(card).to_be_focused()
-        await expect(card).to_contain_text("needs your approval")
+        await expect(card).to_contain_text("“refund” runs only if you agree.")
         await expect(card).to_contain_text(re.compile("Expires in 1[45] minutes"))
         await expect(card.get_by_label("Order id")).to_have_value("1234")
         await expect(card.get_by_label("Amount")).to_have_value("20")
@@ -97,10 +99,15 @@ async def test_several_approvals_are_answered_one_by_one_and_go_on_together(brow
 
 
 async def test_an_approval_expires_before_the_person_s_eyes(browser: Browser, tmp_path: Path) -> None:
-    async with shown_page(browser, tmp_path, [refunder(parameters={"approval_timeout_seconds": 2})]) as screen:
+    clock = MovableClock(time.time())
+    async with shown_page(browser, tmp_path, [refunder()], clock=clock) as screen:
+        await screen.page.clock.install()
+        await screen.page.reload()
         await screen.say("Refund")
         card = approval(screen)
-        await expect(card).to_contain_text(re.compile(r"Expires (in \d seconds?|now)"))
+        await expect(card).to_contain_text(re.compile(r"Expires in 1[45] minutes"))
+        await clock.advance(16 * 60)
+        await screen.page.clock.fast_forward("16:00")
         await expect(card).to_contain_text("This has expired")
         await expect(card.get_by_role("button", name="Approve")).to_be_disabled()
         await card.get_by_role("button", name="Deny", exact=True).click()

@@ -51,8 +51,8 @@ async def test_a_real_model_is_not_called_a_demonstration(browser: Browser, tmp_
 async def test_every_suggestion_shows_what_it_promises(browser: Browser, tmp_path: Path) -> None:
     async with shown_page(browser, tmp_path) as screen:
         suggestions = screen.page.get_by_role("list", name="Suggestions").get_by_role("button")
+        await expect(suggestions).to_have_count(6)
         titles = await suggestions.locator("strong").all_inner_texts()
-        assert len(titles) == 6
         for title in titles:
             await suggestions.filter(has_text=title).click()
             match title:
@@ -164,7 +164,7 @@ async def test_messages_are_copied_as_they_were_written(browser: Browser, tmp_pa
         ]:
             await message.hover()
             await message.get_by_role("button", name="Copy").click()
-            await expect(message.get_by_role("button", name="Copied")).to_be_visible()
+            await screen.expect_named("Copied")
             assert await screen.evaluate("navigator.clipboard.readText()") == text
 
 

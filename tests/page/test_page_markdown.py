@@ -65,6 +65,17 @@ async def test_an_answer_is_laid_out_as_markdown(browser: Browser, tmp_path: Pat
         await expect(answer.locator("blockquote")).to_have_text("somebody said")
 
 
+async def test_the_cells_of_a_wide_table_do_not_lie_over_each_other(browser: Browser, tmp_path: Path) -> None:
+    head = "A head of a column that is longer than the column is ever wide, as models like to write them"
+    table = f"| City | {head} | {head} |\n| --- | --- | --- |\n| Oslo | {'words ' * 30} | few |"
+    async with shown_page(browser, tmp_path, [agent("talker", scripted([{"text": table}]))]) as screen:
+        await screen.ask("Tell me")
+        await expect(screen.answers.get_by_role("columnheader")).to_have_count(3)
+        over = "[...document.querySelectorAll('th, td')].filter((cell) => cell.scrollWidth > cell.clientWidth).length"
+        assert await screen.evaluate(over) == 0
+        await screen.expect_no_sideways_scrolling()
+
+
 async def test_a_link_leads_to_a_new_tab_and_a_picture_is_a_link_to_it(browser: Browser, tmp_path: Path) -> None:
     talker = agent("talker", scripted([{"text": ANSWER}]))
     async with shown_page(browser, tmp_path, [talker]) as screen:
@@ -87,7 +98,7 @@ async def test_a_code_block_is_copied_by_its_button(browser: Browser, tmp_path: 
         await screen.ask("Tell me")
         await screen.answers.get_by_role("button", name="Copy the code").click()
 
-        await expect(screen.answers.get_by_role("button", name="Copied")).to_be_visible()
+        await screen.expect_named("Copied")
         assert await screen.evaluate("navigator.clipboard.readText()") == 'if a < b and c:\n    print("x")'
 
 

@@ -131,12 +131,8 @@ async def test_a_stream_that_breaks_goes_on_without_losing_a_word(browser: Brows
 async def test_a_server_that_is_killed_in_mid_answer_is_waited_for_and_what_it_lost_is_said(
     browser: Browser, tmp_path: Path
 ) -> None:
-    words = " ".join(f"word{number}" for number in range(400))
     rules = [
-        {
-            "when": {"last_user_contains": "slowly"},
-            "response": [{"text": words, "chunk_characters": 8, "delta_seconds": 0.02}],
-        },
+        {"when": {"last_user_contains": "slowly"}, "response": [{"text": WORDS}, {"hang": True}]},
         {"when": {}, "response": [{"text": "You said: {{user}}"}]},
     ]
     assert built_page().is_built

@@ -148,7 +148,7 @@ async def test_the_page_works_at_its_public_address_below_a_path_without_tls(bro
                     shown.answers.get_by_role("cell", name=re.compile("Seattle was 3,519,000"))
                 ).to_be_visible()
                 await shown.answers.get_by_role("button", name="Copy").click()
-                await expect(shown.answers.get_by_role("button", name="Copied")).to_be_visible()
+                await shown.expect_named("Copied")
                 await shown.page.reload()
                 await expect(shown.answers).to_have_count(1)
                 await shown.button("Show the conversations").click()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import signal
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import pytest
 from playwright.async_api import Browser, expect
 
 from tests.asgi_server import serving
-from tests.host_site import ECHO, TAG, Site, neighbours, somebody, visit
+from tests.host_site import ECHO, TAG, WORDS, Site, neighbours, somebody, visit
 from tests.page.test_page_network import free_port
 from tests.running_gateway import agent, gateway_process, scripted, write_configuration
 
@@ -39,6 +40,8 @@ async def test_each_visitor_has_threads_of_their_own(browser: Browser, tmp_path:
                 await page.ask(name)
                 await page.page.reload()
                 await expect(page.answers).to_have_text([f"You said: {name}"])
+                await page.button("Show the conversations").click()
+                await expect(page.panel.get_by_role("navigation").get_by_role("button")).to_have_text(re.compile(name))
                 tokens.append(
                     await page.evaluate("Object.entries(localStorage).find(([key]) => /visitor/.test(key))[1]")
                 )
@@ -157,12 +160,8 @@ async def test_a_mistake_of_the_site_is_told_to_visitors_in_words_and_to_its_own
 async def test_a_visitor_whose_gateway_is_killed_in_mid_answer_is_the_same_visitor_afterwards(
     browser: Browser, tmp_path: Path
 ) -> None:
-    words = " ".join(f"word{number}" for number in range(400))
     rules = [
-        {
-            "when": {"last_user_contains": "slowly"},
-            "response": [{"text": words, "chunk_characters": 8, "delta_seconds": 0.02}],
-        },
+        {"when": {"last_user_contains": "slowly"}, "response": [{"text": WORDS}, {"hang": True}]},
         {"when": {}, "response": [{"text": "You said: {{user}}"}]},
     ]
     site = Site()

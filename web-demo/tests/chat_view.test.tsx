@@ -202,6 +202,21 @@ describe("what is told to a screen reader", () => {
     expect(said).toEqual(["Hello world."]);
   });
 
+  test("an answer that came between two frames is told, too", async () => {
+    const chat = played();
+    const asked: Entry = { kind: "user", id: "u", text: "Well?", attachments: [] };
+    chat.entries.value = [asked, answer("a", "old", false)];
+    show(chat);
+    await shown(() => expect(one("[data-testid=answer]").textContent).toContain("old"));
+    chat.entries.value = [asked];
+    chat.entries.value = [asked, answer("b", "**new**", false)];
+    await shown(() => expect(one("[data-testid=announcer]").textContent).toBe("new"));
+    chat.entries.value = [];
+    chat.entries.value = [{ ...asked, id: "other" }, answer("c", "of another thread", false)];
+    await shown(() => expect(one("[data-testid=answer]").textContent).toContain("another"));
+    expect(one("[data-testid=announcer]").textContent).toBe("new");
+  });
+
   test("answers of a thread that is opened are not told", async () => {
     const chat = played();
     chat.entries.value = [answer("a", "old", false)];

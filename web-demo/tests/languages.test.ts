@@ -4,9 +4,10 @@ import { readFileSync } from "node:fs";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
-import { fetchWords, LANGUAGES, textsFile } from "../src/chat/languages";
+import { fetchWords, LANGUAGES, spokenOf, textsFile } from "../src/chat/languages";
 import { type PluralText, wordsIn } from "../src/chat/texts";
 import { english } from "../src/chat/texts/en";
+import { pageEnglish } from "../src/chat/texts/en_page";
 
 type Table = Record<string, string | PluralText>;
 
@@ -17,8 +18,8 @@ const read = (language: string) => readFileSync(new URL(`../public/texts/${langu
 
 beforeAll(async () => {
   server = createServer(({ url: path }, response) => {
-    const [, language] = path?.match(/^\/texts\/(\w+)\.json$/) ?? [];
-    if (language === "fr") response.writeHead(500).end();
+    const [, language] = path?.match(/^\/texts\/((?:page\/)?\w+)\.json$/) ?? [];
+    if (language === "fr" || language === "page/es") response.writeHead(500).end();
     else response.end(read(language ?? ""));
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
@@ -29,8 +30,11 @@ afterAll(() => new Promise((resolve) => server.close(resolve)));
 
 const places = (text: string) => [...text.matchAll(/\{\w+\}/g)].map(([place]) => place).sort();
 
-test.each(LANGUAGES)("%s says everything that English says", (language) => {
-  const table = JSON.parse(read(language)) as Table;
+test.each([
+  ...LANGUAGES.map((each) => [each, "", english] as const),
+  ...LANGUAGES.map((each) => [each, "page/", pageEnglish] as const),
+])("%s says everything that English says (%s)", (language, folder, english) => {
+  const table = JSON.parse(read(folder + language)) as Table;
   expect(Object.keys(table)).toEqual(Object.keys(english));
   for (const [key, text] of Object.entries(english as Table)) {
     const translated = table[key];
@@ -87,6 +91,22 @@ test("a language is found by its first part, and those without a file are Englis
   const swedish = await fetchWords(url, "sv", { send: "Skicka" });
   expect([swedish.language, swedish.say("send"), swedish.say("stop")]).toEqual(["sv", "Skicka", "Stop"]);
   expect((await fetchWords(url, "fr")).say("send")).toBe("Send"); // the file did not come
+  expect((await fetchWords(url, "en-GB")).language).toBe("en-GB");
+});
+
+test("a browser's languages are gone through in its order, and English counts as one", () => {
+  expect(spokenOf(["sv", "de-AT", "fr"])).toBe("de-AT");
+  expect(spokenOf(["sv", "en-GB", "fr"])).toBe("en-GB");
+  expect(spokenOf(["sv", "enm"])).toBe("en");
+  expect(spokenOf([])).toBe("en");
+});
+
+test("what only the page says comes from a file of its own; without it all is English", async () => {
+  const more = { english: pageEnglish, folder: "texts/page" };
+  const german = await fetchWords(url, "de", {}, more);
+  expect([german.say("send"), german.say("book")]).toEqual(["Senden", "Reservieren"]);
+  const spanish = await fetchWords(url, "es", {}, more);
+  expect([spanish.language, spanish.say("send"), spanish.say("book")]).toEqual(["en", "Send", "Book"]);
 });
 
 test("problems are told by their codes, and by themselves where no words are known", () => {

@@ -13,6 +13,9 @@ interface OpenApproval extends Approval {
   readonly choice: Signal<ApprovalChoice | undefined>;
 }
 
+/** What a gateway says of any tool, in English: the chat says the same in the person's language. */
+const SAYS_NO_MORE = /^The tool \S+ needs your approval before it runs\.$/;
+
 export class ApprovalDesk {
   readonly #open = signal<readonly OpenApproval[]>([]);
 
@@ -87,11 +90,12 @@ function isExpired(approval: Approval, now = Date.now()): boolean {
 
 function approval(interrupt: JsonObject, callId: string | undefined, call: WireCall | undefined): OpenApproval {
   const expires = typeof interrupt.expiresAt === "string" ? new Date(interrupt.expiresAt) : undefined;
+  const message = typeof interrupt.message === "string" ? interrupt.message : "";
   return {
     id: String(interrupt.id),
     callId,
     toolName: call?.function.name ?? "",
-    message: typeof interrupt.message === "string" ? interrupt.message : "",
+    message: SAYS_NO_MORE.test(message) ? "" : message,
     arguments: readObject(call?.function.arguments),
     schema: argumentsSchema(interrupt.responseSchema),
     expiresAt: expires && !Number.isNaN(expires.getTime()) ? expires : undefined,

@@ -73,11 +73,11 @@ export function wordsIn(language = "en", texts: TextChanges = {}, changes: TextC
   const numbers = new Intl.NumberFormat(locale);
   const relatives = new Intl.RelativeTimeFormat(locale, { numeric: "auto" });
   const moments = new Intl.DateTimeFormat(locale, { dateStyle: "medium", timeStyle: "short" });
-  const unit = (value: number, name: string, digits = 0) =>
+  const unit = (value: number, name: string, digits = 0, unitDisplay: "short" | "long" = "short") =>
     new Intl.NumberFormat(locale, {
       style: "unit",
       unit: name,
-      unitDisplay: "short",
+      unitDisplay,
       maximumFractionDigits: digits,
     }).format(value);
 
@@ -102,6 +102,7 @@ export function wordsIn(language = "en", texts: TextChanges = {}, changes: TextC
     },
     bytes(value) {
       const power = Math.min(Math.floor(Math.log10(Math.max(value, 1)) / 3), BYTE_UNITS.length - 1);
+      if (power === 0) return unit(value, "byte", 0, "long");
       return unit(value / 1_000 ** power, BYTE_UNITS[power] ?? "byte", power > 1 ? 1 : 0);
     },
     relative(date, now = new Date()) {

@@ -2,13 +2,14 @@
 import { signal } from "@preact/signals";
 import type { JSX } from "preact";
 import { useId } from "preact/hooks";
+import { useTexts } from "../view/texts";
 
 const FIELDS = [
-  { name: "name", label: "Name", type: "text", autocomplete: "name" },
-  { name: "email", label: "E-mail", type: "email", autocomplete: "email" },
-  { name: "date", label: "Date", type: "date", autocomplete: "off" },
-  { name: "guests", label: "Guests", type: "number", autocomplete: "off" },
-  { name: "note", label: "Note", type: "text", autocomplete: "off" },
+  { name: "name", label: "bookName", type: "text", autocomplete: "name" },
+  { name: "email", label: "bookEmail", type: "email", autocomplete: "email" },
+  { name: "date", label: "bookDate", type: "date", autocomplete: "off" },
+  { name: "guests", label: "bookGuests", type: "number", autocomplete: "off" },
+  { name: "note", label: "bookNote", type: "text", autocomplete: "off" },
 ] as const;
 
 export type BookingField = (typeof FIELDS)[number]["name"];
@@ -38,10 +39,14 @@ export function fillBooking(values: Readonly<Record<string, unknown>>): BookingF
 
 export function BookingForm() {
   const id = useId();
+  const { say, language } = useTexts();
   const values = booking.value;
   const book = (event: Event) => {
     event.preventDefault();
-    booked.value = `Booked for ${values.guests || "1"} on ${values.date}. (Not really: this is a demonstration.)`;
+    const date = new Intl.DateTimeFormat(language, { dateStyle: "long", timeZone: "UTC" }).format(
+      new Date(values.date),
+    );
+    booked.value = say("booked", { guests: Number(values.guests || 1), date });
   };
   const change = (name: BookingField, value: string) => {
     booking.value = { ...booking.peek(), [name]: value };
@@ -49,11 +54,11 @@ export function BookingForm() {
   };
   return (
     <form class="page-booking" data-part="booking form" aria-labelledby={id} onSubmit={book}>
-      <h2 id={id}>Book a table</h2>
-      <p class="agui-hint">A form of this page. Fill it in, or let the agent do it.</p>
+      <h2 id={id}>{say("bookTitle")}</h2>
+      <p class="agui-hint">{say("bookHint")}</p>
       {FIELDS.map(({ name, label, type, autocomplete }) => (
         <label key={name} data-filled={filled.value.has(name) || undefined}>
-          {label}
+          {say(label)}
           <input
             {...(INPUTS[type] as JSX.IntrinsicElements["input"])}
             name={name}
@@ -65,7 +70,7 @@ export function BookingForm() {
         </label>
       ))}
       <button type="submit" class="agui-button agui-primary">
-        Book
+        {say("book")}
       </button>
       <p role="status" class="agui-hint">
         {booked}

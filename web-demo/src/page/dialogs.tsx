@@ -2,6 +2,7 @@
 import { signal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useLayoutEffect, useRef } from "preact/hooks";
+import { words } from "./language";
 
 interface Asked {
   readonly text: string;
@@ -11,6 +12,7 @@ interface Asked {
   readonly answer: (yes: boolean) => void;
 }
 
+/** What is left out is "yes" and "no". */
 interface Wording {
   readonly yes?: string;
   readonly no?: string;
@@ -23,7 +25,7 @@ const questions = signal<readonly Asked[]>([]);
 /** Whether the person agrees; no, where the dialog is closed or `stop` comes first. */
 export function ask(
   text: string,
-  { yes = "Yes", no = "No", danger = false }: Wording = {},
+  { yes = words.peek().say("accept"), no = words.peek().say("decline"), danger = false }: Wording = {},
   stop?: AbortSignal,
 ): Promise<boolean> {
   return new Promise((resolve) => {

@@ -43,7 +43,7 @@ export function KeyDialog({ session }: { session: Session }) {
         <div class="page-actions">
           {session.hasKey.value && (
             <button type="button" class="agui-button agui-quiet" onClick={() => void session.useKey(undefined)}>
-              Forget the key
+              {say("keyForget")}
             </button>
           )}
           <button type="button" class="agui-button" onClick={close}>

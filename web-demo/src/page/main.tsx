@@ -2,21 +2,22 @@
 import "../view/chat.css";
 import "./page.css";
 import { render } from "preact";
-import { wordsIn } from "../chat/texts";
-import { pageEnglish } from "../chat/texts/en_page";
 import { TextsContext } from "../view/texts";
+import { speak, words } from "./language";
 import { Session } from "./session";
 import { Shell } from "./shell";
 import { pageTools } from "./tools";
 
 const root = document.getElementById("app");
 if (root !== null) {
-  const session = new Session(new URL(".", location.href).href, pageTools);
+  const baseUrl = new URL(".", location.href).href.replace(/\/$/, "");
+  const session = new Session(baseUrl, pageTools);
+  void session.start();
+  await speak(baseUrl); // nothing is said in one language and then in another
   const page = (
-    <TextsContext.Provider value={wordsIn("en", pageEnglish)}>
+    <TextsContext.Provider value={words.peek()}>
       <Shell session={session} />
     </TextsContext.Provider>
   );
   render(page, root);
-  void session.start();
 }

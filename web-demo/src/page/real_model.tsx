@@ -1,19 +1,15 @@
 /** How to put a model behind the gateway: what the demonstration's label leads to. */
+import type { Words } from "../chat/texts";
 import { Icon } from "../view/icons";
 import { Markdown } from "../view/markdown";
 import { useTexts } from "../view/texts";
 import { Dialog } from "./dialogs";
 
-const HOW = `The answers here come from the **demo model**: rules that pick tools by the words of the question. It is there so that \
-everything can be seen without a key. To talk to a language model, write the demonstration's configuration into a file:
-
-\`\`\`sh
+const WRITE = `\`\`\`sh
 agui-gateway config example > gateway.yaml
-\`\`\`
+\`\`\``;
 
-Put a model in place of the demo model, any that speaks OpenAI's chat completions (OpenAI, Ollama, vLLM, ...), or one on Amazon Bedrock:
-
-\`\`\`yaml
+const CHOOSE = `\`\`\`yaml
 agents:
   - id: assistant
     model:
@@ -21,27 +17,28 @@ agents:
       model_id: gpt-oss-120b
       endpoint: http://127.0.0.1:11434/v1
       credential: {openai_api_key: "\${env:OPENAI_API_KEY}"}
-\`\`\`
+\`\`\``;
 
-Then check it, and serve it:
-
-\`\`\`sh
+const SERVE = `\`\`\`sh
 agui-gateway config check gateway.yaml
 agui-gateway serve --config gateway.yaml
-\`\`\`
-`;
+\`\`\``;
 
 export function RealModel({ onClose }: { onClose: () => void }) {
   const { say } = useTexts();
   return (
-    <Dialog label="Put a real model behind it" wide onClose={onClose}>
+    <Dialog label={say("realModel")} wide onClose={onClose}>
       <header class="page-dialog-head">
-        <h2>Put a real model behind it</h2>
+        <h2>{say("realModel")}</h2>
         <button type="button" class="agui-icon-button" aria-label={say("dismiss")} onClick={onClose}>
           <Icon name="close" />
         </button>
       </header>
-      <Markdown text={HOW} open={false} />
+      <Markdown text={how(say)} open={false} />
     </Dialog>
   );
+}
+
+function how(say: Words["say"]): string {
+  return [say("realModelWhy"), WRITE, say("realModelChoose"), CHOOSE, say("realModelServe"), SERVE].join("\n\n");
 }

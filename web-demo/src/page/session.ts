@@ -12,6 +12,7 @@ import { Connection } from "../wire/connection";
 import { HttpAgentReader } from "../wire/http_agent_reader";
 import { onReturn } from "../wire/network";
 import { failure, RefusedError } from "../wire/problem";
+import { words } from "./language";
 
 const KEY = "agui-key";
 const AGENT = "agui-agent";
@@ -107,7 +108,13 @@ export class Session {
     this.conversation.peek()?.close();
     const connection = this.#connection;
     const reader = new HttpAgentReader(connection, agent.id);
-    const conversation = createConversation({ connection, agentId: agent.id, reader, memory: this.#memory });
+    const conversation = createConversation({
+      connection,
+      agentId: agent.id,
+      reader,
+      memory: this.#memory,
+      ask: (tool) => words.peek().say("mayRun", { tool }),
+    });
     conversation.setTools(this.#tools);
     this.agent.value = agent;
     this.conversation.value = conversation;

@@ -9,7 +9,7 @@ import { Questions } from "./dialogs";
 import { PageIcon } from "./icons";
 import { KeyDialog } from "./key_dialog";
 import { closePanel, narrow, panel, showPanel, sidebar } from "./layout";
-import { PROMPTS } from "./prompts";
+import { demonstrationPrompts } from "./prompts";
 import { RealModel } from "./real_model";
 import type { Session } from "./session";
 import { Sidebar } from "./sidebar";
@@ -107,15 +107,15 @@ function Header({ session, onExplain }: PartProps) {
       <span class="agui-space" />
       {session.isDemonstration.value && (
         <button type="button" class="page-demo" onClick={onExplain}>
-          Demo<span class="page-demo-model"> model</span>
-          <span class="page-demo-more">, not an LLM</span>
+          {say("demo")}
+          <span class="page-demo-more">{say("demoMore")}</span>
         </button>
       )}
       <button
         type="button"
         class="agui-icon-button"
-        aria-label="This page’s form"
-        title="This page’s form"
+        aria-label={say("form")}
+        title={say("form")}
         aria-expanded={panel.value}
         onClick={() => (panel.value ? closePanel() : showPanel())}
       >
@@ -179,16 +179,16 @@ function Talk({ session, onExplain }: PartProps) {
   }
   const note = demonstration ? (
     <>
-      The demo model matches words; it is not a language model.{" "}
+      {say("demoNote")}{" "}
       <button type="button" class="page-link" onClick={onExplain}>
-        Put a real one behind it
+        {say("demoLink")}
       </button>
     </>
   ) : undefined;
   const greeting = (
     <div class="page-greeting">
       <p class="agui-greeting">{say("welcome")}</p>
-      {agent.description && <p>{agent.description}</p>}
+      {agent.description && <p dir="auto">{agent.description}</p>}
     </div>
   );
   return (
@@ -196,7 +196,7 @@ function Talk({ session, onExplain }: PartProps) {
       key={agent.id}
       conversation={conversation}
       tools={pageTools}
-      prompts={demonstration ? PROMPTS : []}
+      prompts={demonstration ? demonstrationPrompts(say) : []}
       greeting={greeting}
       note={note}
       autofocus={isFirst.current && !narrow.peek()}
@@ -214,7 +214,7 @@ function Panel() {
     if (over) closer.current?.focus();
   }, [over]);
   return (
-    <aside class="page-panel" aria-label="This page’s form" hidden={!panel.value}>
+    <aside class="page-panel" aria-label={say("form")} hidden={!panel.value}>
       <button
         type="button"
         class="agui-icon-button page-panel-close"

@@ -59,7 +59,7 @@ export function Sidebar({ session }: { session: Session }) {
         <ThemeSwitch />
         <span class="agui-space" />
         {session.hasKey.value && <KeyButton session={session} />}
-        <a href="docs">API</a>
+        <a href="docs">{say("api")}</a>
       </div>
     </nav>
   );

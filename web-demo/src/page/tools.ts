@@ -1,8 +1,9 @@
-/** What an agent can do with this page. */
+/** What an agent can do with this page. What it is told is English, whatever the page speaks with the person. */
 import { effect } from "@preact/signals";
 import type { CallEntry, FrontendTool } from "../chat/contract";
 import { booking, fillBooking } from "./booking";
 import { ask } from "./dialogs";
+import { words } from "./language";
 import { narrow, showPanel, sidebar } from "./layout";
 import { theme } from "./theme";
 
@@ -40,7 +41,7 @@ const fillForm: FrontendTool = {
     const lost = Object.entries(booking.peek()).some(
       ([name, value]) => value !== "" && args[name] !== undefined && String(args[name]) !== value,
     );
-    return lost ? "The booking form has something else in it. Replace it?" : undefined;
+    return lost ? words.peek().say("bookReplace") : undefined;
   },
   handler(args) {
     const names = fillBooking(args);
@@ -69,7 +70,7 @@ const highlight: FrontendTool = {
     const part = String(args.part);
     if (part === "booking form") showPanel();
     if (part === "conversations" || part === "theme switch") sidebar.value = true;
-    await new Promise(requestAnimationFrame); // what was opened is on the page with the next frame
+    await new Promise((resolve) => setTimeout(resolve)); // what was opened is on the page then, painted or not
     const element = partOf(part);
     if (element === null) throw new Error(`there is no ${part} on the page at the moment`);
     const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
@@ -96,7 +97,7 @@ function shortcut(call: CallEntry): Node {
     const button = document.createElement("button");
     button.type = "button";
     button.className = "agui-button";
-    button.textContent = "Show the form";
+    button.textContent = words.peek().say("showForm");
     button.addEventListener("click", showPanel);
     place.append(button);
   });

@@ -1,6 +1,6 @@
 /** What a screen reader is told: a finished answer, once, and that the person is asked something. Never single tokens. */
-import { useSignal, useSignalEffect } from "@preact/signals";
-import { useRef } from "preact/hooks";
+import { effect, useSignal } from "@preact/signals";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import type { Entry } from "../chat/contract";
 import { useChat } from "./chat_context";
 import { plainText } from "./markdown";
@@ -16,20 +16,25 @@ export function Announcer() {
   const { say } = useTexts();
   const words = useSignal("");
   const open = useRef(new WeakSet<Entry>());
+  const seen = useRef(new WeakSet<Entry>());
   const asked = useRef(new WeakSet<object>());
 
-  useSignalEffect(() => {
+  const listen = () => {
     const entries = conversation.entries.value;
     const news: string[] = [];
+    // Of a thread that was just opened nothing was seen before, and nothing is news.
+    const isGoingOn = entries.some((entry) => seen.current.has(entry));
     for (const entry of entries.slice(-RECENT)) {
       const question = entry.kind === "call" ? entry.question.value : undefined;
       if (question !== undefined && !asked.current.has(question)) {
         asked.current.add(question);
         news.push(question.text);
       }
+      const cameWhole = isGoingOn && !seen.current.has(entry); // between two frames, or in a tab that draws none
+      seen.current.add(entry);
       if (entry.kind !== "answer") continue;
       if (entry.open.value) open.current.add(entry);
-      else if (open.current.delete(entry)) news.push(spoken(entry.text.peek()));
+      else if (open.current.delete(entry) || cameWhole) news.push(spoken(entry.text.peek()));
     }
     for (const approval of conversation.approvals.value) {
       if (asked.current.has(approval)) continue;
@@ -37,7 +42,8 @@ export function Announcer() {
       news.push(`${say("approvalNeeded")}: ${approval.message || approval.toolName}`);
     }
     if (news.length > 0) words.value = news.join("\n");
-  });
+  };
+  useLayoutEffect(() => effect(listen), [conversation, say]);
 
   return (
     <div class="agui-hidden" role="status" aria-live="polite" data-testid="announcer">

@@ -33,7 +33,9 @@ export function ApprovalCard({ approval, onChoose }: ApprovalCardProps) {
         <strong id={id}>{say("approvalNeeded")}</strong>
         {choice === undefined && <Expiry until={approval.expiresAt} />}
       </header>
-      <p class="agui-approval-message">{approval.message || say("approvalFor", { tool: approval.toolName })}</p>
+      <p class="agui-approval-message" dir={approval.message ? "auto" : undefined}>
+        {approval.message || say("approvalFor", { tool: approval.toolName })}
+      </p>
       {choice === undefined ? <Decision approval={approval} onChoose={choose} /> : <Decided choice={choice} />}
     </section>
   );

@@ -4,18 +4,19 @@
  * Below: the conversation, the lean reader, the visitor. Above: the element, which hands in what the host page says, and
  * the shell, which shows it. A page on which nobody opens the chat costs the gateway nothing.
  */
-import { effect, type Signal, signal } from "@preact/signals";
-import type { Conversation, FrontendTool, JsonValue } from "../chat/contract";
+import { computed, effect, type ReadonlySignal, type Signal, signal } from "@preact/signals";
+import type { Conversation, FrontendTool, JsonValue, ThreadSummary } from "../chat/contract";
 import { createConversation } from "../chat/conversation";
 import { fetchWords } from "../chat/languages";
 import { type Memory, storageMemory } from "../chat/memory";
 import { type Words, wordsIn } from "../chat/texts";
+import { createThreadList, type ThreadList } from "../chat/threads";
 import type { WireContext } from "../wire/ag_ui";
 import { Connection } from "../wire/connection";
 import { LeanReader } from "../wire/lean_reader";
 import type { HostEventName, HostEvents } from "./host_events";
 import { type ChatNews, ObservedReader } from "./observed_reader";
-import { Recollection } from "./recollection";
+import { BegunThreads, Recollection } from "./recollection";
 import type { Settings } from "./settings";
 import { Visitor } from "./visitor";
 
@@ -43,6 +44,12 @@ export class ChatWidget {
   /** Whether the person closed it on a page before this one: then a page does not open it by itself. */
   readonly wasClosed: boolean;
   readonly conversation: Conversation;
+  readonly threads: ThreadList;
+  /** Of the threads those that this visitor had with this agent. */
+  readonly ownThreads: ReadonlySignal<readonly ThreadSummary[]>;
+  /** Whether they are shown in place of the conversation. */
+  readonly isListing = signal(false);
+  readonly #begun: BegunThreads | undefined;
   readonly #memory: Memory;
   readonly #kept: Recollection;
   readonly #tell: TellHost;
@@ -69,6 +76,13 @@ export class ChatWidget {
       memory: this.#memory,
       ask: (tool) => this.words.peek().say("mayRun", { tool }),
     });
+    this.threads = createThreadList(connection);
+    // Without a key the gateway tells no visitors apart, and its list is everybody's: what this browser began is theirs.
+    const begun = key === undefined ? new BegunThreads(scope) : undefined;
+    this.#begun = begun;
+    this.ownThreads = computed(() =>
+      this.threads.threads.value.filter((each) => each.agentId === agent && (!begun || begun.ids.includes(each.id))),
+    );
     const { open, unread = 0, busy = false } = this.#kept.kept;
     this.isOpen.value = open === true && !settings.inline;
     this.wasClosed = open === false;
@@ -105,7 +119,7 @@ export class ChatWidget {
 
   close(): void {
     if (!this.isOpen.peek()) return;
-    this.isOpen.value = false;
+    this.isOpen.value = this.isListing.value = false;
     this.#kept.keep({ open: false });
     this.#tell("close", {});
   }
@@ -115,16 +129,21 @@ export class ChatWidget {
     await this.conversation.send(text);
   }
 
-  async newThread(): Promise<void> {
-    this.#restored = this.conversation.open();
+  newThread(): Promise<void> {
+    return this.openThread();
+  }
+
+  async openThread(threadId?: string): Promise<void> {
+    this.isListing.value = false;
+    this.#restored = this.conversation.open(threadId);
     await this.#restored;
     this.#handState();
   }
 
-  async openThread(threadId: string): Promise<void> {
-    this.#restored = this.conversation.open(threadId);
-    await this.#restored;
-    this.#handState();
+  /** Show the threads there are, or the conversation again. */
+  toggleThreads(): void {
+    this.isListing.value = !this.isListing.peek();
+    if (this.isListing.peek()) void this.threads.refresh();
   }
 
   /** Show the thread that was shown before, if there was one; once. */
@@ -195,6 +214,7 @@ export class ChatWidget {
   #heard<Name extends keyof ChatNews>(name: Name, news: ChatNews[Name]): void {
     const isAnswer = name === "message" && (news as ChatNews["message"]).role === "assistant";
     if (isAnswer && !this.isOpen.peek() && !this.settings.peek().inline) this.unread.value = this.unread.peek() + 1;
+    if (name === "run-started") this.#begun?.add((news as ChatNews["run-started"]).threadId);
     this.#tell(name, news as HostEvents[Name]);
   }
 }

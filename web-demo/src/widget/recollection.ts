@@ -1,6 +1,7 @@
 /**
- * What a widget remembers of itself from one page of the site to the next, in the tab: whether the panel is open, what
- * was not read, whether an answer was under way. The thread that is shown is the conversation's to keep. Below: nothing.
+ * What a widget remembers of itself from one page of the site to the next: in the tab, whether the panel is open, what
+ * was not read, whether an answer was under way; in the browser, the threads that were begun there. The thread that is
+ * shown is the conversation's to keep. Below: nothing.
  */
 
 interface Kept {
@@ -30,6 +31,35 @@ export class Recollection {
       sessionStorage.setItem(this.#place, JSON.stringify({ ...this.kept, ...changes }));
     } catch {
       // switched off, or full: the next page starts with a closed panel
+    }
+  }
+}
+
+/** More are not remembered. */
+const MOST_THREADS = 200;
+
+export class BegunThreads {
+  readonly #place: string;
+
+  constructor(scope: string) {
+    this.#place = `agui-chat begun ${scope}`;
+  }
+
+  /** The last one begun comes last. */
+  get ids(): readonly string[] {
+    try {
+      return JSON.parse(localStorage.getItem(this.#place) ?? "[]") as string[];
+    } catch {
+      return [];
+    }
+  }
+
+  add(id: string): void {
+    const ids = [...this.ids.filter((each) => each !== id), id].slice(-MOST_THREADS);
+    try {
+      localStorage.setItem(this.#place, JSON.stringify(ids));
+    } catch {
+      // as above: there is nothing to go back to
     }
   }
 }

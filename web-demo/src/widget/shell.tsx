@@ -4,12 +4,15 @@
  * Below: the widget, the views. On a desktop the panel is a dialog beside the page, which stays in use; on a phone it is
  * a sheet over all of it that keeps the focus. `inline`, it is a part of the page.
  */
-import type { ComponentChildren, RefObject } from "preact";
+import { useSignal } from "@preact/signals";
+import type { AriaAttributes, RefObject } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Chat } from "../view/chat";
+import { hasTouchKeyboard } from "../view/focus";
 import { Icon, type IconName } from "../view/icons";
 import { TextsContext, useTexts } from "../view/texts";
 import type { ChatWidget } from "./chat_widget";
+import { THREADS_ID, Threads } from "./thread_list";
 
 const PHONE = "(max-width: 30rem), (max-height: 28rem)";
 const PANEL_ID = "panel";
@@ -88,6 +91,7 @@ function Panel({ widget, onClosed }: { widget: ChatWidget; onClosed: () => void 
   const { heading } = widget.settings.value;
   // only what is opened by hand takes the focus; a panel that was open on the page before does not
   const wasOpen = useRef(widget.isOpen.peek());
+  const isForWriting = useSignal(false);
 
   useLayoutEffect(() => {
     const panel = dialog.current;
@@ -97,7 +101,10 @@ function Panel({ widget, onClosed }: { widget: ChatWidget; onClosed: () => void 
       if (panel.open) panel.close();
       if (isOpen && isPhone) panel.showModal();
       else if (isOpen) panel.setAttribute("open", ""); // not show(): that takes the focus
-      if (isOpen && !wasOpen.current) focusIn(panel, isPhone);
+      const isByHand = isOpen && !wasOpen.current;
+      // on a phone not the field, since that would bring up the keyboard over the conversation
+      if (isByHand && isPhone) panel.querySelector<HTMLElement>("header button:last-child")?.focus();
+      isForWriting.value = isByHand && !isPhone;
       if (!isOpen && wasOpen.current && hadFocus) onClosed();
       wasOpen.current = isOpen;
     });
@@ -125,58 +132,83 @@ function Panel({ widget, onClosed }: { widget: ChatWidget; onClosed: () => void 
     >
       {/* without a name no landmark, but what is in it is none of the page's either */}
       <section class="agui-frame">
-        <Content widget={widget} onClose={() => widget.close()} />
+        <Content widget={widget} autofocus={isForWriting.value} onClose={() => widget.close()} />
       </section>
     </dialog>
   );
 }
 
-function Content({ widget, onClose }: { widget: ChatWidget; onClose?: () => void }) {
+interface ContentProps {
+  readonly widget: ChatWidget;
+  readonly autofocus?: boolean;
+  readonly onClose?: () => void;
+}
+
+function Content({ widget, autofocus = false, onClose }: ContentProps) {
   const { say } = useTexts();
   const { heading, greeting, suggestions, uploads } = widget.settings.value;
   const isEmpty = widget.conversation.entries.value.length === 0;
+  const isListing = widget.isListing.value;
+  const body = useRef<HTMLDivElement>(null);
+  const wasListing = useRef(isListing);
+  useLayoutEffect(() => {
+    // who chose from the list, or left it, goes on writing; on a phone nobody asked for the keyboard
+    if (wasListing.current && !isListing) {
+      body.current?.querySelector<HTMLElement>(hasTouchKeyboard() ? ".agui-view" : "textarea")?.focus();
+    }
+    wasListing.current = isListing;
+  }, [isListing]);
   return (
     <>
       <header class="agui-header" part="header">
-        <h2>{heading ?? say("title")}</h2>
-        <HeaderButton icon="plus" name={say("newConversation")} disabled={isEmpty} onClick={() => widget.newThread()} />
+        <h2>{isListing ? say("threads") : (heading ?? say("title"))}</h2>
+        <HeaderButton
+          icon="history"
+          name={say(isListing ? "hideThreads" : "showThreads")}
+          aria-expanded={isListing}
+          aria-controls={isListing ? THREADS_ID : undefined}
+          onClick={() => widget.toggleThreads()}
+        />
+        <HeaderButton
+          icon="plus"
+          name={say("newConversation")}
+          disabled={isEmpty && !isListing}
+          onClick={() => widget.newThread()}
+        />
         {onClose && <HeaderButton icon="close" name={say("closeChat")} onClick={onClose} />}
       </header>
-      {widget.wasOpened.value && (
-        <Chat
-          conversation={widget.conversation}
-          tools={widget.tools.value}
-          prompts={suggestions.map((text) => ({ text }))}
-          greeting={greeting === undefined ? undefined : <p class="agui-greeting">{greeting}</p>}
-          {...(uploads ? {} : { uploads: false as const })}
-        />
-      )}
+      <div class="agui-body" ref={body}>
+        {widget.wasOpened.value && (
+          <div class="agui-frame" inert={isListing}>
+            <Chat
+              conversation={widget.conversation}
+              tools={widget.tools.value}
+              prompts={suggestions.map((text) => ({ text }))}
+              greeting={greeting === undefined ? undefined : <p class="agui-greeting">{greeting}</p>}
+              autofocus={autofocus}
+              {...(uploads ? {} : { uploads: false as const })}
+            />
+          </div>
+        )}
+        {isListing && <Threads widget={widget} />}
+      </div>
     </>
   );
 }
 
-interface HeaderButtonProps {
+interface HeaderButtonProps extends AriaAttributes {
   readonly icon: IconName;
   readonly name: string;
   readonly disabled?: boolean;
   readonly onClick: () => void;
-  readonly children?: ComponentChildren;
 }
 
-function HeaderButton({ icon, name, disabled = false, onClick }: HeaderButtonProps) {
+function HeaderButton({ icon, name, ...more }: HeaderButtonProps) {
   return (
-    <button type="button" part="header-button" aria-label={name} title={name} disabled={disabled} onClick={onClick}>
+    <button type="button" part="header-button" aria-label={name} title={name} {...more}>
       <Icon name={icon} />
     </button>
   );
-}
-
-/** Where writing begins; on a phone not in the field, since that would bring up the keyboard over the conversation. */
-function focusIn(panel: HTMLElement, isPhone: boolean): void {
-  requestAnimationFrame(() => {
-    const target = isPhone ? panel.querySelector("header button:last-child") : panel.querySelector("textarea");
-    (target as HTMLElement | null)?.focus({ preventScroll: true });
-  });
 }
 
 function useMedia(query: string): boolean {

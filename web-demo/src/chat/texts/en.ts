@@ -115,6 +115,12 @@ export const english = {
   addItem: "Add an item",
   removeItem: "Remove {name}",
 
+  // Earlier conversations
+  threads: "Conversations",
+  noThreads: "No conversations yet",
+  showThreads: "Show the conversations",
+  hideThreads: "Hide the conversations",
+  moreThreads: "Show older ones",
   untitled: "Untitled",
 
   // Keys
