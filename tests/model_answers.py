@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from gateway.attempts import TriedStream
+from gateway.errors import ModelError
 from gateway.events import (
     Event,
     Events,
@@ -32,9 +34,8 @@ from gateway.messages import JsonValue, Opaque
 
 @dataclass(slots=True)
 class Answer:
-    """`blocks` are the ids in the order they opened; `calls` are (id, name, arguments).
-
-    `retracted`: what stands in the place of which message.
+    """`blocks` are the ids in the order they opened; `calls` are (id, name, arguments); `kinds` are the events' but for
+    the deltas, in their order. `retracted`: what stands in the place of which message. `failure`: the error behind it.
     """
 
     text: str = ""
@@ -44,9 +45,23 @@ class Answer:
     opaques: list[Opaque] = field(default_factory=list)
     raws: list[JsonValue] = field(default_factory=list)
     retracted: dict[str, str] = field(default_factory=dict)
-    usage: Usage | None = None
-    stop: StopReason | None = None
-    raw_stop: str | None = None
+    usages: list[Usage] = field(default_factory=list)
+    end: ModelCallEnded | None = None
+    failure: ModelError | None = None
+    kinds: list[str] = field(default_factory=list, compare=False)
+
+    @property
+    def usage(self) -> Usage | None:
+        """The last."""
+        return self.usages[-1] if self.usages else None
+
+    @property
+    def stop(self) -> StopReason | None:
+        return None if self.end is None else self.end.reason
+
+    @property
+    def raw_stop(self) -> str | None:
+        return None if self.end is None else self.end.raw_reason
 
 
 def answer_of(events: Iterable[Event]) -> Answer:
@@ -56,7 +71,9 @@ def answer_of(events: Iterable[Event]) -> Answer:
     arguments: dict[str, list[str]] = {}
     names: dict[str, str] = {}
     for event in events:
-        assert answer.stop is None, f"{event} after the end"
+        assert answer.end is None, f"{event} after the end"
+        if not isinstance(event, TextDelta | ReasoningDelta | ToolCallDelta):
+            answer.kinds.append(type(event).__name__)
         match event:
             case TextStarted() | ReasoningStarted():
                 open_blocks.add(event.message_id)
@@ -80,24 +97,49 @@ def answer_of(events: Iterable[Event]) -> Answer:
             case TextEnded(message_id, opaque) | ReasoningEnded(message_id, opaque):
                 open_blocks.remove(message_id)
                 answer.opaques += [opaque] if opaque else []
-            case ToolCallEnded(call_id):
+            case ToolCallEnded(call_id, opaque):
                 open_blocks.remove(call_id)
+                answer.opaques += [opaque] if opaque else []
                 answer.calls.append((call_id, names[call_id], "".join(arguments[call_id])))
             case MessageRetracted(message_id, instead):
                 assert message_id not in open_blocks
                 answer.retracted[message_id] = instead
             case UsageReported(usage):
-                answer.usage = usage
+                answer.usages.append(usage)
             case ModelCallAccepted():
                 assert not answer.blocks, "a response is accepted before it says anything"
             case Raw(value):
                 answer.raws.append(value)
-            case ModelCallEnded(reason, raw_reason):
+            case ModelCallEnded():
                 assert not open_blocks
-                answer.stop, answer.raw_stop = reason, raw_reason
+                answer.end = event
             case _:
                 raise AssertionError(f"a model gave {event}")
     return answer
+
+
+class AnswerReader(Protocol):
+    """A provider's reader, as far as tests use it."""
+
+    done: bool
+    failure: ModelError | None
+
+    def feed(self, data: bytes) -> Events: ...
+
+    def eof(self) -> Events: ...
+
+
+def read_to_end(reader: AnswerReader, pieces: Iterable[bytes]) -> tuple[Events, ModelError | None]:
+    """All events of an answer that comes in these pieces, and its failure. What is over is not read on."""
+    events: Events = []
+    for piece in pieces:
+        events += reader.feed(piece)
+        if reader.done or reader.failure is not None:
+            break
+    else:
+        events += reader.eof()
+    assert reader.done == (reader.failure is None)
+    return events, reader.failure
 
 
 async def collect(stream: AsyncGenerator[Events] | TriedStream, into: Events | None = None) -> Events:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 from itertools import pairwise
 from typing import Any
 
@@ -20,7 +19,8 @@ from gateway.responses_output import OUTPUT_EVENTS
 from gateway.responses_reader import RESPONSE_EVENTS, ResponsesReader
 from gateway.responses_request import MESSAGE_ITEM, OUTPUT_ITEM, REASONING_ITEM
 from gateway.wire.openai_chat import safe_tool_name
-from tests.model_answers import Answer, answer_of
+from tests.model_answers import Answer, answer_of, read_to_end
+from tests.recorded_traffic import Entry, each, ways_to_cut
 from tests.responses_events import (
     Stream,
     call_item,
@@ -41,16 +41,7 @@ REQUEST = ModelRequest("turn", (Message("u", "user", (TextBlock("Hi"),)),), tool
 
 def read(pieces: list[bytes], request: ModelRequest = REQUEST) -> tuple[Events, ModelError | None]:
     """All events, and the failure; the body ends after the pieces."""
-    reader = ResponsesReader(request, NAME, MODEL)
-    events: Events = []
-    for piece in pieces:
-        events += reader.feed(piece)
-        if reader.done or reader.failure is not None:
-            break
-    else:
-        events += reader.eof()
-    assert reader.done == (reader.failure is None)
-    return events, reader.failure
+    return read_to_end(ResponsesReader(request, NAME, MODEL), pieces)
 
 
 def answer(*events: dict[str, Any], request: ModelRequest = REQUEST) -> Answer:
@@ -70,8 +61,7 @@ def cut(body: bytes, places: list[int]) -> list[bytes]:
     return [body[a:b] for a, b in pairwise(edges) if a < b]
 
 
-STREAMS = recordings("sse")
-IDS = [entry["response"] for entry in STREAMS]
+each_stream = each(recordings("sse"))
 
 
 # --- recordings ------------------------------------------------------------------------------------------------------
@@ -97,30 +87,18 @@ def check(entry: dict[str, Any], pieces: list[bytes]) -> None:
     assert (counted.provider, counted.model) == (NAME, MODEL)
 
 
-@pytest.mark.parametrize("entry", STREAMS, ids=IDS)
-def test_a_recording_gives_what_its_manifest_says(entry: dict[str, Any]) -> None:
-    check(entry, [recorded_bytes(entry)])
+@each_stream
+def test_a_recording_gives_what_its_manifest_says_however_it_is_cut(entry: Entry) -> None:
+    for pieces in ways_to_cut(recorded_bytes(entry)):
+        check(entry, pieces)
 
 
-@pytest.mark.parametrize("entry", STREAMS, ids=IDS)
-def test_a_recording_gives_the_same_byte_by_byte(entry: dict[str, Any]) -> None:
-    body = recorded_bytes(entry)
-    check(entry, [body[i : i + 1] for i in range(len(body))])
-
-
-@pytest.mark.parametrize("entry", STREAMS, ids=IDS)
-def test_a_recording_gives_the_same_however_it_is_cut(entry: dict[str, Any]) -> None:
-    body, dice = recorded_bytes(entry), random.Random(entry["response"])
-    for _ in range(20):
-        check(entry, cut(body, dice.choices(range(len(body)), k=dice.randrange(60))))
-
-
-@pytest.mark.parametrize("entry", STREAMS, ids=IDS)
+@each_stream
 def test_the_whole_response_as_a_document_gives_what_the_stream_gave(entry: dict[str, Any]) -> None:
     check(entry, [orjson.dumps(recorded_response(entry))])
 
 
-@pytest.mark.parametrize("entry", STREAMS, ids=IDS)
+@each_stream
 def test_a_recording_that_is_cut_off_before_its_last_record_is_truncated(entry: dict[str, Any]) -> None:
     body = recorded_bytes(entry)
     last = max(body.rfind(b'"type":"response.completed"'), body.rfind(b"event: response.completed\ndata"))
@@ -130,7 +108,7 @@ def test_a_recording_that_is_cut_off_before_its_last_record_is_truncated(entry: 
     assert failure.retryable
 
 
-@pytest.mark.parametrize("entry", STREAMS, ids=IDS)
+@each_stream
 def test_the_reader_knows_the_response_and_the_place_in_it(entry: dict[str, Any]) -> None:
     reader = ResponsesReader(REQUEST, NAME, MODEL)
     reader.feed(recorded_bytes(entry))
@@ -147,7 +125,7 @@ def test_the_parts_of_a_recorded_summary_are_paragraphs() -> None:
     assert answer_of(events).reasoning == "\n\n".join(part["text"] for part in item["summary"])
 
 
-@pytest.mark.parametrize("entry", STREAMS, ids=IDS)
+@each_stream
 def test_recorded_reasoning_is_kept_as_the_item_that_its_end_showed(entry: dict[str, Any]) -> None:
     events, _ = read([recorded_bytes(entry)])
     kept = [json.loads(o.value) for o in answer_of(events).opaques if o.kind == REASONING_ITEM]

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import random
-from collections.abc import AsyncGenerator
-from contextlib import aclosing, asynccontextmanager
-from itertools import pairwise
-from pathlib import Path
+from contextlib import AbstractAsyncContextManager, aclosing
 from typing import Any
 
 import pytest
 
-from gateway.agent import ModelSettings, Secret
 from gateway.anthropic_request import (
     ITEM,
     PROVIDER_NAME,
@@ -21,10 +15,8 @@ from gateway.anthropic_request import (
     SIGNATURE,
     anthropic_request,
 )
-from gateway.clock import SystemClock
-from gateway.errors import ConfigurationError, ModelError, ModelErrorKind
-from gateway.events import Events, Raw, StopReason, Usage
-from gateway.http_client import HttpClients
+from gateway.errors import ModelError, ModelErrorKind
+from gateway.events import Raw, StopReason, Usage
 from gateway.messages import (
     JsonObject,
     JsonValue,
@@ -32,35 +24,26 @@ from gateway.messages import (
     TextBlock,
     ToolSpec,
 )
-from gateway.model import Model, ModelEnvironment, ModelRequest
+from gateway.model import Model, ModelRequest
 from gateway.models.anthropic_messages import PROVIDER, MessageReader
 from gateway.wire.anthropic_messages import profile_of, wire_name
-from tests.model_answers import Answer, answer_of, collect
-from tests.openai_chat_server import ChatServer, Script, chat_server, record
+from tests import provider_scene
+from tests.model_answers import Answer, answer_of, collect, read_to_end
+from tests.openai_chat_server import ChatServer, Script, record
+from tests.provider_scene import Fault, connection_faults, failure_of
+from tests.recorded_traffic import Entry, Recordings, beginnings, each, ways_to_cut
 
-RECORDINGS = Path(__file__).parent.parent / "recordings" / "anthropic-messages"
-MANIFEST: list[dict[str, Any]] = json.loads((RECORDINGS / "manifest.json").read_text())
+RECORDINGS = Recordings("anthropic-messages")
 MODEL = "claude-sonnet-4-5"
 KEY = "sk-ant-secret-0123456789"
 TOOLS = (ToolSpec("add", "Add.", {"properties": {"a": {"type": "number"}}}), ToolSpec("shop.find", "", {}))
 HELLO = Message("u1", "user", (TextBlock("Hi"),))
 REQUEST = ModelRequest("turn", (HELLO,), tools=TOOLS)
-DEADLINE_SECONDS = 20
 
 
 def read(*pieces: bytes, request: ModelRequest = REQUEST) -> tuple[Answer, ModelError | None]:
-    reader = MessageReader(request, MODEL)
-    events: Events = []
-    for piece in pieces:
-        events += reader.feed(piece)
-        if reader.done or reader.failure is not None:
-            break
-    else:
-        events += reader.eof()
-    assert reader.done == (reader.failure is None)
-    if reader.failure is not None:
-        return Answer(), reader.failure
-    return answer_of(events), None
+    events, failure = read_to_end(MessageReader(request, MODEL), pieces)
+    return (Answer() if failure is not None else answer_of(events)), failure
 
 
 def whole(*events: JsonObject, stop: str = "end_turn") -> list[bytes]:
@@ -90,7 +73,7 @@ def answered(*records: bytes) -> Answer:
 
 # --- recorded traffic ------------------------------------------------------------------------------------------------
 
-each_recording = pytest.mark.parametrize("entry", MANIFEST, ids=[entry["response"] for entry in MANIFEST])
+each_recording = each(RECORDINGS.entries)
 
 
 def check(answer: Answer, expect: dict[str, Any]) -> None:
@@ -109,42 +92,27 @@ def check(answer: Answer, expect: dict[str, Any]) -> None:
 
 
 @each_recording
-def test_a_recording_read_whole_gives_what_its_manifest_says(entry: dict[str, Any]) -> None:
-    check(answered((RECORDINGS / entry["response"]).read_bytes()), entry["expect"])
+def test_a_recording_gives_what_its_manifest_says_however_it_is_cut(entry: Entry) -> None:
+    for pieces in ways_to_cut(RECORDINGS.answer(entry)):
+        check(answered(*pieces), entry["expect"])
 
 
 @each_recording
-def test_a_recording_read_byte_by_byte_gives_the_same(entry: dict[str, Any]) -> None:
-    data = (RECORDINGS / entry["response"]).read_bytes()
-    check(answered(*(data[i : i + 1] for i in range(len(data)))), entry["expect"])
-
-
-@each_recording
-@pytest.mark.parametrize("seed", range(8))
-def test_a_recording_cut_anywhere_gives_the_same(entry: dict[str, Any], seed: int) -> None:
-    data, cuts = (RECORDINGS / entry["response"]).read_bytes(), random.Random(seed)
-    edges = [0, *sorted(cuts.sample(range(len(data)), k=min(len(data) - 1, 2 ** (seed + 1)))), len(data)]
-    check(answered(*(data[a:b] for a, b in pairwise(edges))), entry["expect"])
-
-
-@each_recording
-def test_a_recorded_stream_that_breaks_off_anywhere_is_no_answer(entry: dict[str, Any]) -> None:
-    data = (RECORDINGS / entry["response"]).read_bytes()
-    last = data.index(b"event: message_stop")
-    for end in range(0, last, max(1, last // 40)):
-        _, failed = read(data[:end])
+def test_a_recorded_stream_that_breaks_off_anywhere_is_no_answer(entry: Entry) -> None:
+    data = RECORDINGS.answer(entry)
+    for begun in beginnings(data, data.index(b"event: message_stop")):
+        _, failed = read(begun)
         assert failed is not None
         assert (failed.kind, failed.retryable) == (ModelErrorKind.TRUNCATED, True)
 
 
 def test_every_recording_is_in_the_manifest() -> None:
-    named = {entry["response"] for entry in MANIFEST} | {entry["request"] for entry in MANIFEST} | {"manifest.json"}
-    assert {path.name for path in RECORDINGS.iterdir()} == named
+    RECORDINGS.check_manifest()
 
 
 @each_recording
-def test_the_recorded_request_would_be_ours_too(entry: dict[str, Any]) -> None:
-    recorded = json.loads((RECORDINGS / entry["request"]).read_text())
+def test_the_recorded_request_would_be_ours_too(entry: Entry) -> None:
+    recorded = RECORDINGS.request(entry)
     (asked,) = recorded["messages"]
     parameters = {name: value for name, value in recorded.items() if name not in ("messages", "model", "stream")}
     message = Message("u", "user", (TextBlock(asked["content"][0]["text"]),))
@@ -259,17 +227,8 @@ def test_what_is_no_stream_of_messages_is_an_error(start: bytes) -> None:
 # --- over a socket ---------------------------------------------------------------------------------------------------
 
 
-@asynccontextmanager
-async def model_behind(*scripts: Script) -> AsyncGenerator[tuple[Model, ChatServer]]:
-    async with asyncio.timeout(DEADLINE_SECONDS), chat_server() as server:
-        server.answers(*scripts)
-        clock = SystemClock()
-        http = HttpClients(clock)
-        settings = ModelSettings(PROVIDER.name, MODEL, server.endpoint, {"anthropic_api_key": Secret(KEY)})
-        try:
-            yield PROVIDER.open(settings, ModelEnvironment(clock, http)), server
-        finally:
-            await http.close()
+def model_behind(*scripts: Script) -> AbstractAsyncContextManager[tuple[Model, ChatServer]]:
+    return provider_scene.model_behind(PROVIDER, MODEL, *scripts, key=KEY)
 
 
 def failed(status: int, kind: str, message: str = "no") -> Script:
@@ -301,7 +260,7 @@ async def test_closing_the_stream_closes_the_socket() -> None:
 
 
 CUT = whole(*text(0, "Hel", "lo"))[:-2]
-FAULTS: dict[str, tuple[Script, ModelErrorKind, bool]] = {
+FAULTS: dict[str, Fault] = {
     "429": (failed(429, "rate_limit_error"), ModelErrorKind.THROTTLED, True),
     "529": (failed(529, "overloaded_error"), ModelErrorKind.OVERLOADED, True),
     "500": (failed(500, "api_error"), ModelErrorKind.SERVER, True),
@@ -313,12 +272,7 @@ FAULTS: dict[str, tuple[Script, ModelErrorKind, bool]] = {
         ModelErrorKind.CONTEXT_OVERFLOW,
         False,
     ),
-    "a page with 200": (Script(pieces=(b"<html>Hi",), content_type="text/html"), ModelErrorKind.PROTOCOL, True),
-    "nothing": (Script(), ModelErrorKind.TRUNCATED, True),
-    "an end in the middle": (Script(pieces=CUT), ModelErrorKind.TRUNCATED, True),
-    "a close in the middle": (Script(pieces=CUT, ending="close"), ModelErrorKind.NETWORK, True),
-    "a reset": (Script(pieces=CUT, ending="reset"), ModelErrorKind.NETWORK, True),
-    "no answer": (Script(raw=b""), ModelErrorKind.NETWORK, True),
+    **connection_faults(CUT),
 }
 
 
@@ -326,27 +280,8 @@ FAULTS: dict[str, tuple[Script, ModelErrorKind, bool]] = {
 async def test_a_fault_is_an_error_of_its_kind_and_never_an_end(fault: str) -> None:
     script, kind, retryable = FAULTS[fault]
     async with model_behind(script) as (model, _):
-        with pytest.raises(ModelError) as caught:
-            await collect(model.stream(REQUEST))
-    error = caught.value
+        error = await failure_of(model, REQUEST, key=KEY)
     assert (error.kind, error.retryable) == (kind, retryable)
-    assert KEY not in repr(error.__dict__) + str(error)
-
-
-@pytest.mark.parametrize(
-    ("endpoint", "key", "says"),
-    [
-        (None, "", "set anthropic_api_key"),
-        ("ftp://x", "k", "is not an http or https URL"),
-        ("http://u:p@x", "k", "carries credentials"),
-        (None, "ä", "characters that no key has"),
-    ],
-)
-def test_settings_that_can_never_work_are_refused(endpoint: str | None, key: str, says: str) -> None:
-    settings = ModelSettings(PROVIDER.name, MODEL, endpoint, {"anthropic_api_key": Secret(key)})
-    clock = SystemClock()
-    with pytest.raises(ConfigurationError, match=says):
-        PROVIDER.open(settings, ModelEnvironment(clock, HttpClients(clock)))
 
 
 def test_what_ran_at_the_provider_is_shown_as_it_came() -> None:

@@ -3,105 +3,40 @@
 from __future__ import annotations
 
 import json
-import random
-from dataclasses import dataclass, field
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.errors import ModelError, ModelErrorKind
+from gateway.errors import ModelErrorKind
 from gateway.events import (
-    Events,
     ModelCallEnded,
-    ReasoningDelta,
-    ReasoningEnded,
-    ReasoningStarted,
     StopReason,
     TextDelta,
     TextEnded,
     TextStarted,
-    ToolCallDelta,
-    ToolCallEnded,
-    ToolCallStarted,
-    Usage,
     UsageReported,
 )
-from gateway.messages import JsonObject, Message, Opaque, TextBlock, ToolCall, ToolSpec
+from gateway.messages import JsonObject, Message, TextBlock, ToolCall, ToolSpec
 from gateway.model import ModelRequest
 from gateway.models.openai_chat_completions import PROVIDER, ChatCompletionReader
 from gateway.wire.openai_chat import STOP_REASONS, safe_tool_name
+from tests.model_answers import Answer, answer_of, read_to_end
 from tests.openai_chat_server import DONE, chunk, record, text_records
+from tests.recorded_traffic import Entry, Recordings, beginnings, each, ways_to_cut
 
-RECORDINGS = Path(__file__).parent.parent / "recordings" / "openai-chat"
-MANIFEST: list[dict[str, Any]] = json.loads((RECORDINGS / "manifest.json").read_text())
+RECORDINGS = Recordings("openai-chat")
 TOOLS = (ToolSpec("add", "", {}), ToolSpec("now", "", {}), ToolSpec("shop.find", "", {}))
 REQUEST = ModelRequest("turn", (Message("u", "user", (TextBlock("Hi"),)),), tools=TOOLS)
 
 
-@dataclass
-class Answer:
-    """What the events of a response amount to."""
-
-    text: str = ""
-    reasoning: str = ""
-    calls: list[tuple[str, str, str]] = field(default_factory=list)  # id, name, arguments
-    kinds: list[str] = field(default_factory=list)  # the order of what began and ended
-    opaque: list[Opaque] = field(default_factory=list)
-    usage: list[Usage] = field(default_factory=list)
-    end: ModelCallEnded | None = None
-    failure: ModelError | None = None
-
-
-def fold(events: Events, failure: ModelError | None = None) -> Answer:
-    answer, open_ids = Answer(failure=failure), set[str]()
-    for event in events:
-        if not isinstance(event, TextDelta | ReasoningDelta | ToolCallDelta):
-            answer.kinds.append(type(event).__name__)
-        match event:
-            case TextStarted(message_id) | ReasoningStarted(message_id):
-                assert message_id not in open_ids
-                open_ids.add(message_id)
-            case TextDelta(message_id, text):
-                assert message_id in open_ids
-                assert text
-                answer.text += text
-            case ReasoningDelta(message_id, text):
-                assert message_id in open_ids
-                answer.reasoning += text
-            case ToolCallStarted(call_id, name):
-                open_ids.add(call_id)
-                answer.calls.append((call_id, name, ""))
-            case ToolCallDelta(call_id, arguments):
-                assert call_id in open_ids
-                answer.calls = [(i, n, a + arguments if i == call_id else a) for i, n, a in answer.calls]
-            case TextEnded(ended, opaque) | ReasoningEnded(ended, opaque) | ToolCallEnded(ended, opaque):
-                open_ids.remove(ended)
-                answer.opaque += [opaque] if opaque else []
-            case UsageReported(usage):
-                answer.usage.append(usage)
-            case ModelCallEnded():
-                assert not open_ids
-                answer.end = event
-            case _:
-                pytest.fail(f"a response has no {event!r}")
-    return answer
-
-
 def read(*pieces: bytes, request: ModelRequest = REQUEST) -> Answer:
-    reader = ChatCompletionReader(request, "gpt-x")
-    events: Events = []
-    for piece in pieces:
-        events += reader.feed(piece)
-        if reader.done or reader.failure is not None:
-            break
-    else:
-        events += reader.eof()
-    assert reader.done == (reader.failure is None)
-    return fold(events, reader.failure)
+    events, failure = read_to_end(ChatCompletionReader(request, "gpt-x"), pieces)
+    answer = answer_of(events)
+    answer.failure = failure
+    return answer
 
 
 def read_chunks(*chunks: object, done: bool = True) -> Answer:
@@ -114,7 +49,7 @@ def deltas(*parts: object, finish_reason: str | None = "stop") -> Answer:
 
 # --- recorded traffic --------------------------------------------------------------------------------------------
 
-each_recording = pytest.mark.parametrize("entry", MANIFEST, ids=[entry["response"] for entry in MANIFEST])
+each_recording = each(RECORDINGS.entries)
 
 
 def check(answer: Answer, expect: dict[str, Any]) -> None:
@@ -125,7 +60,7 @@ def check(answer: Answer, expect: dict[str, Any]) -> None:
     ]
     for (call_id, _, _), tool in zip(answer.calls, expect["tools"], strict=True):
         assert call_id == tool["id"] if tool["id"] else call_id.startswith("call_")
-    (usage,) = answer.usage
+    (usage,) = answer.usages
     assert (usage.input_tokens, usage.output_tokens) == (
         expect["usage"]["prompt_tokens"],
         expect["usage"]["completion_tokens"],
@@ -143,35 +78,21 @@ def check(answer: Answer, expect: dict[str, Any]) -> None:
 
 
 @each_recording
-def test_a_recording_read_whole_gives_what_its_manifest_says(entry: dict[str, Any]) -> None:
-    check(read((RECORDINGS / entry["response"]).read_bytes()), entry["expect"])
-
-
-@each_recording
-def test_a_recording_read_byte_by_byte_gives_the_same(entry: dict[str, Any]) -> None:
-    data = (RECORDINGS / entry["response"]).read_bytes()
-    check(read(*(data[i : i + 1] for i in range(len(data)))), entry["expect"])
-
-
-@each_recording
-@pytest.mark.parametrize("seed", range(8))
-def test_a_recording_cut_anywhere_gives_the_same(entry: dict[str, Any], seed: int) -> None:
-    data, cuts = (RECORDINGS / entry["response"]).read_bytes(), random.Random(seed)
-    edges = [0, *sorted(cuts.sample(range(len(data)), k=min(len(data) - 1, 2 ** (seed + 1)))), len(data)]
-    check(read(*(data[a:b] for a, b in pairwise(edges))), entry["expect"])
+def test_a_recording_gives_what_its_manifest_says_however_it_is_cut(entry: Entry) -> None:
+    for pieces in ways_to_cut(RECORDINGS.answer(entry)):
+        check(read(*pieces), entry["expect"])
 
 
 def test_every_recording_is_in_the_manifest() -> None:
-    named = {entry["response"] for entry in MANIFEST} | {entry["request"] for entry in MANIFEST} | {"manifest.json"}
-    assert {path.name for path in RECORDINGS.iterdir()} == named
+    RECORDINGS.check_manifest()
 
 
-@pytest.mark.parametrize("entry", [entry for entry in MANIFEST if entry["kind"] == "sse"], ids=lambda e: e["response"])
-def test_a_recorded_stream_that_breaks_off_anywhere_is_no_answer(entry: dict[str, Any]) -> None:
-    data = (RECORDINGS / entry["response"]).read_bytes()
+@each(RECORDINGS.of_kind("sse"))
+def test_a_recorded_stream_that_breaks_off_anywhere_is_no_answer(entry: Entry) -> None:
+    data = RECORDINGS.answer(entry)
     whole = max(data.find(b'"finish_reason":"'), 0) or data.find(b"[DONE]")
-    for end in range(0, whole, max(1, whole // 40)):
-        answer = read(data[:end])
+    for begun in beginnings(data, whole):
+        answer = read(begun)
         assert answer.end is None
         assert answer.failure is not None
         assert answer.failure.kind is ModelErrorKind.TRUNCATED
@@ -283,7 +204,7 @@ def test_signed_reasoning_is_kept_to_go_back_as_it_was() -> None:
         {"reasoning_details": [{"type": "reasoning.text", "text": "", "signature": "s", "index": 0}]},
         {"content": "Hi"},
     )
-    (opaque,) = answer.opaque
+    (opaque,) = answer.opaques
     assert (opaque.provider, opaque.model, opaque.kind) == (PROVIDER.name, "gpt-x", "reasoning_details")
     assert json.loads(opaque.value) == [{"type": "reasoning.text", "text": "Hm", "signature": "s", "index": 0}]
     assert answer.kinds[:4] == ["ReasoningStarted", "ReasoningEnded", "TextStarted", "TextEnded"]
@@ -291,7 +212,7 @@ def test_signed_reasoning_is_kept_to_go_back_as_it_was() -> None:
 
 def test_encrypted_reasoning_alone_is_kept_too() -> None:
     answer = deltas({"reasoning_details": [{"type": "reasoning.encrypted", "data": "x"}]}, {"content": "Hi"})
-    assert [opaque.kind for opaque in answer.opaque] == ["reasoning_details"]
+    assert [opaque.kind for opaque in answer.opaques] == ["reasoning_details"]
     assert answer.reasoning == ""
 
 
@@ -418,7 +339,7 @@ def test_the_old_function_call_is_a_call() -> None:
 def test_what_a_server_adds_to_a_call_is_kept_to_go_back() -> None:
     extra: JsonObject = {"google": {"thought_signature": "s"}}
     call = {"index": 0, "id": "c1", "function": {"name": "now", "arguments": "{}"}, "extra_content": extra}
-    (opaque,) = deltas({"tool_calls": [call]}).opaque
+    (opaque,) = deltas({"tool_calls": [call]}).opaques
     assert (opaque.kind, json.loads(opaque.value)) == ("extra_content", extra)
 
 
@@ -427,7 +348,7 @@ def test_what_a_server_adds_to_a_call_is_kept_to_go_back() -> None:
 
 def test_usage_in_every_chunk_is_reported_once_as_it_was_last() -> None:
     chunks = [chunk({"content": "x"}, usage={"prompt_tokens": 5, "completion_tokens": n}) for n in (1, 2, 3)]
-    assert [u.output_tokens for u in read_chunks(*chunks, chunk({}, "stop")).usage] == [3]
+    assert [u.output_tokens for u in read_chunks(*chunks, chunk({}, "stop")).usages] == [3]
 
 
 @pytest.mark.parametrize(
@@ -439,14 +360,14 @@ def test_usage_in_every_chunk_is_reported_once_as_it_was_last() -> None:
     ],
 )
 def test_usage_is_found_where_servers_put_it(last: object) -> None:
-    assert [usage.input_tokens for usage in read_chunks(chunk({"content": "x"}, "stop"), last).usage] == [5]
+    assert [usage.input_tokens for usage in read_chunks(chunk({"content": "x"}, "stop"), last).usages] == [5]
 
 
 def test_usage_is_reported_before_the_end_and_also_when_the_answer_fails() -> None:
     usage = {"prompt_tokens": 5, "completion_tokens": 1}
-    assert deltas({"content": "x"}).usage == []
+    assert deltas({"content": "x"}).usages == []
     answer = read_chunks(chunk({"content": "x"}, usage=usage), {"error": {"message": "no"}})
-    assert len(answer.usage) == 1
+    assert len(answer.usages) == 1
     assert answer.failure is not None
 
 

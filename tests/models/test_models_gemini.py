@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import json
-import random
-from collections.abc import AsyncGenerator
-from contextlib import aclosing, asynccontextmanager
-from itertools import pairwise
-from pathlib import Path
+from contextlib import AbstractAsyncContextManager, aclosing
 from typing import Any
 
 import pytest
 from google.genai import types
 from hypothesis import given
 
-from gateway.agent import ModelSettings, Secret
-from gateway.clock import SystemClock
-from gateway.errors import ConfigurationError, ModelError, ModelErrorKind
-from gateway.events import Events, StopReason
+from gateway.errors import ModelError, ModelErrorKind
+from gateway.events import StopReason
 from gateway.gemini_request import (
     FOREIGN_SIGNATURE,
     ITEM,
@@ -29,7 +22,6 @@ from gateway.gemini_request import (
     gemini_request,
 )
 from gateway.history import model_view
-from gateway.http_client import HttpClients
 from gateway.messages import (
     Base64Source,
     ContentBlock,
@@ -48,37 +40,29 @@ from gateway.messages import (
     UrlSource,
     VideoBlock,
 )
-from gateway.model import Model, ModelEnvironment, ModelRequest
+from gateway.model import Model, ModelRequest
 from gateway.models.gemini_generatecontent import PROVIDER, GenerateContentReader
 from gateway.wire.gemini import FAILED_REASONS, STOP_REASONS, function_name, profile_of
 from gateway.wire.stand_ins import NO_CONTENT, OPENING
+from tests import provider_scene
 from tests.history_samples import any_histories
-from tests.model_answers import Answer, answer_of, collect
-from tests.openai_chat_server import ChatServer, Script, chat_server
+from tests.model_answers import Answer, answer_of, collect, read_to_end
+from tests.openai_chat_server import ChatServer, Script
+from tests.provider_scene import Fault, connection_faults, failure_of
+from tests.recorded_traffic import Entry, Recordings, beginnings, each, ways_to_cut
 from tests.word_samples import REPEATABLE
 
-RECORDINGS = Path(__file__).parent.parent / "recordings" / "gemini-generatecontent"
-MANIFEST: list[dict[str, Any]] = json.loads((RECORDINGS / "manifest.json").read_text())
-STREAMS = [entry for entry in MANIFEST if entry["kind"] == "sse"]
+RECORDINGS = Recordings("gemini-generatecontent")
 MODEL = "gemini-3-pro"
 KEY = "AIza-secret-0123456789"
 TOOLS = (ToolSpec("add", "Add.", {"properties": {"a": {"type": "number"}}}), ToolSpec("a b", "", {}))
 HELLO = Message("u1", "user", (TextBlock("Hi"),))
 REQUEST = ModelRequest("turn", (HELLO,), tools=TOOLS)
-DEADLINE_SECONDS = 20
 
 
 def read(*pieces: bytes) -> tuple[Answer, ModelError | None]:
-    reader = GenerateContentReader(REQUEST, MODEL)
-    events: Events = []
-    for piece in pieces:
-        events += reader.feed(piece)
-    if reader.failure is None:
-        events += reader.eof()
-    assert reader.done == (reader.failure is None)
-    if reader.failure is not None:
-        return Answer(), reader.failure
-    return answer_of(events), None
+    events, failure = read_to_end(GenerateContentReader(REQUEST, MODEL), pieces)
+    return (Answer() if failure is not None else answer_of(events)), failure
 
 
 def answered(*pieces: bytes) -> Answer:
@@ -108,7 +92,7 @@ def chunk(*parts: JsonObject, finish: str | None = None, **more: JsonValue) -> b
 
 # --- recorded traffic ------------------------------------------------------------------------------------------------
 
-each_stream = pytest.mark.parametrize("entry", STREAMS, ids=[entry["response"] for entry in STREAMS])
+each_stream = each(RECORDINGS.of_kind("sse"))
 
 
 def check(answer: Answer, expect: dict[str, Any]) -> None:
@@ -128,47 +112,32 @@ def check(answer: Answer, expect: dict[str, Any]) -> None:
 
 
 @each_stream
-def test_a_recording_read_whole_gives_what_its_manifest_says(entry: dict[str, Any]) -> None:
-    check(answered((RECORDINGS / entry["response"]).read_bytes()), entry["expect"])
+def test_a_recording_gives_what_its_manifest_says_however_it_is_cut(entry: Entry) -> None:
+    for pieces in ways_to_cut(RECORDINGS.answer(entry)):
+        check(answered(*pieces), entry["expect"])
 
 
 @each_stream
-def test_a_recording_read_byte_by_byte_gives_the_same(entry: dict[str, Any]) -> None:
-    data = (RECORDINGS / entry["response"]).read_bytes()
-    check(answered(*(data[i : i + 1] for i in range(len(data)))), entry["expect"])
-
-
-@each_stream
-@pytest.mark.parametrize("seed", range(8))
-def test_a_recording_cut_anywhere_gives_the_same(entry: dict[str, Any], seed: int) -> None:
-    data, cuts = (RECORDINGS / entry["response"]).read_bytes(), random.Random(seed)
-    edges = [0, *sorted(cuts.sample(range(len(data)), k=min(len(data) - 1, 2 ** (seed + 1)))), len(data)]
-    check(answered(*(data[a:b] for a, b in pairwise(edges))), entry["expect"])
-
-
-@each_stream
-def test_a_recorded_stream_that_breaks_off_before_its_last_chunk_is_no_answer(entry: dict[str, Any]) -> None:
-    data = (RECORDINGS / entry["response"]).read_bytes()
-    last = data.index(b'"finishReason"')
-    for end in range(0, last, max(1, last // 40)):
-        failure = failed(data[:end])
+def test_a_recorded_stream_that_breaks_off_before_its_last_chunk_is_no_answer(entry: Entry) -> None:
+    data = RECORDINGS.answer(entry)
+    for begun in beginnings(data, data.index(b'"finishReason"')):
+        failure = failed(begun)
         assert (failure.kind, failure.retryable) == (ModelErrorKind.TRUNCATED, True)
 
 
 def test_a_recorded_answer_that_was_blocked_is_filtered() -> None:
-    (entry,) = (entry for entry in MANIFEST if entry["kind"] == "json")
-    answer = answered(record(json.loads((RECORDINGS / entry["response"]).read_text())))
+    (entry,) = RECORDINGS.of_kind("json")
+    answer = answered(record(json.loads(RECORDINGS.answer(entry))))
     assert (answer.stop, answer.raw_stop) == (StopReason.CONTENT_FILTER, "SAFETY")
 
 
 def test_every_recording_is_in_the_manifest() -> None:
-    named = {entry["response"] for entry in MANIFEST} | {entry["request"] for entry in MANIFEST} | {"manifest.json"}
-    assert {path.name for path in RECORDINGS.iterdir()} == named
+    RECORDINGS.check_manifest()
 
 
-@pytest.mark.parametrize("entry", MANIFEST, ids=[entry["request"] for entry in MANIFEST])
-def test_the_recorded_conversation_would_be_asked_the_same_way(entry: dict[str, Any]) -> None:
-    recorded = json.loads((RECORDINGS / entry["request"]).read_text())
+@each(RECORDINGS.entries)
+def test_the_recorded_conversation_would_be_asked_the_same_way(entry: Entry) -> None:
+    recorded = RECORDINGS.request(entry)
     messages = [message for content in recorded["contents"] for message in _canonical(content)]
     tools = [
         ToolSpec(declared["name"], declared["description"], _lower(declared["parameters"]))
@@ -478,17 +447,8 @@ def test_a_key_that_the_provider_quotes_is_in_no_log() -> None:
 # --- over a socket ---------------------------------------------------------------------------------------------------
 
 
-@asynccontextmanager
-async def model_behind(*scripts: Script) -> AsyncGenerator[tuple[Model, ChatServer]]:
-    async with asyncio.timeout(DEADLINE_SECONDS), chat_server() as server:
-        server.answers(*scripts)
-        clock = SystemClock()
-        http = HttpClients(clock)
-        settings = ModelSettings(PROVIDER.name, MODEL, server.endpoint, {"gemini_api_key": Secret(KEY)})
-        try:
-            yield PROVIDER.open(settings, ModelEnvironment(clock, http)), server
-        finally:
-            await http.close()
+def model_behind(*scripts: Script) -> AbstractAsyncContextManager[tuple[Model, ChatServer]]:
+    return provider_scene.model_behind(PROVIDER, MODEL, *scripts, key=KEY)
 
 
 def refused(status: int, word: str, message: str = "no") -> Script:
@@ -515,7 +475,7 @@ async def test_closing_the_stream_closes_the_socket() -> None:
 
 
 CUT = (chunk({"text": "Hel"}),)
-FAULTS: dict[str, tuple[Script, ModelErrorKind, bool]] = {
+FAULTS: dict[str, Fault] = {
     "429": (refused(429, "RESOURCE_EXHAUSTED"), ModelErrorKind.THROTTLED, True),
     "503": (refused(503, "UNAVAILABLE"), ModelErrorKind.OVERLOADED, True),
     "500": (refused(500, "INTERNAL"), ModelErrorKind.SERVER, True),
@@ -527,12 +487,7 @@ FAULTS: dict[str, tuple[Script, ModelErrorKind, bool]] = {
         ModelErrorKind.CONTEXT_OVERFLOW,
         False,
     ),
-    "a page with 200": (Script(pieces=(b"<html>Hi",), content_type="text/html"), ModelErrorKind.PROTOCOL, True),
-    "nothing": (Script(), ModelErrorKind.TRUNCATED, True),
-    "an end in the middle": (Script(pieces=CUT), ModelErrorKind.TRUNCATED, True),
-    "a close in the middle": (Script(pieces=CUT, ending="close"), ModelErrorKind.NETWORK, True),
-    "a reset": (Script(pieces=CUT, ending="reset"), ModelErrorKind.NETWORK, True),
-    "no answer": (Script(raw=b""), ModelErrorKind.NETWORK, True),
+    **connection_faults(CUT),
 }
 
 
@@ -540,30 +495,11 @@ FAULTS: dict[str, tuple[Script, ModelErrorKind, bool]] = {
 async def test_a_fault_is_an_error_of_its_kind_and_never_an_end(fault: str) -> None:
     script, kind, retryable = FAULTS[fault]
     async with model_behind(script) as (model, _):
-        with pytest.raises(ModelError) as caught:
-            await collect(model.stream(REQUEST))
-    error = caught.value
+        error = await failure_of(model, REQUEST, key=KEY)
     assert (error.kind, error.retryable) == (kind, retryable)
-    assert KEY not in str(error)
 
 
 async def test_an_answer_whose_connection_breaks_after_its_finish_reason_is_whole() -> None:
     script = Script(pieces=(chunk({"text": "Hi"}, finish="STOP"),), ending="close")
     async with model_behind(script) as (model, _):
         assert answer_of(await collect(model.stream(REQUEST))).stop is StopReason.END_TURN
-
-
-@pytest.mark.parametrize(
-    ("endpoint", "key", "says"),
-    [
-        (None, "", "set gemini_api_key"),
-        ("ftp://x", "k", "is not an http or https URL"),
-        ("http://u:p@x", "k", "carries credentials"),
-        (None, "ä", "characters that no key has"),
-    ],
-)
-def test_settings_that_can_never_work_are_refused(endpoint: str | None, key: str, says: str) -> None:
-    settings = ModelSettings(PROVIDER.name, MODEL, endpoint, {"gemini_api_key": Secret(key)})
-    clock = SystemClock()
-    with pytest.raises(ConfigurationError, match=says):
-        PROVIDER.open(settings, ModelEnvironment(clock, HttpClients(clock)))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator
-from contextlib import aclosing, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, aclosing
 from typing import Any
 
 import pytest
@@ -20,39 +19,25 @@ from gateway.messages import Message, TextBlock
 from gateway.model import Model, ModelEnvironment, ModelProvider, ModelRequest
 from gateway.model_failures import SAYS
 from gateway.models.openai_chat_completions import PROVIDER
-from gateway.parts import collect
+from gateway.parts import collect as collect_parts
+from tests import provider_scene
+from tests.model_answers import collect
 from tests.movable_clock import MovableClock
-from tests.openai_chat_server import DONE, ChatServer, Script, chat_server, completion, error, record, text_records
+from tests.openai_chat_server import DONE, ChatServer, Script, completion, error, record, text_records
+from tests.provider_scene import KEY, Fault, connection_faults
 
-DEADLINE_SECONDS = 20
 REQUEST = ModelRequest("turn", (Message("u", "user", (TextBlock("Hi"),)),), parameters={"max_tokens": 9})
-KEY = "sk-secret-0123456789"
 TIMEOUTS = ModelTimeouts()
 
 
-@asynccontextmanager
-async def model_behind(
+def model_behind(
     *scripts: Script, clock: Clock | None = None, key: str = KEY, timeouts: ModelTimeouts = TIMEOUTS
-) -> AsyncGenerator[tuple[Model, ChatServer]]:
-    async with asyncio.timeout(DEADLINE_SECONDS), chat_server() as server:
-        server.answers(*scripts)
-        clock = clock or SystemClock()
-        http = HttpClients(clock)
-        credential = {"openai_api_key": Secret(key)} if key else {}
-        settings = ModelSettings(PROVIDER.name, "gpt-x", server.endpoint, credential, timeouts=timeouts)
-        try:
-            yield PROVIDER.open(settings, ModelEnvironment(clock, http)), server
-        finally:
-            await http.close()
+) -> AbstractAsyncContextManager[tuple[Model, ChatServer]]:
+    return provider_scene.model_behind(PROVIDER, "gpt-x", *scripts, clock=clock, key=key, timeouts=timeouts)
 
 
 async def events_of(model: Model) -> Events:
-    async with aclosing(model.stream(REQUEST)) as batches:
-        found: Events = []
-        async for events in batches:
-            assert events, "no batch is empty"
-            found += events
-    return found
+    return await collect(model.stream(REQUEST))
 
 
 def text_of(events: Events) -> str:
@@ -60,13 +45,7 @@ def text_of(events: Events) -> str:
 
 
 async def failure_of(model: Model) -> ModelError:
-    with pytest.raises(ModelError) as caught:
-        await events_of(model)
-    failed = caught.value
-    assert KEY not in repr(failed.__dict__) + str(failed)
-    for word in ("Traceback", "aiohttp", "httpx", "127.0.0.1"):
-        assert word not in failed.message
-    return failed
+    return await provider_scene.failure_of(model, REQUEST)
 
 
 async def test_an_answer_comes_as_events_and_the_request_goes_out_as_it_should() -> None:
@@ -151,34 +130,22 @@ async def test_an_answer_whose_connection_hangs_or_breaks_after_its_finish_reaso
 # --- faults ----------------------------------------------------------------------------------------------------------
 
 CUT = text_records("Hel", "lo", finish_reason=None)
-FAULTS: dict[str, tuple[Script, ModelErrorKind, bool]] = {
+FAULTS: dict[str, Fault] = {
     "429": (error(429, "slow down"), ModelErrorKind.THROTTLED, True),
     "429 for good": (error(429, "pay", code="insufficient_quota"), ModelErrorKind.QUOTA, False),
     "500": (error(500), ModelErrorKind.SERVER, True),
-    "502 with a page": (Script(502, (b"<html>Bad Gateway",), "text/html"), ModelErrorKind.OVERLOADED, True),
     "529": (error(529), ModelErrorKind.OVERLOADED, True),
     "401": (error(401, f"Incorrect API key provided: {KEY}"), ModelErrorKind.AUTHENTICATION, False),
     "404": (error(404), ModelErrorKind.NOT_FOUND, False),
     "400": (error(400), ModelErrorKind.INVALID, False),
     "too long": (error(400, "maximum context length is 8", code=None), ModelErrorKind.CONTEXT_OVERFLOW, False),
-    "a redirect": (Script(307, headers=[("location", "http://elsewhere/")]), ModelErrorKind.PROTOCOL, False),
-    "an error body without end": (Script(503, (b"x",), ending="close"), ModelErrorKind.OVERLOADED, True),
-    "a page with 200": (
-        Script(pieces=(b"<!DOCTYPE html><p>Hi",), content_type="text/html"),
-        ModelErrorKind.PROTOCOL,
-        True,
-    ),
-    "a page that calls itself a stream": (Script(pieces=(b"<html>",)), ModelErrorKind.PROTOCOL, True),
-    "nothing": (Script(), ModelErrorKind.TRUNCATED, True),
-    "an end without finish_reason": (Script(pieces=CUT), ModelErrorKind.TRUNCATED, True),
-    "a close in the middle": (Script(pieces=CUT, ending="close"), ModelErrorKind.NETWORK, True),
     "a broken chunk": (Script(pieces=(*CUT, b'data: {"choices": [{\n\n')), ModelErrorKind.PROTOCOL, True),
     "an error in the middle": (
         Script(pieces=(*CUT, record({"error": {"message": "x", "type": "overloaded_error"}}))),
         ModelErrorKind.OVERLOADED,
         True,
     ),
-    "no answer": (Script(raw=b""), ModelErrorKind.NETWORK, True),
+    **connection_faults(CUT),
 }
 
 
@@ -297,7 +264,7 @@ def opened(**settings: Any) -> Model:
 
 
 def test_the_provider_is_a_part_of_its_room() -> None:
-    assert collect("models", ModelProvider)["openai/v1/chat/completions"] is PROVIDER
+    assert collect_parts("models", ModelProvider)["openai/v1/chat/completions"] is PROVIDER
 
 
 def test_openai_itself_needs_a_key_and_private_endpoints_do_not() -> None:

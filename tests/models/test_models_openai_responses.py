@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator
-from contextlib import aclosing, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import replace
 from typing import Any
 
@@ -24,9 +23,11 @@ from gateway.models.openai_responses import PROVIDER
 from gateway.parts import collect as collect_parts
 from gateway.transcript import Transcript
 from gateway.wire.openai_chat import safe_tool_name
+from tests import provider_scene
 from tests.model_answers import answer_of, collect
 from tests.movable_clock import MovableClock
 from tests.openai_chat_server import Script, error
+from tests.provider_scene import KEY
 from tests.responses_events import (
     Stream,
     call_item,
@@ -40,41 +41,21 @@ from tests.responses_recordings import recorded_bytes, recordings
 from tests.responses_rules import accept
 from tests.responses_server import ResponsesServer, responses_server
 
-DEADLINE_SECONDS = 20
 QUESTION = Message("u", "user", (TextBlock("Hi"),))
 TOOLS = (ToolSpec("add", "Adds.", {}), ToolSpec("shop.find", "", {}))
 REQUEST = ModelRequest("turn", (QUESTION,), tools=TOOLS)
-KEY = "sk-secret-0123456789"
 
 
-@asynccontextmanager
-async def model_behind(
-    *scripts: Script, clock: Clock | None = None, key: str = KEY, **settings: Any
-) -> AsyncGenerator[tuple[Model, ResponsesServer]]:
-    async with asyncio.timeout(DEADLINE_SECONDS), responses_server() as server:
-        server.answers(*scripts)
-        clock = clock or SystemClock()
-        http = HttpClients(clock)
-        whole: dict[str, Any] = {
-            "model_id": "gpt-5.6",
-            "endpoint": server.endpoint,
-            "credential": {"openai_api_key": Secret(key)} if key else {},
-            **settings,
-        }
-        try:
-            yield PROVIDER.open(ModelSettings(PROVIDER.name, **whole), ModelEnvironment(clock, http)), server
-        finally:
-            await http.close()
+def model_behind(
+    *scripts: Script, model_id: str = "gpt-5.6", clock: Clock | None = None, key: str = KEY, **settings: Any
+) -> AbstractAsyncContextManager[tuple[Model, ResponsesServer]]:
+    return provider_scene.model_behind(
+        PROVIDER, model_id, *scripts, server=responses_server, clock=clock, key=key, **settings
+    )
 
 
 async def failure_of(model: Model, into: Events | None = None) -> ModelError:
-    with pytest.raises(ModelError) as caught:
-        await collect(model.stream(REQUEST), into)
-    failed = caught.value
-    assert KEY not in repr(failed.__dict__) + str(failed)
-    for word in ("Traceback", "aiohttp", "httpx", "127.0.0.1"):
-        assert word not in failed.message
-    return failed
+    return await provider_scene.failure_of(model, REQUEST, into)
 
 
 def body_of(*items: Any, **ending: Any) -> bytes:
