@@ -17,6 +17,7 @@ export function Announcer() {
   const words = useSignal("");
   const open = useRef(new WeakSet<Entry>());
   const seen = useRef(new WeakSet<Entry>());
+  const told = useRef(new WeakMap<Entry, string>());
   const asked = useRef(new WeakSet<object>());
 
   const listen = () => {
@@ -33,8 +34,14 @@ export function Announcer() {
       const cameWhole = isGoingOn && !seen.current.has(entry); // between two frames, or in a tab that draws none
       seen.current.add(entry);
       if (entry.kind !== "answer") continue;
-      if (entry.open.value) open.current.add(entry);
-      else if (open.current.delete(entry) || cameWhole) news.push(spoken(entry.text.peek()));
+      if (entry.open.value) {
+        open.current.add(entry);
+        continue;
+      }
+      const text = entry.text.value; // which is over, and changes where it is taken back
+      const isAnother = told.current.has(entry) && told.current.get(entry) !== text;
+      if (open.current.delete(entry) || cameWhole || isAnother) news.push(spoken(text));
+      told.current.set(entry, text);
     }
     for (const approval of conversation.approvals.value) {
       if (asked.current.has(approval)) continue;
