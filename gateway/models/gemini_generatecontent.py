@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncGenerator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
@@ -31,6 +32,7 @@ from gateway.model_failures import failure
 from gateway.response import ResponseBuilder
 from gateway.wire import strict_json
 from gateway.wire.answer_body import AnswerBody
+from gateway.wire.counted_chunks import CountedChunks
 from gateway.wire.gemini import (
     FAILED_REASONS,
     ITEM_PARTS,
@@ -75,6 +77,8 @@ class GenerateContentReader:
         self._in_text = False
         self._parts = 0
         self._usage: Mapping[str, object] | None = None
+        self._counted = CountedChunks()
+        self._last_counted = b""  # a chunk whose usage is the latest, and was not read
         self._finish_reason: str | None = None
 
     @property
@@ -92,7 +96,11 @@ class GenerateContentReader:
         return self._builder.take()
 
     def _read(self, records: list[bytes]) -> None:
-        texts: list[str] = []  # more of the text that is being written: nearly every chunk is that
+        # More of the text that is being written: nearly every chunk is that.
+        texts = self._counted.texts(records) if self._in_text else []
+        if texts:
+            self._last_counted = records[len(texts) - 1]
+            records = records[len(texts) :]
         for record in records:
             if self._in_text and (text := self._more_text(record)) is not None:
                 texts.append(text)
@@ -120,7 +128,9 @@ class GenerateContentReader:
         if not plain or type(text) is not str or "error" in chunk or "promptFeedback" in chunk:
             return None
         if type(usage := chunk.get("usageMetadata")) is dict:
-            self._usage = usage
+            self._usage, self._last_counted = usage, b""
+        if self._counted.learning:
+            self._counted.learn(record, chunk, text)
         return text
 
     def eof(self) -> Events:
@@ -147,7 +157,7 @@ class GenerateContentReader:
 
     def _on_chunk(self, chunk: dict[str, object]) -> None:
         if isinstance(usage := chunk.get("usageMetadata"), dict):
-            self._usage = usage
+            self._usage, self._last_counted = usage, b""
         if chunk.get("error") and (error := error_in(chunk)) is not None:
             self._report_usage()
             self.failure = failure(error)
@@ -249,6 +259,10 @@ class GenerateContentReader:
         self.done = True
 
     def _report_usage(self) -> None:
+        if self._last_counted:
+            with suppress(ValueError):
+                self._usage = orjson.loads(self._last_counted).get("usageMetadata", self._usage)
+            self._last_counted = b""
         if self._usage is not None:
             counts = token_counts(self._usage)
             self._usage = None

@@ -219,6 +219,17 @@ def test_what_ran_or_was_made_at_the_provider_is_kept_and_shown() -> None:
     assert answer.text == "Let me see.2"
 
 
+@pytest.mark.parametrize("in_one_read", [True, False])
+def test_counts_are_those_of_the_last_chunk_that_has_any(in_one_read: bool) -> None:
+    chunks = [
+        chunk({"text": f"{n} "}, usageMetadata={"promptTokenCount": 10, "candidatesTokenCount": n}) for n in range(8)
+    ]
+    chunks.append(chunk({"text": "end"}, finish="STOP"))
+    answer = answered(b"".join(chunks)) if in_one_read else answered(*chunks)
+    assert answer.usage is not None
+    assert (answer.usage.input_tokens, answer.usage.output_tokens) == (10, 7)
+
+
 def test_counts_are_those_of_the_last_chunk() -> None:
     usage: JsonObject = {"promptTokenCount": 10, "candidatesTokenCount": 3, "thoughtsTokenCount": 4}
     more: JsonObject = usage | {"toolUsePromptTokenCount": 2, "cachedContentTokenCount": 5, "candidatesTokenCount": 6}

@@ -158,6 +158,7 @@ def candidate(*parts: Any, **more: Any) -> dict[str, Any]:
 
 GEMINI = data(
     *[candidate({"text": words}, index=0, usageMetadata={"promptTokenCount": 7}) for words in ("a ", "b ", "")],
+    *[candidate({"text": f"{n} "}, index=0, usageMetadata={"totalTokenCount": n, "of": [{"n": 7}]}) for n in (8, 99)],
     candidate({"text": "without an index "}),
     candidate({"text": "thought", "thought": True}),
     candidate({"text": "no thought", "thought": False}),
@@ -225,6 +226,8 @@ class SlowAnthropic(MessageReader):
 
 
 class SlowGemini(GenerateContentReader):
+    """It learns nothing of a chunk that it does not read the fast way."""
+
     def _more_text(self, record: bytes) -> None:
         return None
 
