@@ -16,7 +16,7 @@ from gateway.events import Events
 from gateway.http_client import HttpClients
 from gateway.model import Model, ModelEnvironment, ModelProvider, ModelRequest
 from tests.model_answers import collect
-from tests.openai_chat_server import ChatServer, Script, chat_server
+from tests.openai_chat_server import ChatServer, Script
 
 DEADLINE_SECONDS = 20
 KEY = "sk-secret-0123456789"
@@ -32,7 +32,7 @@ async def model_behind(
     provider: ModelProvider,
     model_id: str,
     *scripts: Script,
-    server: Callable[[], AbstractAsyncContextManager[Server]] = chat_server,  # type: ignore[assignment]
+    server: Callable[[], AbstractAsyncContextManager[Server]],
     clock: Clock | None = None,
     key: str = KEY,
     **settings: Any,

@@ -29,7 +29,7 @@ from gateway.models.anthropic_messages import PROVIDER, MessageReader
 from gateway.wire.anthropic_messages import profile_of, wire_name
 from tests import provider_scene
 from tests.model_answers import Answer, answer_of, collect, read_to_end
-from tests.openai_chat_server import ChatServer, Script, record
+from tests.openai_chat_server import ChatServer, Script, chat_server, record
 from tests.provider_scene import Fault, connection_faults, failure_of
 from tests.recorded_traffic import Entry, Recordings, beginnings, each, ways_to_cut
 
@@ -228,7 +228,7 @@ def test_what_is_no_stream_of_messages_is_an_error(start: bytes) -> None:
 
 
 def model_behind(*scripts: Script) -> AbstractAsyncContextManager[tuple[Model, ChatServer]]:
-    return provider_scene.model_behind(PROVIDER, MODEL, *scripts, key=KEY)
+    return provider_scene.model_behind(PROVIDER, MODEL, *scripts, server=chat_server, key=KEY)
 
 
 def failed(status: int, kind: str, message: str = "no") -> Script:

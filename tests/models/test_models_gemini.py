@@ -47,7 +47,7 @@ from gateway.wire.stand_ins import NO_CONTENT, OPENING
 from tests import provider_scene
 from tests.history_samples import any_histories
 from tests.model_answers import Answer, answer_of, collect, read_to_end
-from tests.openai_chat_server import ChatServer, Script
+from tests.openai_chat_server import ChatServer, Script, chat_server
 from tests.provider_scene import Fault, connection_faults, failure_of
 from tests.recorded_traffic import Entry, Recordings, beginnings, each, ways_to_cut
 from tests.word_samples import REPEATABLE
@@ -459,7 +459,7 @@ def test_a_key_that_the_provider_quotes_is_in_no_log() -> None:
 
 
 def model_behind(*scripts: Script) -> AbstractAsyncContextManager[tuple[Model, ChatServer]]:
-    return provider_scene.model_behind(PROVIDER, MODEL, *scripts, key=KEY)
+    return provider_scene.model_behind(PROVIDER, MODEL, *scripts, server=chat_server, key=KEY)
 
 
 def refused(status: int, word: str, message: str = "no") -> Script:
