@@ -168,7 +168,7 @@ function AnswerTools({ entry, last }: { entry: AnswerEntry; last: boolean }) {
         </button>
       )}
       {usage !== undefined && (
-        <span class="agui-usage" data-testid="usage">
+        <span class="agui-usage" part="usage" data-testid="usage">
           {say("usage", { input: usage.inputTokens, output: usage.outputTokens })}
         </span>
       )}
