@@ -19,13 +19,15 @@ import struct
 import zlib
 from collections import deque
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
+
+from tests.local_listener import listening, port_of
 
 ACCESS_KEY = "AKIDEXAMPLE"
 SECRET_KEY = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"
@@ -226,26 +228,12 @@ class BedrockServer:
 async def bedrock_server() -> AsyncGenerator[BedrockServer]:
     """A server on a free port of the loopback; nothing of it is left afterwards."""
     server = BedrockServer()
-    tasks: set[asyncio.Task[None]] = set()
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        tasks.add(task)
-        await server.serve(reader, writer)
-
-    listener = await asyncio.start_server(serve, "127.0.0.1", 0)
-    server.url = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
-    try:
-        yield server
-    finally:
-        listener.close()
-        server.drop_connections()
-        for task in tasks:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
-        await listener.wait_closed()
+    async with listening(server.serve) as listener:
+        server.url = f"http://127.0.0.1:{port_of(listener)}"
+        try:
+            yield server
+        finally:
+            server.drop_connections()
 
 
 def signature_problem(

@@ -19,6 +19,8 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from tests.local_listener import listening, port_of
+
 
 @dataclass
 class Received:
@@ -202,30 +204,11 @@ def _head(script: Script) -> bytes:
 async def chat_server(tls: ssl.SSLContext | None = None) -> AsyncGenerator[ChatServer]:
     """A server on a free port, gone with all of its connections afterwards."""
     server = ChatServer()
-    tasks: set[asyncio.Task[None]] = set()
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        tasks.add(task)
-        try:
-            await server.serve(reader, writer)
-        except asyncio.CancelledError:
-            writer.transport.abort()
-        finally:
-            tasks.discard(task)
-
     if tls is not None:
         tls.sni_callback = lambda _, name, __: server.server_names.append(name)
-    listening = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=tls)
-    server.port = listening.sockets[0].getsockname()[1]
-    try:
+    async with listening(server.serve, tls) as listener:
+        server.port = port_of(listener)
         yield server
-    finally:
-        listening.close()
-        for task in list(tasks):
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 # --- scripts -------------------------------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 from urllib.parse import parse_qs, urlsplit
 
+from tests.local_listener import listening, port_of
 from tests.openai_chat_server import ChatServer, Received, Script, _head, _read_request, _write
 from tests.responses_events import Event, Item, Stream, response_object, stream_events
 
@@ -459,26 +460,9 @@ def _check_content(content: object, name: str, *, assistant: bool) -> None:
 async def responses_server(tls: ssl.SSLContext | None = None) -> AsyncGenerator[ResponsesServer]:
     """A server on a free port, gone with all of its connections and responses afterwards."""
     server = ResponsesServer()
-    tasks: set[asyncio.Task[None]] = set()
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        tasks.add(task)
+    async with listening(server.serve, tls) as listener:
+        server.port = port_of(listener)
         try:
-            await server.serve(reader, writer)
-        except asyncio.CancelledError:
-            writer.transport.abort()
+            yield server
         finally:
-            tasks.discard(task)
-
-    listening = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=tls)
-    server.port = listening.sockets[0].getsockname()[1]
-    try:
-        yield server
-    finally:
-        listening.close()
-        await server.close()
-        for task in list(tasks):
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+            await server.close()

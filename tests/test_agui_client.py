@@ -12,6 +12,7 @@ import pytest
 
 from gateway.messages import JsonObject
 from tests.agui_client import CLIENT_VERSIONS, ClientProcessError, ClientVersion, agui_clients
+from tests.local_listener import listening, port_of
 
 DEADLINE_SECONDS = 20
 
@@ -60,9 +61,8 @@ class Server:
 
 @asynccontextmanager
 async def serving(server: Server) -> AsyncGenerator[Server, None]:
-    async with await asyncio.start_server(server.answer, "127.0.0.1", 0) as listening:
-        host, port = listening.sockets[0].getsockname()
-        server.url = f"http://{host}:{port}/"
+    async with listening(server.answer) as listener:
+        server.url = f"http://127.0.0.1:{port_of(listener)}/"
         yield server
 
 

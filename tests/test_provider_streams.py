@@ -30,6 +30,7 @@ from gateway.parts import collect
 from gateway.runner import RunnerOptions
 from tests.bedrock_server import ACCESS_KEY, REGION, SECRET_KEY, block_stop, event, message_stop, metadata, text
 from tests.local_certificate import tls_contexts, write_certificate
+from tests.local_listener import listening, port_of
 from tests.runner_scene import OWNER, end_of, question, read, runner_scene, until
 from tests.running_gateway import agent, gateway_process, scripted, write_configuration
 
@@ -113,27 +114,14 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @contextlib.asynccontextmanager
 async def running_provider(certificate: Path) -> AsyncGenerator[Provider]:
     provider = Provider()
-    tasks: set[asyncio.Task[None]] = set()
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        tasks.add(task)
-        await provider.serve(reader, writer)
-
-    listener = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=tls_contexts(certificate)[0], backlog=1024)
-    # else the system lets it grow to megabytes
-    listener.sockets[0].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65_536)
-    provider.url = f"https://localhost:{listener.sockets[0].getsockname()[1]}"
-    try:
-        yield provider
-    finally:
-        listener.close()
-        provider.drop_connections()
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        await listener.wait_closed()
+    async with listening(provider.serve, tls_contexts(certificate)[0], backlog=1024) as listener:
+        # else the system lets it grow to megabytes
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65_536)
+        provider.url = f"https://localhost:{port_of(listener)}"
+        try:
+            yield provider
+        finally:
+            provider.drop_connections()
 
 
 @pytest.fixture

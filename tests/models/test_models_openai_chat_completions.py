@@ -5,25 +5,22 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import AbstractAsyncContextManager, aclosing
-from typing import Any
 
 import pytest
 
-from gateway.agent import ModelSettings, ModelTimeouts, Secret
+from gateway.agent import ModelTimeouts
 from gateway.attempts import stream_with_retries
-from gateway.clock import Clock, SystemClock
-from gateway.errors import ConfigurationError, ModelError, ModelErrorKind
+from gateway.clock import Clock
+from gateway.errors import ModelError, ModelErrorKind
 from gateway.events import Events, ModelCallEnded, StopReason, TextDelta, TextStarted
-from gateway.http_client import HttpClients
 from gateway.messages import Message, TextBlock
-from gateway.model import Model, ModelEnvironment, ModelProvider, ModelRequest
+from gateway.model import Model, ModelRequest
 from gateway.model_failures import SAYS
 from gateway.models.openai_chat_completions import PROVIDER
-from gateway.parts import collect as collect_parts
 from tests import provider_scene
 from tests.model_answers import collect
 from tests.movable_clock import MovableClock
-from tests.openai_chat_server import DONE, ChatServer, Script, completion, error, record, text_records
+from tests.openai_chat_server import DONE, ChatServer, Script, chat_server, completion, error, record, text_records
 from tests.provider_scene import KEY, Fault, connection_faults
 
 REQUEST = ModelRequest("turn", (Message("u", "user", (TextBlock("Hi"),)),), parameters={"max_tokens": 9})
@@ -33,7 +30,7 @@ TIMEOUTS = ModelTimeouts()
 def model_behind(
     *scripts: Script, clock: Clock | None = None, key: str = KEY, timeouts: ModelTimeouts = TIMEOUTS
 ) -> AbstractAsyncContextManager[tuple[Model, ChatServer]]:
-    return provider_scene.model_behind(PROVIDER, "gpt-x", *scripts, clock=clock, key=key, timeouts=timeouts)
+    return provider_scene.model_behind(PROVIDER, "gpt-x", *scripts, server=chat_server, clock=clock, key=key, timeouts=timeouts)
 
 
 async def events_of(model: Model) -> Events:
@@ -104,12 +101,6 @@ async def test_closing_the_stream_closes_the_socket() -> None:
         async with aclosing(model.stream(REQUEST)) as batches:
             await anext(batches)
         await server.requests[0].disconnected.wait()
-
-
-async def test_no_key_no_authorization() -> None:
-    async with model_behind(completion("Hi"), key="") as (model, server):
-        await events_of(model)
-    assert "authorization" not in server.requests[0].headers
 
 
 async def test_a_document_instead_of_a_stream_is_an_answer_too() -> None:
@@ -253,38 +244,3 @@ async def test_faults_after_the_first_word_are_not() -> None:
 
 def test_every_kind_of_error_has_its_words() -> None:
     assert set(SAYS) == set(ModelErrorKind)
-
-
-# --- opening ---------------------------------------------------------------------------------------------------------
-
-
-def opened(**settings: Any) -> Model:
-    clock = SystemClock()
-    return PROVIDER.open(ModelSettings(PROVIDER.name, "gpt-x", **settings), ModelEnvironment(clock, HttpClients(clock)))
-
-
-def test_the_provider_is_a_part_of_its_room() -> None:
-    assert collect_parts("models", ModelProvider)["openai/v1/chat/completions"] is PROVIDER
-
-
-def test_openai_itself_needs_a_key_and_private_endpoints_do_not() -> None:
-    with pytest.raises(ConfigurationError, match="openai_api_key"):
-        opened()
-    with pytest.raises(ConfigurationError, match="openai_api_key"):
-        opened(credential={"openai_api_key": Secret(" \n")})
-    opened(credential={"openai_api_key": Secret("sk-x\n")})
-    opened(endpoint="http://127.0.0.1:11434/v1")
-
-
-@pytest.mark.parametrize("key", ["sk-x\r\nevil: 1", "sk-ü"])
-def test_a_key_that_is_none_is_refused_without_being_shown(key: str) -> None:
-    with pytest.raises(ConfigurationError) as caught:
-        opened(credential={"openai_api_key": Secret(key)})
-    assert key not in caught.value.message
-
-
-@pytest.mark.parametrize("endpoint", ["localhost:11434", "ftp://h/v1", "http://u:secret@h/v1"])
-def test_an_endpoint_that_is_none_is_refused(endpoint: str) -> None:
-    with pytest.raises(ConfigurationError) as caught:
-        opened(endpoint=endpoint)
-    assert "secret" not in caught.value.message

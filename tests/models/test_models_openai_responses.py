@@ -10,17 +10,16 @@ from typing import Any
 
 import pytest
 
-from gateway.agent import ModelSettings, Secret
+from gateway.agent import ModelSettings
 from gateway.attempts import stream_with_retries
 from gateway.clock import Clock, SystemClock
-from gateway.errors import ConfigurationError, ModelError, ModelErrorKind
+from gateway.errors import ModelError, ModelErrorKind
 from gateway.events import Events, ModelCallEnded, ModelCallStarted, Raw, StopReason, TextDelta, TextStarted
 from gateway.history import model_view
 from gateway.http_client import HttpClients
 from gateway.messages import JsonObject, Message, TextBlock, ToolResult, ToolSpec
-from gateway.model import Model, ModelEnvironment, ModelProvider, ModelRequest
+from gateway.model import Model, ModelEnvironment, ModelRequest
 from gateway.models.openai_responses import PROVIDER
-from gateway.parts import collect as collect_parts
 from gateway.transcript import Transcript
 from gateway.wire.openai_chat import safe_tool_name
 from tests import provider_scene
@@ -348,34 +347,6 @@ async def test_a_try_of_which_something_was_seen_is_not_repeated() -> None:
 def opened(**settings: Any) -> Model:
     clock = SystemClock()
     return PROVIDER.open(ModelSettings(PROVIDER.name, "gpt-5", **settings), ModelEnvironment(clock, HttpClients(clock)))
-
-
-def test_it_is_a_part() -> None:
-    assert collect_parts("models", ModelProvider)["openai/v1/responses"] is PROVIDER
-
-
-def test_openai_needs_a_key_and_a_private_endpoint_does_not() -> None:
-    with pytest.raises(ConfigurationError, match="openai_api_key"):
-        opened()
-    opened(endpoint="http://127.0.0.1:1/v1")
-
-
-@pytest.mark.parametrize("endpoint", ["ftp://h", "https://user:secret@h/v1"])
-def test_an_endpoint_that_is_none_is_refused_without_a_password_in_the_words(endpoint: str) -> None:
-    with pytest.raises(ConfigurationError) as caught:
-        opened(endpoint=endpoint)
-    assert "secret" not in str(caught.value)
-
-
-def test_a_key_that_is_none_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="characters"):
-        opened(credential={"openai_api_key": Secret("ключ")})
-
-
-async def test_without_a_key_nothing_is_claimed() -> None:
-    async with model_behind(key="") as (model, server):
-        await collect(model.stream(REQUEST))
-        assert "authorization" not in server.requests[0].headers
 
 
 async def test_params_go_out_last_and_the_log_shows_them(caplog: pytest.LogCaptureFixture) -> None:

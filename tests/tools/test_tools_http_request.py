@@ -17,6 +17,7 @@ from gateway.http_client import HttpClients
 from gateway.messages import DocumentBlock, ImageBlock, JsonObject, JsonValue, TextBlock
 from gateway.tool import SharedState, Tool, ToolContext, ToolEnvironment
 from gateway.tools.http_request import TOOL_TYPE
+from tests.local_listener import listening, port_of
 from tests.movable_clock import MovableClock
 
 CONTEXT = ToolContext("call_1", "owner", "thread_1", "run_1", "agent_1", SharedState(None))
@@ -59,9 +60,8 @@ class Endpoint:
 @pytest.fixture
 async def endpoint() -> AsyncIterator[Endpoint]:
     served = Endpoint()
-    listener = await asyncio.start_server(served.serve, "127.0.0.1", 0)
-    async with listener:
-        served.url = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
+    async with listening(served.serve) as listener:
+        served.url = f"http://127.0.0.1:{port_of(listener)}"
         yield served
 
 

@@ -22,6 +22,7 @@ from gateway.http_client import HttpClients
 from gateway.messages import AudioBlock, ContentBlock, DocumentBlock, ImageBlock, JsonObject, JsonValue, TextBlock
 from gateway.tool import SharedState, Tool, Toolbox, ToolContext, ToolEnvironment
 from gateway.tools.mcp_server import TOOL_TYPE
+from tests.local_listener import listening, port_of
 from tests.movable_clock import MovableClock
 
 TESTS = Path(__file__).parent.parent
@@ -396,9 +397,8 @@ class TestHttp:
             await writer.drain()
             writer.close()
 
-        listener = await asyncio.start_server(respond, "127.0.0.1", 0)
-        async with listener:
-            url = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}/mcp"
+        async with listening(respond) as listener:
+            url = f"http://127.0.0.1:{port_of(listener)}/mcp"
             headers = {"Authorization": Secret("Bearer key-1")}
             async with opened(clock, url=url, headers=headers) as box:  # type: ignore[arg-type]
                 assert await connected(box) == {}
@@ -462,9 +462,8 @@ class OlderHttpServer:
 class TestOlderHttp:
     async def test_a_forgotten_session_is_made_anew_and_the_call_made_once(self, clock: MovableClock) -> None:
         server = OlderHttpServer()
-        listener = await asyncio.start_server(server.serve, "127.0.0.1", 0)
-        async with listener:
-            url = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}/mcp"
+        async with listening(server.serve) as listener:
+            url = f"http://127.0.0.1:{port_of(listener)}/mcp"
             async with opened(clock, url=url) as box:
                 echo = (await connected(box))["echo"]
                 assert await answer(echo) == "s1"
