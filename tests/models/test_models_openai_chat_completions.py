@@ -30,7 +30,9 @@ TIMEOUTS = ModelTimeouts()
 def model_behind(
     *scripts: Script, clock: Clock | None = None, key: str = KEY, timeouts: ModelTimeouts = TIMEOUTS
 ) -> AbstractAsyncContextManager[tuple[Model, ChatServer]]:
-    return provider_scene.model_behind(PROVIDER, "gpt-x", *scripts, server=chat_server, clock=clock, key=key, timeouts=timeouts)
+    return provider_scene.model_behind(
+        PROVIDER, "gpt-x", *scripts, server=chat_server, clock=clock, key=key, timeouts=timeouts
+    )
 
 
 async def events_of(model: Model) -> Events:
