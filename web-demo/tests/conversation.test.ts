@@ -18,6 +18,7 @@ beforeAll(async () => {
       answers: {
         think: [[{ reasoning: "Let me see." }, { text: "Seen." }, { usage: { input_tokens: 12, output_tokens: 4 } }]],
         slow: [[{ text: "one two three four five six", chunk_characters: 4, delta_seconds: 0.2 }]],
+        endless: [[{ text: "one two" }, { hang: true }]],
         paint: [
           [PAINT, { usage: { input_tokens: 1, output_tokens: 2 } }],
           [{ text: "It said: {{result}}" }, { usage: { input_tokens: 10, output_tokens: 20 } }],
@@ -78,7 +79,7 @@ describe.each(READERS)("over %s", (name, makeReader) => {
     await sent;
     expect(conversation.entries.value[1]).toBe(entry);
     expect(entry.open.value).toBe(false);
-    expect(said.length).toBeGreaterThan(3);
+    expect(said.length).toBeGreaterThan(1);
     expect(said.at(-1)).toBe("one two three four five six");
   });
 
@@ -238,15 +239,14 @@ describe.each(READERS)("over %s", (name, makeReader) => {
 
   test("stopped, an answer keeps what has come, and the conversation goes on", async () => {
     const { conversation, lines } = clerk();
-    const sent = conversation.send("slow");
-    await until(() => lines()[1]?.startsWith("answer: one"));
+    const sent = conversation.send("endless");
+    await until(() => lines()[1]?.startsWith("answer: one two"));
     conversation.stop();
     expect(await until(() => conversation.phase.value !== "streaming" && conversation.phase.value)).toBe("stopping");
     await sent;
     expect(conversation.phase.value).toBe("idle");
     expect(conversation.problem.value).toBeUndefined();
-    expect(lines()[1]).toMatch(/^answer: one[^…]*$/);
-    expect(lines()[1]).not.toContain("six");
+    expect(lines()[1]).toBe("answer: one two");
     await conversation.send("hello");
     expect(lines().slice(2)).toEqual(["user: hello", "answer: hello"]);
   });
@@ -281,8 +281,8 @@ describe.each(READERS)("over %s", (name, makeReader) => {
 
   test("a message in the middle of an answer stops it", async () => {
     const { conversation, lines } = clerk();
-    void conversation.send("slow");
-    await until(() => lines()[1]?.startsWith("answer: one"));
+    void conversation.send("endless");
+    await until(() => lines()[1]?.startsWith("answer: one two"));
     await conversation.send("hello");
     expect(lines().slice(2)).toEqual(["user: hello", "answer: hello"]);
   });

@@ -16,7 +16,7 @@ let reader: MakeReader;
 
 beforeAll(async () => {
   const answers = {
-    slow: [[{ reasoning: "Let me count." }, { text: WORDS, chunk_characters: 5, delta_seconds: 0.1 }]],
+    slow: [[{ reasoning: "Let me count." }, { text: WORDS, chunk_characters: 2, delta_seconds: 0.1 }]],
     paint: [
       [{ text: "Painting. ", chunk_characters: 2, delta_seconds: 0.1 }, PAINT],
       [{ text: "It said: {{result}}" }],

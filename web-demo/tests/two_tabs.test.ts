@@ -9,7 +9,7 @@ let tabs: Scene[] = [];
 
 beforeAll(async () => {
   const answers = {
-    slow: [[{ text: WORDS, chunk_characters: 4, delta_seconds: 0.1 }]],
+    slow: [[{ text: WORDS, chunk_characters: 1, delta_seconds: 0.1 }]],
     paint: [[{ tool: "paint", arguments: {} }], [{ text: "It said: {{result}}" }]],
   };
   gateway = await GatewayProcess.start([{ id: "clerk", answers }]);
