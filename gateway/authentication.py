@@ -270,6 +270,8 @@ def _check_body(headers: RequestHeaders, max_body_bytes: int) -> None:
     if not _JSON_TYPE.match(media_type.strip().lower()):
         # Anything else a website could send without asking first (a form, text/plain).
         raise UnsupportedMediaTypeError("the body must be JSON: send 'Content-Type: application/json'")
+    if headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
+        raise UnsupportedMediaTypeError("compressed bodies are not read: send it as it is, without 'Content-Encoding'")
     charset = re.search(r"charset\s*=\s*\"?([^\s\";]+)", parameters.lower())
     if charset is not None and charset[1] not in ("utf-8", "utf8", "us-ascii"):
         raise UnsupportedMediaTypeError("JSON is UTF-8: send 'Content-Type: application/json' without another charset")

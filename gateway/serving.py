@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import errno
 import gc
+import json
 import logging
 import signal
 import socket
@@ -26,6 +27,8 @@ from gateway.settings import Settings
 
 logger = logging.getLogger(__name__)
 
+MAX_HEAD_BYTES = 65_536
+HEAD_SECONDS = 30
 _BACKLOG = 2048
 _MOST_FILES = (65_536, 10_240)  # the second is as many as macOS lets a process have
 # After the drain nothing is left but connections that idle or answer a last small request.
@@ -96,11 +99,71 @@ class _Server(uvicorn.Server):
 
 
 class Connection(HttpToolsProtocol):
-    """uvicorn's connection with another way out: a response's head leaves with what follows it."""
+    """uvicorn's connection with another way out: a response's head leaves with what follows it. And with a limit to
+    requests' heads, which uvicorn would take in for as long as they go on.
+    """
+
+    _patience: asyncio.TimerHandle | None = None
+    _in_head = False
+    _head_bytes = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self.transport = _JoinedHeads(transport, self.loop)
+        self._wait_for_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._head_is_there()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self._in_head:  # so long as nearly none is
+            self._head_bytes += len(data)
+            if self._head_bytes > MAX_HEAD_BYTES:
+                self._refuse(431, "Request Header Fields Too Large", f"more than {MAX_HEAD_BYTES:,} bytes of headers")
+            elif self._patience is None:
+                self._wait_for_head()
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._in_head = True
+        self._head_bytes = 0
+
+    def on_headers_complete(self) -> None:
+        self._head_is_there()
+        super().on_headers_complete()
+
+    def _wait_for_head(self) -> None:
+        self._patience = self.loop.call_later(HEAD_SECONDS, self._head_is_late)
+
+    def _head_is_there(self) -> None:
+        self._in_head = False
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
+
+    def _head_is_late(self) -> None:
+        if self._in_head:
+            self._refuse(408, "Request Timeout", f"the headers did not come within {HEAD_SECONDS} seconds")
+        else:
+            self.transport.close()
+
+    def _refuse(self, status: int, title: str, detail: str) -> None:
+        self._head_is_there()
+        code = title.lower().replace(" ", "_")
+        problem = {
+            "type": "about:blank",
+            "title": title,
+            "status": status,
+            "detail": detail,
+            "code": code,
+            "errors": [],
+        }
+        body = json.dumps(problem).encode()
+        head = f"HTTP/1.1 {status} {title}\r\ncontent-type: application/problem+json\r\nconnection: close\r\n"
+        self.transport.write(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
+        self.transport.close()
 
 
 class _JoinedHeads(asyncio.Transport):

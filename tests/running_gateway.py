@@ -27,6 +27,7 @@ from gateway.application import Application
 from gateway.clock import Clock
 from gateway.known_parts import KnownParts, known_parts
 from gateway.page import WebPage
+from gateway.serving import Connection
 from gateway.settings import Flags, load_settings
 
 DEADLINE_SECONDS = 20.0
@@ -244,8 +245,9 @@ async def local_gateway(
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # as gateway.serving says
     listener.bind(("127.0.0.1", 0))
     config = uvicorn.Config(
-        application.asgi, lifespan="off", log_config=None, access_log=False, ws="none", timeout_graceful_shutdown=2
-    )
+        application.asgi, http=Connection, lifespan="off", log_config=None, access_log=False, ws="none",
+        timeout_graceful_shutdown=2,
+    )  # fmt: skip
     server = uvicorn.Server(config)
     server.capture_signals = contextlib.nullcontext  # type: ignore[method-assign,assignment]
     client = GatewayClient(f"http://127.0.0.1:{listener.getsockname()[1]}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from collections.abc import AsyncGenerator, Iterator
 from pathlib import Path
@@ -45,5 +46,8 @@ def _other_tasks() -> set[asyncio.Task[object]]:
 
 def _children() -> set[str]:
     """This process's children, where the system says (Linux)."""
-    lists = Path(f"/proc/{os.getpid()}/task").glob("*/children")
-    return {child for each in lists for child in each.read_text().split()}
+    found: set[str] = set()
+    for each in Path(f"/proc/{os.getpid()}/task").glob("*/children"):
+        with contextlib.suppress(OSError):  # the thread ended meanwhile
+            found.update(each.read_text().split())
+    return found

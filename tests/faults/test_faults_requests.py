@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 import pytest
 
+from gateway.serving import MAX_HEAD_BYTES
 from tests.ag_ui_verifier import read_stream
 from tests.fault_scenes import SERVER, check_ended, replayed, talker, until
 from tests.invariants import check_nothing_leaks
@@ -65,7 +66,8 @@ async def test_a_compressed_body_is_not_inflated(tmp_path: Path) -> None:
     async with local_gateway(tmp_path, [GREETER], server=SERVER) as gateway:
         bomb = gzip.compress(b'"' + b"x" * 50_000_000 + b'"')
         response = await post(gateway, "/agents/greeter/run", bomb, headers={"content-encoding": "gzip"})
-    assert response.status_code in (400, 413, 415)
+    assert response.status_code == 415
+    assert "compressed bodies are not read" in response.text
     check_nothing_leaks(response.content)
 
 
@@ -152,16 +154,11 @@ async def test_huge_headers_are_refused(tmp_path: Path) -> None:
         host, port = gateway.client.base_url.removeprefix("http://").split(":")
         reader, writer = await asyncio.open_connection(host, int(port))
         writer.write(b"GET /runs/run-1/events HTTP/1.1\r\nHost: 127.0.0.1\r\nLast-Event-ID: ")
-        try:
-            for _ in range(100):
-                writer.write(b"9" * 100_000)
-                await asyncio.wait_for(writer.drain(), DEADLINE_SECONDS)
-            writer.write(b"\r\n\r\n")
-            answer = await asyncio.wait_for(reader.read(100), DEADLINE_SECONDS)
-        except ConnectionError:
-            answer = b""
+        writer.write(b"9" * MAX_HEAD_BYTES)  # and nothing that would end it
+        answer = await asyncio.wait_for(reader.read(), DEADLINE_SECONDS)
         writer.close()
-        assert not answer or answer.split()[1] in (b"400", b"431")
+        assert answer.startswith(b"HTTP/1.1 431 ")
+        assert b"application/problem+json" in answer
         assert (await gateway.client.http.get("/healthz")).status_code == 200
 
 
