@@ -22,6 +22,7 @@ logger = logging.getLogger(__name__)
 AGAIN_SECONDS = 5.0
 MOST_TRIES = 3
 CLOSE_SECONDS = 5.0
+MOST_NAMED = 20  # in a line of the log
 
 
 class ThreadRemoval:
@@ -78,10 +79,10 @@ def _held(agents: Mapping[str, OpenAgent], thread: Thread) -> Iterator[tuple[Sta
         names = [name for chain in chains.values() if chain.holder == holder for name in chain.names]
         if isinstance(model, StatefulModel) and names:
             yield model, names
-        if elsewhere := sum(len(chain.names) for chain in chains.values() if chain.holder != holder):
+        if elsewhere := [name for chain in chains.values() if chain.holder != holder for name in chain.names]:
             logger.warning(
                 "responses of a deleted thread stay where no agent asks any more",
-                extra={"agent_id": agent_id, "responses": elsewhere},
+                extra={"agent_id": agent_id, "responses": len(elsewhere), "response_ids": elsewhere[:MOST_NAMED]},
             )
 
 
@@ -103,5 +104,5 @@ def _tell(model: StatefulModel, count: int, left: Sequence[str], error: ModelErr
     if not left:
         logger.info("a deleted thread's responses are deleted at their provider", extra=extra)
         return
-    extra |= {"left": len(left), "response_ids": left[:20], "code": error.code if error else "server_shutdown"}
+    extra |= {"left": len(left), "response_ids": left[:MOST_NAMED], "code": error.code if error else "server_shutdown"}
     logger.warning("responses of a deleted thread stay at their provider", extra=extra)

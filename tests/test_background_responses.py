@@ -368,6 +368,26 @@ async def test_what_is_left_to_another_process_stays() -> None:
         assert deleted(server) == []
 
 
+@pytest.mark.parametrize("end", ["completed", "incomplete", "stopped"])
+async def test_what_a_thread_remembers_stays_and_is_told_by_name(end: str) -> None:
+    """It is deleted with the thread."""
+    names: list[str] = []
+    async with model_behind(stateful=True) as (model, server):
+        request = replace(REQUEST, on_kept=names.append)
+        if end == "stopped":
+            server.will_answer(*ITEMS, hold=asyncio.Event(), hold_before=6)
+            async with aclosing(model.stream(request)) as batches:
+                await anext(batches)
+        else:
+            server.will_answer(message_item("Hello"), status=end)
+            await collect(model.stream(request))
+        assert names == [server.asked[0].id]
+        server.will_answer(message_item("Hello"))
+        await collect(model.stream(REQUEST))
+        await model.close()
+        assert deleted(server) == []
+
+
 async def test_what_cannot_be_deleted_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     async with model_behind() as (model, server):
         server.will_answer(*ITEMS)
