@@ -260,8 +260,8 @@ def _threads() -> Sequence[Operation]:
                 "deleteThread",
                 "Forget a thread",
                 {"204": _empty("The thread is gone, with its messages, runs and logs.")},
-                description="A run that is under way on the thread is cancelled first. Where a stateful model's provider "
-                "keeps responses of the thread, it is asked to delete them, too, after the answer to this request.",
+                description="A run that is under way on the thread is cancelled first. What a stateful model's "
+                "provider keeps of the thread is deleted there, too, once this request is answered.",
                 parameters=["threadId"],
                 problems=["404", "503"],
             ),
