@@ -42,6 +42,7 @@ from gateway.wire.openai_chat import (
 from gateway.wire.provider_errors import error_in, load
 from gateway.wire.repeated_chunks import RepeatedChunks
 from gateway.wire.sse_reader import UnreadableAnswerError
+from gateway.wire.stand_ins import TAKEN_BACK
 from gateway.wire.streamed_calls import CallStep, StreamedCalls
 from gateway.wire.tagged_reasoning import TaggedReasoning
 
@@ -83,6 +84,7 @@ class ChatCompletionReader:
         self._details: list[object] = []
         self._refused = False
         self._finish_reason: str | None = None
+        self._shown_unseen = False
         self._usage: Mapping[str, object] | None = None
 
     @property
@@ -224,6 +226,8 @@ class ChatCompletionReader:
                 self._on_delta(delta, content)
         if isinstance(reason := choice.get("finish_reason"), str) and reason:
             self._finish_reason = reason
+            # Azure's asynchronous filter says what it found when it is out; the other ones let nothing out unseen.
+            self._shown_unseen = "content_filter_offsets" in choice
         if isinstance(usage := choice.get("usage"), dict) and usage:  # Moonshot
             self._usage = usage
 
@@ -341,6 +345,8 @@ class ChatCompletionReader:
         if word not in STOP_REASONS:
             logger.info("a finish_reason that is not known counts as the end", extra={"finish_reason": word[:64]})
         reason = StopReason.REFUSAL if self._refused else StopReason(STOP_REASONS.get(word, "end_turn"))
+        if reason is StopReason.CONTENT_FILTER and self._shown_unseen:
+            self._builder.retract(TAKEN_BACK)
         self._builder.finish(reason, raw)
         self.done = True
 

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from gateway.wire.bedrock_converse import Turn
+from gateway.wire.stand_ins import TAKEN_BACK
 
 GUARD_CONTENT = "guard_content"
 
-TAKEN_BACK = "This answer was taken back: a guardrail found that it must not be given."
 WITHHELD = "(this message is withheld: a guardrail blocked it)"
 
 _PLACES = ("latest_user_message", "user_messages", "system")

@@ -11,6 +11,7 @@ OPENING: Final = "(the conversation begins)"
 GO_ON: Final = "(go on)"
 NO_CONTENT: Final = "(no content)"
 NO_OUTPUT: Final = "(no output)"
+TAKEN_BACK: Final = "This answer was taken back: a filter found that it must not be given."  # people read it, too
 
 # Why a medium was left out.
 NO_SUCH_MEDIA: Final = "the model takes no such thing"

@@ -20,7 +20,7 @@ from gateway.models.bedrock_converse import PROVIDER, ConverseReader, provider_e
 from gateway.response import ResponseBuilder
 from gateway.wire.bedrock_errors import ERROR_KINDS
 from gateway.wire.bedrock_families import family_of
-from gateway.wire.bedrock_guardrails import TAKEN_BACK
+from gateway.wire.stand_ins import TAKEN_BACK
 from tests.bedrock_recordings import recorded_bytes, recorded_model_id, recordings
 from tests.bedrock_server import (
     block_stop,

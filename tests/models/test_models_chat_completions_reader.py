@@ -23,6 +23,7 @@ from gateway.messages import JsonObject, Message, TextBlock, ToolCall, ToolSpec
 from gateway.model import ModelRequest
 from gateway.models.openai_chat_completions import PROVIDER, ChatCompletionReader
 from gateway.wire.openai_chat import STOP_REASONS, safe_tool_name
+from gateway.wire.stand_ins import TAKEN_BACK
 from tests.model_answers import Answer, answer_of, read_to_end
 from tests.openai_chat_server import DONE, chunk, record, text_records
 from tests.recorded_traffic import Entry, Recordings, beginnings, each, ways_to_cut
@@ -427,3 +428,48 @@ def test_a_document_in_answer_to_a_stream_request_gives_the_same_events() -> Non
         "ToolCallEnded",
         "ModelCallEnded",
     ]
+
+
+# --- Azure's asynchronous filter ---------------------------------------------------------------------------------
+
+SAFE: JsonObject = {"hate": {"filtered": False, "severity": "safe"}}
+OFFSETS: JsonObject = {"check_offset": 44, "start_offset": 44, "end_offset": 198}
+
+
+def note(results: JsonObject, finish_reason: str | None = None) -> JsonObject:
+    """What the filter says of what was out before it looked."""
+    choice: JsonObject = {"index": 0, "finish_reason": finish_reason, "content_filter_results": results}
+    return {
+        "id": "",
+        "object": "",
+        "created": 0,
+        "model": "",
+        "choices": [{**choice, "content_filter_offsets": OFFSETS}],
+    }
+
+
+def test_what_a_filter_let_out_before_it_had_looked_at_it_is_taken_back() -> None:
+    found: JsonObject = {"protected_material_text": {"detected": True, "filtered": True}}
+    said = [chunk({"reasoning_content": "Hm."}), *map(chunk, ({"content": "To open "}, {"content": "it"}))]
+    for stop in ([], [chunk({}, "stop")]):  # the filter may come behind the model's own end
+        answer = read_chunks(*said, note(SAFE), *stop, note(found, "content_filter"))
+        assert answer.end is not None
+        assert answer.end.reason is StopReason.CONTENT_FILTER
+        assert sorted(answer.retracted) == sorted(answer.blocks)
+        assert [text for text in answer.retracted.values() if text] == [TAKEN_BACK]
+
+
+def test_what_a_filter_looked_at_first_stands_though_it_is_cut_off() -> None:
+    found = {"hate": {"filtered": True, "severity": "high"}}
+    end = {"choices": [{"index": 0, "delta": {}, "finish_reason": "content_filter", "content_filter_results": found}]}
+    answer = read_chunks(chunk({"content": "To open "}), end)
+    assert (answer.text, answer.retracted) == ("To open ", {})
+    assert answer.end is not None
+    assert answer.end.reason is StopReason.CONTENT_FILTER
+
+
+def test_an_answer_that_the_asynchronous_filter_does_not_mind_stands() -> None:
+    answer = read_chunks(chunk({"content": "Hello"}), note(SAFE), chunk({}, "stop"), note(SAFE))
+    assert (answer.text, answer.retracted) == ("Hello", {})
+    assert answer.end is not None
+    assert answer.end.reason is StopReason.END_TURN

@@ -8,7 +8,6 @@ import pytest
 
 from gateway.wire.bedrock_converse import Turn
 from gateway.wire.bedrock_guardrails import (
-    TAKEN_BACK,
     Finding,
     check_guardrail,
     guard_places,
@@ -17,6 +16,7 @@ from gateway.wire.bedrock_guardrails import (
     in_its_place,
     read_trace,
 )
+from gateway.wire.stand_ins import TAKEN_BACK
 
 CONFIG = {"guardrailIdentifier": "abc", "guardrailVersion": "1"}
 IMAGE: Any = {"format": "png", "source": {"bytes": "AAAA"}}
