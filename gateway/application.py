@@ -35,7 +35,7 @@ from gateway.page import WebPage, read_page
 from gateway.parts import collect, find
 from gateway.protocol import Gateway, WireProtocol, check_open_to_visitors, path_with_marked_slashes
 from gateway.runner import Runner, RunnerOptions
-from gateway.search import SearchEngine
+from gateway.search_engine import SearchEngine
 from gateway.settings import Settings
 from gateway.sse import OpenStreams
 from gateway.store import Store, StoreEnvironment

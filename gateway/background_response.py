@@ -19,7 +19,8 @@ from gateway.events import Events
 from gateway.http_client import HttpCall, HttpClients, HttpStream, StreamTimeouts
 from gateway.model_failures import failure
 from gateway.responses_reader import ResponsesReader
-from gateway.wire.provider_errors import ProviderError, load, parse_error_body
+from gateway.wire.lenient_json import load
+from gateway.wire.provider_errors import ProviderError, parse_error_body
 from gateway.wire.sse_reader import LONGEST_RECORD
 
 logger = logging.getLogger(__name__)

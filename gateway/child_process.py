@@ -22,7 +22,6 @@ logger = logging.getLogger(__name__)
 
 MAX_LINE_BYTES = 16 * 2**20
 _STDERR_LINES = 20
-_STDERR_LINE_BYTES = 64 * 1024
 # How long it may take to end by itself when its stdin closes, and then when it is told to.
 _GRACE_SECONDS = 2.0
 _INHERITED = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")

@@ -13,7 +13,7 @@ from gateway.errors import ConfigurationError
 from gateway.loop import AgentType
 from gateway.model import ModelProvider
 from gateway.parts import collect
-from gateway.search import SearchEngineType
+from gateway.search_engine import SearchEngineType
 from gateway.store import StoreType
 from gateway.tool import ToolType
 

@@ -19,8 +19,9 @@ from gateway.model_failures import failure
 from gateway.response import ResponseBuilder
 from gateway.responses_output import OUTPUT_EVENTS, ResponsesOutput
 from gateway.wire.answer_body import AnswerBody
+from gateway.wire.lenient_json import load
 from gateway.wire.openai_responses import INCOMPLETE_REASONS, failed_response, token_counts
-from gateway.wire.provider_errors import ProviderError, error_in, load
+from gateway.wire.provider_errors import ProviderError, error_in
 from gateway.wire.sse_reader import UnreadableAnswerError
 
 logger = logging.getLogger(__name__)

@@ -17,7 +17,7 @@ from gateway.events import ActivityChanged, ActivityReplaced, Custom, Events, St
 from gateway.http_client import HttpClients
 from gateway.messages import ContentBlock, JsonObject, JsonValue, ToolSpec
 from gateway.model_state import ModelState
-from gateway.search import SearchEngine
+from gateway.search_engine import SearchEngine
 
 ResultT = TypeVar("ResultT")
 

@@ -105,7 +105,7 @@ STORE = StoreType("forgetful", open_forgetful)
 SEARCH_ENGINE = '''
 """An engine with one index and nothing in it."""
 
-from gateway.search import SearchEngineType
+from gateway.search_engine import SearchEngineType
 
 
 class Nothing:

@@ -19,7 +19,7 @@ from gateway.errors import ConfigurationError
 from gateway.known_parts import KnownParts
 from gateway.loop import AgentType
 from gateway.model import ModelProvider
-from gateway.search import SearchEngineType
+from gateway.search_engine import SearchEngineType
 from gateway.settings import (
     Flags,
     ServerSettings,

@@ -232,7 +232,7 @@ class _Run:
             self._budgets.model_attempts,
             on_retry=context.on_retry,
             fallback=context.fallback,
-            shorten=None if context.conversation is not None else self._history.shorten,
+            shorten=self._history.shorten,
         )
 
     def _begin_turn(self, turn_id: str) -> None:
@@ -245,7 +245,8 @@ class _Run:
         self._model_calls += 1
         view, self._settled = self._known.view(self._messages())
         # A server that keeps the conversation looks after its length itself.
-        self._asked = view if self._context.conversation is not None else self._history.shown(view)
+        shown = self._history.shown if self._context.conversation is None else self._history.whole
+        self._asked = shown(view)
 
     def _request(self, accepted: str | None = None) -> ModelRequest:
         """The turn's question; `accepted` is the response that answers it, where there is one already."""
@@ -373,7 +374,7 @@ class _Run:
         spec = tool.spec if tool is not None else self._frontend.get(call.name)
         try:
             # A refused call of the browser's is answered too: clients run every closed call that has no result.
-            self._refuse_unwanted(call)
+            self._refuse_unwanted()
             if spec is None:
                 raise ToolError(self._unknown_tool(call.name))
             arguments = self._checks.parse(spec, call.arguments)
@@ -390,7 +391,7 @@ class _Run:
         else:
             self._execute(executions, call, tool, arguments)
 
-    def _refuse_unwanted(self, call: ToolCall) -> None:
+    def _refuse_unwanted(self) -> None:
         if self._reason in _CUT_OFF:
             raise ToolError(f"This call was not run: the response it stands in was cut off ({self._reason}).")
         if self._summarizing:

@@ -39,7 +39,8 @@ from gateway.wire.anthropic_messages import (
     token_counts,
     wire_name,
 )
-from gateway.wire.provider_errors import load, parse_error
+from gateway.wire.lenient_json import load
+from gateway.wire.provider_errors import parse_error
 from gateway.wire.sse_reader import UnreadableAnswerError
 
 logger = logging.getLogger(__name__)

@@ -42,7 +42,8 @@ from gateway.wire.gemini import (
     stream_url,
     token_counts,
 )
-from gateway.wire.provider_errors import error_in, load
+from gateway.wire.lenient_json import load
+from gateway.wire.provider_errors import error_in
 from gateway.wire.sse_reader import UnreadableAnswerError
 
 logger = logging.getLogger(__name__)

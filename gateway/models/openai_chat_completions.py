@@ -29,6 +29,7 @@ from gateway.model_failures import failure
 from gateway.response import ResponseBuilder
 from gateway.wire import strict_json
 from gateway.wire.answer_body import AnswerBody
+from gateway.wire.lenient_json import load
 from gateway.wire.openai_chat import (
     FAILED_REASONS,
     STOP_REASONS,
@@ -39,7 +40,7 @@ from gateway.wire.openai_chat import (
     safe_tool_name,
     token_counts,
 )
-from gateway.wire.provider_errors import error_in, load
+from gateway.wire.provider_errors import error_in
 from gateway.wire.repeated_chunks import RepeatedChunks
 from gateway.wire.sse_reader import UnreadableAnswerError
 from gateway.wire.stand_ins import TAKEN_BACK

@@ -27,7 +27,7 @@ from gateway.errors import ConfigurationError, ToolError
 from gateway.indexed_documents import cat_row, described, find_indices, prepare, put_documents
 from gateway.messages import JsonObject, JsonValue
 from gateway.query_evaluation import search_indices
-from gateway.search import SearchEngineType
+from gateway.search_engine import SearchEngineType
 from gateway.wire.field_mapping import MappingError
 from gateway.wire.query_clauses import QueryError
 

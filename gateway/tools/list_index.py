@@ -15,7 +15,7 @@ from pydantic import Field
 from gateway.agent import ToolSettings
 from gateway.errors import ConfigurationError
 from gateway.messages import ContentBlock, JsonObject, ToolSpec
-from gateway.search import SearchEngine
+from gateway.search_engine import SearchEngine
 from gateway.tool import SingleTool, Toolbox, ToolContext, ToolEnvironment, ToolType
 from gateway.tool_output import MAX_OUTPUT_CHARACTERS, bounded, text_blocks
 from gateway.tool_parameters import IndexNames, ToolParameters, given_names, read_parameters, tool_label

@@ -25,7 +25,7 @@ from pydantic import Field, field_validator
 from gateway.agent import ToolSettings
 from gateway.errors import ConfigurationError, ToolError
 from gateway.messages import ContentBlock, JsonObject, JsonValue, ToolSpec
-from gateway.search import SearchEngine
+from gateway.search_engine import SearchEngine
 from gateway.tool import SingleTool, Toolbox, ToolContext, ToolEnvironment, ToolType
 from gateway.tool_output import MAX_OUTPUT_CHARACTERS, bounded, json_text, text_blocks
 from gateway.tool_parameters import ToolParameters, read_parameters, tool_label

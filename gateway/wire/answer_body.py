@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gateway.wire.provider_errors import load
+from gateway.wire.lenient_json import load
 from gateway.wire.sse_reader import LONGEST_RECORD, SAMPLE_BYTES, SseReader, UnreadableAnswerError
 
 _BEFORE_ANYTHING = b"\xef\xbb\xbf \t\r\n"

@@ -12,24 +12,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-import orjson
-
 from gateway.wire.bedrock_errors import ERROR_KINDS as _AWS_KINDS
-
-
-def load(data: bytes) -> object:
-    """The JSON value in `data`. Half a surrogate pair, NaN and broken UTF-8, which some servers write, are read too.
-
-    Raises:
-        ValueError: it is no JSON.
-    """
-    try:
-        return orjson.loads(data)
-    except ValueError:
-        try:
-            return json.loads(data.decode("utf-8", "replace"))
-        except RecursionError as error:
-            raise ValueError("nested too deep") from error
+from gateway.wire.lenient_json import load
 
 
 class ProviderError(NamedTuple):

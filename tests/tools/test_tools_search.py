@@ -13,7 +13,7 @@ from gateway.clock import SystemClock
 from gateway.errors import ConfigurationError, ToolError
 from gateway.http_client import HttpClients
 from gateway.messages import JsonObject, JsonValue, TextBlock
-from gateway.search import SearchEngine
+from gateway.search_engine import SearchEngine
 from gateway.search_engines.embedded import ENGINE
 from gateway.tool import SharedState, Tool, ToolContext, ToolEnvironment, ToolType
 from gateway.tools.index_mapping import TOOL_TYPE as INDEX_MAPPING

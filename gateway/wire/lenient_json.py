@@ -1,0 +1,22 @@
+"""JSON as model providers write it, odd pieces and all. What strangers send is read by `strict_json`. Pure."""
+
+from __future__ import annotations
+
+import json
+
+import orjson
+
+
+def load(data: bytes) -> object:
+    """The JSON value in `data`. Half a surrogate pair, NaN and broken UTF-8, which some servers write, are read too.
+
+    Raises:
+        ValueError: it is no JSON.
+    """
+    try:
+        return orjson.loads(data)
+    except ValueError:
+        try:
+            return json.loads(data.decode("utf-8", "replace"))
+        except RecursionError as error:
+            raise ValueError("nested too deep") from error
