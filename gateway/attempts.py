@@ -229,8 +229,8 @@ class _Tries:
         return circuit is None or circuit.lets_through(self._clock.monotonic())
 
     async def _shortened(self) -> bool:
-        if self._shorten is None or self._reductions == MOST_REDUCTIONS:
-            return False
+        if self._shorten is None or self._reductions == MOST_REDUCTIONS or self.model.capabilities.is_stateful:
+            return False  # a server that keeps the conversation sees to its length itself
         shorter = await self._shorten(self.model, self.request)
         if shorter is None:
             return False

@@ -79,6 +79,11 @@ class ShortenedHistory:
         fit = self._fits.get(self._thread)
         return view if fit is None else _fitted(view, fit)
 
+    def whole(self, view: tuple[Message, ...]) -> tuple[Message, ...]:
+        """The view as it is; who asks for this may have it made shorter all the same."""
+        self._view = view
+        return view
+
     async def shorten(self, model: Model, request: ModelRequest) -> tuple[ModelRequest, Usage | None] | None:
         """The request once more, shorter: see attempts.Shorten."""
         fit = self._fits.get(self._thread) or _Fit()

@@ -30,7 +30,7 @@ from tests.responses_events import (
 from tests.responses_rules import accept
 from tests.responses_server import responses_server
 from tests.running_gateway import agent, local_gateway, run_body, write_configuration
-from tests.stateful_scene import ADDING, PICK, StatefulScene, openai_model, stateful_gateway, stateful_scene
+from tests.stateful_scene import ADDING, PICK, StatefulScene, openai_model, said, stateful_gateway, stateful_scene
 
 USER = ("user", "Hi")
 
@@ -559,6 +559,32 @@ async def test_limits_of_the_history_are_ignored_and_said_so_once(
         (warning,) = [record for record in caplog.records if record.name == "gateway.open_agent"]
         assert warning.__dict__["agent_id"] == "limited"
         assert warning.__dict__["ignored"] == ["max_messages", "summarize"]
+
+
+async def test_what_is_too_long_for_a_fallback_is_made_shorter_for_it(tmp_path: Path) -> None:
+    """It keeps nothing, and may be a smaller model; the server that keeps the conversation is sent all of it."""
+    async with asyncio.timeout(30), responses_server() as server, responses_server() as other:
+        fallback = openai_model(other)
+        del fallback["stateful"]
+        limits = {"max_messages": 1}  # is ignored, also for what is summed up
+        model = openai_model(server, fallback=[fallback])
+        agents = [agent("openai", model, parameters={"model_attempts": 1}, context=limits)]
+        async with local_gateway(tmp_path, agents) as gateway:
+            scene = StatefulScene(gateway, server)
+            for word in ("one", "two"):
+                server.will_answer(message_item(f"{word}!"))
+                await scene.say(word)
+            server.answers(Script(503, (b"{}",)))
+            other.answers(error(400, code="context_length_exceeded"))
+            other.will_answer(message_item("They counted."))
+            other.will_answer(message_item("Three!"))
+            assert (await scene.say("three")).text == "Three!"
+            (shown,) = said(other.seen(1))
+            assert "They counted." in shown[1]
+            assert shown[1].endswith("three")
+            server.will_answer(message_item("four!"))
+            await scene.say("four")
+            assert len(scene.shown()) == 7
 
 
 async def test_a_fallback_is_told_everything_and_the_chain_goes_on_behind_it(tmp_path: Path) -> None:
