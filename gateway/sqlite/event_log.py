@@ -96,8 +96,8 @@ def sweep_forgotten(connection: sqlite3.Connection) -> bool:
     if row is None:
         return False
     deleted = connection.execute(
-        "DELETE FROM events WHERE run = ?1 AND first IN (SELECT first FROM events WHERE run = ?1 LIMIT ?2)",
-        (row[0], SLICE_ROWS),
+        "DELETE FROM events WHERE run = :run AND first IN (SELECT first FROM events WHERE run = :run LIMIT :rows)",
+        {"run": row[0], "rows": SLICE_ROWS},
     ).rowcount
     if deleted < SLICE_ROWS:
         connection.execute("DELETE FROM forgotten_logs WHERE run = ?", row)
