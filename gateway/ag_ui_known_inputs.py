@@ -58,10 +58,8 @@ class _KnownInput:
         self.pieces: list[_Piece] = []
         self.messages: tuple[Message, ...] = ()
         self.ids: set[str] = set()
-
-    @property
-    def items(self) -> int:
-        return sum(piece.items for piece in self.pieces)
+        self.items = 0
+        self._bytes = 0
 
     @property
     def has_media(self) -> bool:
@@ -69,7 +67,7 @@ class _KnownInput:
 
     @property
     def size(self) -> int:
-        return sum(len(piece.raw) for piece in self.pieces) + _MESSAGE_BYTES * len(self.messages)
+        return self._bytes + _MESSAGE_BYTES * len(self.messages)
 
     def add(self, items: list[Any], messages: tuple[Message, ...], body: bytes, place: int, *, has_media: bool) -> None:
         """Take in what stands there in the body, as far as it is written as the encoder writes it."""
@@ -84,6 +82,8 @@ class _KnownInput:
             seen = has_media and any(map(_shows_media, chunk))
             pieces.append(_Piece(raw, len(chunk), messages[done : done + count], seen))
             done += count
+            self.items += len(chunk)
+            self._bytes += len(raw)
         self.pieces += pieces
         self.messages += messages[:done]
         self.ids.update([message.id for message in messages[:done]])
@@ -92,11 +92,15 @@ class _KnownInput:
 
     def keep(self, count: int) -> None:
         """Forget the pieces from that number on."""
-        gone = [message.id for piece in self.pieces[count:] for message in piece.messages]
-        if gone or count < len(self.pieces):
-            del self.pieces[count:]
-            self.messages = self.messages[: len(self.messages) - len(gone)]
-            self.ids.difference_update(gone)
+        gone = self.pieces[count:]
+        del self.pieces[count:]
+        for piece in gone:
+            self.items -= piece.items
+            self._bytes -= len(piece.raw)
+        ids = [message.id for piece in gone for message in piece.messages]
+        if ids:
+            self.messages = self.messages[: -len(ids)]
+            self.ids.difference_update(ids)
 
 
 def _shows_media(item: dict[str, Any]) -> bool:

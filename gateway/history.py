@@ -14,7 +14,8 @@ from gateway.messages import ContentBlock, Message, ReasoningBlock, TextBlock, T
 
 logger = logging.getLogger(__name__)
 
-_PREFIX_STEP = 64
+# How many messages are compared at once: a tenth of the time of one by one.
+_PREFIX_STEPS = (512, 32, 1)
 
 UNANSWERED = "This call was not answered: it was given up before there was a result."
 
@@ -77,8 +78,7 @@ def append_history(stored: Sequence[Message], sent: Sequence[Message]) -> tuple[
 def unchanged_prefix(stored: tuple[Message, ...], now: tuple[Message, ...]) -> int:
     """How many leading messages of the two are the same."""
     count = 0
-    # Many at once, nearly always all of them, take a tenth of the time of one by one.
-    for step in (max(len(stored), 1), _PREFIX_STEP, 1):
+    for step in _PREFIX_STEPS:
         while count < len(stored) and stored[count : count + step] == now[count : count + step]:
             count += step
     return min(count, len(stored))
@@ -217,7 +217,8 @@ def _joined(entries: Iterable[Message | _Answer]) -> list[Message | _Answer]:
     joined: list[Message | _Answer] = []
     for item in entries:
         if type(item) is _Answer:
-            if all(type(block) is ReasoningBlock for block in item.blocks):
+            blocks = item.blocks
+            if not blocks or (type(blocks[0]) is ReasoningBlock and all(type(b) is ReasoningBlock for b in blocks)):
                 continue
             last = joined[-1] if joined else None
             if (

@@ -21,14 +21,15 @@ _MOST_ABSENT = 1000
 
 
 class _Entry:
-    """A thread, the sizes of its messages, and the size of all."""
+    """A thread, the sizes of its messages, what they come to, and the size of all."""
 
-    __slots__ = ("size", "sizes", "thread")
+    __slots__ = ("messages_size", "size", "sizes", "thread")
 
-    def __init__(self, thread: Thread, sizes: list[int], size: int) -> None:
+    def __init__(self, thread: Thread, sizes: list[int], messages_size: int, state_size: int) -> None:
         self.thread = thread
         self.sizes = sizes
-        self.size = size
+        self.messages_size = messages_size
+        self.size = messages_size + _MESSAGE_BYTES * (len(sizes) + 1) + state_size
 
 
 class Loading:
@@ -77,7 +78,7 @@ class ThreadCache:
         if loading.void:
             return
         if thread is not None:
-            self._put(key, _Entry(thread, sizes, _size(sizes, state)))
+            self._put(key, _Entry(thread, sizes, sum(sizes), state))
             return
         self.found_absent(key)
 
@@ -100,9 +101,12 @@ class ThreadCache:
         self._void_loading(key)
         if entry is None and keep > 0:  # the kept messages' sizes are not known; the next load will tell
             return
+        total = sum(sizes)
         if entry is not None and keep > 0:
-            sizes = entry.sizes[:keep] + sizes
-        self._put(key, _Entry(thread, sizes, _size(sizes, state)))
+            total += entry.messages_size - sum(entry.sizes[keep:])
+            entry.sizes[keep:] = sizes
+            sizes = entry.sizes
+        self._put(key, _Entry(thread, sizes, total, state))
 
     def changed(self, key: Key) -> None:
         """The thread is not what it was (renamed, deleted), or a write left that open."""
@@ -129,7 +133,3 @@ class ThreadCache:
     def _void_loading(self, key: Key) -> None:
         for loading in self._loading.get(key, ()):
             loading.void = True
-
-
-def _size(sizes: list[int], state: int) -> int:
-    return sum(sizes) + _MESSAGE_BYTES * (len(sizes) + 1) + state
