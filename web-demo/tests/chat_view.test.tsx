@@ -214,7 +214,24 @@ describe("what is told to a screen reader", () => {
     chat.entries.value = [];
     chat.entries.value = [{ ...asked, id: "other" }, answer("c", "of another thread", false)];
     await shown(() => expect(one("[data-testid=answer]").textContent).toContain("another"));
-    expect(one("[data-testid=announcer]").textContent).toBe("new");
+    expect(one("[data-testid=announcer]").textContent).toBe("");
+  });
+
+  test("an answer that is gone, or that other words stand in for, is not left to be found", async () => {
+    const chat = played();
+    show(chat);
+    const [first, second] = [answer("a", "secret", true), answer("b", "also secret", true)];
+    const heard = () => one("[data-testid=announcer]").textContent;
+    chat.entries.value = [first];
+    first.open.value = false;
+    await shown(() => expect(heard()).toBe("secret"));
+    first.text.value = "taken back";
+    await shown(() => expect(heard()).toBe("taken back"));
+    chat.entries.value = [first, second];
+    second.open.value = false;
+    await shown(() => expect(heard()).toBe("also secret"));
+    chat.entries.value = [first];
+    await shown(() => expect(heard()).toBe(""));
   });
 
   test("answers of a thread that is opened are not told", async () => {

@@ -19,10 +19,12 @@ export function Announcer() {
   const seen = useRef(new WeakSet<Entry>());
   const told = useRef(new WeakMap<Entry, string>());
   const asked = useRef(new WeakSet<object>());
+  const last = useRef<readonly Entry[]>([]);
 
   const listen = () => {
     const entries = conversation.entries.value;
     const news: string[] = [];
+    const answers: Entry[] = [];
     // Of a thread that was just opened nothing was seen before, and nothing is news.
     const isGoingOn = entries.some((entry) => seen.current.has(entry));
     for (const entry of entries.slice(-RECENT)) {
@@ -40,7 +42,10 @@ export function Announcer() {
       }
       const text = entry.text.value; // which is over, and changes where it is taken back
       const isAnother = told.current.has(entry) && told.current.get(entry) !== text;
-      if (open.current.delete(entry) || cameWhole || isAnother) news.push(spoken(text));
+      if (open.current.delete(entry) || cameWhole || isAnother) {
+        news.push(spoken(text));
+        answers.push(entry);
+      }
       told.current.set(entry, text);
     }
     for (const approval of conversation.approvals.value) {
@@ -48,7 +53,10 @@ export function Announcer() {
       asked.current.add(approval);
       news.push(`${say("approvalNeeded")}: ${approval.message || approval.toolName}`);
     }
-    if (news.length > 0) words.value = news.join("\n");
+    const isGone = last.current.some((entry) => !entries.includes(entry)); // its words are not left to be found
+    if (news.length === 0 && !isGone) return;
+    words.value = news.join("\n");
+    last.current = answers;
   };
   useLayoutEffect(() => effect(listen), [conversation, say]);
 

@@ -154,7 +154,8 @@ function Content({ widget, autofocus = false, onClose }: ContentProps) {
   useLayoutEffect(() => {
     // who chose from the list, or left it, goes on writing; on a phone nobody asked for the keyboard
     if (wasListing.current && !isListing) {
-      body.current?.querySelector<HTMLElement>(hasTouchKeyboard() ? ".agui-view" : "textarea")?.focus();
+      const next = body.current?.querySelector<HTMLElement>(hasTouchKeyboard() ? ".agui-view" : "textarea");
+      next?.focus({ preventScroll: true });
     }
     wasListing.current = isListing;
   }, [isListing]);
