@@ -12,26 +12,23 @@ from typing import Any
 
 import orjson
 
+from gateway.answer_reader import AnswerReader
 from gateway.errors import ModelError, ModelErrorKind
-from gateway.events import Events, StopReason, Usage
+from gateway.events import StopReason, Usage
 from gateway.model import ModelRequest
-from gateway.model_failures import failure
 from gateway.response import ResponseBuilder
 from gateway.responses_output import OUTPUT_EVENTS, ResponsesOutput
 from gateway.wire.answer_body import AnswerBody
 from gateway.wire.lenient_json import load
 from gateway.wire.openai_responses import INCOMPLETE_REASONS, failed_response, token_counts
 from gateway.wire.provider_errors import ProviderError, error_in
-from gateway.wire.sse_reader import UnreadableAnswerError
 
 logger = logging.getLogger(__name__)
 
 
-class ResponsesReader:
-    """One per response. After each `feed` look at `failure`, to be raised once the events are passed on, and `done`.
-
-    `response_id` and `sequence_number` (of the last event, -1 before any) are what a stored or background response is
-    taken up again by; `status` is the response's own word.
+class ResponsesReader(AnswerReader):
+    """One per response. `response_id` and `sequence_number` (of the last event, -1 before any) are what a stored or
+    background response is taken up again by; `status` is the response's own word.
     """
 
     def __init__(
@@ -44,8 +41,7 @@ class ResponsesReader:
         background: bool = False,
     ) -> None:
         """`stored`: the provider keeps the response; `background`: it may have to be taken up again."""
-        self.done = False
-        self.failure: ModelError | None = None
+        super().__init__(ResponseBuilder(request, provider, model_id))
         self.error: ProviderError | None = None  # the provider's own words for the failure, where they are its words
         self.response_id: str | None = None
         self.sequence_number = -1
@@ -56,9 +52,7 @@ class ResponsesReader:
         self._background = background
         self._taken_to = -1  # events up to this number were taken before the response was taken up again
         self._continued = None if request.continuation is None else request.continuation.response_id
-        self._builder = ResponseBuilder(request, provider, model_id)
         self._output = ResponsesOutput(self._builder, request.tools, notes_words=background)
-        self._body = AnswerBody()
         self._usage: Mapping[str, Any] | None = None
 
     @property
@@ -75,15 +69,6 @@ class ResponsesReader:
         self._body = AnswerBody()
         self._taken_to = self.sequence_number
         self._output.forget_place()
-
-    def feed(self, data: bytes) -> Events:
-        """The events of what one network read brought; possibly none."""
-        try:
-            if self.failure is None:
-                self._read(self._body.feed(data))
-        except UnreadableAnswerError as error:
-            self._fail(ModelErrorKind.PROTOCOL, str(error), error.sample)
-        return self._builder.take()
 
     def _read(self, records: list[bytes]) -> None:
         output = self._output
@@ -107,30 +92,9 @@ class ResponsesReader:
         if texts:
             output.take_more(texts)
 
-    def eof(self) -> Events:
-        """The events of a response whose bytes have ended."""
-        if self._is_over():
-            return []
-        if self._body.is_document:
-            self._on_document()
-        else:
-            for record in self._body.eof():
-                self._take(self._odd_record(record, cut=True))
-        if not self._is_over():
-            self._fail(ModelErrorKind.TRUNCATED, "the model provider's answer was cut off")
-        return self._builder.take()
-
-    def _is_over(self) -> bool:
-        return self.done or self.failure is not None
-
     # --- bytes ------------------------------------------------------------------------------------------------------
 
-    def _on_document(self) -> None:
-        try:
-            answer = self._body.document()
-        except UnreadableAnswerError as error:
-            self._fail(ModelErrorKind.PROTOCOL, str(error), error.sample)
-            return
+    def _on_document(self, answer: object) -> None:
         fields = answer if isinstance(answer, dict) else {}
         if isinstance(fields.get("output"), list) or fields.get("status") in ("failed", "incomplete"):
             self._trusting(self._terminal, {"response": fields})
@@ -138,6 +102,9 @@ class ResponsesReader:
             self._report_failure(error_said)
         else:
             self._fail(ModelErrorKind.PROTOCOL, "the model provider's answer is not a response", self._body.beginning)
+
+    def _record(self, record: bytes, *, cut: bool = False) -> None:
+        self._take(self._odd_record(record, cut=cut))
 
     def _take(self, event: object) -> None:
         if type(event) is dict:
@@ -244,9 +211,8 @@ class ResponsesReader:
         self._report_failure(failed_response(event))
 
     def _report_failure(self, error: ProviderError) -> None:
-        self._report_usage()
+        super()._report_failure(error)
         self.error = error
-        self.failure = failure(error)
 
     def _report_usage(self) -> None:
         if self._usage is None:
@@ -264,10 +230,6 @@ class ResponsesReader:
                 counts.cache_write,
             )
         )
-
-    def _fail(self, kind: ModelErrorKind, message: str, sample: bytes = b"") -> None:
-        self._report_usage()
-        self.failure = ModelError(kind, message, provider_message=sample.decode("utf-8", "replace"))
 
 
 _Read = Callable[[ResponsesReader, dict[str, Any]], None]

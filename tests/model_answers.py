@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Protocol
 
+from gateway.answer_reader import AnswerReader
 from gateway.attempts import TriedStream
 from gateway.errors import ModelError
 from gateway.events import (
@@ -116,17 +116,6 @@ def answer_of(events: Iterable[Event]) -> Answer:
             case _:
                 raise AssertionError(f"a model gave {event}")
     return answer
-
-
-class AnswerReader(Protocol):
-    """A provider's reader, as far as tests use it."""
-
-    done: bool
-    failure: ModelError | None
-
-    def feed(self, data: bytes) -> Events: ...
-
-    def eof(self) -> Events: ...
 
 
 def read_to_end(reader: AnswerReader, pieces: Iterable[bytes]) -> tuple[Events, ModelError | None]:

@@ -19,17 +19,16 @@ from functools import partial
 import orjson
 
 from gateway.agent import ModelSettings
+from gateway.answer_reader import AnswerReader, read_answer
 from gateway.anthropic_request import ITEM, PROVIDER_NAME, REDACTED, SIGNATURE, anthropic_request, beta_header
-from gateway.errors import ModelError, ModelErrorKind
+from gateway.errors import ModelErrorKind
 from gateway.events import Events, StopReason, Usage
 from gateway.http_client import HttpCall, StreamTimeouts
 from gateway.messages import JsonValue
 from gateway.model import ModelCapabilities, ModelEnvironment, ModelProvider, ModelRequest
-from gateway.model_access import api_key, checked_address, read_answer
-from gateway.model_failures import failure
+from gateway.model_access import checked_address, key_header
 from gateway.response import ResponseBuilder
 from gateway.wire import strict_json
-from gateway.wire.answer_body import AnswerBody
 from gateway.wire.anthropic_messages import (
     STOP_REASONS,
     VERSION,
@@ -41,7 +40,6 @@ from gateway.wire.anthropic_messages import (
 )
 from gateway.wire.lenient_json import load
 from gateway.wire.provider_errors import parse_error
-from gateway.wire.sse_reader import UnreadableAnswerError
 
 logger = logging.getLogger(__name__)
 
@@ -66,34 +64,17 @@ class _Block:
     pieces: list[str] = field(default_factory=list)
 
 
-class MessageReader:
-    """Reads one response: bytes in, canonical events out.
-
-    After each `feed` look at `failure`, which is to be raised once the events are passed on, and at `done`.
-    """
-
-    has_finish_reason = False  # nothing but `message_stop` makes an answer whole
+class MessageReader(AnswerReader):
+    """Reads one response. Nothing but its `message_stop` makes it whole."""
 
     def __init__(self, request: ModelRequest, model_id: str) -> None:
-        self.done = False
-        self.failure: ModelError | None = None
+        super().__init__(ResponseBuilder(request, PROVIDER_NAME, model_id), takes_documents=False)
         self._model_id = model_id
-        self._builder = ResponseBuilder(request, PROVIDER_NAME, model_id)
         self._names = {safe: spec.name for spec in request.tools if (safe := wire_name(spec.name)) != spec.name}
-        self._body = AnswerBody(takes_documents=False)
         self._blocks: dict[object, _Block] = {}
         self._text_index: object = None  # of the text block that was opened last and is open
         self._usage: dict[str, object] = {}
         self._stop_reason: str | None = None
-
-    def feed(self, data: bytes) -> Events:
-        """The events of what one network read brought; possibly none."""
-        try:
-            if not self._is_over():
-                self._read(self._body.feed(data))
-        except UnreadableAnswerError as error:
-            self._fail(ModelErrorKind.PROTOCOL, str(error), error.sample)
-        return self._builder.take()
 
     def _read(self, records: list[bytes]) -> None:
         texts: list[str] = []  # more of the block that text came for last: nearly every event is that
@@ -122,18 +103,6 @@ class MessageReader:
             return None
         return text if type(text) is str else None
 
-    def eof(self) -> Events:
-        """The events of a response whose connection ended, which is well only behind its `message_stop`."""
-        for record in self._body.eof():
-            if not self._is_over():
-                self._record(record, cut=True)
-        if not self._is_over():
-            self._fail(ModelErrorKind.TRUNCATED, "the model provider's answer was cut off")
-        return self._builder.take()
-
-    def _is_over(self) -> bool:
-        return self.done or self.failure is not None
-
     def _record(self, record: bytes, *, cut: bool = False) -> None:
         try:
             event = load(record)
@@ -157,8 +126,7 @@ class MessageReader:
             case "message_stop":
                 self._finish()
             case "error":
-                self._report_usage()
-                self.failure = failure(parse_error(event.get("error") or event))
+                self._report_failure(parse_error(event.get("error") or event))
             case _:
                 pass  # ping, and what is yet to come: https://docs.claude.com/en/api/versioning
 
@@ -269,10 +237,6 @@ class MessageReader:
                 )
             )
 
-    def _fail(self, kind: ModelErrorKind, message: str, sample: bytes = b"") -> None:
-        self._report_usage()
-        self.failure = ModelError(kind, message, provider_message=sample.decode("utf-8", "replace"))
-
 
 def _object(event: Mapping[str, object], name: str) -> Mapping[str, object]:
     value = event.get(name)
@@ -310,7 +274,7 @@ class AnthropicModel:
             "accept": "text/event-stream",
             "content-type": "application/json",
             "anthropic-version": VERSION,
-            **_authorization(settings),
+            **key_header(settings, API_KEY, DEFAULT_ENDPOINT, "x-api-key"),
         }
         self._http = environment.http
         self._clock = environment.clock
@@ -333,11 +297,6 @@ class AnthropicModel:
             headers["anthropic-beta"] = betas
         body = anthropic_request(request, self.model_id, self._profile)
         return HttpCall("POST", self._url, headers, strict_json.dump(body))
-
-
-def _authorization(settings: ModelSettings) -> dict[str, str]:
-    key = api_key(settings, API_KEY, DEFAULT_ENDPOINT)
-    return {"x-api-key": key} if key else {}
 
 
 def open_anthropic_messages(settings: ModelSettings, environment: ModelEnvironment) -> AnthropicModel:

@@ -19,7 +19,8 @@ from functools import partial
 import orjson
 
 from gateway.agent import ModelSettings
-from gateway.errors import ModelError, ModelErrorKind
+from gateway.answer_reader import AnswerReader, read_answer
+from gateway.errors import ModelErrorKind
 from gateway.events import Events, StopReason, Usage
 from gateway.gemini_request import ITEM, PROVIDER_NAME, SIGNATURE, TEXT_SIGNATURE, gemini_request
 from gateway.http_client import HttpCall, StreamTimeouts
@@ -27,11 +28,9 @@ from gateway.media import MEDIA_KINDS
 from gateway.media_fetch import MediaFetcher
 from gateway.messages import JsonValue
 from gateway.model import ModelCapabilities, ModelEnvironment, ModelProvider, ModelRequest
-from gateway.model_access import api_key, checked_address, read_answer
-from gateway.model_failures import failure
+from gateway.model_access import checked_address, key_header
 from gateway.response import ResponseBuilder
 from gateway.wire import strict_json
-from gateway.wire.answer_body import AnswerBody
 from gateway.wire.counted_chunks import CountedChunks
 from gateway.wire.gemini import (
     FAILED_REASONS,
@@ -44,7 +43,6 @@ from gateway.wire.gemini import (
 )
 from gateway.wire.lenient_json import load
 from gateway.wire.provider_errors import error_in
-from gateway.wire.sse_reader import UnreadableAnswerError
 
 logger = logging.getLogger(__name__)
 
@@ -61,20 +59,13 @@ _THOUGHT = "thought"
 # --- the response ----------------------------------------------------------------------------------------------------
 
 
-class GenerateContentReader:
-    """Reads one response: bytes in, canonical events out.
-
-    The wire has no last record: a response is whole once its connection ends behind a `finishReason`. After each `feed`
-    look at `failure`, which is to be raised once the events are passed on; `done` comes with `eof`.
-    """
+class GenerateContentReader(AnswerReader):
+    """Reads one response. The wire has no last record: it is whole once its connection ends behind a `finishReason`."""
 
     def __init__(self, request: ModelRequest, model_id: str) -> None:
-        self.done = False
-        self.failure: ModelError | None = None
+        super().__init__(ResponseBuilder(request, PROVIDER_NAME, model_id), takes_documents=False)
         self._model_id = model_id
-        self._builder = ResponseBuilder(request, PROVIDER_NAME, model_id)
         self._names = {safe: spec.name for spec in request.tools if (safe := function_name(spec.name)) != spec.name}
-        self._body = AnswerBody(takes_documents=False)
         self._in_text = False
         self._parts = 0
         self._usage: Mapping[str, object] | None = None
@@ -86,15 +77,6 @@ class GenerateContentReader:
     def has_finish_reason(self) -> bool:
         """Whether the answer is whole, even if its connection does not end well."""
         return self._finish_reason is not None
-
-    def feed(self, data: bytes) -> Events:
-        """The events of what one network read brought; possibly none."""
-        try:
-            if self.failure is None:
-                self._read(self._body.feed(data))
-        except UnreadableAnswerError as error:
-            self._fail(ModelErrorKind.PROTOCOL, str(error), error.sample)
-        return self._builder.take()
 
     def _read(self, records: list[bytes]) -> None:
         # More of the text that is being written: nearly every chunk is that.
@@ -134,17 +116,11 @@ class GenerateContentReader:
             self._counted.learn(record, chunk, text)
         return text
 
-    def eof(self) -> Events:
-        """The events of a response whose connection ended."""
-        for record in self._body.eof():
-            if self.failure is None:
-                self._record(record, cut=True)
-        if self.failure is None:
-            if self._finish_reason is None:
-                self._fail(ModelErrorKind.TRUNCATED, "the model provider's answer was cut off")
-            else:
-                self._finish(self._finish_reason)
-        return self._builder.take()
+    def _on_end(self) -> None:
+        if self._finish_reason is None:
+            super()._on_end()
+        else:
+            self._finish(self._finish_reason)
 
     def _record(self, record: bytes, *, cut: bool = False) -> None:
         try:
@@ -160,8 +136,7 @@ class GenerateContentReader:
         if isinstance(usage := chunk.get("usageMetadata"), dict):
             self._usage, self._last_counted = usage, b""
         if chunk.get("error") and (error := error_in(chunk)) is not None:
-            self._report_usage()
-            self.failure = failure(error)
+            self._report_failure(error)
             return
         feedback = chunk.get("promptFeedback")
         if isinstance(feedback, dict) and isinstance(blocked := feedback.get("blockReason"), str):
@@ -270,10 +245,6 @@ class GenerateContentReader:
             usage = Usage(PROVIDER_NAME, self._model_id, counts.input, counts.output, counts.reasoning, counts.cached)
             self._builder.usage(usage)
 
-    def _fail(self, kind: ModelErrorKind, message: str, sample: bytes = b"") -> None:
-        self._report_usage()
-        self.failure = ModelError(kind, message, provider_message=sample.decode("utf-8", "replace"))
-
 
 def _json(value: object) -> JsonValue:
     """What the JSON reader gave, under the name of what it can be."""
@@ -300,7 +271,7 @@ class GeminiModel:
         self._headers = {
             "accept": "text/event-stream",
             "content-type": "application/json",
-            **_authorization(settings),
+            **key_header(settings, API_KEY, DEFAULT_ENDPOINT, "x-goog-api-key"),
         }
         self._http = environment.http
         self._clock = environment.clock
@@ -319,11 +290,6 @@ class GeminiModel:
         request = replace(request, messages=await self._media.inline(request.messages))
         body = gemini_request(request, self.model_id, self._profile)
         return HttpCall("POST", self._url, self._headers, strict_json.dump(body))
-
-
-def _authorization(settings: ModelSettings) -> dict[str, str]:
-    key = api_key(settings, API_KEY, DEFAULT_ENDPOINT)
-    return {"x-goog-api-key": key} if key else {}
 
 
 def open_gemini(settings: ModelSettings, environment: ModelEnvironment) -> GeminiModel:

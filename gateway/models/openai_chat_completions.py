@@ -19,16 +19,15 @@ from functools import partial
 import orjson
 
 from gateway.agent import ModelSettings
+from gateway.answer_reader import AnswerReader, read_answer
 from gateway.chat_request import DETAILS, EXTRA_CONTENT, PROVIDER_NAME, chat_request
-from gateway.errors import ModelError, ModelErrorKind
+from gateway.errors import ModelErrorKind
 from gateway.events import Events, StopReason, Usage
 from gateway.http_client import HttpCall, StreamTimeouts
 from gateway.model import ModelCapabilities, ModelEnvironment, ModelProvider, ModelRequest
-from gateway.model_access import api_key, checked_address, read_answer
-from gateway.model_failures import failure
+from gateway.model_access import checked_address, key_header
 from gateway.response import ResponseBuilder
 from gateway.wire import strict_json
-from gateway.wire.answer_body import AnswerBody
 from gateway.wire.lenient_json import load
 from gateway.wire.openai_chat import (
     FAILED_REASONS,
@@ -42,7 +41,6 @@ from gateway.wire.openai_chat import (
 )
 from gateway.wire.provider_errors import error_in
 from gateway.wire.repeated_chunks import RepeatedChunks
-from gateway.wire.sse_reader import UnreadableAnswerError
 from gateway.wire.stand_ins import TAKEN_BACK
 from gateway.wire.streamed_calls import CallStep, StreamedCalls
 from gateway.wire.tagged_reasoning import TaggedReasoning
@@ -61,19 +59,12 @@ _REASONING_FIELDS = ("reasoning_content", "reasoning")
 # --- the response ------------------------------------------------------------------------------------------------
 
 
-class ChatCompletionReader:
-    """Reads one response: bytes in, canonical events out.
-
-    After each `feed` look at `failure`, which is to be raised once the events are passed on, and at `done`. Takes an
-    event stream as well as the JSON document that some servers answer with whatever they were asked.
-    """
+class ChatCompletionReader(AnswerReader):
+    """Reads one response: a stream, or the JSON document that some servers answer with whatever they were asked."""
 
     def __init__(self, request: ModelRequest, model_id: str) -> None:
-        self.done = False
-        self.failure: ModelError | None = None
+        super().__init__(ResponseBuilder(request, PROVIDER_NAME, model_id))
         self._model_id = model_id
-        self._builder = ResponseBuilder(request, PROVIDER_NAME, model_id)
-        self._body = AnswerBody()
         self._in_document = False
         self._names = {safe: spec.name for spec in request.tools if (safe := safe_tool_name(spec.name)) != spec.name}
         self._calls = StreamedCalls({name for spec in request.tools for name in (spec.name, safe_tool_name(spec.name))})
@@ -92,15 +83,6 @@ class ChatCompletionReader:
     def has_finish_reason(self) -> bool:
         """Whether the answer is whole, even if its connection does not end well."""
         return self._finish_reason is not None
-
-    def feed(self, data: bytes) -> Events:
-        """The events of what one network read brought; possibly none."""
-        try:
-            if self.failure is None:
-                self._read(self._body.feed(data))
-        except UnreadableAnswerError as error:
-            self._fail(ModelErrorKind.PROTOCOL, str(error), error.sample)
-        return self._builder.take()
 
     def _read(self, records: list[bytes]) -> None:
         place = 0
@@ -125,32 +107,13 @@ class ChatCompletionReader:
         if texts:
             self._builder.texts(_TEXT, texts)
 
-    def eof(self) -> Events:
-        """The events of a response that has ended: without its `[DONE]`, or as a document."""
-        if self._is_over():
-            return []
-        if self._body.is_document:
-            self._on_document()
+    def _on_end(self) -> None:
+        if self.has_finish_reason:
+            self._finish()
         else:
-            for record in self._body.eof():
-                self._record(record, cut=True)
-            if self._is_over():
-                pass
-            elif self.has_finish_reason:
-                self._finish()
-            else:
-                self._fail(ModelErrorKind.TRUNCATED, "the model provider's answer was cut off")
-        return self._builder.take()
+            super()._on_end()
 
-    def _is_over(self) -> bool:
-        return self.done or self.failure is not None
-
-    def _on_document(self) -> None:
-        try:
-            answer = self._body.document()
-        except UnreadableAnswerError as error:
-            self._fail(ModelErrorKind.PROTOCOL, str(error), error.sample)
-            return
+    def _on_document(self, answer: object) -> None:
         if isinstance(answer, list) and answer:
             answer = answer[0]
         if not isinstance(answer, dict) or ("choices" not in answer and error_in(answer) is None):
@@ -214,8 +177,7 @@ class ChatCompletionReader:
         elif self._finish_reason is not None and isinstance(groq := chunk.get("x_groq"), dict):
             self._usage = usage if isinstance(usage := groq.get("usage"), dict) else self._usage
         if ("error" in chunk or "choices" not in chunk) and (error := error_in(chunk)) is not None:
-            self._report_usage()
-            self.failure = failure(error)
+            self._report_failure(error)
 
     def _on_choice(self, choice: dict[str, object]) -> None:
         delta = choice.get("message" if self._in_document else "delta")
@@ -368,10 +330,6 @@ class ChatCompletionReader:
             )
         )
 
-    def _fail(self, kind: ModelErrorKind, message: str, sample: bytes = b"") -> None:
-        self._report_usage()
-        self.failure = ModelError(kind, message, provider_message=sample.decode("utf-8", "replace"))
-
 
 # --- the model -----------------------------------------------------------------------------------------------------
 
@@ -388,7 +346,7 @@ class ChatCompletionsModel:
         self._headers = {
             "accept": "text/event-stream, application/json",
             "content-type": "application/json",
-            **_authorization(settings),
+            **key_header(settings, API_KEY, DEFAULT_ENDPOINT),
         }
         self._http = environment.http
         self._clock = environment.clock
@@ -412,11 +370,6 @@ class ChatCompletionsModel:
     async def _call(self, request: ModelRequest) -> HttpCall:
         body = chat_request(request, self.model_id, self._dialect)
         return HttpCall("POST", self._url, self._headers, strict_json.dump(body))
-
-
-def _authorization(settings: ModelSettings) -> dict[str, str]:
-    key = api_key(settings, API_KEY, DEFAULT_ENDPOINT)
-    return {"authorization": f"Bearer {key}"} if key else {}
 
 
 def open_chat_completions(settings: ModelSettings, environment: ModelEnvironment) -> ChatCompletionsModel:

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from gateway.agent import ModelSettings, Secret
 from gateway.http_client import HttpCall
 from gateway.model import ModelEnvironment, ModelProvider
-from gateway.model_access import api_key, checked_address
+from gateway.model_access import checked_address, key_header
 from gateway.responses_model import HEADERS, ResponsesModel, identity
 from gateway.wire.openai_responses import profile_of, response_url, responses_url
 from gateway.wire.provider_errors import ProviderError
@@ -34,7 +34,7 @@ class _Endpoint:
 
     def __init__(self, settings: ModelSettings) -> None:
         self.url = checked_address(settings.endpoint or DEFAULT_ENDPOINT, responses_url)
-        self._headers = {**HEADERS, **_authorization(settings)}
+        self._headers = {**HEADERS, **key_header(settings, API_KEY, DEFAULT_ENDPOINT)}
 
     async def create(self, body: bytes) -> HttpCall:
         return HttpCall("POST", self.url, self._headers, body)
@@ -44,11 +44,6 @@ class _Endpoint:
 
     def learn(self, call: HttpCall, status: int, error: ProviderError) -> bool:
         return False
-
-
-def _authorization(settings: ModelSettings) -> dict[str, str]:
-    key = api_key(settings, API_KEY, DEFAULT_ENDPOINT)
-    return {"authorization": f"Bearer {key}"} if key else {}
 
 
 def open_responses(settings: ModelSettings, environment: ModelEnvironment) -> ResponsesModel:
