@@ -19,6 +19,7 @@ import orjson
 
 from gateway.indexed_documents import Index, find_indices
 from gateway.messages import JsonObject
+from gateway.query_aggregation import Aggregator, FieldValues
 from gateway.wire import query_clauses as clauses
 from gateway.wire.field_mapping import MappingError, plain_number, plain_text
 from gateway.wire.search_body import SearchBody, SortKey, SourceFilter, parse_search_body
@@ -44,9 +45,9 @@ def search_indices(database: sqlite3.Connection, names: str, body: JsonObject) -
     indices = find_indices(database, [name.strip() for name in names.split(",") if name.strip()])
     paths = {path for index in indices for path in index.types}
     hits: list[_Hit] = []
-    for index in indices:
-        evaluation = _Evaluation(database, index, paths)
-        scores = evaluation.run(search.query)
+    evaluations = [_Evaluation(database, index, paths) for index in indices]
+    for evaluation in evaluations:
+        index, scores = evaluation.index, evaluation.run(search.query)
         if search.minimum_score is not None:
             scores = {row: score for row, score in scores.items() if score >= search.minimum_score}
         keys = [evaluation.sort_values(key, scores) for key in search.sort]
@@ -62,12 +63,37 @@ def search_indices(database: sqlite3.Connection, names: str, body: JsonObject) -
     if search.total:
         found = {"total": {"value": len(hits), "relation": "eq"}, **found}
     shards = len(indices)
-    return {
+    answer: JsonObject = {
         "took": 0,
         "timed_out": False,
         "_shards": {"total": shards, "successful": shards, "skipped": 0, "failed": 0},
         "hits": found,
     }
+    if search.aggregations:
+        answer["aggregations"] = _aggregator(evaluations).run(search.aggregations, {hit.row for hit in hits})
+    return answer
+
+
+def _aggregator(evaluations: Sequence[_Evaluation]) -> Aggregator:
+    """Over all the indices that are searched: the documents' rows differ."""
+
+    def values(path: str) -> FieldValues:
+        known = [evaluation.values(path) for evaluation in evaluations]
+        kinds = {each.kind for each in known if each.kind is not None}
+        if len(kinds) > 1:
+            raise clauses.QueryError(f"{path!r} is {' and '.join(sorted(kinds))} in different indices")
+        return FieldValues(kinds.pop() if kinds else None, {row: of for each in known for row, of in each.of.items()})
+
+    def found(query: clauses.Clause) -> set[int]:
+        return {row for evaluation in evaluations for row in evaluation.run(query)}
+
+    def value_of(path: str, value: clauses.Scalar) -> str | int | float:
+        for evaluation in evaluations:
+            if (known := evaluation.index.types.get(path)) is not None:
+                return evaluation.plain(path, known.kind, value)
+        return plain_text(value)
+
+    return Aggregator(values, found, value_of)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +210,21 @@ class _Evaluation:
         )
         return {row: value for row, value in rows if row in scores}
 
+    def values(self, path: str) -> FieldValues:
+        """What this index's documents have in a field."""
+        kind = self._kind(path)
+        if kind is None:
+            return FieldValues(None, {})
+        if kind == "text":
+            return FieldValues(kind, dict.fromkeys(self._having(path, "TRUE", (), 0.0), ("",)))
+        rows = self.database.execute(
+            "SELECT document, coalesce(text, number) FROM field_values WHERE field = ?", (self._field(path),)
+        )
+        found: dict[int, list[str | int | float]] = {}
+        for row, value in rows:
+            found.setdefault(row, []).append(value)
+        return FieldValues(kind, found)
+
     def _kind(self, path: str) -> str | None:
         """The type of a field; None where only another index has it.
 
@@ -298,10 +339,11 @@ class _Evaluation:
             days = [clauses.Range(clause.field, {"gte": value, "lte": value}, clause.boost) for value in clause.values]
             return reduce(lambda left, right: left | right, map(self._range, days), {})
         column = "text" if kind == "keyword" else "number"
-        values = [self._value(clause.field, kind, value) for value in clause.values]
+        values = [self.plain(clause.field, kind, value) for value in clause.values]
         return self._having(clause.field, f"{column} IN ({', '.join('?' * len(values))})", values, clause.boost)
 
-    def _value(self, path: str, kind: str, value: clauses.Scalar, *, round_up: bool = False) -> str | int | float:
+    def plain(self, path: str, kind: str, value: clauses.Scalar, *, round_up: bool = False) -> str | int | float:
+        """A value as the field's are kept."""
         if kind == "keyword":
             return plain_text(value)
         return plain_number(path, self.index.types[path].kind, value, round_up=round_up)
@@ -323,7 +365,7 @@ class _Evaluation:
         values: list[object] = []
         for bound, value in clause.bounds.items():
             # a date without its time: later than it means later than its end
-            values.append(self._value(clause.field, kind, value, round_up=bound in ("gt", "lte")))
+            values.append(self.plain(clause.field, kind, value, round_up=bound in ("gt", "lte")))
             conditions.append(f"{column} {_COMPARISONS[bound]} ?")
         return self._having(clause.field, " AND ".join(conditions), values, clause.boost)
 

@@ -43,7 +43,7 @@ _SCHEMA: JsonObject = {
         "query": {
             "type": "object",
             "description": "The search body: an object with 'query' (OpenSearch query DSL), and optionally 'size', "
-            "'from', '_source' and 'sort'.",
+            "'from', '_source', 'sort' and 'aggs', whose results are the last line.",
         },
     },
     "required": ["index", "query"],
@@ -120,6 +120,8 @@ def _lines(answer: JsonObject) -> Iterator[str]:
         if isinstance(hit, dict):
             kept = {key: hit[key] for key in ("_index", "_source", "_id", "_score") if key in hit}
             yield json_text(kept) + "\n"
+    if "aggregations" in answer:  # ml-commons' tool keeps these to itself, and the model asks in vain
+        yield json_text({"aggregations": answer["aggregations"]}) + "\n"
 
 
 def _parsed(query: JsonValue) -> JsonValue:

@@ -6,8 +6,9 @@ there; what is not here is refused with the list of what is, never ignored. Abov
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from gateway.wire.aggregations import Aggregations, parse_aggregations
 from gateway.wire.query_clauses import Clause, MatchAll, QueryError
 from gateway.wire.query_dsl import parse_query
 from gateway.wire.query_options import Json, QueryOptions, as_list, described, finite_number, quoted, whole_number
@@ -44,6 +45,7 @@ class SearchBody:
     sort: tuple[SortKey, ...] = ()
     total: bool = True
     minimum_score: float | None = None
+    aggregations: Aggregations = field(default_factory=dict)
 
 
 def parse_search_body(body: Json) -> SearchBody:
@@ -69,10 +71,13 @@ def parse_search_body(body: Json) -> SearchBody:
         sort=tuple(_sort_key(key) for key in as_list(body.get("sort"))),
         total=body.get("track_total_hits", True) is not False,
         minimum_score=finite_number(body, "min_score") if "min_score" in body else None,
+        aggregations=parse_aggregations(body.get("aggs", body.get("aggregations"))),
     )
 
 
-_BODY_KEYS = frozenset({"query", "from", "size", "_source", "sort", "track_total_hits", "min_score", "timeout"})
+_BODY_KEYS = frozenset(
+    {"query", "from", "size", "_source", "sort", "track_total_hits", "min_score", "timeout", "aggs", "aggregations"}
+)
 
 
 def _source_filter(value: Json) -> SourceFilter:

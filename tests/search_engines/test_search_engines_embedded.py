@@ -332,7 +332,7 @@ class TestQueries:
             ({"query": {"query_string": {"query": "title:[a TO b]"}}}, "'title' is text, which has no order"),
             ({"query": {"match": {}, "term": {}}}, "an object with one key"),
             ({"query": []}, "an object with one key"),
-            ({"aggs": {"years": {}}}, "the search has 'aggs', which is not supported"),
+            ({"highlight": {"fields": {}}}, "the search has 'highlight', which is not supported"),
             ({"size": -1}, "'size' is a whole number from 0"),
             ({"size": 10_001}, "at most 10000"),
             ({"sort": ["title"]}, "sort by a keyword"),

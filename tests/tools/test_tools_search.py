@@ -111,6 +111,13 @@ class TestSearchIndex:
         tool = await open_tool(SEARCH_INDEX, engine)
         assert await tool.call({"index": POPULATION, "query": {"match_none": {}}}, CONTEXT) == ()
 
+    async def test_what_was_counted_is_the_last_line(self, engine: SearchEngine) -> None:
+        tool = await open_tool(SEARCH_INDEX, engine)
+        query: JsonValue = {"size": 1, "aggs": {"without": {"missing": {"field": "population_description"}}}}
+        hit, counted = (await answer(tool, {"index": POPULATION, "query": query})).splitlines()
+        assert json.loads(hit)["_index"] == POPULATION
+        assert json.loads(counted) == {"aggregations": {"without": {"doc_count": 0}}}
+
     async def test_can_give_the_raw_response(self, engine: SearchEngine) -> None:
         tool = await open_tool(SEARCH_INDEX, engine, {"return_raw_response": True})
         raw = json.loads(await answer(tool, {"index": POPULATION, "query": {"query": {"match_all": {}}}}))
