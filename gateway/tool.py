@@ -13,6 +13,7 @@ from typing import Protocol, TypeAlias, TypeVar
 
 from gateway.agent import ToolSettings
 from gateway.clock import Clock
+from gateway.errors import ConfigurationError
 from gateway.events import ActivityChanged, ActivityReplaced, Custom, Events, StepEnded, StepStarted
 from gateway.http_client import HttpClients
 from gateway.messages import ContentBlock, JsonObject, JsonValue, ToolSpec
@@ -129,6 +130,17 @@ class ToolEnvironment:
     http: HttpClients
     directory: Path
     search: SearchEngine | None
+
+    def search_engine(self, tool: str) -> SearchEngine:
+        """What is configured to search in.
+
+        Raises:
+            ConfigurationError: nothing is; `tool`, as messages speak of it, needs it.
+        """
+        if self.search is None:
+            hint = "add 'search: embedded:sample' to the configuration"
+            raise ConfigurationError(f"the tool {tool} needs a search engine; {hint}")
+        return self.search
 
 
 @dataclass(frozen=True, slots=True)

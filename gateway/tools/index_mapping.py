@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pydantic import Field
 
 from gateway.agent import ToolSettings
-from gateway.errors import ConfigurationError, ToolError
+from gateway.errors import ToolError
 from gateway.messages import ContentBlock, JsonObject, JsonValue, ToolSpec
 from gateway.search_engine import SearchEngine
 from gateway.tool import SingleTool, Toolbox, ToolContext, ToolEnvironment, ToolType
@@ -107,13 +107,10 @@ def open_index_mapping(settings: ToolSettings, environment: ToolEnvironment) -> 
         ConfigurationError: there is no search engine, or the parameters do not fit.
     """
     parameters = read_parameters(settings, IndexMappingParameters)
-    if environment.search is None:
-        raise ConfigurationError(
-            f"the tool {tool_label(settings)} needs a search engine; add 'search: embedded:sample' to the configuration"
-        )
+    engine = environment.search_engine(tool_label(settings))
     schema = {**_SCHEMA, "required": []} if parameters.index else _SCHEMA
     spec = ToolSpec(settings.name or "IndexMappingTool", settings.description or _DESCRIPTION, schema)
-    return SingleTool(IndexMappingTool(spec, environment.search, parameters))
+    return SingleTool(IndexMappingTool(spec, engine, parameters))
 
 
 TOOL_TYPE = ToolType("IndexMappingTool", open_index_mapping)

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pydantic import Field
 
 from gateway.agent import ToolSettings
-from gateway.errors import ConfigurationError
 from gateway.messages import ContentBlock, JsonObject, ToolSpec
 from gateway.search_engine import SearchEngine
 from gateway.tool import SingleTool, Toolbox, ToolContext, ToolEnvironment, ToolType
@@ -96,12 +95,9 @@ def open_list_index(settings: ToolSettings, environment: ToolEnvironment) -> Too
         ConfigurationError: there is no search engine, or the parameters do not fit.
     """
     parameters = read_parameters(settings, ListIndexParameters)
-    if environment.search is None:
-        raise ConfigurationError(
-            f"the tool {tool_label(settings)} needs a search engine; add 'search: embedded:sample' to the configuration"
-        )
+    engine = environment.search_engine(tool_label(settings))
     spec = ToolSpec(settings.name or "ListIndexTool", settings.description or _DESCRIPTION, _SCHEMA)
-    return SingleTool(ListIndexTool(spec, environment.search, parameters))
+    return SingleTool(ListIndexTool(spec, engine, parameters))
 
 
 TOOL_TYPE = ToolType("ListIndexTool", open_list_index)

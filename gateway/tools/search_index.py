@@ -206,16 +206,13 @@ def open_search_index(settings: ToolSettings, environment: ToolEnvironment) -> T
         ConfigurationError: there is no search engine, or the parameters do not fit.
     """
     parameters = read_parameters(settings, SearchIndexParameters)
-    if environment.search is None:
-        raise ConfigurationError(
-            f"the tool {tool_label(settings)} needs a search engine; add 'search: embedded:sample' to the configuration"
-        )
+    engine = environment.search_engine(tool_label(settings))
     if parameters.input is not None and (parameters.index is None or parameters.query is None):
         raise ConfigurationError(f"the tool {tool_label(settings)}: parameters.input needs index and query beside it")
     spec = ToolSpec(
         settings.name or "SearchIndexTool", settings.description or _description(parameters), _input_schema(parameters)
     )
-    return SingleTool(SearchIndexTool(spec, environment.search, parameters))
+    return SingleTool(SearchIndexTool(spec, engine, parameters))
 
 
 def _description(parameters: SearchIndexParameters) -> str:
