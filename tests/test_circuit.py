@@ -162,6 +162,15 @@ async def test_whoever_answers_anything_is_not_down(kind: ModelErrorKind | None)
     assert not circuit.is_open
 
 
+async def test_what_is_no_answer_of_a_model_tells_nothing_of_it() -> None:
+    circuit = Circuit("p", "m")
+    for kind in (*[ModelErrorKind.SERVER] * (MOST_FAILURES - 1), ModelErrorKind.PROTOCOL):
+        circuit.failed(kind, 0.0)
+    assert not circuit.is_open
+    circuit.failed(ModelErrorKind.SERVER, 0.0)
+    assert circuit.is_open
+
+
 async def test_a_model_that_is_down_is_better_than_none() -> None:
     chain = Chain("a", "b", "c")
     chain.down("a", "b", "c")

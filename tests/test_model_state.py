@@ -167,6 +167,13 @@ def test_everything_that_a_server_may_hold_is_remembered_by_its_name() -> None:
     assert held.names == ("resp_2", "resp_3", "cut off", "resp_1", "resp_4")
 
 
+def test_what_turns_out_to_be_whole_is_not_left() -> None:
+    chain = conversation()
+    chain.kept("resp_1")
+    chain.completed([user("one")], "t1", "resp_1", None, 0.0)
+    assert chain.state["default"].names == ("resp_1",)
+
+
 def test_a_conversation_of_which_nothing_was_whole_is_remembered_by_name() -> None:
     chain = conversation()
     chain.kept("cut off")

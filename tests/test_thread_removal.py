@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from gateway.thread_removal import AGAIN_SECONDS, MOST_TRIES
+from tests.fault_scenes import until
 from tests.movable_clock import MovableClock
 from tests.openai_chat_server import Script, error
 from tests.responses_events import call_item, message_item
@@ -108,6 +109,31 @@ async def test_nobody_waits_for_the_provider(scene: StatefulScene, caplog: pytes
         await scene.gateway.application.runner.removal.close()
     (entry,) = [entry for entry in caplog.records if entry.name == "gateway.thread_removal"]
     assert (entry.message, entry.__dict__["responses"]) == (GONE, 1)
+
+
+async def test_a_gateway_that_stops_waits_a_moment_for_the_provider(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "gateway.thread_removal")
+    async with asyncio.timeout(DEADLINE_SECONDS), responses_server() as server:
+        async with stateful_gateway(tmp_path, server) as scene:
+            server.will_answer(message_item("Hello"))
+            await scene.say("Hi")
+            answers = asyncio.Event()
+            server.answers(Script(200, (b"{}",), "application/json", headers_after=answers))
+            await delete(scene)
+            await server.received(2)
+
+            async def answer_once_it_stops() -> None:
+                await until(lambda: all(task.get_name() != "retention" for task in asyncio.all_tasks()))
+                for _ in range(1000):  # all else that a stop does would be over by then
+                    await asyncio.sleep(0)
+                answers.set()
+
+            answering = asyncio.create_task(answer_once_it_stops())
+        await answering
+    (entry,) = [entry for entry in caplog.records if entry.name == "gateway.thread_removal"]
+    assert entry.message == GONE
 
 
 async def test_where_the_provider_refuses_it_is_asked_once_and_the_log_says_what_stays(
