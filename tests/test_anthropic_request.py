@@ -21,7 +21,6 @@ from gateway.history import model_view
 from gateway.messages import (
     AudioBlock,
     Base64Source,
-    ContentBlock,
     DocumentBlock,
     FileSource,
     ImageBlock,
@@ -32,7 +31,6 @@ from gateway.messages import (
     ReasoningBlock,
     TextBlock,
     ToolCall,
-    ToolResult,
     ToolSpec,
     UrlSource,
 )
@@ -40,6 +38,7 @@ from gateway.model import ModelRequest
 from gateway.wire.anthropic_messages import messages_url, profile_of, wire_name
 from gateway.wire.stand_ins import GO_ON, NO_CONTENT, OPENING
 from tests.history_samples import any_histories
+from tests.said_messages import assistant, result
 from tests.sdk_types import check_accepted
 from tests.word_samples import REPEATABLE
 
@@ -61,16 +60,8 @@ def turns_of(*messages: Message, **parameters: Any) -> Any:
     return body_of(*messages, **parameters)["messages"]
 
 
-def assistant(*blocks: ContentBlock) -> Message:
-    return Message("a", "assistant", blocks, turn_id="t")
-
-
 def own(kind: str, value: str, model: str = MODEL) -> Opaque:
     return Opaque(PROVIDER_NAME, model, kind, value)
-
-
-def result(call_id: str, *content: ContentBlock, is_error: bool = False) -> Message:
-    return Message(f"r{call_id}", "tool", (ToolResult(call_id, content, is_error),), turn_id="t")
 
 
 def test_a_plain_question() -> None:

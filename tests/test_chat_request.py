@@ -22,7 +22,6 @@ from gateway.messages import (
     ReasoningBlock,
     TextBlock,
     ToolCall,
-    ToolResult,
     ToolSpec,
     UrlSource,
     VideoBlock,
@@ -30,6 +29,7 @@ from gateway.messages import (
 from gateway.model import ModelRequest
 from gateway.wire.openai_chat import Dialect, dialect_of, safe_tool_name
 from gateway.wire.strict_json import object_text
+from tests.said_messages import assistant, result, user
 
 PNG = Base64Source("iVBORw0KGgo=", "image/png")
 DATA_URL = "data:image/png;base64,iVBORw0KGgo="
@@ -37,20 +37,6 @@ DEEPSEEK = dialect_of("https://api.deepseek.com")
 OPENROUTER = dialect_of("https://openrouter.ai/api/v1")
 OPENAI = dialect_of("https://api.openai.com/v1")
 PLAIN = Dialect()
-
-
-def user(*blocks: ContentBlock | str, name: str | None = None) -> Message:
-    content = tuple(TextBlock(block) if isinstance(block, str) else block for block in blocks)
-    return Message("u", "user", content, name=name)
-
-
-def assistant(*blocks: ContentBlock | str) -> Message:
-    return Message("a", "assistant", tuple(TextBlock(b) if isinstance(b, str) else b for b in blocks), turn_id="t")
-
-
-def result(call_id: str, *blocks: ContentBlock | str, is_error: bool = False) -> Message:
-    content = tuple(TextBlock(block) if isinstance(block, str) else block for block in blocks)
-    return Message(f"r-{call_id}", "tool", (ToolResult(call_id, content, is_error),))
 
 
 def body(*messages: Message, dialect: Dialect = PLAIN, **request: Any) -> Any:

@@ -38,6 +38,7 @@ from gateway.wire.bedrock_families import FAMILIES, UNKNOWN, Family, family_of
 from gateway.wire.bedrock_guardrails import WITHHELD
 from tests.bedrock_recordings import recorded_model_id, recorded_request, recordings
 from tests.converse_rules import broken_rules
+from tests.said_messages import message, result
 
 CLAUDE_ID = "us.anthropic.claude-sonnet-4-20250514-v1:0"
 NOVA_ID = "us.amazon.nova-lite-v1:0"
@@ -60,15 +61,6 @@ def written(request: ModelRequest, model_id: str = CLAUDE_ID, family: Family | N
 
 def asked(*messages: Message, **fields: Any) -> ModelRequest:
     return ModelRequest("turn", messages, **fields)
-
-
-def message(role: Role, *blocks: ContentBlock | str) -> Message:
-    return Message("m", role, tuple(TextBlock(b) if isinstance(b, str) else b for b in blocks))
-
-
-def result(call_id: str, *blocks: ContentBlock | str, is_error: bool = False) -> Message:
-    content = tuple(TextBlock(b) if isinstance(b, str) else b for b in blocks)
-    return message("tool", ToolResult(call_id, content, is_error))
 
 
 USER = message("user", "hi")

@@ -25,7 +25,6 @@ from gateway.messages import (
     ReasoningBlock,
     TextBlock,
     ToolCall,
-    ToolResult,
     ToolSpec,
     UrlSource,
     VideoBlock,
@@ -47,6 +46,7 @@ from tests.history_samples import any_histories
 from tests.responses_events import reasoning_item, web_search_item
 from tests.responses_recordings import recorded_request, recorded_response, recording
 from tests.responses_rules import accept
+from tests.said_messages import assistant, result, user
 from tests.word_samples import REPEATABLE
 
 NAME = "openai/v1/responses"
@@ -61,20 +61,6 @@ PDF = Base64Source("JVBERi0=", "application/pdf")
 
 def target(profile: Profile = OPENAI, **fields: Any) -> ResponsesTarget:
     return replace(ResponsesTarget(NAME, MODEL, profile, MODEL), **fields)
-
-
-def user(*blocks: ContentBlock | str) -> Message:
-    content = tuple(TextBlock(block) if isinstance(block, str) else block for block in blocks)
-    return Message("u", "user", content)
-
-
-def assistant(*blocks: ContentBlock | str) -> Message:
-    return Message("a", "assistant", tuple(TextBlock(b) if isinstance(b, str) else b for b in blocks), turn_id="t")
-
-
-def result(call_id: str, *blocks: ContentBlock | str, is_error: bool = False) -> Message:
-    content = tuple(TextBlock(block) if isinstance(block, str) else block for block in blocks)
-    return Message(f"r-{call_id}", "tool", (ToolResult(call_id, content, is_error),))
 
 
 def own(kind: str, item: object, *, model: str = MODEL, provider: str = NAME) -> Opaque:

@@ -24,7 +24,6 @@ from gateway.gemini_request import (
 from gateway.history import model_view
 from gateway.messages import (
     Base64Source,
-    ContentBlock,
     DocumentBlock,
     FileSource,
     ImageBlock,
@@ -50,6 +49,7 @@ from tests.model_answers import Answer, answer_of, collect, read_to_end
 from tests.openai_chat_server import ChatServer, Script, chat_server
 from tests.provider_scene import Fault, connection_faults, failure_of
 from tests.recorded_traffic import Entry, Recordings, beginnings, each, ways_to_cut
+from tests.said_messages import assistant, result
 from tests.word_samples import REPEATABLE
 
 RECORDINGS = Recordings("gemini-generatecontent")
@@ -301,16 +301,8 @@ def body_of(*messages: Message, model: str = MODEL, system: str = "", **paramete
     return body
 
 
-def assistant(*blocks: ContentBlock) -> Message:
-    return Message("a", "assistant", blocks, turn_id="t")
-
-
 def own(kind: str, value: str, model: str = MODEL) -> Opaque:
     return Opaque(PROVIDER_NAME, model, kind, value)
-
-
-def result(call_id: str, *content: ContentBlock, is_error: bool = False) -> Message:
-    return Message(f"r{call_id}", "tool", (ToolResult(call_id, content, is_error),), turn_id="t")
 
 
 def test_parameters_go_where_they_belong() -> None:
