@@ -71,6 +71,7 @@ class ChatCompletionReader(AnswerReader):
         self._tagged = TaggedReasoning("<think>", "</think>")
         self._repeated = RepeatedChunks()
         self._in_text = False
+        self._awaits_text = False  # the next read may well bring a repeated chunk alone
         self._in_reasoning = False
         self._reasoning_field: str | None = None
         self._details: list[object] = []
@@ -83,6 +84,15 @@ class ChatCompletionReader(AnswerReader):
     def has_finish_reason(self) -> bool:
         """Whether the answer is whole, even if its connection does not end well."""
         return self._finish_reason is not None
+
+    def feed(self, data: bytes) -> Events:
+        """As AnswerReader says."""
+        if self._awaits_text and (text := self._repeated.lone_text(data)):
+            self._builder.text(_TEXT, text)
+            return self._builder.take()
+        events = super().feed(data)
+        self._awaits_text = self._in_text and not self._is_over() and self._body.is_between_records
+        return events
 
     def _read(self, records: list[bytes]) -> None:
         place = 0

@@ -34,6 +34,11 @@ class AnswerBody:
         """The document's first bytes, for the log."""
         return self._document.whole()[:SAMPLE_BYTES]
 
+    @property
+    def is_between_records(self) -> bool:
+        """In a stream whose next bytes begin a record."""
+        return not self.is_document and self._sse.is_between_records
+
     def document(self) -> object:
         """The JSON value of the document, which has ended.
 

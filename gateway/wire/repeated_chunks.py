@@ -18,6 +18,8 @@ _MOST_LESSONS = 4
 _PROBE = "?"
 _PADDING = "obfuscation"
 _PADDING_ENDS = b'"}'
+_FIELD = b"data: "
+_BLANK_LINE = b"\n\n"
 
 
 class RepeatedChunks:
@@ -70,6 +72,15 @@ class RepeatedChunks:
         except ValueError:  # no words, or more than them: whoever reads the record whole will see
             pass
         return texts
+
+    def lone_text(self, read: bytes) -> str:
+        """The words of the chunk that was learnt, where a network read between two records brings it again as one
+        record and nothing else; else nothing. Nearly every read of a stream that is slower than the network is that.
+        """
+        if not (read.startswith(_FIELD) and read.endswith(_BLANK_LINE)):
+            return ""
+        texts = self.texts((read[len(_FIELD) : -len(_BLANK_LINE)],))
+        return texts[0] if texts else ""
 
     def _words(self, record: bytes) -> bytes:
         """The words' JSON; empty where the record is another one."""

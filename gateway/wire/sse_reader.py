@@ -30,6 +30,11 @@ class SseReader:
         self._pieces: list[bytes] = []  # what came since the last complete record
         self._size = 0
 
+    @property
+    def is_between_records(self) -> bool:
+        """What comes next begins a record."""
+        return self._begun and not self._pieces and not self._after_cr
+
     def feed(self, data: bytes) -> list[bytes]:
         """The data of each record that `data` completes, in order; records without data are left out.
 
@@ -37,7 +42,7 @@ class SseReader:
             UnreadableAnswerError: more than `longest_record` bytes came without a record's end.
         """
         if self._after_cr or b"\r" in data:
-            if self._begun and not self._pieces and not self._after_cr and (found := _lines_of_data(data)):
+            if self.is_between_records and (found := _lines_of_data(data)):
                 return found
             data = self._with_line_feeds(data)
         if not self._begun:

@@ -80,8 +80,32 @@ def test_a_chunk_that_says_the_words_elsewhere_too_teaches_only_where_they_count
     assert taught(record).texts([record]) == []
 
 
+def test_a_read_that_brings_the_chunk_alone_needs_no_reader_of_streams() -> None:
+    second = orjson.dumps(with_text("second"))
+    assert taught().lone_text(b"data: %b\n\n" % second) == "second"
+
+
+@pytest.mark.parametrize(
+    "brought",
+    [
+        b"data: %b\n" % COMPACT,
+        b"data: %b\n\ndata: %b\n\n" % (COMPACT, COMPACT),
+        b"event: x\ndata: %b\n\n" % COMPACT,
+        b"data: %b\r\n\r\n" % COMPACT,
+        b"data: %b\n\n" % COMPACT.replace(b'"first"', b'"a\n\nb"'),
+        b": ping\n\n",
+        b"data: \n\n",
+        b"data: \n",
+        b"",
+    ],
+)
+def test_any_other_read_is_left_to_it(brought: bytes) -> None:
+    assert taught().lone_text(brought) == ""
+
+
 def test_before_anything_is_learnt_nothing_is_taken() -> None:
     assert RepeatedChunks().texts([COMPACT]) == []
+    assert RepeatedChunks().lone_text(b"data: %b\n\n" % COMPACT) == ""
 
 
 def test_a_server_whose_chunks_all_differ_is_not_studied_for_ever() -> None:
