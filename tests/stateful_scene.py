@@ -52,6 +52,10 @@ def bedrock_model(server: ResponsesServer, **more: Any) -> dict[str, Any]:
     }
 
 
+def user(text: str) -> dict[str, Any]:
+    return {"id": f"u-{text}", "role": "user", "content": text}
+
+
 async def held(context: ToolContext) -> str:
     """Tell what the server holds."""
     return " ".join(f"{name}:{chain.responses[-1].response_id}" for name, chain in context.model_state.items())
