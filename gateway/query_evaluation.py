@@ -23,11 +23,13 @@ from gateway.query_aggregation import Aggregator, FieldValues
 from gateway.wire import query_clauses as clauses
 from gateway.wire.field_mapping import MappingError, plain_number, plain_text
 from gateway.wire.search_body import SearchBody, SortKey, SourceFilter, parse_search_body
+from gateway.wire.word_distance import near_words
 
 Scores: TypeAlias = dict[int, float]
 """What a clause found: the documents' row numbers with their scores."""
 
 _MAX_WORDS = 256
+_MAX_LOOKED_AT = 200_000
 
 # What FTS5 gets of a text, one piece at a time and always quoted: letters, digits and marks, with an apostrophe inside
 # a word ("don't") and a separator inside a number ("3,519,000"), which keep their parts together as a phrase.
@@ -267,10 +269,12 @@ class _Evaluation:
     def _match(self, clause: clauses.Match) -> Scores:
         kind = self._kind(clause.field)
         if kind != "text":
-            return {} if kind is None else self._terms(clauses.Terms(clause.field, (clause.text,)))
+            return {} if kind is None else self._exact(clause, kind)
         words = _quoted_words(clause.text)
         if not words:
             return {}
+        if clause.fuzziness is not None:
+            words = [self._nearly(clause.field, word, clause.fuzziness) for word in words]
         default = len(words) if clause.operator == "and" else 1
         required = clauses.minimum_matches(clause.minimum, len(words), default)
         scores = self._words(clause.field, (" AND " if required == len(words) else " OR ").join(words))
@@ -281,6 +285,38 @@ class _Evaluation:
                     counts[row] = counts.get(row, 0) + 1
             scores = {row: score for row, score in scores.items() if counts.get(row, 0) >= required}
         return scores
+
+    def _exact(self, clause: clauses.Match, kind: str) -> Scores:
+        """A match in a field that is no text: of its whole values."""
+        if clause.fuzziness is None:
+            return self._terms(clauses.Terms(clause.field, (clause.text,)))
+        if kind != "keyword":
+            raise MappingError(f"{clause.field!r} is {kind}; 'fuzziness' is for texts and keywords")
+        values = self.database.execute(
+            "SELECT DISTINCT text FROM field_values WHERE field = ? LIMIT ?",
+            (self._field(clause.field), _MAX_LOOKED_AT),
+        )
+        near = self._near((value for (value,) in values), plain_text(clause.text), clause.fuzziness)
+        return self._terms(clauses.Terms(clause.field, tuple(near)))
+
+    def _nearly(self, path: str, word: str, fuzziness: clauses.Fuzziness) -> str:
+        """The expression for a quoted word and those of the field that are nearly the same."""
+        folded = _folded(word.strip('"'))
+        most = fuzziness.most_of(folded)
+        if not most or not folded.isalnum():
+            return word
+        known = self.database.execute(
+            f"SELECT term FROM {self._known(path)} WHERE length(term) BETWEEN ? AND ? LIMIT ?",
+            (len(folded) - most, len(folded) + most, _MAX_LOOKED_AT),
+        )
+        near = self._near((term for (term,) in known), folded, fuzziness)
+        quoted = [f'"{term}"' for term in near]
+        return f"({' OR '.join(quoted)})" if quoted else word
+
+    def _near(self, words: Iterable[str], word: str, fuzziness: clauses.Fuzziness) -> list[str]:
+        begin = word[: fuzziness.prefix]
+        fitting = (other for other in words if other.startswith(begin))
+        return near_words(fitting, word, fuzziness.most_of(word), limit=fuzziness.words)
 
     def _phrase(self, clause: clauses.MatchPhrase) -> Scores:
         kind = self._kind(clause.field)
@@ -298,7 +334,10 @@ class _Evaluation:
                 scores = self._phrase(clauses.MatchPhrase(path, clause.text, clause.kind == "phrase_prefix"))
             else:
                 try:
-                    scores = self._match(clauses.Match(path, clause.text, clause.operator, clause.minimum))
+                    match = clauses.Match(
+                        path, clause.text, clause.operator, clause.minimum, fuzziness=clause.fuzziness
+                    )
+                    scores = self._match(match)
                 except MappingError:
                     continue  # words cannot be in a field of numbers: it has no say here
             found.append(_boosted(scores, boost))
@@ -386,20 +425,23 @@ class _Evaluation:
         return self._having(clause.field, f"{column} GLOB ?", (glob,), clause.boost)
 
     def _known_words(self, path: str, glob: str) -> list[str]:
-        """The words of a text field that fit; these are in lower case and without accents."""
-        field = self._field(path)
-        self.database.execute(
-            f"CREATE VIRTUAL TABLE IF NOT EXISTS temp.known_{field} USING fts5vocab(main, words_{field}, row)"
-        )
-        folded = "".join(part for part in normalize("NFD", glob.lower()) if not combining(part))
+        """The words of a text field that fit."""
         words = self.database.execute(
-            f"SELECT term FROM temp.known_{field} WHERE term GLOB ? LIMIT ?", (folded, clauses.MAX_CLAUSES + 1)
+            f"SELECT term FROM {self._known(path)} WHERE term GLOB ? LIMIT ?", (_folded(glob), clauses.MAX_CLAUSES + 1)
         ).fetchall()
         if len(words) > clauses.MAX_CLAUSES:
             raise clauses.QueryError(
                 f"more than {clauses.MAX_CLAUSES} words of {path!r} fit the pattern; write more of the word"
             )
         return [word for (word,) in words]
+
+    def _known(self, path: str) -> str:
+        """The table of a text field's words: in lower case and without accents."""
+        field = self._field(path)
+        self.database.execute(
+            f"CREATE VIRTUAL TABLE IF NOT EXISTS temp.known_{field} USING fts5vocab(main, words_{field}, row)"
+        )
+        return f"temp.known_{field}"
 
     def _bool(self, clause: clauses.Bool) -> Scores:
         required = [self.run(query) for query in clause.must]
@@ -422,6 +464,11 @@ class _Evaluation:
 
 
 _COMPARISONS = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
+
+
+def _folded(text: str) -> str:
+    """As FTS5 keeps words."""
+    return "".join(part for part in normalize("NFD", text.lower()) if not combining(part))
 
 
 def _glob(pattern: str, *, literal: bool) -> str:

@@ -29,6 +29,25 @@ class MatchAll:
 
 
 @dataclass(frozen=True, slots=True)
+class Fuzziness:
+    """How many letters of a word may differ: `most`, or by its length: none below `one_from`, two from `two_from` on.
+
+    The first `prefix` letters are the same in any case; of all words that fit, the nearest `words` count.
+    """
+
+    most: int | None = None
+    one_from: int = 3
+    two_from: int = 6
+    prefix: int = 0
+    words: int = 50
+
+    def most_of(self, word: str) -> int:
+        if self.most is not None:
+            return self.most
+        return (len(word) >= self.one_from) + (len(word) >= self.two_from)
+
+
+@dataclass(frozen=True, slots=True)
 class Match:
     """Words in a field. `minimum` is a `minimum_should_match`, None for what the operator says."""
 
@@ -37,6 +56,7 @@ class Match:
     operator: Literal["or", "and"] = "or"
     minimum: str | int | None = None
     boost: float = 1.0
+    fuzziness: Fuzziness | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +83,7 @@ class MultiMatch:
     minimum: str | int | None = None
     tie_breaker: float = 0.0
     boost: float = 1.0
+    fuzziness: Fuzziness | None = None
 
 
 @dataclass(frozen=True, slots=True)

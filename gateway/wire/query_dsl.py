@@ -18,6 +18,7 @@ from gateway.wire.query_clauses import (
     ConstantScore,
     DisjunctionMax,
     Exists,
+    Fuzziness,
     Ids,
     Match,
     MatchAll,
@@ -29,7 +30,7 @@ from gateway.wire.query_clauses import (
     Scalar,
     Terms,
 )
-from gateway.wire.query_options import Json, QueryOptions, as_list, described, finite_number, quoted
+from gateway.wire.query_options import Json, QueryOptions, as_list, described, finite_number, fuzziness_in, quoted
 from gateway.wire.query_string import StringRules, parse_query_string
 
 
@@ -96,7 +97,17 @@ def _match(parser: _Parser, value: dict[str, Json]) -> Clause:
         options.choice("operator", ("or", "and")),
         options.take("minimum_should_match"),
         options.number("boost", 1.0),
+        fuzziness_in(options),
     )
+    options.done()
+    return clause
+
+
+def _fuzzy(parser: _Parser, value: dict[str, Json]) -> Clause:
+    name, options = _field_query("fuzzy", value, "value")
+    fuzziness = fuzziness_in(options) or Fuzziness()
+    options.take("transpositions")
+    clause = Match(name, options.text("value"), "and", boost=options.number("boost", 1.0), fuzziness=fuzziness)
     options.done()
     return clause
 
@@ -122,7 +133,10 @@ def _multi_match(parser: _Parser, value: dict[str, Json]) -> Clause:
         options.take("minimum_should_match"),
         options.number("tie_breaker", 0.0),
         options.number("boost", 1.0),
+        fuzziness_in(options),
     )
+    if clause.fuzziness is not None and clause.kind in ("phrase", "phrase_prefix"):
+        raise QueryError(f"'fuzziness' is for words, and 'type' is {clause.kind!r}")
     options.done()
     return clause
 
@@ -148,6 +162,7 @@ def _query_string(parser: _Parser, value: dict[str, Json]) -> Clause:
         options.choice("default_operator", ("or", "and")),
         options.number("tie_breaker", 0.0 if best else 1.0),
         options.take("allow_leading_wildcard", True) is not False,
+        fuzziness_in(options) or Fuzziness(),
     )
     # Words with wildcards are always brought to the form of the index, and values that do not fit a field's type are
     # left out where there are other fields: these two change nothing.
@@ -268,6 +283,7 @@ _QUERIES: Mapping[str, Callable[[_Parser, dict[str, Json]], Clause]] = {
     "constant_score": _constant_score,
     "dis_max": _dis_max,
     "exists": _exists,
+    "fuzzy": _fuzzy,
     "ids": _ids,
     "match": _match,
     "match_all": _match_all,

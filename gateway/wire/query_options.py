@@ -6,11 +6,12 @@ Below: query_clauses. Above: `query_dsl.py`, `query_string.py`, `search_body.py`
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from gateway.wire.query_clauses import QueryError, Scalar
+from gateway.wire.query_clauses import Fuzziness, QueryError, Scalar
 
 Json: TypeAlias = Any  # wire formats stand beside messages.py, whose JsonValue this would be
 
@@ -47,6 +48,24 @@ class QueryOptions:
         left = self.values.keys() - self.taken
         if left:
             raise QueryError(f"{self.query!r} does not support {quoted(left)} here; it has {quoted(self.taken)}")
+
+
+def fuzziness_in(options: QueryOptions) -> Fuzziness | None:
+    """The query's `fuzziness`, None where it has none."""
+    value = options.take("fuzziness")
+    prefix, words = whole_number(options.values, "prefix_length", 0), whole_number(options.values, "max_expansions", 50)
+    options.taken |= {"prefix_length", "max_expansions"}
+    if options.take("fuzzy_transpositions", True) is not True:
+        raise QueryError("'fuzzy_transpositions' is always true: two swapped letters count as one that differs")
+    if value is None:
+        return None
+    text = str(value).upper()
+    if text in ("0", "1", "2"):
+        return Fuzziness(int(text), prefix=prefix, words=words)
+    if (match := re.fullmatch(r"AUTO(?::(\d{1,3}),(\d{1,3}))?", text, re.ASCII)) is not None:
+        one_from, two_from = int(match[1] or 3), int(match[2] or 6)
+        return Fuzziness(one_from=one_from, two_from=two_from, prefix=prefix, words=words)
+    raise QueryError(f"'fuzziness' is 'AUTO', 0, 1 or 2, not {value!r}")
 
 
 def as_list(value: Json) -> list[Json]:

@@ -1,9 +1,9 @@
 r"""The language of `query_string`: a text such as `title:(wolf OR "deep sea") AND year:[1900 TO *] -tags:old`. Pure.
 
 Source: https://docs.opensearch.org/latest/query-dsl/full-text/query-string/ (3.x). Here are AND, OR, NOT (`&&`, `||`,
-`!`, `+`, `-`), parentheses, quotes, `field:`, `_exists_:`, `*` and `?`, ranges, comparisons and `^` boosts, with a
-backslash before what shall mean nothing. Regular expressions (`/.../`), fuzzy words and slop (`~`) are refused. As in
-Lucene, AND and OR do not nest by themselves: `a OR b AND c` needs b and c and likes a.
+`!`, `+`, `-`), parentheses, quotes, `field:`, `_exists_:`, `*` and `?`, `~` behind a word, ranges, comparisons and `^`
+boosts, with a backslash before what shall mean nothing. Regular expressions (`/.../`) and slop behind a phrase are
+refused. As in Lucene, AND and OR do not nest by themselves: `a OR b AND c` needs b and c and likes a.
 
 Below: query_clauses. Above: query_dsl.
 """
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 from gateway.wire.query_clauses import (
@@ -22,6 +22,7 @@ from gateway.wire.query_clauses import (
     Clause,
     Exists,
     FieldQuery,
+    Fuzziness,
     Match,
     MatchAll,
     MatchPhrase,
@@ -42,6 +43,7 @@ class StringRules:
     operator: Literal["or", "and"] = "or"
     tie_breaker: float = 0.0
     leading_wildcard: bool = True
+    fuzziness: Fuzziness = field(default_factory=Fuzziness)
 
 
 def parse_query_string(text: str, rules: StringRules, count: Callable[[], None] = lambda: None) -> Clause:
@@ -59,6 +61,7 @@ _BLANK = " \t\r\n\u3000"
 _CONJUNCTION = re.compile(r"(AND|OR|&&|\|\|)(?=[\s(\"+\-!*]|$)|(&&|\|\|)")
 _NOT = re.compile(r"NOT(?=[\s(\"]|$)")
 _COMPARISON = re.compile(r"([<>]=?)")
+_FUZZINESS = re.compile(r"~([012]?)(?=[\s)^]|$)")
 _BOOST = re.compile(r"\d+(?:\.\d+)?")
 _HINT = "put a backslash before it, or quotation marks around the words, to search for it as it stands"
 
@@ -177,7 +180,8 @@ class _Reader:
                 self._at += 1
             case '"':
                 found = self._in_fields(field, MatchPhrase("", self._quoted()))
-                self._refuse_tilde("slop behind a phrase")
+                if self._next() == "~":
+                    raise self._error("'~', slop behind a phrase, which is not supported")
             case "[" | "{":
                 found = self._in_fields(field, Range("", self._range()))
             case "<" | ">" if (match := _COMPARISON.match(self._text, self._at)) is not None:
@@ -194,7 +198,7 @@ class _Reader:
         word = self._needed_word()
         if word.startswith("/") and (self._text.find("/", start + 1) > 0):
             raise self._error("a regular expression, which is not supported", start)
-        self._refuse_tilde("a fuzzy word")
+        fuzziness = self._fuzziness()
         if word == "*":
             return MatchAll() if field in (None, "*") else Exists(field or "")
         if _has_wildcard(word):
@@ -204,7 +208,7 @@ class _Reader:
         plain = _plain(word)
         if field is None and not any(character.isalnum() for character in plain):
             return None
-        return self._in_fields(field, Match("", plain, self._rules.operator))
+        return self._in_fields(field, Match("", plain, self._rules.operator, fuzziness=fuzziness))
 
     def _in_fields(self, field: str | None, query: FieldQuery) -> Clause:
         if field is None and len(self._rules.fields) == 1 and "*" not in self._rules.fields[0][0]:
@@ -225,9 +229,14 @@ class _Reader:
         self._at = match.end()
         return replace(clause, boost=clause.boost * float(match.group()))
 
-    def _refuse_tilde(self, what: str) -> None:
-        if self._next() == "~":
-            raise self._error(f"'~', {what}, which is not supported")
+    def _fuzziness(self) -> Fuzziness | None:
+        if self._next() != "~":
+            return None
+        match = _FUZZINESS.match(self._text, self._at)
+        if match is None:
+            raise self._error("a '~' with something else behind it than 0, 1, 2 or nothing")
+        self._at = match.end()
+        return replace(self._rules.fuzziness, most=int(match[1])) if match[1] else self._rules.fuzziness
 
     # --- pieces of text -------------------------------------------------------------------------------------------
 
