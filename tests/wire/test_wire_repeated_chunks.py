@@ -69,6 +69,27 @@ def test_what_is_taken_is_what_reading_each_whole_gives(records: list[bytes]) ->
     assert [with_text(text) for text in taken] == [orjson.loads(record) for record in records[: len(taken)]]
 
 
+QUOTED = st.lists(st.sampled_from([b"a", b'"', b'","', b"\\", b"\\n", b",", AFTER, BEFORE]), max_size=4).map(
+    lambda inner: BEFORE + b'"' + b"".join(inner) + b'"' + AFTER
+)
+
+
+@given(records=st.lists(st.one_of(QUOTED, st.just(COMPACT)), min_size=4, max_size=8), end=st.lists(ODD, max_size=2))
+@example(records=[BEFORE + quoted + AFTER for quoted in (b'"a\\"', b'"b","c"', b'"d"', b'"e"')], end=[])
+@example(records=[BEFORE + quoted + AFTER for quoted in (b'"a","', b'","b"', b'"c"', b'"d"')], end=[])
+def test_many_that_are_read_together_are_as_each_is_by_itself(records: list[bytes], end: list[bytes]) -> None:
+    taken = taught().texts([*records, *end])
+    assert [with_text(text) for text in taken] == [orjson.loads(record) for record in [*records, *end][: len(taken)]]
+
+
+def test_a_burst_is_taken_up_to_its_end() -> None:
+    words = ["a", 'say "b"', "line\n", "ends in \\", ""]
+    stop = orjson.dumps({**CHUNK, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
+    for burst in (words, words[:3] * 20, words * 20):
+        records = [orjson.dumps(with_text(word)) for word in burst]
+        assert taught().texts([*records, stop, b"[DONE]"]) == burst
+
+
 def test_the_first_that_differs_ends_it() -> None:
     usage = orjson.dumps({**CHUNK, "usage": {"prompt_tokens": 1}})
     assert taught().texts([COMPACT, COMPACT, usage, COMPACT]) == ["first", "first"]
