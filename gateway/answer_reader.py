@@ -5,12 +5,14 @@ Above: the readers of the providers' wires, and the models. Below: response (the
 
 from __future__ import annotations
 
+import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Callable
 
 from gateway.clock import Clock
 from gateway.errors import ModelError, ModelErrorKind
-from gateway.events import Events
+from gateway.events import Events, ReasoningDelta, TextDelta, ToolCallDelta
+from gateway.gather_window import GATHER_SECONDS, GatherWindow
 from gateway.http_client import HttpCall, HttpClients, StreamTimeouts
 from gateway.model_access import refusal
 from gateway.model_failures import failure
@@ -18,6 +20,10 @@ from gateway.response import ResponseBuilder
 from gateway.wire.answer_body import AnswerBody
 from gateway.wire.provider_errors import ProviderError
 from gateway.wire.sse_reader import UnreadableAnswerError
+
+_AT_ONCE_SECONDS = 0.001
+# Behind one of these a run has shown its first sign, which nothing may hold back.
+_WORDS = (TextDelta, ReasoningDelta, ToolCallDelta)
 
 
 class AnswerReader(ABC):
@@ -105,10 +111,13 @@ async def read_answer(
     timeouts: StreamTimeouts,
     reader: AnswerReader,
     clock: Clock,
+    window: GatherWindow | None = None,
 ) -> AsyncGenerator[Events]:
     """The events of the answer to the call that `ask` makes, a batch per network read: what a `Model.stream` gives.
 
-    A model gives this generator as its own: one more around it would cost every batch a switch.
+    A model gives this generator as its own: one more around it would cost every batch a switch. Words that come faster
+    than the `window` lets events be kept are read when its moment is over, all that came at once: they would only wait
+    for that somewhere else, and waking up for each of them costs more than all that is done with it.
 
     Raises:
         ModelError: the provider refused, or the answer failed.
@@ -116,16 +125,28 @@ async def read_answer(
     async with http.stream(await ask(), timeouts) as response:
         if response.status != 200:
             raise await refusal(response, clock.now())
+        now = asyncio.get_running_loop().time
+        gathers = False
         while not reader.done:
+            if gathers and window is not None:
+                await response.gather(window.over())
+            asked = now()
             try:
                 data = await response.receive()
             except ModelError:
                 if not reader.has_finish_reason:
                     raise
                 data = b""  # the answer is whole; only the end of its connection is not
+            waited = now() - asked
             events = reader.feed(data) if data else reader.eof()
             if events:
                 yield events
+            gathers = _is_quick(waited, gathers) and bool(events) and type(events[-1]) in _WORDS
             if reader.failure is not None:
                 raise reader.failure
         await response.settle()
+
+
+def _is_quick(waited: float, gathered: bool) -> bool:
+    """Whether more is likely to come before the next moment is over, after seconds of waiting for what came last."""
+    return waited < (_AT_ONCE_SECONDS if gathered else GATHER_SECONDS)

@@ -166,7 +166,7 @@ class Application:
         return engine.open(url, self.settings.directory)
 
     def _open_agents(self, http: HttpClients, search: SearchEngine | None) -> dict[str, OpenAgent]:
-        models = ModelEnvironment(self.clock, http)
+        models = ModelEnvironment(self.clock, http, self.runner.window)
         tools = ToolEnvironment(self.clock, http, self.settings.directory, search)
         parts = self._parts
         circuits = Circuits(self.metrics.circuit_turned)

@@ -35,6 +35,7 @@ class GatherWindow:
         self._shortest = self._seconds = seconds
         self._due = 0.0
         self._runs: dict[Gathering, None] = {}
+        self._waiters: list[asyncio.Future[None]] = []
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, run: Gathering) -> None:
@@ -42,21 +43,49 @@ class GatherWindow:
             run.hand_over()
             return
         self._runs[run] = None
-        if self._timer is None:
-            # how long a commit may be put off is the machine's time, not the clock's
-            loop = asyncio.get_running_loop()
-            self._due = loop.time() + self._seconds
-            self._timer = loop.call_at(self._due, self._hand_over)
+        self._begin()
 
     def discard(self, run: Gathering) -> None:
         self._runs.pop(run, None)
 
-    def _hand_over(self) -> None:
-        self._timer = None
-        if asyncio.get_running_loop().time() - self._due > self._shortest:
+    def over(self) -> asyncio.Future[None]:
+        """Done when the moment is over; one begins where there is none. Whoever waits for it goes on before the runs
+        hand their events over: what they get of him then goes with the rest.
+        """
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if self._seconds:
+            self._waiters.append(waiter)
+            self._begin()
+        else:
+            waiter.set_result(None)
+        return waiter
+
+    def _begin(self) -> None:
+        if self._timer is None:
+            # how long a commit may be put off is the machine's time, not the clock's
+            loop = asyncio.get_running_loop()
+            self._due = loop.time() + self._seconds
+            self._timer = loop.call_at(self._due, self._time_up)
+
+    def _time_up(self) -> None:
+        loop = asyncio.get_running_loop()
+        if loop.time() - self._due > self._shortest:
             self._seconds = min(2 * self._seconds, LONGEST_GATHER_SECONDS)
         else:
             self._seconds = max(self._seconds / 2, self._shortest)
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+        if waiters:
+            loop.call_soon(self._hand_over)  # behind them
+        else:
+            self._hand_over()
+
+    def _hand_over(self) -> None:
+        self._timer = None
         runs, self._runs = self._runs, {}
         for run in runs:
             run.hand_over()
+        if self._waiters:
+            self._begin()

@@ -117,25 +117,26 @@ class HttpStream:
     def __init__(self, status: int, headers: Mapping[str, str], body: _Body) -> None:
         self.status = status
         self.headers = headers
+        self.receive = body.receive  # itself: a coroutine between the two would cost every read a step
         self._body = body
-
-    async def receive(self) -> bytes:
-        """What the next network read brings: all that is there by then. Empty at the body's end."""
-        return await self._body.receive()
 
     async def chunks(self) -> AsyncGenerator[bytes]:
         """The body as it arrives, one item per network read, as `receive` gives it."""
-        while data := await self._body.receive():
+        while data := await self.receive():
             yield data
 
     async def read(self, limit: int = 1_000_000) -> bytes:
         """The rest of the body, at most `limit` bytes: for error bodies."""
         pieces: list[bytes] = []
         size = 0
-        while size < limit and (data := await self._body.receive()):
+        while size < limit and (data := await self.receive()):
             pieces.append(data)
             size += len(data)
         return b"".join(pieces)[:limit]
+
+    async def gather(self, moment: asyncio.Future[None]) -> None:
+        """Let what comes gather until the moment is over; or until the body's end has come, which nothing follows."""
+        await self._body.gather(moment)
 
     async def settle(self) -> None:
         """The caller needs no more. Where the response's end is there, or comes at once, the connection is kept for the
@@ -155,6 +156,8 @@ class _Body(httpx.AsyncByteStream):
         self._ends_at = math.inf if timeouts.total is None else began + timeouts.total
         self._waits_since: float | None = None
         self._timer: Timer | None = None
+        self._moment: asyncio.Future[None] | None = None
+        self._content.on_eof(self._end_moment)
 
     @property
     def headers(self) -> Mapping[str, str]:
@@ -165,6 +168,7 @@ class _Body(httpx.AsyncByteStream):
         return self._response.headers.get("content-encoding", "").strip().lower()
 
     async def receive(self) -> bytes:
+        """What the next network read brings: all that is there by then. Empty at the body's end."""
         self._waits_since = self._clock.monotonic()
         if self._timer is None:
             self._watch()
@@ -174,6 +178,15 @@ class _Body(httpx.AsyncByteStream):
             raise model_error(error) from error
         finally:
             self._waits_since = None
+
+    async def gather(self, moment: asyncio.Future[None]) -> None:
+        if not self._content.is_eof():
+            self._moment = moment
+            await moment
+
+    def _end_moment(self) -> None:
+        if self._moment is not None and not self._moment.done():
+            self._moment.set_result(None)
 
     def _watch(self) -> None:
         """Looks after the reader once its time may be up. One timer for many reads: one per read would cost as much as

@@ -13,6 +13,7 @@ from typing import Literal, Protocol, runtime_checkable
 from gateway.agent import ModelSettings
 from gateway.clock import Clock
 from gateway.events import Events
+from gateway.gather_window import GatherWindow
 from gateway.http_client import HttpClients
 from gateway.known_thread import SettledView
 from gateway.messages import JsonObject, Message, ToolSpec
@@ -123,6 +124,7 @@ class ModelEnvironment:
 
     clock: Clock
     http: HttpClients
+    window: GatherWindow | None = None  # in which events wait to be kept; None: nobody keeps them
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,7 +96,7 @@ class Runner:
         self._runs: dict[tuple[str, str], LiveRun] = {}
         most = options.max_waiting_per_thread
         self._lines = ThreadLines(most, stop=self._cancel, ends_unwatched=self._ends_unwatched)
-        self._window = GatherWindow()
+        self.window = GatherWindow()
         self._draining = False
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -162,7 +162,7 @@ class Runner:
             grace_seconds=self._options.disconnect_grace_seconds,
             on_abandoned=self._abandoned,
             max_viewer_events=self._options.max_viewer_events,
-            window=self._window,
+            window=self.window,
         )
         return live
 

@@ -136,7 +136,7 @@ async def test_the_moment_is_longer_only_while_the_loop_is_later_than_the_moment
     moments = []
     for late in (0.0, 0.004, 1.0, 1.0, 1.0, 0.004, 0.0, 0.0, 0.0):
         window._due = loop.time() - late
-        window._hand_over()
+        window._time_up()
         moments.append(window._seconds)
     assert moments == [0.010, 0.010, 0.020, 0.040, 0.050, 0.025, 0.0125, 0.010, 0.010]
 

@@ -278,6 +278,7 @@ class AnthropicModel:
         }
         self._http = environment.http
         self._clock = environment.clock
+        self._window = environment.window
         self._timeouts = StreamTimeouts.of_model(settings.timeouts)
         self.capabilities = ModelCapabilities(
             reasoning=self._profile.reasons, image_input=True, document_input=self._profile.documents
@@ -286,7 +287,7 @@ class AnthropicModel:
     def stream(self, request: ModelRequest) -> AsyncGenerator[Events]:
         """As the contract says."""
         reader = MessageReader(request, self.model_id)
-        return read_answer(self._http, partial(self._call, request), self._timeouts, reader, self._clock)
+        return read_answer(self._http, partial(self._call, request), self._timeouts, reader, self._clock, self._window)
 
     async def close(self) -> None:
         """Nothing is the model's own."""

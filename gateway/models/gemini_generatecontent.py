@@ -275,13 +275,14 @@ class GeminiModel:
         }
         self._http = environment.http
         self._clock = environment.clock
+        self._window = environment.window
         self._media = MediaFetcher(environment.http, environment.clock, dict.fromkeys(MEDIA_KINDS, _LARGEST_MEDIUM))
         self._timeouts = StreamTimeouts.of_model(settings.timeouts)
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[Events]:
         """As the contract says."""
         reader = GenerateContentReader(request, self.model_id)
-        return read_answer(self._http, partial(self._call, request), self._timeouts, reader, self._clock)
+        return read_answer(self._http, partial(self._call, request), self._timeouts, reader, self._clock, self._window)
 
     async def close(self) -> None:
         """Nothing is the model's own."""

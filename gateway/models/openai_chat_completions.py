@@ -360,6 +360,7 @@ class ChatCompletionsModel:
         }
         self._http = environment.http
         self._clock = environment.clock
+        self._window = environment.window
         self._timeouts = StreamTimeouts.of_model(settings.timeouts)
         self.capabilities = ModelCapabilities(
             reasoning=True,
@@ -372,7 +373,7 @@ class ChatCompletionsModel:
     def stream(self, request: ModelRequest) -> AsyncGenerator[Events]:
         """As the contract says."""
         reader = ChatCompletionReader(request, self.model_id)
-        return read_answer(self._http, partial(self._call, request), self._timeouts, reader, self._clock)
+        return read_answer(self._http, partial(self._call, request), self._timeouts, reader, self._clock, self._window)
 
     async def close(self) -> None:
         """Nothing is the model's own."""
