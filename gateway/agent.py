@@ -52,10 +52,11 @@ class ModelTimeouts:
 class ModelSettings:
     """Which model stands behind an agent. `endpoint` is a base URL, None for the provider's own.
 
-    `params` go out last in every request, exactly as they are. `compute_environment` names where a stateful model
-    runs. `stateful`: the provider's server keeps the conversation; `background`: it works on when nobody listens.
-    `fallback` models are asked in turn once this one has failed before anything of its answer was seen; they have no
-    fallback of their own, and are told everything each time.
+    `params` go out last in every request, exactly as they are; `headers` with each, in place of the gateway's own of
+    that name. `compute_environment` names where a stateful model runs. `stateful`: the provider's server keeps the
+    conversation; `background`: it works on when nobody listens. `fallback` models are asked in turn once this one has
+    failed before anything of its answer was seen; they have no fallback of their own, and are told everything each
+    time.
     """
 
     model_provider: str
@@ -65,6 +66,7 @@ class ModelSettings:
     region: str | None = None
     model_parameters: JsonObject = field(default_factory=dict)
     params: JsonObject = field(default_factory=dict)
+    headers: Mapping[str, Secret] = field(default_factory=dict)
     compute_environment: str | None = None
     stateful: bool = False
     background: bool = False

@@ -29,6 +29,7 @@ from gateway.known_parts import KnownParts, known_parts
 from gateway.limits import Meter
 from gateway.metrics import Metrics
 from gateway.model import Model, ModelEnvironment
+from gateway.model_headers import with_headers
 from gateway.open_agent import OpenAgent
 from gateway.openapi import docs_routes
 from gateway.page import WebPage, read_page
@@ -182,7 +183,8 @@ class Application:
         }
 
     def _open_model(self, model: ModelSettings, environment: ModelEnvironment) -> Model:
-        return find(self._parts.models, model.model_provider, "model provider").open(model, environment)
+        provider = find(self._parts.models, model.model_provider, "model provider")
+        return provider.open(model, with_headers(environment, model.headers))
 
     def _open_fallback(self, model: ModelSettings, environment: ModelEnvironment, circuits: Circuits) -> Fallback:
         if not model.fallback:

@@ -221,6 +221,8 @@ class FallbackSection(_Section):
     """Passed on with every request as they are: temperature, max_tokens, ..."""
     params: JsonObject | None = None
     """Put into every request's body last, unaltered, whatever else stands there (Responses)."""
+    headers: dict[str, str] | None = None
+    """Sent with every request, in place of the gateway's own of that name: what a private gateway asks for."""
     compute_environment: str | None = Field(default=None, min_length=1)
     """The compute environment in which a model keeps its state: 'agentcore' (bedrock/responses)."""
     timeouts: TimeoutsSection = TimeoutsSection()

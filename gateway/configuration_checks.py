@@ -16,6 +16,7 @@ from gateway.configuration_file import ConfigurationText, FieldPath, did_you_mea
 from gateway.errors import ConfigurationError
 from gateway.key_checks import check_keys
 from gateway.known_parts import KnownParts, provider_name, scheme
+from gateway.model_headers import header_problem
 from gateway.origins import origin_problem
 
 _OPTIONS = frozenset({"params", "compute_environment", "stateful", "background"})
@@ -88,6 +89,9 @@ class _Checks:
                 self.text.report((*path, option), f"{name!r} does not know it; providers that do: {', '.join(has)}")
         if provider.needs_model_id and not model.model_id:
             self.text.report((*path, "model_id"), f"is missing; {provider.name!r} needs the name of a model")
+        for name, value in (model.headers or {}).items():
+            if problem := header_problem(name, value):
+                self.text.report((*path, "headers", name), problem)
         known = sorted(provider.credentials)
         for name, value in (model.credential or {}).items():
             if name not in provider.credentials:

@@ -48,6 +48,7 @@ from gateway.known_parts import KnownParts, known_parts, provider_name, scheme
 from gateway.limits import KeyLimits, VisitorLimits
 from gateway.messages import JsonValue
 from gateway.model import ModelEnvironment
+from gateway.model_headers import is_secret_header
 from gateway.store import StoreEnvironment
 from gateway.tool import ToolEnvironment
 from gateway.visitors import PublishableKey
@@ -317,6 +318,7 @@ def _model_settings(section: FallbackSection, parts: KnownParts) -> ModelSetting
         region=section.region,
         model_parameters=section.model_parameters or {},
         params=section.params or {},
+        headers={name: Secret(value) for name, value in (section.headers or {}).items()},
         compute_environment=section.compute_environment,
         stateful=isinstance(section, ModelSection) and section.stateful,
         background=isinstance(section, ModelSection) and section.background,
@@ -339,8 +341,9 @@ def _secrets(text: ConfigurationText, section: ConfigurationSection) -> Iterator
             yield from {password, unquote(password)}
     for model in models:
         yield from (model.credential or {}).values()
+        yield from (value for name, value in (model.headers or {}).items() if is_secret_header(name))
     for path in text.expanded:
-        if "parameters" in path[3:] or "model_parameters" in path or "params" in path:
+        if "parameters" in path[3:] or {"model_parameters", "params", "headers"} & set(path):
             value = _at(text.values, path)
             if isinstance(value, str) and len(value) >= 8:  # shorter ones would blot out ordinary words
                 yield value

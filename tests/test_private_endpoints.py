@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
@@ -11,13 +12,19 @@ import pytest
 
 from gateway.agent import ModelSettings, Secret
 from gateway.clock import SystemClock
+from gateway.configuration_file import InvalidConfigurationError
 from gateway.errors import ModelError
 from gateway.http_client import HttpClients
 from gateway.messages import Message, TextBlock
 from gateway.model import ModelEnvironment, ModelProvider, ModelRequest
+from gateway.model_headers import with_headers
 from gateway.parts import collect
+from gateway.settings import Flags, load_settings
+from tests.fault_scenes import upstream_agent
 from tests.model_answers import collect as collect_events
-from tests.openai_chat_server import Received, chat_server, error
+from tests.observed_runs import observe
+from tests.openai_chat_server import Received, Script, chat_server, completion, error
+from tests.running_gateway import agent, local_gateway, run_body, write_configuration
 
 REQUEST = ModelRequest("turn", (Message("u", "user", (TextBlock("Hi"),)),))
 KEYS = {"access_key": Secret("AKIDEXAMPLE"), "secret_key": Secret("secret")}
@@ -33,7 +40,8 @@ async def asked(provider: str, base: str, **settings: Any) -> Received:
         server.answers(error(401))
         endpoint = f"http://127.0.0.1:{server.port}{base}"
         opened = ModelSettings(provider, "a-model", endpoint, **settings)
-        model = PROVIDERS[provider].open(opened, ModelEnvironment(clock, http))
+        environment = with_headers(ModelEnvironment(clock, http), opened.headers)
+        model = PROVIDERS[provider].open(opened, environment)
         try:
             with pytest.raises(ModelError):
                 await collect_events(model.stream(REQUEST))
@@ -69,6 +77,62 @@ async def test_a_private_server_needs_no_key(provider: str) -> None:
     base = next(case[1] for case in CASES if case[0] == provider)
     request = await asked(provider, base)
     assert not {"authorization", "x-api-key", "x-goog-api-key"} & request.headers.keys()
+
+
+@pytest.mark.parametrize(("provider", "base", "settings"), [case[:3] for case in CASES])
+async def test_a_private_gateways_own_headers_go_with_every_request(
+    provider: str, base: str, settings: dict[str, Any]
+) -> None:
+    """Also in place of what the provider itself would have."""
+    own = {"X-Team": Secret("red"), "Authorization": Secret("Basic dGVhbTpyZWQ=")}
+    received = (await asked(provider, base, headers=own, **settings)).headers
+    assert (received["x-team"], received["authorization"]) == ("red", "Basic dGVhbTpyZWQ=")
+    plain = await asked(provider, base, **settings)
+    assert received.keys() - {"x-team", "authorization"} == plain.headers.keys() - {"authorization"}
+
+
+async def test_headers_of_one_agents_model_are_nobody_elses(tmp_path: Path) -> None:
+    """Models share their connections, and fetch media without what is their provider's."""
+    async with asyncio.timeout(30), chat_server() as server:
+        private = upstream_agent(server, "private", parameters={"model_attempts": 1})
+        private["model"] |= {"headers": {"X-Team": "red"}}
+        async with local_gateway(tmp_path, [private, upstream_agent(server, "plain")]) as gateway:
+            server.answers(*[completion("Hello")] * 3)
+            for number, name in enumerate(("private", "plain", "private")):
+                body = run_body("Hi", thread_id=f"t{number}", run_id=f"r{number}")
+                assert (await observe(gateway, name, body)).text == "Hello"
+    assert [request.headers.get("x-team") for request in server.requests] == ["red", None, "red"]
+    assert server.connections == 1
+
+
+async def test_media_are_fetched_without_them() -> None:
+    clock = SystemClock()
+    async with asyncio.timeout(10), chat_server() as server:
+        http = HttpClients(clock, allowed_private_hosts=frozenset({"127.0.0.1"}))
+        server.answers(Script(200, (b"picture",), "image/png", framing="length"))
+        environment = with_headers(ModelEnvironment(clock, http), {"X-Team": Secret("red")})
+        fetched = await environment.http.fetch(f"http://127.0.0.1:{server.port}/picture", max_bytes=100)
+        await http.close()
+    assert fetched.content == b"picture"
+    assert "x-team" not in server.requests[0].headers
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        ("X Team", "red", "no name of a header"),
+        ("", "red", "no name of a header"),
+        ("Content-Length", "5", "decided by the gateway"),
+        ("X-Team", " ", "printable ASCII"),
+        ("X-Team", "red\nX-Other: 1", "printable ASCII"),
+        ("X-Team", "röd", "printable ASCII"),
+    ],
+)
+def test_a_header_that_cannot_be_says_why(tmp_path: Path, name: str, value: str, says: str) -> None:
+    path = write_configuration(tmp_path, [agent("a", {"model_provider": "demo", "headers": {name: value}})])
+    with pytest.raises(InvalidConfigurationError, match=says) as caught:
+        load_settings(Flags(config=path), environ={})
+    assert "agents[0].model.headers" in str(caught.value)
 
 
 def test_every_provider_that_has_a_server_is_here() -> None:

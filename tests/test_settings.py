@@ -443,9 +443,12 @@ agents:
       endpoint: https://u:end%20pw@host/v1
       credential: {secret_key: cred-1}
       model_parameters: {safety: "${env:PARAMETER}"}
+      headers: {X-Team: "${env:TEAM}", X-Api-Key: header-key, X-Stage: production}
     tools: [{type: PythonTool, parameters: {headers: {x: "Token ${env:TOOL}", y: "${env:SHORT}", z: plain-text}}}]
 """
-    settings = load(text, PROMPT="prompt-text", PARAMETER="parameter-1", TOOL="tool-secret", SHORT="yes")
+    settings = load(
+        text, PROMPT="prompt-text", PARAMETER="parameter-1", TOOL="tool-secret", SHORT="yes", TEAM="team-red"
+    )
     assert {secret.reveal() for secret in settings.secrets} == {
         "key-of-alice-123",
         "store-pw",
@@ -453,6 +456,8 @@ agents:
         "end pw",
         "cred-1",
         "parameter-1",
+        "team-red",
+        "header-key",
         "Token tool-secret",
     }
     assert "cred-1" not in repr(settings)

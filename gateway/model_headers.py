@@ -1,0 +1,63 @@
+"""Headers of the operator's own on every request to a model: what a private gateway before it asks for.
+
+Below: model, http_client. Above: the configuration's checks and the composition root. Models know nothing of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+from gateway.agent import Secret
+from gateway.http_client import HttpCall, HttpClients, HttpStream, StreamTimeouts
+from gateway.model import ModelEnvironment
+
+_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_SECRET = re.compile("auth|key|token|secret|password|cookie", re.I)
+# What frames a request, and what is in it, is not the operator's to say.
+_OURS = frozenset(
+    {"accept", "accept-encoding", "connection", "content-length", "content-type", "host", "te", "transfer-encoding"}
+)
+_TIMEOUTS = StreamTimeouts()
+
+
+def header_problem(name: str, value: str) -> str | None:
+    """What is wrong with a header that requests are to carry; None where nothing is."""
+    if not _NAME.fullmatch(name):
+        return f"{name!r} is no name of a header; write letters, digits and '-': 'X-Team'"
+    if name.lower() in _OURS:
+        return f"{name!r} is decided by the gateway; leave it out"
+    if not value.strip() or not value.isascii() or not value.isprintable():
+        return "must be printable ASCII text, and not empty"
+    return None
+
+
+def is_secret_header(name: str) -> bool:
+    """Whether the header's value is one that nobody may see, by its name."""
+    return _SECRET.search(name) is not None
+
+
+def with_headers(environment: ModelEnvironment, headers: Mapping[str, Secret]) -> ModelEnvironment:
+    """The environment of a model whose requests carry `headers`, in place of what they have under these names."""
+    return replace(environment, http=_HeadedClients(environment.http, headers)) if headers else environment
+
+
+class _HeadedClients(HttpClients):
+    """The process's clients, which stay what they are; media that messages name are fetched without the headers."""
+
+    def __init__(self, clients: HttpClients, headers: Mapping[str, Secret]) -> None:
+        # Nothing is this object's own: connections, TLS and what may be fetched are the same for all models.
+        self._shared = clients
+        self.fetch = clients.fetch  # type: ignore[method-assign]
+        self._headers = {name.lower(): secret.reveal().strip() for name, secret in headers.items()}
+
+    @asynccontextmanager
+    async def stream(self, call: HttpCall, timeouts: StreamTimeouts = _TIMEOUTS) -> AsyncGenerator[HttpStream]:
+        kept = {name: value for name, value in call.headers.items() if name.lower() not in self._headers}
+        async with self._shared.stream(replace(call, headers={**kept, **self._headers}), timeouts) as response:
+            yield response
+
+    async def close(self) -> None:
+        """They are closed by whoever opened them."""
