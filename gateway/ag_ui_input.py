@@ -24,6 +24,7 @@ import re
 from collections.abc import Callable, Container
 from typing import Any, Final
 
+from gateway.ag_ui_usual_messages import usual_call, usual_message
 from gateway.agent import ABSENT, AgentInput, Answer, ContextEntry
 from gateway.errors import FieldProblem, InvalidRequestError
 from gateway.known_thread import KnownThread
@@ -46,7 +47,6 @@ from gateway.messages import (
     new_id,
 )
 from gateway.model_state import DEFAULT_CONVERSATION
-from gateway.usual_messages import usual_call, usual_message
 from gateway.wire import strict_json
 from gateway.wire.ag_ui_peer import PROTOCOL_VERSION, PeerProfile, profile_of
 

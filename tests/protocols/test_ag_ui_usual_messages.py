@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from gateway.ag_ui_usual_messages import usual_message
 from gateway.messages import Message, Role, TextBlock, ToolResult
-from gateway.usual_messages import usual_message
 
 
 @pytest.mark.parametrize("role", ["user", "assistant"])
