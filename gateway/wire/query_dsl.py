@@ -1,7 +1,8 @@
 """The part of OpenSearch's query DSL that the embedded search engine has: a query in, clauses out. Pure.
 
 Source: https://docs.opensearch.org/latest/query-dsl/ (3.x). What is here means what it means there; what is not here is
-refused with the list of what is, never ignored. Below: query_clauses, query_options, query_string. Above: search_body.
+refused with the list of what is, never ignored. Below: query_clauses, query_options, the two query strings. Above:
+search_body.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from gateway.wire.query_clauses import (
 )
 from gateway.wire.query_options import Json, QueryOptions, as_list, described, finite_number, fuzziness_in, quoted
 from gateway.wire.query_string import StringRules, parse_query_string
+from gateway.wire.simple_query_string import parse_simple_query_string
 
 
 def parse_query(query: Json) -> Clause:
@@ -176,6 +178,21 @@ def _query_string(parser: _Parser, value: dict[str, Json]) -> Clause:
     return replace(clause, boost=clause.boost * boost)
 
 
+def _simple_query_string(parser: _Parser, value: dict[str, Json]) -> Clause:
+    options = QueryOptions("simple_query_string", value)
+    text, fields = str(options.text("query")), as_list(options.take("fields"))
+    operator = options.choice("default_operator", ("or", "and"))
+    rules = StringRules(tuple(_boosted_field(name) for name in fields), operator)
+    options.take("analyze_wildcard")  # these two change nothing, as in query_string
+    options.take("lenient")
+    minimum, boost = options.take("minimum_should_match"), options.number("boost", 1.0)
+    options.done()
+    clause = parse_simple_query_string(text, rules, parser.count)
+    if minimum is not None and isinstance(clause, Bool):
+        clause = replace(clause, minimum=minimum)
+    return replace(clause, boost=clause.boost * boost)
+
+
 def _match_all(parser: _Parser, value: dict[str, Json]) -> Clause:
     options = QueryOptions("match_all", value)
     boost = options.number("boost", 1.0)
@@ -293,6 +310,7 @@ _QUERIES: Mapping[str, Callable[[_Parser, dict[str, Json]], Clause]] = {
     "multi_match": _multi_match,
     "prefix": _prefix,
     "query_string": _query_string,
+    "simple_query_string": _simple_query_string,
     "range": _range,
     "term": _term,
     "terms": _terms,

@@ -278,6 +278,67 @@ class TestQueries:
         with pytest.raises(ToolError, match=message):
             await ids(engine, {"query_string": {"query": text}})
 
+    @pytest.mark.parametrize(
+        ("text", "expected"),
+        [
+            ("wolf sky", "123"),
+            ("wolf + sea", "1"),
+            ("wolf +sea", "1"),
+            ("wolf | two", "134"),
+            ("wolf + -winter", "1"),
+            ("-wolf", "245"),
+            ("--wolf", "13"),
+            ("- wolf", "13"),
+            ('"sea wolf" | two', "14"),
+            ("(sky | wolf) + sea", "12"),
+            ("sky | wolf + sea", "12"),
+            ("wol* | coo*", "134"),
+            ("wolff~", "13"),
+            ("wolff~1 + sea", "1"),
+            ("wolff~0", ""),
+            ("title:wolf", "13"),
+            ("classic", "1"),
+            ("2001", "2"),
+            ("don't", "5"),
+            ("sea-wolf", "123"),
+            ("\\(wolf\\)", "13"),
+            ("wolf AND sea", "123"),
+            ("((((", ""),
+            ("wolf)", "13"),
+            ("(wolf", "13"),
+            ('"wolf', "13"),
+            ("+ | wolf + ", "13"),
+            ('"" & wolf', "13"),
+            ("", ""),
+        ],
+    )
+    async def test_no_simple_query_string_is_wrong(
+        self, engine: EmbeddedSearchEngine, text: str, expected: str
+    ) -> None:
+        assert await ids(engine, {"simple_query_string": {"query": text}}) == list(expected)
+
+    @pytest.mark.parametrize(
+        ("options", "expected"),
+        [
+            ({"query": "sea wolf", "default_operator": "and"}, "1"),
+            ({"query": "sea wolf", "fields": ["title^2", "year"]}, "123"),
+            ({"query": "classic", "fields": ["title"]}, ""),
+            ({"query": "sea wolf winter", "minimum_should_match": 2, "lenient": True}, "13"),
+        ],
+        ids=json.dumps,
+    )
+    async def test_simple_query_strings_are_read_as_their_options_say(
+        self, engine: EmbeddedSearchEngine, options: JsonObject, expected: str
+    ) -> None:
+        assert await ids(engine, {"simple_query_string": options}) == list(expected)
+
+    async def test_simple_query_strings_are_bounded(self, engine: EmbeddedSearchEngine) -> None:
+        for text in ("wolf " * 2_000, "(" * 50 + "wolf" + ")" * 50):
+            with pytest.raises(ToolError, match="at most"):
+                await ids(engine, {"simple_query_string": {"query": text}})
+        with pytest.raises(ToolError, match="does not support 'flags'"):
+            await ids(engine, {"simple_query_string": {"query": "a", "flags": "ALL"}})
+
     async def test_a_boost_in_a_query_string_counts(self, engine: EmbeddedSearchEngine) -> None:
         async def score(text: str) -> float:
             (hit,) = hits(await engine.search("books", {"query": {"query_string": {"query": text}}}))
