@@ -538,6 +538,9 @@ async def test_axe_finds_nothing(browser: Browser, tmp_path: Path, size: tuple[i
             await page.say("Refund order 1234, 20 dollars")
             await expect(page.button("Approve")).to_be_visible()
             await page.expect_accessible("an answer and an approval")
+            await page.button("Show the conversations").click()
+            await expect(page.panel.get_by_role("navigation").get_by_role("button")).to_have_count(1)
+            await page.expect_accessible("earlier conversations")
 
 
 # --- the sample shop
