@@ -124,3 +124,17 @@ async def test_without_its_texts_the_page_speaks_english(browser: Browser, tmp_p
         await expect(shown.answers).to_have_text("Well.")
         await expect(shown.page.locator("html")).to_have_attribute("lang", "en")
         shown.foreign.clear()
+
+
+async def test_a_key_is_asked_for_in_that_language(browser: Browser, tmp_path: Path) -> None:
+    keys = {"api_keys": [{"name": "alice", "key": "a-key-of-alice-0123456789"}]}
+    async with (
+        local_gateway(tmp_path, [ECHO], page=built_page(), server=keys) as gateway,
+        screen(browser, f"{gateway.client.base_url}/", expected=["401"], context={"locale": "de"}) as shown,
+    ):
+        dialog = shown.page.get_by_role("dialog", name="Dieser Server verlangt einen Schlüssel")
+        await dialog.get_by_label("Schlüssel").fill("a wrong one")
+        await dialog.get_by_role("button", name="Diesen Schlüssel verwenden").click()
+        await expect(dialog.get_by_role("alert")).to_have_text("Der Server kennt diesen Schlüssel nicht.")
+        await expect(dialog).to_contain_text("Er wird aufbewahrt, bis Sie diesen Tab schließen.")
+        await expect(dialog.get_by_role("button", name="Schlüssel vergessen")).to_be_visible()
