@@ -60,6 +60,7 @@ async def test_what_was_let_out_too_early_reaches_nobody_later(tmp_path: Path) -
         trace = found("outputAssessments", modelOutput=[OUTPUT])
         server.will_stream(stopped("To open the lock ", "you turn ", "Sorry, not that.", trace=trace))
         server.will_stream(hello())
+        server.will_stream(hello())
         question = {"id": "u1", "role": "user", "content": "How do I open it?"}
 
         seen = await ask(gateway, "run-1", question)
@@ -74,16 +75,21 @@ async def test_what_was_let_out_too_early_reaches_nobody_later(tmp_path: Path) -
         ]
 
         # a client that did not heed the snapshot sends back what it was shown
-        stale = {**answer, "content": seen.text}
-        await ask(gateway, "run-2", question, stale, {"id": "u2", "role": "user", "content": "Go on"})
+        stale = [question, {**answer, "content": seen.text}]
+        for number in (2, 3):
+            stale.append({"id": f"u{number}", "role": "user", "content": "Go on"})
+            seen = await ask(gateway, f"run-{number}", *stale)
+            said_id = seen.one("TEXT_MESSAGE_START")["messageId"]
+            stale.append({"id": said_id, "role": "assistant", "content": seen.text})
 
-        asked = server.requests[1].json
-        assert [turn["content"][0]["text"] for turn in asked["messages"]] == [
-            "How do I open it?",
-            "Sorry, not that.",
-            "Go on",
-        ]
-        assert asked["guardrailConfig"] == {**GUARDRAIL, "trace": "enabled"}
+            asked = server.requests[number - 1].json
+            assert [turn["content"][0]["text"] for turn in asked["messages"]] == [
+                "How do I open it?",
+                "Sorry, not that.",
+                *["Go on", "Hello there"] * (number - 2),
+                "Go on",
+            ]
+            assert asked["guardrailConfig"] == {**GUARDRAIL, "trace": "enabled"}
 
 
 async def test_a_blocked_question_does_not_block_those_behind_it(tmp_path: Path) -> None:
