@@ -38,6 +38,7 @@ _LOST = frozenset({ModelErrorKind.NETWORK, ModelErrorKind.TIMEOUT, ModelErrorKin
 _PASSING = frozenset(
     {ModelErrorKind.THROTTLED, ModelErrorKind.OVERLOADED, ModelErrorKind.SERVER, ModelErrorKind.TIMEOUT}
 )
+_FORBIDDEN = (401, 403)  # Bedrock's bedrock:CancelInvoke is a permission of its own
 _NO_STREAM = frozenset({400, 404, 405, 415, 422, 501})
 
 
@@ -191,16 +192,18 @@ class BackgroundResponse:
         return replace(self._timeouts, total=max(self._ends_at - self._clock.monotonic(), 0.001))
 
     async def cancel(self) -> None:
-        """Stop the provider's work. Tried twice; a failure is logged."""
+        """Stop the provider's work. Tried twice; a failure is logged. What is over or gone needs no stopping."""
         problem = ""
         for _ in range(2):
             try:
                 call = await self._access.existing(self.response_id, method="POST", action="cancel")
                 async with self._http.stream(call, ERRAND_TIMEOUTS) as response:
-                    if response.status < 500:
+                    if response.status < 500 and response.status not in _FORBIDDEN:
                         await response.settle()
                         return
                     problem = f"status {response.status}"
+                    if response.status in _FORBIDDEN:
+                        break
             except ModelError as error:
                 problem = error.code
         logger.warning(

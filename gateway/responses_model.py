@@ -294,20 +294,25 @@ class ResponsesModel:
     ) -> None:
         """`response`: None where somebody else cancels it, since its name came at the same moment."""
         deadline = Deadline(self._environment.clock, NAMING_SECONDS)
+        why = ""
         try:
             with deadline:
                 await naming
         except _RefusedError:
             return
-        except (ModelError, DeadlineError) as error:
-            why = error.code if isinstance(error, ModelError) else "it has no name yet"
-            logger.warning("a background response could not be cancelled", extra={"model": self.model_id, "why": why})
+        except ModelError as error:
+            why = error.code
+        except DeadlineError:
+            why = "it has no name yet"
         finally:
             deadline.close()
             await batches.aclose()
         if response is not None and response.under_way:
             await response.cancel()
             await self._forget_quietly(response.response_id)
+        elif why:
+            extra = {"model": self.model_id, "why": why}
+            logger.warning("a background response could not be cancelled", extra=extra)
 
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
         """Not awaited: a run that is stopped ends at once, whatever the provider does."""

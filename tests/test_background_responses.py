@@ -262,6 +262,33 @@ async def test_whoever_stops_at_the_moment_of_the_name_stops_the_response_once()
             assert server.asked[0].status == "cancelled"
 
 
+async def test_one_that_is_told_of_in_a_document_is_stopped_too(caplog: pytest.LogCaptureFixture) -> None:
+    async with model_behind() as (model, server):
+        server.streams = False
+        server.will_answer(*ITEMS, hold=asyncio.Event(), hold_before=4)
+        task = asyncio.create_task(collect(model.stream(REQUEST)))
+        await server.received(1)
+        task.cancel()
+        await asyncio.wait((task,))
+        await model.close()
+        assert ("POST", f"/{server.asked[0].id}/cancel") in asked(server)
+    assert caplog.messages == []
+
+
+@pytest.mark.parametrize(("status", "tries"), [(403, 1), (503, 2)])
+async def test_what_cannot_be_stopped_is_in_the_log(caplog: pytest.LogCaptureFixture, status: int, tries: int) -> None:
+    async with model_behind() as (model, server):
+        server.will_answer(*ITEMS, hold=asyncio.Event(), hold_before=6)
+        async with aclosing(model.stream(REQUEST)) as batches:
+            await anext(batches)
+            server.answers(*[error(status, "not authorized to perform: bedrock:CancelInvoke")] * tries)
+        await server.received(1 + tries)
+        await model.close()
+        assert len(asked(server)) == 1 + tries
+    (entry,) = [entry for entry in caplog.records if entry.message == "a background response could not be cancelled"]
+    assert entry.__dict__["why"] == f"status {status}"
+
+
 async def test_a_name_is_not_waited_for_without_end(caplog: pytest.LogCaptureFixture) -> None:
     clock = MovableClock()
     async with model_behind(clock=clock) as (model, server):
