@@ -33,16 +33,8 @@ COMPACT = orjson.dumps(chunk("first"))
 TAUGHT = taught(COMPACT)
 
 
-def without_numbers(value: Any) -> Any:
-    match value:
-        case dict():
-            return {key: without_numbers(inner) for key, inner in value.items()}
-        case list():
-            return [without_numbers(inner) for inner in value]
-        case int():
-            return 0
-        case _:
-            return value
+def without_digits(record: bytes) -> bytes:
+    return record.translate(None, b"0123456789")
 
 
 @pytest.mark.parametrize("separators", [(",", ":"), (",", ": "), (", ", ": ")], ids=["compact", "google's", "spaced"])
@@ -77,9 +69,11 @@ ODD = st.one_of(
 
 
 @given(records=st.lists(ODD, max_size=6))
-def test_what_is_taken_is_what_reading_each_whole_gives(records: list[bytes]) -> None:
+@example(records=[BEFORE + b'"a"' + AFTER + b"1"])
+def test_what_is_taken_is_the_chunk_that_was_learnt_but_for_its_words_and_digits(records: list[bytes]) -> None:
+    """Digits are not looked at: where they stand so that it is no JSON, its words are taken all the same."""
     for text, record in zip(TAUGHT.texts(records), records, strict=False):
-        assert without_numbers(orjson.loads(record)) == without_numbers(chunk(text))
+        assert without_digits(record) == without_digits(orjson.dumps(chunk(text)))
 
 
 @pytest.mark.parametrize(
