@@ -5,7 +5,7 @@ them become one transaction at the end of the loop's turn.
 
 The loop does it itself, against the house's rule that blocking calls enter threads. Under WAL with synchronous=NORMAL
 a commit waits for no disk: it is 10 to 100 us of copying pages into the system's cache. The way to a thread and back is
-more than that in futures, wake-ups and hand-overs of Python's lock, and a run has three: one of a single delta went
+more than that in futures, wake-ups and hand-overs of Python's lock, and a run has two or three: one of one delta went
 from 1.15 to 0.75 ms of processor time, and from 19 context switches to 2. Beside 500 runs that all say something every
 20 ms, and a program that keeps flushing 8 MB to the same disk, the loop was late by 9 to 11 ms at the 99th percentile
 and by 70 at most (6 to 8, and 30, when the thread did it all; 7 either way on a disk at rest).

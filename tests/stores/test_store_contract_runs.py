@@ -205,6 +205,17 @@ async def test_appends_of_many_runs_made_together_share_one_future(store: Store,
         assert await logged(store, f"r{number}") == numbered(6)
 
 
+async def test_who_is_cancelled_while_a_run_ends_learns_all_the_same_that_it_is_kept(store: Store) -> None:
+    await begin(store)
+    end = store.end_run(ended(), thread(count=2), keep=1, first=1, records=records(1, 1))
+    waiting = asyncio.create_task(end.unhurt())
+    await asyncio.sleep(0)
+    waiting.cancel()
+    await within(waiting)
+    assert end.done()
+    assert await within(store.load_run(OWNER, "r1")) == ended()
+
+
 async def test_one_waiting_task_that_is_cancelled_takes_no_other_with_it(store: Store) -> None:
     await begin(store, "r1", "t1")
     await begin(store, "r2", "t2")

@@ -81,6 +81,15 @@ async def test_an_urgent_event_takes_those_that_wait_with_it(store: Store) -> No
     assert patient.done()
 
 
+async def test_a_runs_end_and_what_was_appended_in_the_same_turn_of_the_loop_are_one_commit(store: Store) -> None:
+    await begin(store)
+    appended = store.append_events(OWNER, "r1", 1, records(1, 3), urgent=True)
+    end = store.end_run(ended(), thread(count=2), keep=1, first=4, records=records(4, 4))
+    await within(appended)
+    assert end.done()
+    assert await logged(store) == numbered(4)
+
+
 async def test_a_busy_event_loop_starves_nobody(store: Store) -> None:
     """Left to itself the loop may take Python's lock back before the writer wakes, for seconds: see worker_turns."""
     busy = True
