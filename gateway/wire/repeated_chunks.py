@@ -103,7 +103,8 @@ class RepeatedChunks:
         """The words of the chunk that was learnt, where a network read between two records brings it again as one
         record and nothing else; else nothing. Nearly every read of a stream that is slower than the network is that.
         """
-        if not (read.startswith(_FIELD) and read.endswith(_BLANK_LINE)):
+        # Its first line is its last but the blank one: several chunks are better read together.
+        if not (read.startswith(_FIELD) and read.endswith(_BLANK_LINE) and read.find(b"\n") == len(read) - 2):
             return ""
         texts = self.texts((read[len(_FIELD) : -len(_BLANK_LINE)],))
         return texts[0] if texts else ""
