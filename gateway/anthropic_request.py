@@ -7,6 +7,7 @@ Source: https://docs.claude.com/en/api/messages (anthropic-version 2023-06-01).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import cast
 
 import orjson
@@ -46,6 +47,10 @@ PROVIDER_NAME = "anthropic/v1/messages"
 SIGNATURE = "signature"
 REDACTED = "redacted_thinking"
 ITEM = "item"
+REFUSED = "refusal"  # not sealed: it marks an answer that Anthropic's classifiers stopped
+
+DECLINED = "The model declined to answer this."
+_WITHHELD = "(this message is withheld: the model declined to answer it)"
 
 PROMPT_CACHING = "prompt_caching"  # ours, not Anthropic's: true, "5m" or "1h"
 BETAS = "anthropic_beta"  # the header's, not the body's
@@ -59,7 +64,7 @@ _OWN_FILES = (None, "anthropic", PROVIDER_NAME)
 def anthropic_request(request: ModelRequest, model_id: str, profile: Profile) -> JsonObject:
     """The body of the request. `model_parameters` come last; a null among them takes the field away."""
     writer = _HistoryWriter(model_id, profile)
-    turns = _arranged(map(writer.turn, request.messages))
+    turns = _arranged(map(writer.turn, _without_refused(request.messages)))
     system = [text for text in (request.system, *writer.system) if text.strip()]
     body: JsonObject = {"model": model_id, "max_tokens": profile.max_tokens, "stream": True}
     if system:
@@ -162,6 +167,44 @@ class _HistoryWriter:
         if opaque.kind == REDACTED:
             return {"type": "redacted_thinking", "data": opaque.value}
         return _item(opaque) if opaque.kind == ITEM else None
+
+
+# --- what was refused ------------------------------------------------------------------------------------------------
+
+
+def _without_refused(messages: Sequence[Message]) -> Sequence[Message]:
+    """The messages without the questions that were refused and what led from them to the refusal.
+
+    https://docs.claude.com/en/docs/test-and-evaluate/strengthen-guardrails/handle-streaming-refusals: where these stay,
+    everything behind them is refused, too.
+    """
+    if not any(map(_is_refused, messages)):
+        return messages
+    kept: list[Message] = []
+    calls: set[str] = set()
+    for message in messages:
+        if _is_refused(message):
+            calls |= {call.call_id for call in message.tool_calls}
+            while kept and kept[-1].role in ("assistant", "tool"):
+                kept.pop()
+            for at in range(len(kept) - 1, -1, -1):
+                if kept[at].role == "user":
+                    kept[at] = replace(kept[at], content=(TextBlock(_WITHHELD),))
+                elif kept[at].role in ("assistant", "tool"):
+                    break
+            kept.append(replace(message, content=(TextBlock(DECLINED),)))
+        elif (result := message.tool_result) is None or result.call_id not in calls:
+            kept.append(message)
+    return kept
+
+
+def _is_refused(message: Message) -> bool:
+    return message.role == "assistant" and any(
+        type(block) is TextBlock
+        and block.opaque is not None
+        and (block.opaque.provider, block.opaque.kind) == (PROVIDER_NAME, REFUSED)
+        for block in message.content
+    )
 
 
 # --- turns -----------------------------------------------------------------------------------------------------------

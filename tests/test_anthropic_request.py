@@ -11,9 +11,11 @@ from hypothesis import given
 from pydantic import ValidationError
 
 from gateway.anthropic_request import (
+    DECLINED,
     ITEM,
     PROVIDER_NAME,
     REDACTED,
+    REFUSED,
     SIGNATURE,
     anthropic_request,
 )
@@ -300,3 +302,43 @@ def test_a_request_that_the_sdk_could_not_send_is_found() -> None:
     wrong: JsonValue = [{"role": "user", "content": [{"type": "t"}]}]
     with pytest.raises(ValidationError):
         check_accepted(MessageCreateParamsStreaming, body_of(HELLO) | {"messages": wrong})
+
+
+# --- refusals --------------------------------------------------------------------------------------------------------
+
+
+def refused(*blocks: TextBlock | ToolCall, provider: str = PROVIDER_NAME) -> Message:
+    mark = TextBlock("To open it", 0, Opaque(provider, MODEL, REFUSED, "refusal"))
+    return assistant(mark, *blocks)
+
+
+def question(text: str) -> Message:
+    return Message(f"u {text}", "user", (TextBlock(text),))
+
+
+def test_a_question_that_was_refused_is_not_asked_again() -> None:
+    turns = turns_of(HELLO, assistant(TextBlock("Hello")), question("a bomb"), refused(), question("thanks"))
+    assert "bomb" not in str(turns)
+    assert "To open it" not in str(turns)
+    assert [turn["content"][0]["text"] for turn in turns] == [
+        "Hi",
+        "Hello",
+        "(this message is withheld: the model declined to answer it)",
+        DECLINED,
+        "thanks",
+    ]
+
+
+def test_what_led_from_the_question_to_the_refusal_is_not_told_either() -> None:
+    calls = [ToolCall(name, "add", "{}") for name in ("a", "b")]
+    history = (question("a bomb"), assistant(calls[0]), result("a", "5"), refused(calls[1]), result("b", "not run"))
+    turns = turns_of(HELLO, assistant(TextBlock("Hello")), *history, question("thanks"))
+    assert [turn["role"] for turn in turns] == ["user", "assistant"] * 2 + ["user"]
+    assert "tool_use" not in str(turns)
+    assert "tool_result" not in str(turns)
+    assert turns[3]["content"] == [{"type": "text", "text": DECLINED}]
+
+
+def test_a_refusal_of_somebody_elses_is_told_as_it_stands() -> None:
+    turns = turns_of(question("a bomb"), refused(provider="openai/v1/chat/completions"), question("thanks"))
+    assert [turn["content"][0]["text"] for turn in turns] == ["a bomb", "To open it", "thanks"]

@@ -20,7 +20,16 @@ import orjson
 
 from gateway.agent import ModelSettings
 from gateway.answer_reader import AnswerReader, read_answer
-from gateway.anthropic_request import ITEM, PROVIDER_NAME, REDACTED, SIGNATURE, anthropic_request, beta_header
+from gateway.anthropic_request import (
+    DECLINED,
+    ITEM,
+    PROVIDER_NAME,
+    REDACTED,
+    REFUSED,
+    SIGNATURE,
+    anthropic_request,
+    beta_header,
+)
 from gateway.errors import ModelErrorKind
 from gateway.events import Events, StopReason, Usage
 from gateway.http_client import HttpCall, StreamTimeouts
@@ -219,7 +228,12 @@ class MessageReader(AnswerReader):
         word = self._stop_reason or "end_turn"
         if word not in STOP_REASONS:
             logger.info("a stop_reason that is not known counts as the end", extra={"stop_reason": word[:64]})
-        self._builder.finish(StopReason(STOP_REASONS.get(word, "end_turn")), self._stop_reason)
+        reason = StopReason(STOP_REASONS.get(word, "end_turn"))
+        if reason is StopReason.REFUSAL:
+            if not self._builder.is_open(_TEXT):  # Anthropic has no words for it: nobody would know what happened
+                self._builder.text(_TEXT, DECLINED)
+            self._builder.opaque(_TEXT, REFUSED, word)
+        self._builder.finish(reason, self._stop_reason)
         self.done = True
 
     def _report_usage(self) -> None:

@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from gateway.anthropic_request import (
+    DECLINED,
     ITEM,
     PROVIDER_NAME,
     REDACTED,
+    REFUSED,
     SIGNATURE,
     anthropic_request,
 )
@@ -21,6 +23,7 @@ from gateway.messages import (
     JsonObject,
     JsonValue,
     Message,
+    Opaque,
     TextBlock,
     ToolSpec,
 )
@@ -177,6 +180,26 @@ def test_a_text_that_citations_cut_into_blocks_is_one_text() -> None:
 def test_the_stop_reason_is_told(word: str, reason: StopReason) -> None:
     answer = answered(*whole(*text(0, "Hi"), stop=word))
     assert (answer.stop, answer.raw_stop) == (reason, word)
+
+
+@pytest.mark.parametrize(
+    ("events", "said"),
+    [
+        ([], DECLINED),
+        (text(0, "To open "), "To open "),
+        (
+            [*text(0, "Look: "), *block(1, {"type": "tool_use", "id": "a", "name": "add", "input": {}})],
+            f"Look: {DECLINED}",
+        ),
+    ],
+    ids=["nothing", "words", "a call"],
+)
+def test_an_answer_that_was_refused_says_so_to_people_and_to_later_requests(
+    events: list[JsonObject], said: str
+) -> None:
+    answer = answered(*whole(*events, stop="refusal"))
+    assert answer.text == said
+    assert answer.opaques == [Opaque(PROVIDER.name, MODEL, REFUSED, "refusal")]
 
 
 @pytest.mark.parametrize(
