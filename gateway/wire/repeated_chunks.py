@@ -31,6 +31,7 @@ class RepeatedChunks:
         self.known = False
         self.learning = True
         self._before = self._after = b""
+        self._two_chunks = 0  # the least bytes of two chunks
         self._padded = False  # then what stands after the words ends where the padding begins
         self._lessons = 0
 
@@ -53,6 +54,7 @@ class RepeatedChunks:
             self._before, self._after = before, after
             self.known = True
             self._learn_padding(chunk)
+            self._two_chunks = 2 * (len(_FIELD) + len(before) + len(after) + len(_BLANK_LINE))
 
     def _learn_padding(self, chunk: dict[str, Any]) -> None:
         padding = chunk[_PADDING].encode() if type(chunk.get(_PADDING)) is str else None
@@ -103,8 +105,8 @@ class RepeatedChunks:
         """The words of the chunk that was learnt, where a network read between two records brings it again as one
         record and nothing else; else nothing. Nearly every read of a stream that is slower than the network is that.
         """
-        # Its first line is its last but the blank one: several chunks are better read together.
-        if not (read.startswith(_FIELD) and read.endswith(_BLANK_LINE) and read.find(b"\n") == len(read) - 2):
+        # What is as long as two chunks may well be two, which are better read together.
+        if len(read) >= self._two_chunks or not (read.startswith(_FIELD) and read.endswith(_BLANK_LINE)):
             return ""
         texts = self.texts((read[len(_FIELD) : -len(_BLANK_LINE)],))
         return texts[0] if texts else ""
