@@ -549,3 +549,22 @@ def test_two_different_answers_to_one_question_are_refused() -> None:
 )
 def test_a_malformed_answer_is_refused(entry: dict[str, Any], pointer: str) -> None:
     assert pointers(refusal(resume=[entry])) == {f"/resume/0{pointer}"}
+
+
+# --- conversations ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("props", [DROP, None, {}, "billing", ["conversation_id"], {"conversationId": "x"}])
+def test_who_names_no_conversation_is_in_the_default_one(props: object) -> None:
+    assert parse(forwardedProps=props).conversation_id == "default"
+
+
+@pytest.mark.parametrize("name", ["billing", "default", "x" * 256, "Rückfragen 1"])
+def test_an_application_names_the_conversation(name: str) -> None:
+    assert parse(forwardedProps={"conversation_id": name, "other": 1}).conversation_id == name
+
+
+@pytest.mark.parametrize("name", ["", "x" * 257, "a\nb", 7, None, ["x"], {"a": 1}])
+def test_what_is_no_conversations_name_is_refused(name: object) -> None:
+    """Silently another conversation would be somebody else's words."""
+    assert pointers(refusal(forwardedProps={"conversation_id": name})) == {"/forwardedProps/conversation_id"}
