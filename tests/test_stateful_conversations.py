@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.agui_client import agui_clients
-from tests.fault_scenes import check_ended, executions, until
+from tests.fault_scenes import check_ended, executions, fault_tool, until
 from tests.observed_runs import run_client
 from tests.openai_chat_server import error
 from tests.responses_events import (
@@ -20,8 +20,9 @@ from tests.responses_events import (
     reasoning_item,
 )
 from tests.responses_rules import accept
-from tests.running_gateway import run_body
-from tests.stateful_scene import ADDING, PICK, StatefulScene, stateful_scene, user
+from tests.responses_server import responses_server
+from tests.running_gateway import agent, local_gateway, run_body
+from tests.stateful_scene import ADDING, PICK, StatefulScene, openai_model, stateful_scene, user
 
 USER = ("user", "Hi")
 
@@ -102,6 +103,30 @@ async def test_an_unmodified_client_sends_its_history_and_the_provider_gets_the_
         "call",
         "output",
     ]
+
+
+@pytest.mark.parametrize(("approved", "output"), [(True, "3.0"), (False, "The user denied this call. It was not run.")])
+async def test_what_a_person_and_the_browser_answer_later_is_all_that_is_sent(
+    tmp_path: Path, approved: bool, output: str
+) -> None:
+    """A response with a call for each of them: the chain waits for both, whatever comes between."""
+    async with asyncio.timeout(30), responses_server() as server:
+        tools = [fault_tool("add", approval="always")]
+        async with local_gateway(tmp_path, [agent("openai", openai_model(server), tools=tools)]) as gateway:
+            scene = StatefulScene(gateway, server)
+            server.will_answer(call_item(*ADDING, "call_0"), call_item("pick", "{}", "call_1"))
+            await scene.say("Hi")
+            server.will_answer(message_item("Done"))
+            picked = {"id": "picked", "role": "tool", "toolCallId": "call_1", "content": "blue"}
+            answer = {"interruptId": "int-call_0", "status": "resolved", "payload": {"approved": approved}}
+            assert (await scene.run(picked, resume=[answer])).text == "Done"
+            previous, (first, second) = scene.sent()
+            assert previous == scene.answered(0)
+            assert (first[0], first[1].removeprefix("Error: "), first[2]) == ("output", output, "call_0")
+            assert second == ("output", "blue", "call_1")
+            server.will_answer(message_item("Bye"))
+            await scene.say("Bye")
+            assert scene.sent() == (scene.answered(1), [("user", "Bye")])
 
 
 async def test_outputs_are_named_as_the_provider_named_the_calls(scene: StatefulScene) -> None:
