@@ -31,12 +31,13 @@ def taken_back(pause: float) -> dict[str, Any]:
 
 async def test_what_was_shown_gives_way_to_what_stands_in_its_place(browser: Browser, tmp_path: Path) -> None:
     clock = MovableClock()
-    async with shown_page(browser, tmp_path, [taken_back(5)], clock=clock) as screen:
+    async with shown_page(browser, tmp_path, [taken_back(7)], clock=clock) as screen:
         await screen.say("What is the code?")
         await expect(screen.answers).to_contain_text("The code is 4711.")
         await expect(screen.answers).to_contain_text("Keep it")
 
-        await clock.advance(5)
+        await clock.until_timer(7)
+        await clock.advance(7)
 
         await expect(screen.answers).to_contain_text("I cannot tell you that.")
         await screen.expect_idle()
