@@ -42,6 +42,7 @@ async def test_what_was_shown_gives_way_to_what_stands_in_its_place(browser: Bro
         await expect(screen.answers).to_contain_text("I cannot tell you that.")
         await screen.expect_idle()
         await expect(screen.conversation).not_to_contain_text(re.compile("4711|Keep it"))
+        await expect(screen.announcer).to_have_text("I cannot tell you that.")
         shown = await screen.page.content()
         assert "4711" not in shown, shown[max(shown.find("4711") - 300, 0) : shown.find("4711") + 100]
 
