@@ -19,7 +19,8 @@ from gateway.store import Store, Thread
 
 logger = logging.getLogger(__name__)
 
-AGAIN_SECONDS = 5.0
+AGAIN_SECONDS = 3.0
+LONGEST_WAIT_SECONDS = 60.0
 MOST_TRIES = 3
 CLOSE_SECONDS = 5.0
 MOST_NAMED = 20  # in a line of the log
@@ -61,12 +62,16 @@ class ThreadRemoval:
     async def _forget(self, model: StatefulModel, names: Sequence[str]) -> None:
         left, refused = list(names), dict[str, ModelError]()
         error: ModelError | None = None
+        tries = 0  # since the last one that it let go of
         try:
-            for tries_left in reversed(range(MOST_TRIES)):
+            while tries < MOST_TRIES:
+                if tries and error is not None:
+                    await self._clock.sleep(min(error.retry_after_seconds or AGAIN_SECONDS, LONGEST_WAIT_SECONDS))
+                before = len(left)
                 error = await _forget_each(model, left, refused)
-                if error is None or not error.retryable or not tries_left:
+                if error is None or not error.retryable:
                     break
-                await self._clock.sleep(AGAIN_SECONDS)
+                tries = 1 if len(left) < before else tries + 1
         finally:
             _tell(model, len(names), [*left, *refused], error or next(iter(refused.values()), None))
 

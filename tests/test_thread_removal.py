@@ -20,6 +20,7 @@ from tests.stateful_scene import ADDING, StatefulScene, openai_model, stateful_g
 
 DEADLINE_SECONDS = 30
 GONE = "a deleted thread's responses are deleted at their provider"
+DELETED = Script(200, (b"{}",), "application/json", framing="length")
 STAYS = "responses of a deleted thread stay at their provider"
 
 
@@ -191,6 +192,31 @@ async def test_a_provider_that_is_down_is_asked_again_and_given_up_after_a_while
         left = [entry.__dict__["left"] for entry in caplog.records if entry.message == STAYS]
         assert left == ([] if failures == 1 else [2])
         assert len(server.responses) == sum(left)
+
+
+async def test_a_provider_that_lets_go_of_one_after_the_other_is_asked_for_all(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """However often it limits the rate between them; it says how long to wait."""
+    clock = MovableClock()
+    async with (
+        asyncio.timeout(DEADLINE_SECONDS),
+        responses_server() as server,
+        stateful_gateway(tmp_path, server, clock=clock) as scene,
+    ):
+        for word in ("one", "two"):
+            server.will_answer(message_item(f"{word}!"))
+            await scene.say(word)
+        limited = [error(429, retry_after=20)] * (MOST_TRIES - 1)
+        server.answers(*limited, DELETED, *limited, DELETED)
+        await delete(scene)
+        for number in (*range(1, MOST_TRIES), *range(MOST_TRIES + 1, 2 * MOST_TRIES)):
+            await gone(server, number)
+            await clock.until_timer(20)
+            await clock.advance(20)
+        await scene.gateway.application.runner.removal.close()
+    assert deletions(server) == [scene.answered(1)] * MOST_TRIES + [scene.answered(0)] * MOST_TRIES
+    assert STAYS not in caplog.messages
 
 
 async def test_threads_of_agents_that_keep_nothing_elsewhere_ask_nobody(tmp_path: Path) -> None:
