@@ -179,15 +179,14 @@ class Screen:
         await expect(self.button("Send")).to_be_visible()
         await expect(self.conversation).to_have_attribute("aria-busy", "false")
 
-    async def evaluate(self, script: str, argument: object = None) -> Any:
-        async with asyncio.timeout(DEADLINE_SECONDS):
+    async def evaluate(self, script: str, argument: object = None, *, seconds: float = DEADLINE_SECONDS) -> Any:
+        async with asyncio.timeout(seconds):
             return await self.page.evaluate(script, argument)
 
-    async def until(self, condition: str) -> None:
+    async def until(self, condition: str, *, seconds: float = DEADLINE_SECONDS) -> None:
         """Wait until that JavaScript expression holds. (Playwright's own way is `eval`, which is forbidden here.)"""
-        await self.evaluate(
-            f"new Promise((yes) => {{ (function look() {{ {condition} ? yes() : setTimeout(look, 20) }})() }})"
-        )
+        look = f"new Promise((yes) => {{ (function look() {{ {condition} ? yes() : setTimeout(look, 20) }})() }})"
+        await self.evaluate(look, seconds=seconds)
 
     async def expect_named(self, name: str) -> None:
         """Something has been given that name since this was asked last; it may have had it for a moment only."""

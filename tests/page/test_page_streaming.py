@@ -18,6 +18,7 @@ from tests.running_gateway import agent, run_body, scripted
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 TOKENS = 10_000
+UNHURRIED_SECONDS = 100  # for a page that is given a tenth of a processor
 TOKEN_CHARACTERS = 4
 SECTION = """\
 ### What section {number} says
@@ -105,7 +106,8 @@ async def follow_answer(browser: Browser, directory: Path, tokens: int) -> tuple
         begin = await look_at_work(screen.page, tools)
         await screen.say("Go on")
         # not by roles: to look for them costs the page more than what is measured
-        await screen.until("document.querySelector('.agui-usage, .agui-answer .agui-tools')")
+        over = "document.querySelector('.agui-usage, .agui-answer .agui-tools')"
+        await screen.until(over, seconds=UNHURRIED_SECONDS)
         end = await look_at_work(screen.page, tools)
         seen: dict[str, list[float]] = await screen.evaluate("window.frames_seen")
         assert await screen.evaluate("document.querySelector('.agui-answer').innerText.length") > 2 * tokens
@@ -116,6 +118,7 @@ async def follow_answer(browser: Browser, directory: Path, tokens: int) -> tuple
         }
 
 
+@pytest.mark.timeout(3 * UNHURRIED_SECONDS)
 async def test_ten_thousand_tokens_are_laid_out_once_per_frame(
     browser: Browser, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

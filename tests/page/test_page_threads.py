@@ -79,6 +79,7 @@ async def test_a_conversation_is_deleted_for_good_once_the_person_agrees(browser
         await shown.ask("About whales")
         await shown.button("New conversation").click()
         await shown.ask("About bees")
+        await expect(rows(shown)).to_have_text(["About bees", "About whales"])
         dialog = shown.page.get_by_role("dialog", name="Delete “About bees” for good?")
         for answer, left in [("Cancel", ["About bees", "About whales"]), ("Delete", ["About whales"])]:
             await rows(shown).first.hover()
