@@ -229,10 +229,18 @@ class Application:
             await self.store.check()
         except StoreError as error:
             problems.append(error.message)
-        # A tool server that is down leaves its agent working: worth telling, no reason to send no requests.
-        warnings = [f"{id}: {text}" for id, agent in self.runner.agents.items() for text in agent.problems()]
-        body = {"status": "unavailable" if problems else "ready", "problems": problems, "warnings": warnings}
+        body = {"status": "unavailable" if problems else "ready", "problems": problems, "warnings": self._warnings()}
         return JSONResponse(body, 503 if problems else 200, headers={"cache-control": "no-store"})
+
+    def _warnings(self) -> list[str]:
+        """Tool servers that are down: worth telling, no reason to send no requests, as their agents work without.
+
+        A gateway with keys only counts them: readiness is told to anybody, and where its tools come from is nobody's.
+        """
+        warnings = [f"{id}: {text}" for id, agent in self.runner.agents.items() for text in agent.problems()]
+        if warnings and self.settings.server.has_keys:
+            return [f"tool servers that are down: {len(warnings)}; the log says which"]
+        return warnings
 
     async def _metrics(self, request: Request) -> Response:
         content, content_type = self.metrics.render(request.headers.get("accept", ""))

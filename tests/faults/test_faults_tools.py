@@ -200,6 +200,17 @@ async def test_a_tool_server_that_is_down_leaves_the_agent_working_and_is_report
         await check_ended(gateway, "run-1", "completed")
 
 
+async def test_strangers_are_not_told_which_tool_servers_there_are(tmp_path: Path) -> None:
+    missing = {"type": "McpServer", "name": "gone", "parameters": {"command": "no-such-program-anywhere"}}
+    degraded = agent("degraded", scripted(SAY), tools=[missing])
+    keyed = SERVER | {"api_keys": [{"name": "alice", "key": "a-key-of-some-length"}]}
+    async with local_gateway(tmp_path, [degraded], server=keyed) as gateway:
+        async with asyncio.timeout(10):
+            while not (warnings := (await gateway.client.http.get("/readyz")).json()["warnings"]):
+                pass
+    assert warnings == ["tool servers that are down: 1; the log says which"]
+
+
 async def test_runs_under_way_in_all_kinds_of_trouble_end_with_their_gateway(tmp_path: Path) -> None:
     release.clear()
     agents = [
