@@ -293,6 +293,7 @@ async def test_a_name_is_not_waited_for_without_end(caplog: pytest.LogCaptureFix
     clock = MovableClock()
     async with model_behind(clock=clock) as (model, server):
         await stopped_before_it_has_a_name(model, server)
+        await clock.until_timer(NAMING_SECONDS)
         await clock.advance(NAMING_SECONDS)
         await model.close()
         async with asyncio.timeout(DEADLINE_SECONDS):
@@ -370,6 +371,7 @@ async def test_what_nobody_goes_on_from_is_deleted_once_nobody_asks_for_it_again
                     await anext(batches)
                 await server.received(2)
         (kept,) = server.responses
+        await clock.until(lambda: all(due > OUTLIVED_SECONDS - 1 for due in clock.pending))  # nothing is asked any more
         await clock.advance(OUTLIVED_SECONDS - 1)
         assert deleted(server) == [], "another process may yet take it up"
         await clock.advance(1)
