@@ -30,8 +30,8 @@ class GatherWindow:
     the loop is so busy that a turn of it takes a good part of that: then a moment brings each run hardly more than one
     event, whatever was meant. Each moment that is over late is followed by one twice as long, up to 200 ms, each that
     is not by one half as long, down to 10 ms. So it lasts four to eight turns of a loop that has too much to do, which
-    does more then: 1,000 streams of words as fast as they go took 32 us of processor time per event while moments lasted
-    50 ms at most and were longer on a later loop only, and 21 since. The first sign of an answer never waits.
+    does more then: 1,000 streams of words as fast as they go took 32 us of processor time per event with moments of up
+    to 50 ms, and those only on a loop that was 10 ms late; 21 with these. The first sign of an answer never waits.
     """
 
     def __init__(self, seconds: float = GATHER_SECONDS) -> None:
