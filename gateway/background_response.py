@@ -1,6 +1,6 @@
 """A response that the provider works on when nobody listens: followed through lost connections, polled, cancelled.
 
-Above: responses_model. Below: responses_reader, http_client. Source:
+Above: responses_model. Below: responses_reader, stored_responses, http_client. Source:
 https://platform.openai.com/docs/guides/background (API version 1): its events have sequence numbers, and can be had
 again from any of them on; where a server does not stream it again, its state is asked for until it is over.
 """
@@ -11,7 +11,7 @@ import logging
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 from gateway.clock import Clock
 from gateway.errors import ModelError, ModelErrorKind
@@ -19,8 +19,9 @@ from gateway.events import Events
 from gateway.http_client import HttpCall, HttpClients, HttpStream, StreamTimeouts
 from gateway.model_failures import failure
 from gateway.responses_reader import ResponsesReader
+from gateway.stored_responses import ERRAND_TIMEOUTS, ExistingAccess
 from gateway.wire.lenient_json import load
-from gateway.wire.provider_errors import ProviderError, parse_error_body
+from gateway.wire.provider_errors import parse_error_body
 from gateway.wire.sse_reader import LONGEST_RECORD
 
 logger = logging.getLogger(__name__)
@@ -30,9 +31,6 @@ LONGEST_WAIT_SECONDS = 5.0
 # How long a provider may be out of reach before its answer is given up; it works on meanwhile.
 GIVE_UP_SECONDS = 300.0
 
-# For what nobody waits for: a cancellation, a deletion.
-ERRAND_TIMEOUTS = StreamTimeouts(connect=2.0, first_byte=5.0, idle=5.0, total=8.0)
-
 _UNDER_WAY = ("queued", "in_progress")
 _LOST = frozenset({ModelErrorKind.NETWORK, ModelErrorKind.TIMEOUT, ModelErrorKind.TRUNCATED})
 _PASSING = frozenset(
@@ -40,16 +38,6 @@ _PASSING = frozenset(
 )
 _FORBIDDEN = (401, 403)  # Bedrock's bedrock:CancelInvoke is a permission of its own
 _NO_STREAM = frozenset({400, 404, 405, 415, 422, 501})
-
-
-class ExistingAccess(Protocol):
-    """How responses that are there already are reached."""
-
-    async def existing(self, response_id: str, *, method: str = "GET", action: str = "", query: str = "") -> HttpCall:
-        """An authenticated call about one response; nothing of it may change."""
-
-    def learn(self, call: HttpCall, status: int, error: ProviderError) -> bool:
-        """Whether the next call goes another way than `call` did, which its refusal calls for."""
 
 
 class BackgroundResponse:

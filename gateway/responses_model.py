@@ -8,14 +8,13 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from collections.abc import AsyncGenerator, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Protocol
 
 from gateway.agent import ModelSettings
-from gateway.background_response import ERRAND_TIMEOUTS, BackgroundResponse
-from gateway.clock import Timer
+from gateway.background_response import BackgroundResponse
 from gateway.deadline import Deadline, DeadlineError
 from gateway.errors import ConfigurationError, ModelError, ModelErrorKind
 from gateway.events import Events, ModelCallAccepted, Raw, UsageReported
@@ -26,6 +25,7 @@ from gateway.model import ModelCapabilities, ModelEnvironment, ModelRequest
 from gateway.model_failures import failure
 from gateway.responses_reader import ResponsesReader
 from gateway.responses_request import SEALED_REASONING, ResponsesTarget, responses_request
+from gateway.stored_responses import ExistingAccess, StoredResponses
 from gateway.wire import strict_json
 from gateway.wire.openai_responses import (
     CHAIN_STATUSES,
@@ -38,12 +38,8 @@ from gateway.wire.provider_errors import ProviderError, parse_error_body
 
 logger = logging.getLogger(__name__)
 
-# How long the name of a response is waited for that was stopped before it had one; and how long `close` waits.
+# How long the name of a response is waited for that was stopped before it had one.
 NAMING_SECONDS = 30.0
-CLOSE_SECONDS = 5.0
-# How long a response that nobody goes on from is kept for a process that takes it up; how many are deleted at a time.
-OUTLIVED_SECONDS = 60.0
-MOST_DELETIONS = 4
 
 HEADERS = {"accept": "text/event-stream, application/json", "content-type": "application/json"}
 _INLINE_BYTES = 20_000_000
@@ -53,7 +49,7 @@ _UNSEEN = (UsageReported, Raw, ModelCallAccepted)
 _OUR_FIELDS = ("store", "previous_response_id", "conversation", "background")
 
 
-class Access(Protocol):
+class Access(ExistingAccess, Protocol):
     """How a provider's responses are reached."""
 
     async def create(self, body: bytes) -> HttpCall:
@@ -62,12 +58,6 @@ class Access(Protocol):
         Raises:
             ModelError: there is no region, or no credentials.
         """
-
-    async def existing(self, response_id: str, *, method: str = "GET", action: str = "", query: str = "") -> HttpCall:
-        """The call that is about one response that is there already, as `create` else."""
-
-    def learn(self, call: HttpCall, status: int, error: ProviderError) -> bool:
-        """Whether the next `create` goes another way than `call` did, which its refusal calls for."""
 
 
 class _RefusedError(Exception):
@@ -127,9 +117,7 @@ class ResponsesModel:
             stored=settings.stateful or settings.background,
             background=settings.background,
         )
-        self._errands: set[asyncio.Task[None]] = set()  # what goes on at the provider when nobody waits for it
-        self._outlived: dict[str, Timer] = {}  # responses that nobody goes on from
-        self._forgetting = asyncio.Semaphore(MOST_DELETIONS)
+        self._stored = StoredResponses(access, environment.http, environment.clock, settings.model_id)
         if settings.stateful or settings.background:
             _check_ours({**settings.model_parameters, **params})
         named = (provider, *holder, self._target.wire_model_id, settings.compute_environment or "")
@@ -184,44 +172,15 @@ class ResponsesModel:
         if request.on_kept is not None:
             request.on_kept(response_id)
         elif not self._holder and not request.is_left():
-            clock = self._environment.clock
-            # Not at once: where the process ends before the answer is in the log, the next one asks for it again.
-            self._outlived[response_id] = clock.call_later(OUTLIVED_SECONDS, lambda: self._let_go(response_id))
-
-    def _let_go(self, response_id: str) -> None:
-        if (timer := self._outlived.pop(response_id, None)) is not None:
-            timer.cancel()
-            self._spawn(self._forget_quietly(response_id))
+            self._stored.outlive(response_id)
 
     async def forget(self, response_id: str) -> None:
         """As StatefulModel says."""
-        async with self._forgetting:
-            for learns in (True, False):
-                call = await self._access.existing(response_id, method="DELETE")
-                async with self._environment.http.stream(call, ERRAND_TIMEOUTS) as response:
-                    if response.status < 300 or response.status in (404, 410):
-                        await response.settle()
-                        return
-                    refused = await self._refusal(call, response)
-                if not (learns and self._access.learn(call, refused.status, refused.error)):
-                    raise refused.mapped
-
-    async def _forget_quietly(self, response_id: str) -> None:
-        try:
-            await self.forget(response_id)
-        except ModelError as error:
-            extra = {"model": self.model_id, "response_id": response_id, "code": error.code}
-            logger.warning("a response that nobody needs stays at its provider", extra=extra)
+        await self._stored.forget(response_id)
 
     async def close(self) -> None:
-        """Let what was stopped or outlived go at the provider too, if that does not take long."""
-        for response_id in list(self._outlived):
-            self._let_go(response_id)
-        if errands := list(self._errands):
-            _, late = await asyncio.wait(errands, timeout=CLOSE_SECONDS)
-            for task in late:
-                task.cancel()
-            await asyncio.gather(*late, return_exceptions=True)
+        """What nobody waits for at the provider is done, if that does not take long."""
+        await self._stored.close()
 
     def _reader(self, request: ModelRequest) -> ResponsesReader:
         target = self._target
@@ -276,7 +235,7 @@ class ResponsesModel:
                     yield events
         finally:
             if response.under_way and not request.is_left():
-                self._spawn(response.cancel())
+                self._stored.spawn(response.cancel())
 
     async def _named(self, batches: AsyncGenerator[Events], response: BackgroundResponse) -> Events | None:
         """The answer's first batch, with which it has a name. Who stops listening before that stops the provider's work
@@ -286,7 +245,7 @@ class ResponsesModel:
         try:
             return await asyncio.shield(naming)
         except asyncio.CancelledError:
-            self._spawn(self._cancel_once_named(naming, batches, None if naming.done() else response))
+            self._stored.spawn(self._cancel_once_named(naming, batches, None if naming.done() else response))
             raise
 
     async def _cancel_once_named(
@@ -309,16 +268,10 @@ class ResponsesModel:
             await batches.aclose()
         if response is not None and response.under_way:
             await response.cancel()
-            await self._forget_quietly(response.response_id)
+            await self._stored.forget_quietly(response.response_id)
         elif why:
             extra = {"model": self.model_id, "why": why}
             logger.warning("a background response could not be cancelled", extra=extra)
-
-    def _spawn(self, work: Coroutine[None, None, None]) -> None:
-        """Not awaited: a run that is stopped ends at once, whatever the provider does."""
-        task = asyncio.create_task(work, name="an errand at the provider")
-        self._errands.add(task)
-        task.add_done_callback(self._errands.discard)
 
     async def _with_media(self, request: ModelRequest) -> ModelRequest:
         """The request with what the server does not fetch itself; what it holds already needs none of it."""

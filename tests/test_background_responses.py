@@ -20,7 +20,8 @@ from gateway.http_client import HttpClients
 from gateway.messages import Message, TextBlock, ToolSpec
 from gateway.model import Model, ModelEnvironment, ModelRequest, StatefulModel
 from gateway.models import bedrock_responses, openai_responses
-from gateway.responses_model import MOST_DELETIONS, NAMING_SECONDS, OUTLIVED_SECONDS
+from gateway.responses_model import NAMING_SECONDS
+from gateway.stored_responses import MOST_DELETIONS, OUTLIVED_SECONDS
 from tests.bedrock_server import ACCESS_KEY, REGION, SECRET_KEY
 from tests.model_answers import answer_of, collect
 from tests.movable_clock import MovableClock
