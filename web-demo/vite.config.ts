@@ -28,7 +28,7 @@ export default defineConfig(({ mode }) => ({
       GATEWAY_PATHS.map((path) => [path, { target: GATEWAY, changeOrigin: true, headers: { origin: GATEWAY } }]),
     ),
   },
-  test: { include: ["tests/**/*.test.{ts,tsx}"], testTimeout: 20_000 },
+  test: { include: ["tests/**/*.test.{ts,tsx}"], testTimeout: 60_000, hookTimeout: 60_000 },
 }));
 
 /** Browsers that know `light-dark()`: what stands in for it elsewhere does not see the `color-scheme` of a host page. */

@@ -96,7 +96,7 @@ function button(name: string): HTMLButtonElement {
 }
 
 /** Signals are followed with the next frame. */
-const shown = (assertion: () => void) => vi.waitFor(assertion, { timeout: 2_000 });
+const shown = (assertion: () => void) => vi.waitFor(assertion, { timeout: 20_000 });
 
 function type(field: HTMLInputElement | HTMLTextAreaElement, text: string): void {
   field.value = text;

@@ -1,7 +1,7 @@
 /** Waiting for signals to say something, with a deadline. */
 import { effect } from "@preact/signals";
 
-const DEADLINE_MILLISECONDS = 10_000;
+const DEADLINE_MILLISECONDS = 20_000;
 
 /** Resolves with what `look` gives once it is not undefined or false; looked at anew whenever a signal in it changes. */
 export async function until<Value>(look: () => Value | undefined | false, what = look.toString()): Promise<Value> {
