@@ -76,6 +76,14 @@ def test_a_batch_of_deltas_of_different_kinds_and_ids_keeps_them_apart() -> None
     assert list(decode_events(encode_events(batch).lines)) == batch
 
 
+def test_deltas_that_share_a_line_are_those_that_have_one_each() -> None:
+    batch: list[Event] = [TextDelta("a", word) for word in ("one ", "two ", "\ud83d", "")]
+    shared = encode_events(batch).lines
+    assert b"\n" not in shared
+    apart = b"\n".join(encode_events([event]).lines for event in batch)
+    assert list(decode_events(shared)) == list(decode_events(apart)) == batch
+
+
 @settings(REPEATABLE, max_examples=150)
 @given(st.one_of([words(cls) for cls in get_args(Event)]))
 def test_every_event_comes_back_as_it_was(event: Event) -> None:
