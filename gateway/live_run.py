@@ -214,6 +214,15 @@ class Viewer:
 class LiveRun:
     """A run from its begin to its end. Only the runner writes to it."""
 
+    # Too many for objects to share a table of their names: each run would have one, 2 KB.
+    __slots__ = (
+        "_clock", "_farewell", "_gathered", "_given_up", "_gone_waiters", "_grace", "_grace_seconds", "_kept_waiters",
+        "_last_future", "_max_viewer_events", "_on_abandoned", "_sealer", "_signs_seen", "_store", "_unkept",
+        "_viewers", "_window", "accepted", "begun", "cancel_reason", "concluded", "conversation", "ended", "failure",
+        "finishing", "first_sign_at", "kept", "left", "messages", "must_be_kept", "patient", "record", "sequence",
+        "settled", "slow_viewers", "state", "task", "thread", "transcript", "turn", "unkept", "usage",
+    )  # fmt: skip
+
     def __init__(
         self,
         record: RunRecord,

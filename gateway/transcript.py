@@ -118,7 +118,7 @@ class Transcript:
         self._steps: dict[str, None] = {}
         self._open_turn: str | None = None
         self._unended_turns: set[str] = set()
-        self._retracted: set[str] = set()
+        self._retracted: frozenset[str] = frozenset()
         # An open text that ended a batch, and its parts: who has one more delta of it alone may add that itself.
         self.text_id: str | None = None
         self.text_parts: list[str] = []
@@ -149,7 +149,7 @@ class Transcript:
     @property
     def retracted(self) -> frozenset[str]:
         """The ids of the messages that were taken back."""
-        return frozenset(self._retracted)
+        return self._retracted
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -207,7 +207,7 @@ class Transcript:
             case MessageRetracted():
                 entry = self._entries[event.message_id]
                 entry.parts, entry.opaque = [event.text], None
-                self._retracted.add(event.message_id)
+                self._retracted |= {event.message_id}
             case ToolCallStarted():
                 call = self._calls[event.call_id] = _Call(event)
                 entry = self._entry(event.message_id, "assistant")

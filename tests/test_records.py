@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import sys
+import tracemalloc
 from typing import Any, get_args
 
 import pytest
@@ -74,6 +76,16 @@ def test_a_batch_of_deltas_of_different_kinds_and_ids_keeps_them_apart() -> None
         TextDelta("b", "x"), TextDelta("b", "\ud83d"), TextDelta("b", "w"),
     ]  # fmt: skip
     assert list(decode_events(encode_events(batch).lines)) == batch
+
+
+def test_a_line_that_waits_to_be_kept_takes_the_room_of_its_bytes() -> None:
+    tracemalloc.start()
+    try:
+        lines = [encode_events([TextDelta("m", "word")]).lines for _ in range(100)]
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert taken < 3 * sum(sys.getsizeof(line) for line in lines)
 
 
 def test_deltas_that_share_a_line_are_those_that_have_one_each() -> None:

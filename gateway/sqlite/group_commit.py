@@ -218,6 +218,7 @@ class GroupCommit:
                 self._loop.call_soon_threadsafe(self._take_back, conclude)
             except RuntimeError:  # the loop was closed without closing the store: nobody is left to be told
                 return
+            del job, conclude  # they hold all that was written, and the next may be long in coming
 
     def _take_back(self, conclude: Callable[[], None]) -> None:
         self._with_thread = False
