@@ -52,6 +52,7 @@ class Aggregator:
     found: Callable[[Clause], Rows]
     value_of: Callable[[str, Scalar], Value]
     _known: dict[str, FieldValues] = field(default_factory=dict)
+    _rows: dict[int, Rows] = field(default_factory=dict)  # what a query finds, by its id: it may be in many buckets
     _buckets: int = 0
 
     def run(self, aggregations: Aggregations, rows: Rows) -> JsonObject:
@@ -187,12 +188,17 @@ class Aggregator:
         return {"buckets": buckets}
 
     def _filters(self, filters: FilterBuckets, rows: Rows) -> JsonObject:
-        made = [(name, self._bucket(filters.inner, rows & self.found(query))) for name, query in filters.filters]
+        made = [(name, self._bucket(filters.inner, rows & self._found(query))) for name, query in filters.filters]
         if not filters.named:
             return made[0][1]
         if made[0][0] is None:
             return {"buckets": [bucket for _, bucket in made]}
         return {"buckets": {str(name): bucket for name, bucket in made}}
+
+    def _found(self, query: Clause) -> Rows:
+        if id(query) not in self._rows:
+            self._rows[id(query)] = self.found(query)
+        return self._rows[id(query)]
 
 
 def _measured(kind: str, values: Sequence[int | float], field_kind: str | None) -> JsonObject:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import partial, reduce
 from typing import Any, TypeAlias
@@ -29,6 +29,8 @@ Scores: TypeAlias = dict[int, float]
 """What a clause found: the documents' row numbers with their scores."""
 
 _MAX_WORDS = 256
+_MAX_LOOKUPS = 10_000
+_MAX_FUZZY_WORDS = 256
 _MAX_LOOKED_AT = 200_000
 
 # What FTS5 gets of a text, one piece at a time and always quoted: letters, digits and marks, with an apostrophe inside
@@ -153,6 +155,30 @@ def _names_path(patterns: Iterable[str], path: str) -> bool:
     return any(fnmatchcase(path, pattern.replace("[", "[[]")) for pattern in patterns)
 
 
+@dataclass(slots=True)
+class _Work:
+    """What a search has looked up in an index so far: few clauses may have many words, in many fields each."""
+
+    lookups: int = 0
+    fuzzy_words: int = 0
+
+    def look_up(self, count: int = 1) -> None:
+        self.lookups += count
+        if self.lookups > _MAX_LOOKUPS:
+            raise clauses.QueryError(
+                f"the search looks up more words and values than the at most {_MAX_LOOKUPS} that are possible; "
+                "ask for fewer words, in fewer fields, in fewer clauses"
+            )
+
+    def look_near(self) -> None:
+        self.fuzzy_words += 1
+        if self.fuzzy_words > _MAX_FUZZY_WORDS:
+            raise clauses.QueryError(
+                f"the search has more words with 'fuzziness' than the at most {_MAX_FUZZY_WORDS} that are possible, "
+                "where a word counts in each field it is looked for in"
+            )
+
+
 @dataclass(frozen=True, slots=True)
 class _Evaluation:
     """A query over one index. `paths` are the fields of all the indices that are searched together."""
@@ -160,6 +186,7 @@ class _Evaluation:
     database: sqlite3.Connection
     index: Index
     paths: set[str]
+    work: _Work = field(default_factory=_Work)
 
     def run(self, clause: clauses.Clause) -> Scores:
         match clause:
@@ -250,18 +277,21 @@ class _Evaluation:
         return self._documents("TRUE", (), boost)
 
     def _documents(self, condition: str, values: Sequence[object], boost: float) -> Scores:
+        self.work.look_up()
         rows = self.database.execute(
             f"SELECT row FROM documents WHERE index_id = ? AND {condition}", (self.index.id, *values)
         )
         return {row: boost for (row,) in rows}
 
     def _having(self, path: str, condition: str, values: Sequence[object], boost: float) -> Scores:
+        self.work.look_up()
         rows = self.database.execute(
             f"SELECT DISTINCT document FROM field_values WHERE field = ? AND {condition}", (self._field(path), *values)
         )
         return {row: boost for (row,) in rows}
 
     def _words(self, path: str, expression: str) -> Scores:
+        self.work.look_up()
         table = f"words_{self._field(path)}"
         rows = self.database.execute(f"SELECT rowid, -bm25({table}) FROM {table} WHERE {table} MATCH ?", (expression,))
         return dict(rows.fetchall())
@@ -273,6 +303,7 @@ class _Evaluation:
         words = _quoted_words(clause.text)
         if not words:
             return {}
+        self.work.look_up(len(words))
         if clause.fuzziness is not None:
             words = [self._nearly(clause.field, word, clause.fuzziness) for word in words]
         default = len(words) if clause.operator == "and" else 1
@@ -292,6 +323,7 @@ class _Evaluation:
             return self._terms(clauses.Terms(clause.field, (clause.text,)))
         if kind != "keyword":
             raise MappingError(f"{clause.field!r} is {kind}; 'fuzziness' is for texts and keywords")
+        self.work.look_near()
         values = self.database.execute(
             "SELECT DISTINCT text FROM field_values WHERE field = ? LIMIT ?",
             (self._field(clause.field), _MAX_LOOKED_AT),
@@ -305,6 +337,7 @@ class _Evaluation:
         most = fuzziness.most_of(folded)
         if not most or not folded.isalnum():
             return word
+        self.work.look_near()
         known = self.database.execute(
             f"SELECT term FROM {self._known(path)} WHERE length(term) BETWEEN ? AND ? LIMIT ?",
             (len(folded) - most, len(folded) + most, _MAX_LOOKED_AT),
@@ -345,6 +378,7 @@ class _Evaluation:
 
     def _fields(self, patterns: Sequence[tuple[str, float]], *, all_kinds: bool = False) -> Iterator[tuple[str, float]]:
         for pattern, boost in patterns or (("*", 1.0),):
+            self.work.look_up()
             if "*" not in pattern:
                 if self._kind(pattern) is not None:
                     yield pattern, boost
@@ -448,7 +482,8 @@ class _Evaluation:
         filters = [self.run(query) for query in clause.filter]
         optional = [self.run(query) for query in clause.should]
         default = 0 if required or filters or not optional else 1
-        minimum = clauses.minimum_matches(clause.minimum, len(optional), default)
+        # as in Lucene, nothing but optional clauses needs one of them, whatever `minimum_should_match` comes to
+        minimum = max(default, clauses.minimum_matches(clause.minimum, len(optional), default))
         rows: set[int] | None = None
         for scores in (*required, *filters):
             rows = set(scores) if rows is None else rows & scores.keys()

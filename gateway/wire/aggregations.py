@@ -143,7 +143,7 @@ class _Reader:
 
 def _metric(kind: MetricKind, values: dict[str, Json]) -> Aggregation:
     options = QueryOptions(kind, values)
-    metric = Metric(kind, _field(options), options.take("missing"))
+    metric = Metric(kind, _field(options), _missing_value(options))
     options.take("precision_threshold")  # cardinality is exact here
     options.done()
     return metric
@@ -156,13 +156,17 @@ def _field(options: QueryOptions) -> str:
     return name
 
 
+def _missing_value(options: QueryOptions) -> Scalar | None:
+    return None if options.take("missing") is None else options.text("missing")
+
+
 def _terms(values: dict[str, Json], inner: Aggregations) -> Aggregation:
     options = QueryOptions("terms", values)
     field, size = _field(options), _count(options, "size", 10)
     order = [_order(item) for item in as_list(options.take("order"))]
     for what, _ in order:
         _check_order(what, inner)
-    least, missing = _count(options, "min_doc_count", 1), options.take("missing")
+    least, missing = _count(options, "min_doc_count", 1), _missing_value(options)
     options.take("shard_size")  # there are no shards
     options.done()
     ends = [("_key", False)] if order else [("_count", True), ("_key", False)]

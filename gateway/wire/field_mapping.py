@@ -241,7 +241,7 @@ def date_milliseconds(value: Json, *, round_up: bool = False) -> int:
     """
     match = _DATE.match(str(value))
     if match is None:
-        if str(value).lstrip("-").isascii() and str(value).lstrip("-").isdigit():
+        if str(value).lstrip("-").isascii() and str(value).lstrip("-").isdigit() and abs(int(value)) < _LONG_LIMIT:
             return int(value)
         raise ValueError
     given = {name: int(text) for name, text in match.groupdict().items() if text and name not in ("fraction", "zone")}

@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias
 
 MAX_DEPTH = 20
 MAX_CLAUSES = 1_024
+MAX_IDS = 10_000
 
 Scalar: TypeAlias = str | int | float | bool
 

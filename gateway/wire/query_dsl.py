@@ -14,6 +14,7 @@ from typing import Literal
 from gateway.wire.query_clauses import (
     MAX_CLAUSES,
     MAX_DEPTH,
+    MAX_IDS,
     Bool,
     Clause,
     ConstantScore,
@@ -225,6 +226,8 @@ def _terms(parser: _Parser, value: dict[str, Json]) -> Clause:
 def _ids(parser: _Parser, value: dict[str, Json]) -> Clause:
     options = QueryOptions("ids", value)
     values = as_list(options.take("values"))
+    if len(values) > MAX_IDS:
+        raise QueryError(f"'ids' has {len(values)} values; at most {MAX_IDS} are possible")
     boost = options.number("boost", 1.0)
     options.done()
     return Ids(tuple(str(item) for item in values), boost)

@@ -14,6 +14,8 @@ from gateway.wire.query_dsl import parse_query
 from gateway.wire.query_options import Json, QueryOptions, as_list, described, finite_number, quoted, whole_number
 
 MAX_RESULT_WINDOW = 10_000
+MAX_SORT_KEYS = 32
+MAX_SOURCE_PATTERNS = 1_024
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,7 @@ def parse_search_body(body: Json) -> SearchBody:
         size=size,
         start=start,
         source=_source_filter(body.get("_source", True)),
-        sort=tuple(_sort_key(key) for key in as_list(body.get("sort"))),
+        sort=tuple(_sort_key(key) for key in _at_most(MAX_SORT_KEYS, "sort", body.get("sort"))),
         total=body.get("track_total_hits", True) is not False,
         minimum_score=finite_number(body, "min_score") if "min_score" in body else None,
         aggregations=parse_aggregations(body.get("aggs", body.get("aggregations"))),
@@ -80,6 +82,13 @@ _BODY_KEYS = frozenset(
 )
 
 
+def _at_most(most: int, name: str, value: Json) -> list[Json]:
+    listed = as_list(value)
+    if len(listed) > most:
+        raise QueryError(f"{name!r} has {len(listed)} entries; at most {most} are possible")
+    return listed
+
+
 def _source_filter(value: Json) -> SourceFilter:
     match value:
         case bool():
@@ -87,10 +96,10 @@ def _source_filter(value: Json) -> SourceFilter:
         case str():
             return SourceFilter(includes=(value,))
         case list() if all(isinstance(item, str) for item in value):
-            return SourceFilter(includes=tuple(value))
+            return SourceFilter(includes=tuple(_at_most(MAX_SOURCE_PATTERNS, "_source", value)))
         case dict() if value.keys() <= {"includes", "excludes", "include", "exclude"}:
-            includes = as_list(value.get("includes", value.get("include")))
-            excludes = as_list(value.get("excludes", value.get("exclude")))
+            includes = _at_most(MAX_SOURCE_PATTERNS, "includes", value.get("includes", value.get("include")))
+            excludes = _at_most(MAX_SOURCE_PATTERNS, "excludes", value.get("excludes", value.get("exclude")))
             return SourceFilter(includes=tuple(map(str, includes)), excludes=tuple(map(str, excludes)))
         case _:
             raise QueryError(

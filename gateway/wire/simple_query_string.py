@@ -31,6 +31,7 @@ from gateway.wire.query_string import StringRules
 Operator: TypeAlias = Literal["and", "or"]
 
 _ENDS_WORD = re.compile(r'[\s"|+()]')
+_MAX_CHANGES = 100
 _FUZZY = re.compile(r"~(\d{0,2})$", re.ASCII)
 
 
@@ -38,7 +39,7 @@ def parse_simple_query_string(text: str, rules: StringRules, count: Callable[[],
     """The clauses of the text. `count` is called for each of them, and may end it by raising.
 
     Raises:
-        QueryError: it is nested too deeply.
+        QueryError: it is nested too deeply, also by operators that take turns.
     """
     found = _Reader(text, rules, count).sequence(0, len(text), 0)
     return MatchAll(all=False) if found is None else found
@@ -49,6 +50,7 @@ class _Tree:
     """What was read so far; operators have no precedence over each other."""
 
     default: Operator
+    nest: Callable[[], None]  # called whenever what is there becomes the first part of something larger
     operator: Operator | None = None  # the one that was read last and waits for words
     joined: Operator | None = None  # the one that `clauses` stand together by
     negations: int = 0
@@ -62,6 +64,7 @@ class _Tree:
         if self.clauses:
             operator = self.operator or self.default
             if self.joined not in (None, operator):
+                self.nest()
                 self.clauses = [_joined(self.clauses, self.joined)]
             self.joined = operator
         self.clauses.append(clause)
@@ -82,19 +85,21 @@ class _Reader:
         self._text = text
         self._rules = rules
         self._count = count
+        self._changes = 0
+        self._closing = _closing_parentheses(text)
 
     def sequence(self, at: int, end: int, depth: int) -> Clause | None:
         if depth >= MAX_DEPTH:
             raise QueryError(f"the query string is nested too deeply: at most {MAX_DEPTH} parentheses are possible")
-        tree = _Tree(self._rules.operator)
+        tree = _Tree(self._rules.operator, self._nest)
         while at < end:
             match self._text[at]:
                 case "-":
                     tree.negations += 1
                     at += 1
-                case "(" if (close := self._closing(at, end)) is not None:
-                    tree.add(self.sequence(at + 1, close, depth + 1))
-                    at = close + 1
+                case "(" if (closed := self._closing.get(at, end)) < end:
+                    tree.add(self.sequence(at + 1, closed, depth + 1))
+                    at = closed + 1
                 case '"' if (close := self._find('"', at + 1, end)) is not None:
                     self._count()
                     words = _plain(self._text[at + 1 : close])
@@ -114,6 +119,11 @@ class _Reader:
                     tree.add(self._word(self._text[at:stop]))
                     at = stop
         return tree.build()
+
+    def _nest(self) -> None:
+        self._changes += 1
+        if self._changes > _MAX_CHANGES:
+            raise QueryError(f"the query string goes to and fro between '+' and '|' at most {_MAX_CHANGES} times")
 
     def _word(self, word: str) -> Clause | None:
         self._count()
@@ -141,16 +151,19 @@ class _Reader:
             at += 2 if self._text[at] == "\\" else 1
         return at if at < end else None
 
-    def _closing(self, at: int, end: int) -> int | None:
-        """Where the parenthesis that opens at `at` is closed."""
-        depth = 0
-        while at < end:
-            character = self._text[at]
-            depth += (character == "(") - (character == ")")
-            if depth == 0:
-                return at
-            at += 2 if character == "\\" else 1
-        return None
+
+def _closing_parentheses(text: str) -> dict[int, int]:
+    """Where each parenthesis that is closed is closed, by where it opens."""
+    opened: list[int] = []
+    closing: dict[int, int] = {}
+    at = 0
+    while at < len(text):
+        if text[at] == "(":
+            opened.append(at)
+        elif text[at] == ")" and opened:
+            closing[opened.pop()] = at
+        at += 2 if text[at] == "\\" else 1
+    return closing
 
 
 def _plain(word: str) -> str:

@@ -204,6 +204,8 @@ async def test_several_indices_are_counted_together(engine: EmbeddedSearchEngine
         ({"x": {"avg": {"field": "shop"}}}, "'avg' needs numbers or dates, and 'shop' is keyword"),
         ({"x": {"avg": {"field": "total", "script": "1"}}}, "does not support 'script'"),
         ({"x": {"avg": {"field": "total"}, "aggs": {"y": {"sum": {"field": "total"}}}}}, "is a number: no aggregation"),
+        ({"x": {"avg": {"field": "total", "missing": [1]}}}, "'avg' needs 'missing': text or a number, not a list"),
+        ({"x": {"terms": {"field": "shop", "missing": {}}}}, "'terms' needs 'missing': text or a number"),
         ({"x": {"terms": {"field": "note"}}}, "'note' is text, .* such as 'note.keyword'"),
         ({"x": {"terms": {"field": "shop", "size": -1}}}, "'size' of 'terms' is a whole number from 0"),
         ({"x": {"terms": {"field": "shop", "order": "desc"}}}, "an order is an object such as"),
@@ -232,6 +234,16 @@ async def test_several_indices_are_counted_together(engine: EmbeddedSearchEngine
 async def test_what_is_wrong_is_said(engine: EmbeddedSearchEngine, aggregations: JsonValue, message: str) -> None:
     with pytest.raises(ToolError, match=message):
         await engine.search("orders", {"aggs": aggregations})
+
+
+async def test_a_filter_in_each_of_many_buckets_is_looked_up_once(engine: EmbeddedSearchEngine) -> None:
+    words = " ".join(f"w{number}" for number in range(250))
+    await engine.index("many", [{"number": number, "name": "x"} for number in range(100)])
+    inner: JsonObject = {"x": {"filter": {"match": {"name": words + " x"}}}}
+    found: Any = await engine.search(
+        "many", {"aggs": {"all": {"terms": {"field": "number", "size": 100}, "aggs": inner}}}
+    )
+    assert [bucket["x"] for bucket in found["aggregations"]["all"]["buckets"]] == [{"doc_count": 1}] * 100
 
 
 async def test_dates_beyond_all_calendars_are_said(engine: EmbeddedSearchEngine) -> None:

@@ -195,9 +195,12 @@ async def test_simple_query_strings_are_read_as_their_options_say(
 
 
 async def test_simple_query_strings_are_bounded(engine: EmbeddedSearchEngine) -> None:
-    for text in ("wolf " * 2_000, "(" * 50 + "wolf" + ")" * 50):
+    turns = "wolf + sea | " * 500  # each would be nested in the next
+    for text in ("wolf " * 2_000, "(" * 50 + "wolf" + ")" * 50, turns):
         with pytest.raises(ToolError, match="at most"):
             await ids(engine, {"simple_query_string": {"query": text}})
+    assert await ids(engine, {"simple_query_string": {"query": "sky" + "(" * 200_000}}) == ["2"]
+    assert await ids(engine, {"simple_query_string": {"query": "wolf + sea | " * 50 + "sky"}}) == ["1", "2"]
     with pytest.raises(ToolError, match="does not support 'flags'"):
         await ids(engine, {"simple_query_string": {"query": "a", "flags": "ALL"}})
 

@@ -106,6 +106,16 @@ class TestQueries:
             ({"bool": {"must_not": [{"match": {"title": "wolf"}}]}}, "245"),
             ({"bool": {"should": [{"match": {"title": "sky"}}, {"match": {"title": "two"}}]}}, "24"),
             ({"bool": {"filter": {"match_all": {}}, "should": [{"match": {"title": "sky"}}]}}, "12345"),
+            ({"bool": {"should": [{"match": {"title": "sky"}}], "minimum_should_match": 0}}, "2"),
+            (
+                {
+                    "bool": {
+                        "should": [{"match": {"title": "sky"}}, {"ids": {"values": "5"}}],
+                        "minimum_should_match": "10%",
+                    }
+                },
+                "25",
+            ),
             (
                 {
                     "bool": {
@@ -208,6 +218,7 @@ class TestQueries:
             ({"sort": ["title"]}, "sort by a keyword"),
             ({"sort": [{"year": "up"}]}, "'order' of 'sort' is one of 'asc', 'desc'"),
             ({"_source": 3}, "'_source' is true, false"),
+            ({"query": {"term": {"printed": 2**64 - 1}}}, "18446744073709551615 does not fit the field 'printed'"),
             ({"query": {"bool": {"should": [], "minimum_should_match": "x%"}}}, "neither a number nor a percentage"),
         ],
         ids=json.dumps,
@@ -224,9 +235,21 @@ class TestQueries:
             deep = {"bool": {"must": [deep]}}
         wide: JsonObject = {"bool": {"should": [{"match_all": {}}] * 2_000}}
         long: JsonObject = {"match": {"title": " ".join(f"w{n}" for n in range(1_000))}}
-        for query in (deep, wide, long):
+        words = " ".join(f"w{n}" for n in range(200))
+        spread: JsonObject = {"multi_match": {"query": words, "fields": ["title"] * 100}}
+        near: JsonObject = {"dis_max": {"queries": [{"match": {"title": {"query": words, "fuzziness": 2}}}] * 2}}
+        listed: JsonObject = {"ids": {"values": ["1"] * 100_000}}
+        for query in (deep, wide, long, spread, near, listed):
             with pytest.raises(ToolError, match=r"at most"):
                 await engine.search("books", {"query": query})
+        bodies: list[JsonObject] = [
+            {"sort": ["year"] * 1_000},
+            {"_source": ["title"] * 2_000},
+            {"_source": {"excludes": ["x"] * 2_000}},
+        ]
+        for body in bodies:
+            with pytest.raises(ToolError, match=r"at most"):
+                await engine.search("books", body)
 
 
 class TestAnswers:
