@@ -9,7 +9,7 @@ import struct
 import sys
 
 import pytest
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gateway.serving import MAX_HEAD_BYTES, Connection
 from tests.asgi_server import RawClient, serving
@@ -83,14 +83,33 @@ async def answer_nothing(scope: Scope, receive: Receive, send: Send) -> None:
     await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
+CHUNKED_HEAD = "POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+def keeping(bodies: list[bytes]) -> ASGIApp:
+    """An application that answers nothing, and keeps the bodies that came whole."""
+
+    async def application(scope: Scope, receive: Receive, send: Send) -> None:
+        body = b""
+        while (message := await receive())["type"] == "http.request":
+            body += message["body"]
+            if not message["more_body"]:
+                bodies.append(body)
+                await answer_nothing(scope, receive, send)
+                return
+
+    return application
+
+
 async def test_a_head_that_goes_on_and_on_is_refused() -> None:
     async with serving(answer_nothing, Connection) as port:
         client = await RawClient.connect(port)
         client.send("GET", "/", headers=f"X-Long: {'x' * (MAX_HEAD_BYTES // 2)}\r\n")
         assert (await client.read_head())["status"] == "204"
-        client.writer.write(b"GET / HTTP/1.1\r\nX-Long: ")
-        for _ in range(4):
-            client.writer.write(b"x" * (MAX_HEAD_BYTES // 4))
+        # no byte more than the first that is too much: one that nobody reads would reset the connection
+        head = b"GET / HTTP/1.1\r\nX-Long: ".ljust(MAX_HEAD_BYTES + 1, b"x")
+        for begin in range(0, len(head), 20_000):
+            client.writer.write(head[begin : begin + 20_000])
         refused = await client.read_rest()
         assert refused.startswith(b"HTTP/1.1 431 Request Header Fields Too Large\r\n")
         assert json.loads(refused.partition(b"\r\n\r\n")[2])["code"] == "request_header_fields_too_large"
@@ -122,6 +141,104 @@ async def test_the_head_of_a_later_request_is_not_waited_for_either(monkeypatch:
         await client.close()
 
 
+async def test_what_is_no_request_keeps_no_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with serving(answer_nothing, Connection) as port:
+        client = await RawClient.connect(port)
+        client.send("GET", "/")
+        assert (await client.read_head())["status"] == "204"
+        monkeypatch.setattr("gateway.serving.HEAD_SECONDS", 1)
+        client.writer.write(b"\r\n")
+        assert await client.read_rest() == b""
+        await client.close()
+
+
+@pytest.mark.parametrize("begun", ["", "0\r\n"])
+async def test_a_chunk_that_comes_late_is_no_late_head(begun: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.serving.HEAD_SECONDS", 1)
+    bodies: list[bytes] = []
+
+    async with serving(keeping(bodies), Connection) as port:
+        client, other = await RawClient.connect(port), await RawClient.connect(port)
+        client.writer.write(f"{CHUNKED_HEAD}5\r\nhello\r\n{begun}".encode())
+        assert await other.read_rest() == b""  # a head's time was up
+        client.writer.write("0\r\n\r\n".removeprefix(begun).encode())
+        assert (await client.read_head())["status"] == "204"
+        await client.close()
+        await other.close()
+    assert bodies == [b"hello"]
+
+
+async def test_a_late_head_is_not_answered_in_the_middle_of_a_response(monkeypatch: pytest.MonkeyPatch) -> None:
+    left = asyncio.Event()
+
+    async def application(scope: Scope, receive: Receive, send: Send) -> None:
+        await send(dict(HEAD))
+        await send({"type": "http.response.body", "body": b"first", "more_body": True})
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        left.set()
+
+    async with serving(application, Connection) as port:
+        client = await RawClient.connect(port)
+        client.send("GET", "/")
+        await client.read_head()
+        assert await client.read_chunk() == b"first"
+        monkeypatch.setattr("gateway.serving.HEAD_SECONDS", 1)
+        client.writer.write(b"GET / HTTP/1.1\r\nHost:")
+        assert await client.read_rest() == b""
+        async with asyncio.timeout(10):
+            await left.wait()
+        await client.close()
+
+
+async def test_trailers_that_go_on_and_on_are_refused() -> None:
+    bodies: list[bytes] = []
+    async with serving(keeping(bodies), Connection) as port:
+        client = await RawClient.connect(port)
+        client.writer.write(f"{CHUNKED_HEAD}5\r\nhello\r\n0\r\nX-Long: ".encode())
+        client.writer.write(b"x" * 8 * MAX_HEAD_BYTES)
+        assert (await client.read_rest()).startswith(b"HTTP/1.1 431 Request Header Fields Too Large\r\n")
+        await client.close()
+    assert bodies == []
+
+
+async def test_trailers_of_what_was_answered_already_have_a_limit_too() -> None:
+    async with serving(answer_nothing, Connection) as port:
+        client = await RawClient.connect(port)
+        client.writer.write(f"{CHUNKED_HEAD}0\r\nX-Long: ".encode())
+        assert (await client.read_head())["status"] == "204"
+        client.writer.write(b"x" * 8 * MAX_HEAD_BYTES)
+        assert await client.read_rest() == b""
+        await client.close()
+
+
+async def test_a_large_body_and_a_trailer_are_no_large_trailers() -> None:
+    bodies: list[bytes] = []
+    body = b"x" * 2 * MAX_HEAD_BYTES
+    async with serving(keeping(bodies), Connection) as port:
+        client = await RawClient.connect(port)
+        client.writer.write(b"%b%x\r\n%b\r\n0\r\nX-Hash: " % (CHUNKED_HEAD.encode(), len(body), body))
+        await client.writer.drain()
+        client.writer.write(b"1\r\n\r\n")
+        assert (await client.read_head())["status"] == "204"
+        await client.close()
+    assert bodies == [body]
+
+
+async def test_a_head_behind_a_large_body_is_no_large_head() -> None:
+    bodies: list[bytes] = []
+    body = b"x" * 2 * MAX_HEAD_BYTES
+    async with serving(keeping(bodies), Connection) as port:
+        client = await RawClient.connect(port)
+        client.writer.write(b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body))
+        client.writer.write(body + b"GET / HTTP/1.1\r\nHost:")
+        assert (await client.read_head())["status"] == "204"
+        client.writer.write(b" localhost\r\n\r\n")
+        assert (await client.read_head())["status"] == "204"
+        await client.close()
+    assert bodies == [body, b""]
+
+
 async def test_a_request_that_came_in_time_may_take_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gateway.serving.HEAD_SECONDS", 1)
     go_on = asyncio.Event()
@@ -131,8 +248,9 @@ async def test_a_request_that_came_in_time_may_take_its_time(monkeypatch: pytest
         await answer_nothing(scope, receive, send)
 
     async with serving(application, Connection) as port:
-        client, other = await RawClient.connect(port), await RawClient.connect(port)
+        client = await RawClient.connect(port)
         client.send("GET", "/")
+        other = await RawClient.connect(port)
         assert await other.read_rest() == b""  # its time was up, and so would be the first one's
         go_on.set()
         assert (await client.read_head())["status"] == "204"
