@@ -19,7 +19,7 @@ import sys
 from collections.abc import Callable, Iterator
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from gateway.application import Application
 from gateway.errors import GatewayError
@@ -29,6 +29,7 @@ logger = logging.getLogger(__name__)
 
 MAX_HEAD_BYTES = 65_536
 HEAD_SECONDS = 30
+LARGEST_READ = 262_144  # what asyncio and uvloop read at once
 _BACKLOG = 2048
 _MOST_FILES = (65_536, 10_240)  # the second is as many as macOS lets a process have
 # After the drain nothing is left but connections that idle or answer a last small request.
@@ -99,18 +100,18 @@ class _Server(uvicorn.Server):
 
 
 class Connection(HttpToolsProtocol):
-    """uvicorn's connection with another way out: a response's head leaves with what follows it. And with a limit to
-    requests' heads, which uvicorn would take in for as long as they go on.
+    """uvicorn's connection with another way out: a response's head leaves with what follows it. And with limits to
+    requests' heads and trailers, which uvicorn would take in for as long as they go on.
     """
 
     # Up to 30 attributes objects of a class share a table of their names. uvicorn has 28: without slots a connection
     # would have a table of its own, 1.3 KB.
-    __slots__ = ("_head_bytes", "_in_head", "_patience")
+    __slots__ = ("_head_bytes", "_in_head", "_in_trailers", "_patience")
 
     _patience: asyncio.TimerHandle | None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        self._in_head, self._head_bytes, self._patience = False, 0, None
+        self._in_head, self._in_trailers, self._head_bytes, self._patience = False, False, 0, None
         super().connection_made(transport)
         self.transport = _JoinedHeads(transport, self.loop)
         self._wait_for_head()
@@ -121,21 +122,36 @@ class Connection(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        if self._in_head:  # so long as nearly none is
+        if self._in_head or self._in_trailers:  # so long as nearly none is
             self._head_bytes += len(data)
             if self._head_bytes > MAX_HEAD_BYTES:
                 self._refuse(431, "Request Header Fields Too Large", f"more than {MAX_HEAD_BYTES:,} bytes of headers")
-            elif self._patience is None:
-                self._wait_for_head()
+                return
+        # Whatever comes ends uvicorn's own wait for the next request.
+        if self._patience is None and (self._in_head or self._is_idle()):
+            self._wait_for_head()
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._in_head = True
-        self._head_bytes = 0
+        # Behind another request's body, whose bytes are in the same read, they do not count as this one's.
+        self._head_bytes = 0 if self._is_idle() else -LARGEST_READ
 
     def on_headers_complete(self) -> None:
         self._head_is_there()
         super().on_headers_complete()
+
+    def on_chunk_header(self) -> None:
+        # The last chunk is empty: what follows it are trailers, which the parser keeps as it does headers.
+        self._in_trailers, self._head_bytes = True, -LARGEST_READ
+
+    def on_body(self, body: bytes) -> None:
+        self._in_trailers = False
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._in_trailers = False
+        super().on_message_complete()
 
     def _wait_for_head(self) -> None:
         self._patience = self.loop.call_later(HEAD_SECONDS, self._head_is_late)
@@ -152,20 +168,33 @@ class Connection(HttpToolsProtocol):
         else:
             self.transport.close()
 
+    def _is_idle(self) -> bool:
+        """Whether every request so far is answered."""
+        cycle: RequestResponseCycle | None = self.cycle  # None before the first one
+        return cycle is None or cycle.response_complete
+
+    def _is_answered_next(self) -> bool:
+        """Whether what is coming in is what the next bytes that leave are the answer to."""
+        if self._in_head:
+            return self._is_idle()
+        return not self.pipeline and not self.cycle.response_started
+
     def _refuse(self, status: int, title: str, detail: str) -> None:
+        is_answered_next = self._is_answered_next()
         self._head_is_there()
-        code = title.lower().replace(" ", "_")
-        problem = {
-            "type": "about:blank",
-            "title": title,
-            "status": status,
-            "detail": detail,
-            "code": code,
-            "errors": [],
-        }
-        body = json.dumps(problem).encode()
-        head = f"HTTP/1.1 {status} {title}\r\ncontent-type: application/problem+json\r\nconnection: close\r\n"
-        self.transport.write(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
+        self._in_trailers = False
+        if is_answered_next:
+            problem = {
+                "type": "about:blank",
+                "title": title,
+                "status": status,
+                "detail": detail,
+                "code": title.lower().replace(" ", "_"),
+                "errors": [],
+            }
+            body = json.dumps(problem).encode()
+            head = f"HTTP/1.1 {status} {title}\r\ncontent-type: application/problem+json\r\nconnection: close\r\n"
+            self.transport.write(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
         self.transport.close()
 
 
