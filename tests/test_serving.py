@@ -161,8 +161,9 @@ async def test_a_chunk_that_comes_late_is_no_late_head(begun: str, monkeypatch: 
     bodies: list[bytes] = []
 
     async with serving(keeping(bodies), Connection) as port:
-        client, other = await RawClient.connect(port), await RawClient.connect(port)
+        client = await RawClient.connect(port)
         client.writer.write(f"{CHUNKED_HEAD}5\r\nhello\r\n{begun}".encode())
+        other = await RawClient.connect(port)
         assert await other.read_rest() == b""  # a head's time was up
         client.writer.write("0\r\n\r\n".removeprefix(begun).encode())
         assert (await client.read_head())["status"] == "204"

@@ -138,7 +138,7 @@ def read_trace(trace: object) -> Finding:
     return Finding(
         "BLOCKED" in before,
         "BLOCKED" in after,
-        bool(before | after),
+        bool((before | after) - {"NONE"}),
         "".join(map(str, said)) if isinstance(said, list) else "",
     )
 

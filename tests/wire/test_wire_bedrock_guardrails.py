@@ -105,6 +105,7 @@ def trace(before: str = "NONE", after: str = "NONE", output: list[str] | None = 
         (None, Finding()),
         ({}, Finding()),
         ({"guardrail": "?"}, Finding()),
+        (trace("NONE", "NONE"), Finding()),
         (trace("BLOCKED"), Finding(blocked_input=True, masked=True)),
         (
             trace("NONE", "BLOCKED", ["Once", " upon"]),
