@@ -6,10 +6,12 @@ Below: wire.aggregations. Above: query_evaluation, which says what documents hav
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from operator import itemgetter
 from typing import Any, TypeAlias
 
 from gateway.messages import JsonObject, JsonValue
@@ -30,6 +32,7 @@ from gateway.wire.query_clauses import Clause, QueryError, Scalar
 Rows: TypeAlias = AbstractSet[int]
 Value: TypeAlias = str | int | float
 
+_value_of = itemgetter(0)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -162,8 +165,11 @@ class Aggregator:
     def _ranges(self, ranges: RangeBuckets, rows: Rows) -> JsonObject:
         known = self._numbers(ranges.field, "range")
         buckets: list[JsonValue] = []
+        ordered: list[tuple[Any, int]] = sorted((value, row) for row in rows for value in known.of.get(row, ()))
         for name, lower, upper in ranges.ranges:
-            members = {row for row in rows if any(_within(value, lower, upper) for value in known.of.get(row, ()))}
+            first = 0 if lower is None else bisect_left(ordered, lower, key=_value_of)
+            last = len(ordered) if upper is None else bisect_left(ordered, upper, key=_value_of)
+            members = {row for _, row in ordered[first:last]}
             shown = ["*" if bound is None else str(float(bound)) for bound in (lower, upper)]
             keys: JsonObject = {"key": name or "-".join(shown)}
             keys |= {end: float(bound) for end, bound in (("from", lower), ("to", upper)) if bound is not None}
@@ -215,10 +221,6 @@ def _measured(kind: str, values: Sequence[int | float], field_kind: str | None) 
     if field_kind == "date" and stats[kind] is not None and kind != "sum":
         answer["value_as_string"] = _iso(stats[kind] or 0.0)
     return answer
-
-
-def _within(value: Any, lower: float | None, upper: float | None) -> bool:
-    return (lower is None or value >= lower) and (upper is None or value < upper)
 
 
 def _key(value: Value, kind: str | None) -> JsonObject:

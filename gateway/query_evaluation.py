@@ -31,6 +31,7 @@ Scores: TypeAlias = dict[int, float]
 _MAX_WORDS = 256
 _MAX_LOOKUPS = 10_000
 _MAX_FUZZY_WORDS = 256
+_MAX_COMPARED = 5_000_000
 _MAX_LOOKED_AT = 200_000
 
 # What FTS5 gets of a text, one piece at a time and always quoted: letters, digits and marks, with an apostrophe inside
@@ -161,6 +162,7 @@ class _Work:
 
     lookups: int = 0
     fuzzy_words: int = 0
+    compared: int = 0
 
     def look_up(self, count: int = 1) -> None:
         self.lookups += count
@@ -176,6 +178,14 @@ class _Work:
             raise clauses.QueryError(
                 f"the search has more words with 'fuzziness' than the at most {_MAX_FUZZY_WORDS} that are possible, "
                 "where a word counts in each field it is looked for in"
+            )
+
+    def compare(self, count: int) -> None:
+        self.compared += count
+        if self.compared > _MAX_COMPARED:
+            raise clauses.QueryError(
+                f"the words with 'fuzziness' are compared with more words than the at most {_MAX_COMPARED} that are "
+                "possible; ask for fewer of them, or give 'prefix_length'"
             )
 
 
@@ -348,7 +358,8 @@ class _Evaluation:
 
     def _near(self, words: Iterable[str], word: str, fuzziness: clauses.Fuzziness) -> list[str]:
         begin = word[: fuzziness.prefix]
-        fitting = (other for other in words if other.startswith(begin))
+        fitting = [other for other in words if other.startswith(begin)]
+        self.work.compare(len(fitting))
         return near_words(fitting, word, fuzziness.most_of(word), limit=fuzziness.words)
 
     def _phrase(self, clause: clauses.MatchPhrase) -> Scores:

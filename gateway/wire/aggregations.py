@@ -19,6 +19,8 @@ from gateway.wire.query_options import Json, QueryOptions, as_list, described, f
 MAX_AGGREGATIONS = 100
 MAX_DEPTH = 5
 MAX_BUCKETS = 10_000
+MAX_RANGES = 1_024
+MAX_ORDERS = 16
 
 MetricKind: TypeAlias = Literal["avg", "min", "max", "sum", "value_count", "cardinality", "stats"]
 CalendarUnit: TypeAlias = Literal["minute", "hour", "day", "week", "month", "quarter", "year"]
@@ -164,6 +166,8 @@ def _terms(values: dict[str, Json], inner: Aggregations) -> Aggregation:
     options = QueryOptions("terms", values)
     field, size = _field(options), _count(options, "size", 10)
     order = [_order(item) for item in as_list(options.take("order"))]
+    if len(order) > MAX_ORDERS:
+        raise QueryError(f"'order' has {len(order)} entries; at most {MAX_ORDERS} are possible")
     for what, _ in order:
         _check_order(what, inner)
     least, missing = _count(options, "min_doc_count", 1), _missing_value(options)
@@ -203,6 +207,8 @@ def _range(values: dict[str, Json], inner: Aggregations) -> Aggregation:
         name = item.get("key")
         ranges.append((str(name) if name is not None else None, lower, upper))
     options.done()
+    if len(ranges) > MAX_RANGES:
+        raise QueryError(f"'ranges' has {len(ranges)} entries; at most {MAX_RANGES} are possible")
     if not ranges:
         raise QueryError("'range' needs 'ranges', such as [{'to': 10}, {'from': 10}]")
     return RangeBuckets(field, inner, tuple(ranges))

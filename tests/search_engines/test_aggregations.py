@@ -214,6 +214,8 @@ async def test_several_indices_are_counted_together(engine: EmbeddedSearchEngine
             {"x": {"terms": {"field": "shop", "order": {"y": "asc"}}, "aggs": {"y": {"stats": {"field": "total"}}}}},
             "cannot be ordered by 'y'; 'y' has 'avg', 'count', 'max', 'min', 'sum'",
         ),
+        ({"x": {"terms": {"field": "shop", "order": [{"_key": "asc"}] * 100}}}, "'order' has 100 entries; at most 16"),
+        ({"x": {"range": {"field": "total", "ranges": [{"to": 1}] * 2_000}}}, "'ranges' has 2000 entries; at most"),
         ({"x": {"range": {"field": "total"}}}, "'range' needs 'ranges'"),
         (
             {"x": {"range": {"field": "total", "ranges": [{"gte": 1}]}}},
