@@ -70,16 +70,20 @@ async def test_everything_that_the_page_itself_says_is_said_in_that_language(bro
         await button("Reservieren").click()
         await expect(form.get_by_role("status")).to_contain_text("Für 1 am 1. März 2027 reserviert.")
         message = page.get_by_role("textbox", name="Nachricht", exact=True)
-        await message.fill('Book a table for 4 guests on 2027-03-02 as "Grace"')
-        await message.press("Enter")
+
+        async def say(text: str) -> None:
+            await expect(button("Senden")).to_be_visible()  # while an answer is under way nothing else is sent
+            await expect(page.get_by_role("log", name="Unterhaltung")).to_have_attribute("aria-busy", "false")
+            await message.fill(text)
+            await message.press("Enter")
+
+        await say('Book a table for 4 guests on 2027-03-02 as "Grace"')
         await page.get_by_role("group", name=re.compile("steht schon etwas anderes")).get_by_text("Nein").click()
         await expect(button("Neu antworten")).to_be_visible()
 
-        await message.fill('Ask me to confirm "Ship it?"')
-        await message.press("Enter")
+        await say('Ask me to confirm "Ship it?"')
         await page.get_by_role("dialog", name="Ship it?").get_by_role("button", name="Ja").click()
-        await message.fill("Refund $20 for order 1234")
-        await message.press("Enter")
+        await say("Refund $20 for order 1234")
         await expect(page.get_by_role("group", name="Zustimmung nötig")).to_contain_text(
             "„refund“ läuft nur, wenn Sie zustimmen."
         )
