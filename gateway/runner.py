@@ -387,8 +387,7 @@ class Runner:
         Raises:
             NotFoundError: no such run.
         """
-        live = self._runs.get((owner, run_id))
-        if live is None:
+        if (live := self._runs.get((owner, run_id))) is None:
             return await self.run(owner, run_id)
         self._cancel(live, "cancelled")
         return live.record
@@ -537,18 +536,19 @@ class Runner:
 
     async def delete_thread(self, owner: str, thread_id: str) -> None:
         """Forget a thread and its runs; a run on it is cancelled first. Raises NotFoundError for an unknown thread."""
-        deleted = False
+        deleted, held = False, await self.removal.look(self.agents, owner, thread_id)
         while line := self._lines.line(owner, thread_id):
             for live in line:
                 self._cancel(live, "cancelled")
             head = line[0]
             await asyncio.wait((head.concluded,))
             if head.unkept is not None and not head.ended.done():  # nobody wants to keep it any more
-                deleted = await self.removal.delete(self.agents, owner, thread_id) or deleted
+                deleted = await self.removal.delete(self.agents, owner, thread_id, held) or deleted
                 if head.task is not None:
                     head.task.cancel()
                 await asyncio.wait((head.ended,))
-        if not (await self.removal.delete(self.agents, owner, thread_id) or deleted):
+            held = await self.removal.look(self.agents, owner, thread_id)
+        if not (await self.removal.delete(self.agents, owner, thread_id, held) or deleted):
             raise no_thread(thread_id)
 
     # --- a request that was made before

@@ -34,15 +34,24 @@ class ThreadRemoval:
         self._clock = clock
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def delete(self, agents: Mapping[str, OpenAgent], owner: str, thread_id: str) -> bool:
-        """Delete a thread on which nothing runs. False: there is none.
+    async def look(self, agents: Mapping[str, OpenAgent], owner: str, thread_id: str) -> Thread | None:
+        """The thread, where a provider's server may hold something of it: for `delete`.
 
         Raises:
             StoreError: not now.
         """
-        thread = None
         if any(agent.model.capabilities.is_stateful for agent in agents.values()):
-            thread = await self._store.load_thread(owner, thread_id)
+            return await self._store.load_thread(owner, thread_id)
+        return None
+
+    async def delete(self, agents: Mapping[str, OpenAgent], owner: str, thread_id: str, thread: Thread | None) -> bool:
+        """Delete a thread on which nothing runs, and which looked like `thread`. False: there is none.
+
+        It is the store's before anything else can happen: no run begins meanwhile.
+
+        Raises:
+            StoreError: not now.
+        """
         if not await self._store.delete_thread(owner, thread_id):
             return False
         for model, names in () if thread is None else _held(agents, thread):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from gateway.store import Thread
 from gateway.thread_removal import AGAIN_SECONDS, MOST_TRIES
 from tests.fault_scenes import until
 from tests.movable_clock import MovableClock
@@ -95,6 +96,35 @@ async def test_the_answer_under_way_is_deleted_with_its_thread(scene: StatefulSc
         await stream.rest()
     await gone(server, 1)
     assert deletions(server) == [scene.answered()]
+
+
+async def test_a_run_that_begins_while_its_thread_is_looked_at_is_cancelled_too(
+    scene: StatefulScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, store = scene.server, scene.gateway.application.store
+    server.will_answer(message_item("Hello"))
+    await scene.say("Hi")
+    asked, go_on, load = asyncio.Event(), asyncio.Event(), store.load_thread
+
+    async def load_slowly(owner: str, thread_id: str) -> Thread | None:
+        monkeypatch.setattr(store, "load_thread", load)
+        thread = await load(owner, thread_id)
+        asked.set()
+        await go_on.wait()
+        return thread
+
+    monkeypatch.setattr(store, "load_thread", load_slowly)
+    deleting = asyncio.create_task(delete(scene))
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        await asked.wait()
+    server.will_answer(message_item("abcd"), hold=asyncio.Event(), hold_before=5)
+    async with scene.gateway.client.stream("openai", run_body("Go", thread_id="t", run_id="run")) as stream:
+        await stream.until("TEXT_MESSAGE_CONTENT")
+        go_on.set()
+        await deleting
+        assert (await stream.rest())[-1].data["outcome"]["type"] == "cancelled"
+    await gone(server, 2)
+    assert server.responses == {}
 
 
 async def test_nobody_waits_for_the_provider(scene: StatefulScene, caplog: pytest.LogCaptureFixture) -> None:
