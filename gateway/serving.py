@@ -18,6 +18,7 @@ import socket
 import sys
 from collections.abc import Callable, Iterator
 
+import httptools
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
@@ -101,7 +102,8 @@ class _Server(uvicorn.Server):
 
 class Connection(HttpToolsProtocol):
     """uvicorn's connection with another way out: a response's head leaves with what follows it. And with limits to
-    requests' heads and trailers, which uvicorn would take in for as long as they go on.
+    requests' heads and trailers, which uvicorn would take in for as long as they go on; and with the bodies of requests
+    that ask for another protocol.
     """
 
     # Up to 30 attributes objects of a class share a table of their names. uvicorn has 28: without slots a connection
@@ -121,7 +123,13 @@ class Connection(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        super().data_received(data)
+        self._unset_keepalive_if_required()
+        try:
+            self._feed(data)
+        except httptools.HttpParserError:
+            logger.info("what came is no HTTP request")
+            self.send_400_response("Invalid HTTP request received.")
+            return
         if self._in_head or self._in_trailers:  # so long as nearly none is
             self._head_bytes += len(data)
             if self._head_bytes > MAX_HEAD_BYTES:
@@ -131,6 +139,27 @@ class Connection(HttpToolsProtocol):
         if self._patience is None and (self._in_head or self._is_idle()):
             self._wait_for_head()
 
+    def _feed(self, data: bytes) -> None:
+        """Parse what came. Whoever asks to go on in another protocol, as Java's client does with every request, is
+        answered in this one: the parser leaves the body of such a request to that protocol, so it gets the head again
+        without the question.
+        """
+        rest = memoryview(data)
+        while True:
+            try:
+                self.parser.feed_data(rest)
+                return
+            except httptools.HttpParserUpgrade as question:
+                rest = rest[question.args[0] :]
+            if self._asks_for_upgrade():
+                version = self.parser.get_http_version().encode()
+                fields = [b"%b: %b\r\n" % field for field in self.headers if field[0] != b"upgrade"]
+                line = b"%b %b HTTP/%b\r\n" % (self.parser.get_method(), self.url, version)
+                self.parser.feed_data(b"%b%b\r\n" % (line, b"".join(fields)))
+
+    def _asks_for_upgrade(self) -> bool:
+        return self.parser.should_upgrade() and self.parser.get_method() != b"CONNECT"
+
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._in_head = True
@@ -138,8 +167,9 @@ class Connection(HttpToolsProtocol):
         self._head_bytes = 0 if self._is_idle() else -LARGEST_READ
 
     def on_headers_complete(self) -> None:
-        self._head_is_there()
-        super().on_headers_complete()
+        if not self._asks_for_upgrade():
+            self._head_is_there()
+            super().on_headers_complete()
 
     def on_chunk_header(self) -> None:
         # The last chunk is empty: what follows it are trailers, which the parser keeps as it does headers.
@@ -150,8 +180,9 @@ class Connection(HttpToolsProtocol):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        self._in_trailers = False
-        super().on_message_complete()
+        if not self._asks_for_upgrade():
+            self._in_trailers = False
+            super().on_message_complete()
 
     def _wait_for_head(self) -> None:
         self._patience = self.loop.call_later(HEAD_SECONDS, self._head_is_late)

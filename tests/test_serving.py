@@ -269,3 +269,38 @@ async def test_a_request_that_came_in_time_may_take_its_time(monkeypatch: pytest
         assert (await client.read_head())["status"] == "204"
         await client.close()
         await other.close()
+
+
+# --- other protocols
+
+H2C = "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n"
+
+
+@pytest.mark.parametrize("begun", [0, 2, 5])
+async def test_who_asks_for_another_protocol_is_answered_in_this_one(begun: int) -> None:
+    """As Java's client asks with every request. `begun`: how much of the body comes with the head."""
+    bodies: list[bytes] = []
+    async with serving(keeping(bodies), Connection) as port:
+        client = await RawClient.connect(port)
+        for _ in range(2):
+            head = f"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n{H2C}Expect: 100-continue\r\n\r\n"
+            client.writer.write(head.encode() + b"hello"[:begun])
+            assert (await client.read_head())["status"] == "100"
+            client.writer.write(b"hello"[begun:])
+            assert (await client.read_head())["status"] == "204"
+        client.send("GET", "/", headers="Connection: Upgrade\r\nUpgrade: websocket\r\n")
+        assert (await client.read_head())["status"] == "204"
+        client.writer.write(f"GET / HTTP/1.1\r\nHost: localhost\r\n{H2C}\r\n".encode() * 3)
+        assert [(await client.read_head())["status"] for _ in range(3)] == ["204"] * 3
+        client.writer.write(f"{CHUNKED_HEAD[:-2]}{H2C}\r\n5\r\nhello\r\n0\r\n\r\n".encode())
+        assert (await client.read_head())["status"] == "204"
+        await client.close()
+    assert bodies == [b"hello"] * 2 + [b""] * 4 + [b"hello"]
+
+
+async def test_a_tunnel_is_a_request_like_others() -> None:
+    async with serving(answer_nothing, Connection) as port:
+        client = await RawClient.connect(port)
+        client.writer.write(b"CONNECT /x HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert (await client.read_head())["status"] == "204"
+        await client.close()
