@@ -191,23 +191,13 @@ class Renderer:
             case StateChanged():
                 yield self._state_change(event)
             case MessageRetracted():
-                # AG-UI has no word for it: who shows a run says it by a snapshot of the messages, which follows.
-                yield {
-                    "type": "CUSTOM",
-                    "name": _RETRACTED,
-                    "value": {"messageId": event.message_id, "content": event.text},
-                }
+                yield _retraction(event)
             case MessagesReplaced():
                 yield {"type": "MESSAGES_SNAPSHOT", "messages": [*ag_ui_messages(event.messages, self._profile)]}
             case ActivityReplaced():
                 yield _activity(event)
             case ActivityChanged():
-                yield {
-                    "type": "ACTIVITY_DELTA",
-                    "messageId": event.message_id,
-                    "activityType": event.activity_type,
-                    "patch": list(event.patch),
-                }
+                yield _activity_change(event)
             case Custom():
                 yield {"type": "CUSTOM", "name": event.name, "value": event.value}
             case Raw():
@@ -381,6 +371,20 @@ def _activity(event: ActivityReplaced) -> JsonObject:
     if not event.replace:
         payload["replace"] = False
     return payload
+
+
+def _activity_change(event: ActivityChanged) -> JsonObject:
+    return {
+        "type": "ACTIVITY_DELTA",
+        "messageId": event.message_id,
+        "activityType": event.activity_type,
+        "patch": list(event.patch),
+    }
+
+
+def _retraction(event: MessageRetracted) -> JsonObject:
+    """AG-UI has no word for it: who shows a run says it by a snapshot of the messages, which follows."""
+    return {"type": "CUSTOM", "name": _RETRACTED, "value": {"messageId": event.message_id, "content": event.text}}
 
 
 def _run_error(message: str, code: str, usages: Sequence[Usage]) -> JsonObject:
