@@ -385,9 +385,15 @@ def _find_choice(words: _Clause, choices: Sequence[JsonValue], chosen: set[str])
         if isinstance(choice, str) and words.take(re.compile(rf"\b{re.escape(choice)}\b", re.I)) is not None:
             return choice
     said = set(concepts(words.text)) - chosen
-    for choice in choices:
-        if isinstance(choice, str) and (parts := set(concepts(choice))) and parts <= said:
+    parts = {choice: set(concepts(choice)) for choice in choices if isinstance(choice, str)}
+    for choice, own in parts.items():
+        if own and own <= said:
             return choice
+    # "the teapot", where one choice alone is a teapot
+    once = {word for word, count in Counter(word for own in parts.values() for word in own).items() if count == 1}
+    named = [choice for choice, own in parts.items() if own & once & said]
+    if len(named) == 1:
+        return named[0]
     return choices[0] if len(choices) == 1 else None
 
 

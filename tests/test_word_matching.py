@@ -96,6 +96,25 @@ def test_what_is_quoted_is_not_taken_apart() -> None:
     assert match.arguments == {"message": "add 1 and add 2"}
 
 
+_GOODS = ["Stoneware teapot", "Copper kettle", "Sencha green tea", "Darjeeling black tea", "Linen tea towel"]
+
+
+@pytest.mark.parametrize(
+    ("text", "product"),
+    [
+        ("Put the teapot into my cart", "Stoneware teapot"),
+        ("Put a copper kettle into my cart", "Copper kettle"),
+        ("Put the black tea into my cart", "Darjeeling black tea"),
+        ("Put tea into my cart", None),  # which?
+        ("Put the towel and the kettle into my cart", None),
+    ],
+)
+def test_a_word_that_one_choice_alone_has_names_it(text: str, product: str | None) -> None:
+    cart = tool("add_to_cart", "Put something into the cart.", {"product": {"type": "string", "enum": [*_GOODS]}})
+    (match,) = match_tools(text, [cart])
+    assert match.arguments.get("product") == product
+
+
 def test_what_is_missing_is_named() -> None:
     (match,) = match_tools("refund my order", TOOLS)
     assert match.missing == ("order_id", "amount")
