@@ -33,6 +33,7 @@ from gateway.messages import (
     JsonValue,
 )
 from gateway.model import ModelCapabilities, ModelEnvironment, ModelProvider, ModelRequest
+from gateway.model_access import checked_address
 from gateway.response import ResponseBuilder
 from gateway.wire import strict_json
 from gateway.wire.aws_event_stream import EventStreamDecoder, EventStreamError, Frame, HeaderValue
@@ -41,6 +42,7 @@ from gateway.wire.bedrock_families import Family, family_of
 from gateway.wire.bedrock_guardrails import Finding, in_its_place, read_trace
 from gateway.wire.bedrock_media import MAX_BYTES
 from gateway.wire.bedrock_parameters import MODEL_FAMILY, request_fields
+from gateway.wire.endpoints import address_below
 from gateway.wire.tagged_reasoning import TaggedReasoning
 from gateway.wire.token_counts import token_count
 
@@ -374,8 +376,9 @@ class BedrockConverseModel:
         self.model_id = settings.model_id
         family = settings.model_parameters.get(MODEL_FAMILY)
         self._family = family_of(family if isinstance(family, str) else settings.model_id)
-        self._endpoint = settings.endpoint.rstrip("/") if settings.endpoint else None
-        self._path = f"/model/{quote(settings.model_id, safe='')}/converse-stream"
+        self._path = path = f"/model/{quote(settings.model_id, safe='')}/converse-stream"
+        endpoint = settings.endpoint
+        self._url = checked_address(endpoint, lambda base: address_below(base, path)) if endpoint else None
         self._signer = _open_signer(settings)
         self._environment = environment
         self._timeouts = StreamTimeouts.of_model(settings.timeouts)
@@ -427,9 +430,9 @@ class BedrockConverseModel:
         """Nothing is held."""
 
     async def _call(self, content: bytes) -> HttpCall:
-        endpoint = self._endpoint or _public_endpoint(await self._signer.region())
+        url = self._url or _public_endpoint(await self._signer.region()) + self._path
         headers = {"content-type": "application/json", "accept": EVENT_STREAM}
-        return HttpCall("POST", endpoint + self._path, headers, content)
+        return HttpCall("POST", url, headers, content)
 
     async def _expect_stream(self, response: HttpStream) -> None:
         content_type = response.headers.get("content-type", EVENT_STREAM)
@@ -483,8 +486,6 @@ def open_bedrock_converse(settings: ModelSettings, environment: ModelEnvironment
     if unknown := sorted(set(settings.credential) - PROVIDER.credentials):
         known = ", ".join(sorted(PROVIDER.credentials))
         raise ConfigurationError(f"{NAME} knows no credential {unknown[0]!r}; there are: {known}")
-    if settings.endpoint and not re.match(r"https?://[^/]", settings.endpoint):
-        raise ConfigurationError(f"the endpoint {settings.endpoint!r} must be an http or https URL")
     try:
         request_fields(settings.model_parameters)
     except ValueError as error:

@@ -19,6 +19,7 @@ from gateway.errors import ConfigurationError
 from gateway.http_client import HttpCall
 from gateway.messages import JsonObject
 from gateway.model import ModelEnvironment, ModelProvider
+from gateway.model_access import checked_address
 from gateway.responses_model import HEADERS, ResponsesModel, identity
 from gateway.wire.bedrock_responses import MANTLE, Host, host_of, is_wrong_path, paths_of, region_in, wire_model_id
 from gateway.wire.openai_responses import profile_of, response_url, responses_url
@@ -85,11 +86,7 @@ def open_bedrock_responses(settings: ModelSettings, environment: ModelEnvironmen
         raise ConfigurationError(f"{NAME} knows no credential {unknown[0]!r}; there are: {known}")
     host = host_of(settings.model_id, settings.endpoint)
     if settings.endpoint:
-        try:
-            responses_url(settings.endpoint)
-        except ValueError as error:
-            shown = "of this model" if "@" in settings.endpoint else repr(settings.endpoint)
-            raise ConfigurationError(f"the endpoint {shown} {error}") from error
+        checked_address(settings.endpoint, responses_url)
     if settings.compute_environment and host is not MANTLE:
         raise ConfigurationError(
             f"compute_environment is known on bedrock-mantle only, and {settings.model_id!r} is on {host.name}; "

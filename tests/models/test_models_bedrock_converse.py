@@ -458,6 +458,7 @@ def opened(**settings: Any) -> Any:
         ({"credential": {"access_key": Secret("x")}}, "secret_key"),
         ({"credential": {"secret_key": Secret("x")}}, "access_key"),
         ({"endpoint": "localhost:80"}, "http"),
+        ({"endpoint": "https://someone:x'@bedrock.example"}, "the endpoint of this model carries credentials"),
         ({"model_parameters": {"temperature": 3}}, "temperature"),
     ],
 )
