@@ -1,6 +1,6 @@
 """What a provider keeps of one model's responses, and what is done about it when nobody waits: it is deleted, stopped.
 
-Above: background_response, responses_model. Below: http_client, model_failures. Source:
+Above: background_response, responses_model. Below: http_client, model_failures, errands. Source:
 https://platform.openai.com/docs/api-reference/responses/delete (API version 1).
 """
 
@@ -12,6 +12,7 @@ from collections.abc import Coroutine
 from typing import Protocol
 
 from gateway.clock import Clock, Timer
+from gateway.errands import Errands
 from gateway.errors import ModelError
 from gateway.http_client import HttpCall, HttpClients, StreamTimeouts
 from gateway.model_failures import failure
@@ -23,7 +24,6 @@ ERRAND_TIMEOUTS = StreamTimeouts(connect=2.0, first_byte=5.0, idle=5.0, total=8.
 # How long a response that nobody goes on from is kept for a process that takes it up; how many are deleted at a time.
 OUTLIVED_SECONDS = 60.0
 MOST_DELETIONS = 4
-CLOSE_SECONDS = 5.0
 
 _GONE = (404, 410)
 
@@ -46,15 +46,13 @@ class StoredResponses:
         self._http = http
         self._clock = clock
         self._model_id = model_id
-        self._errands: set[asyncio.Task[None]] = set()
+        self._errands = Errands()
         self._outlived: dict[str, Timer] = {}  # responses that nobody goes on from
         self._deleting = asyncio.Semaphore(MOST_DELETIONS)
 
     def spawn(self, errand: Coroutine[None, None, None]) -> None:
         """Have it done. Nobody waits for it: a run that is stopped ends at once, whatever the provider does."""
-        task = asyncio.create_task(errand, name="an errand at the provider")
-        self._errands.add(task)
-        task.add_done_callback(self._errands.discard)
+        self._errands.spawn(errand, "an errand at the provider")
 
     async def forget(self, response_id: str) -> None:
         """As model.StatefulModel says."""
@@ -100,8 +98,4 @@ class StoredResponses:
         """Let what was stopped or outlived go at the provider too, if that does not take long."""
         for response_id in list(self._outlived):
             self._let_go(response_id)
-        if errands := list(self._errands):
-            _, late = await asyncio.wait(errands, timeout=CLOSE_SECONDS)
-            for task in late:
-                task.cancel()
-            await asyncio.gather(*late, return_exceptions=True)
+        await self._errands.close()

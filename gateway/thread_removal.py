@@ -1,17 +1,17 @@
 """Threads that are deleted: here, and at the providers whose servers keep responses of them.
 
-Below: store, open_agent, model. Above: the runner. A thread is gone at once; its provider is told afterwards, one
-response after the other, and what it does not let go of is in the log. A process that ends meanwhile leaves the rest to
-the day on which the provider forgets it by itself.
+Below: store, open_agent, model, errands. Above: the runner. A thread is gone at once; its provider is told afterwards,
+one response after the other, and what it does not let go of is in the log. A process that ends meanwhile leaves the
+rest to the day on which the provider forgets it by itself.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 
 from gateway.clock import Clock
+from gateway.errands import Errands
 from gateway.errors import ModelError, ModelErrorKind
 from gateway.model import StatefulModel
 from gateway.open_agent import OpenAgent
@@ -22,7 +22,6 @@ logger = logging.getLogger(__name__)
 AGAIN_SECONDS = 3.0
 LONGEST_WAIT_SECONDS = 60.0
 MOST_TRIES = 3
-CLOSE_SECONDS = 5.0
 MOST_NAMED = 20  # in a line of the log
 
 
@@ -32,7 +31,7 @@ class ThreadRemoval:
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
         self._clock = clock
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._errands = Errands()
 
     async def look(self, agents: Mapping[str, OpenAgent], owner: str, thread_id: str) -> Thread | None:
         """The thread, where a provider's server may hold something of it: for `delete`.
@@ -55,18 +54,12 @@ class ThreadRemoval:
         if not await self._store.delete_thread(owner, thread_id):
             return False
         for model, names in () if thread is None else _held(agents, thread):
-            task = asyncio.create_task(self._forget(model, names), name="forget a thread at its provider")
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._errands.spawn(self._forget(model, names), "forget a thread at its provider")
         return True
 
     async def close(self) -> None:
         """Let what is being deleted go, if that does not take long."""
-        if tasks := list(self._tasks):
-            _, late = await asyncio.wait(tasks, timeout=CLOSE_SECONDS)
-            for task in late:
-                task.cancel()
-            await asyncio.gather(*late, return_exceptions=True)
+        await self._errands.close()
 
     async def _forget(self, model: StatefulModel, names: Sequence[str]) -> None:
         left, refused = list(names), dict[str, ModelError]()

@@ -167,16 +167,7 @@ def _query_string(parser: _Parser, value: dict[str, Json]) -> Clause:
         options.take("allow_leading_wildcard", True) is not False,
         fuzziness_in(options) or Fuzziness(),
     )
-    # Words with wildcards are always brought to the form of the index, and values that do not fit a field's type are
-    # left out where there are other fields: these two change nothing.
-    options.take("analyze_wildcard")
-    options.take("lenient")
-    minimum, boost = options.take("minimum_should_match"), options.number("boost", 1.0)
-    options.done()
-    clause = parse_query_string(text, rules, parser.count)
-    if minimum is not None and isinstance(clause, Bool):
-        clause = replace(clause, minimum=minimum)
-    return replace(clause, boost=clause.boost * boost)
+    return _weighed(options, lambda: parse_query_string(text, rules, parser.count))
 
 
 def _simple_query_string(parser: _Parser, value: dict[str, Json]) -> Clause:
@@ -184,11 +175,20 @@ def _simple_query_string(parser: _Parser, value: dict[str, Json]) -> Clause:
     text, fields = str(options.text("query")), as_list(options.take("fields"))
     operator = options.choice("default_operator", ("or", "and"))
     rules = StringRules(tuple(_boosted_field(name) for name in fields), operator)
-    options.take("analyze_wildcard")  # these two change nothing, as in query_string
+    return _weighed(options, lambda: parse_simple_query_string(text, rules, parser.count))
+
+
+def _weighed(options: QueryOptions, parse: Callable[[], Clause]) -> Clause:
+    """What a query string says, under the options that both kinds of it have. It is parsed once they are known to be
+    right.
+    """
+    # Words with wildcards are always brought to the form of the index, and values that do not fit a field's type are
+    # left out where there are other fields: these two change nothing.
+    options.take("analyze_wildcard")
     options.take("lenient")
     minimum, boost = options.take("minimum_should_match"), options.number("boost", 1.0)
     options.done()
-    clause = parse_simple_query_string(text, rules, parser.count)
+    clause = parse()
     if minimum is not None and isinstance(clause, Bool):
         clause = replace(clause, minimum=minimum)
     return replace(clause, boost=clause.boost * boost)
