@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import pytest
 from hypothesis import given, settings
 
-from gateway.ag_ui_events import Renderer
+from gateway.ag_ui.events import Renderer
 from gateway.event_order import Sealer
 from gateway.events import (
     Completed,

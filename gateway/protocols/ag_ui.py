@@ -12,9 +12,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
-from gateway.ag_ui_capabilities import capabilities
-from gateway.ag_ui_known_inputs import KnownInputs
-from gateway.ag_ui_stream import event_stream
+from gateway.ag_ui.capabilities import capabilities
+from gateway.ag_ui.known_inputs import KnownInputs
+from gateway.ag_ui.stream import event_stream
 from gateway.messages import JsonObject
 from gateway.protocol import (
     Endpoint,

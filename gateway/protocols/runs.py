@@ -12,8 +12,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
-from gateway.ag_ui_messages import ag_ui_messages
-from gateway.ag_ui_stream import event_stream
+from gateway.ag_ui.messages import ag_ui_messages
+from gateway.ag_ui.stream import event_stream
 from gateway.errors import FieldProblem, InvalidRequestError
 from gateway.messages import JsonObject, JsonValue
 from gateway.protocol import (

@@ -9,9 +9,9 @@ import pytest
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
-from gateway.ag_ui_events import Renderer
-from gateway.ag_ui_input import parse_run_input
-from gateway.ag_ui_messages import ag_ui_messages
+from gateway.ag_ui.events import Renderer
+from gateway.ag_ui.input import parse_run_input
+from gateway.ag_ui.messages import ag_ui_messages
 from gateway.agent import ABSENT, AgentInput
 from gateway.clock import SystemClock
 from gateway.events import (

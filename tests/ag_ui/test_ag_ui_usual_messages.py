@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway.ag_ui_usual_messages import usual_message
+from gateway.ag_ui.usual_messages import usual_message
 from gateway.messages import Message, Role, TextBlock, ToolResult
 
 

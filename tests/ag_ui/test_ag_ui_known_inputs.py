@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.ag_ui_input import parse_run_input
-from gateway.ag_ui_known_inputs import LEAST_MESSAGES, KnownInputs
+from gateway.ag_ui.input import parse_run_input
+from gateway.ag_ui.known_inputs import LEAST_MESSAGES, KnownInputs
 from gateway.errors import InvalidRequestError
 from gateway.wire import strict_json
 from tests.word_samples import REPEATABLE

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ag_ui.core import AgentCapabilities
 
-from gateway.ag_ui_capabilities import capabilities
+from gateway.ag_ui.capabilities import capabilities
 from gateway.agent import AgentDefinition, Budgets, ModelSettings
 from gateway.messages import JsonObject, ToolSpec
 from gateway.model import ModelCapabilities

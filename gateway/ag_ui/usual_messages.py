@@ -1,6 +1,6 @@
 """AG-UI's messages and calls as nearly all of them are, read in a quarter of the time.
 
-Below: messages. Above: ag_ui_input, which reads whatever is not like this.
+Below: messages. Above: ag_ui.input, which reads whatever is not like this.
 """
 
 from __future__ import annotations

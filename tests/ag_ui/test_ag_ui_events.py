@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from gateway import events
-from gateway.ag_ui_events import MAX_FRAME_BYTES, Renderer
+from gateway.ag_ui.events import MAX_FRAME_BYTES, Renderer
 from gateway.agent import ABSENT
 from gateway.events import (
     ActivityChanged,

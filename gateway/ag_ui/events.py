@@ -23,7 +23,7 @@ from typing import Final
 
 import orjson
 
-from gateway.ag_ui_messages import ag_ui_messages, result_content
+from gateway.ag_ui.messages import ag_ui_messages, result_content
 from gateway.agent import Absent
 from gateway.events import (
     ActivityChanged,

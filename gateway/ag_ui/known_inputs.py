@@ -1,6 +1,6 @@
 """Reads run inputs whose first messages came with an earlier request of their thread, without reading those again.
 
-Below: ag_ui_input, which reads everything else. Above: the protocol. A client sends its whole history with every run,
+Below: ag_ui.input, which reads everything else. Above: the protocol. A client sends its whole history with every run,
 and writes it the same way each time: what one request's array of messages said is, byte for byte, how the next one's
 begins. Where that is so, those bytes are compared and cut out, and the messages are the ones that were read then; where
 it is not, or anything else is unusual, the input is read as if nothing were known. The result is the same either way.
@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 
 import orjson
 
-from gateway.ag_ui_input import MEDIA_KINDS, InputReader, load_run_input
+from gateway.ag_ui.input import MEDIA_KINDS, InputReader, load_run_input
 from gateway.agent import AgentInput
 from gateway.known_thread import KnownThread
 from gateway.messages import Message
@@ -141,7 +141,7 @@ class KnownInputs:
         self._sizes: dict[_Key, int] = {}
 
     def parse(self, owner: str, body: bytes) -> tuple[AgentInput, PeerProfile]:
-        """As `ag_ui_input.parse_run_input`."""
+        """As `ag_ui.input.parse_run_input`."""
         key = (owner, _thread_id_in(body))
         known = self._known.get(key)
         if (

@@ -14,7 +14,7 @@ warning; a known field of the wrong type is refused. On top of the models:
   of its own: some servers give a tool's result the id of its call's message.
 - A user message with a `toolCallId` is that call's result. The `binary` parts of 0.0.x clients become media parts.
 - `encryptedValue` is not read: what a provider sealed is kept on the server, by message id.
-- An `error` of a tool message becomes the last text of its result; `ag_ui_events.ag_ui_messages` undoes it.
+- An `error` of a tool message becomes the last text of its result; `messages.ag_ui_messages` undoes it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import re
 from collections.abc import Callable, Container
 from typing import Any, Final
 
-from gateway.ag_ui_usual_messages import usual_call, usual_message
+from gateway.ag_ui.usual_messages import usual_call, usual_message
 from gateway.agent import ABSENT, AgentInput, Answer, ContextEntry
 from gateway.errors import FieldProblem, InvalidRequestError
 from gateway.known_thread import KnownThread
@@ -535,7 +535,7 @@ class InputReader:
         data, url, file_id, name = (
             self.text(item, name, at, optional=True) for name in ("data", "url", "id", "filename")
         )
-        known_type = None if media_type.endswith("/*") else media_type  # as ag_ui_events writes what has no type
+        known_type = None if media_type.endswith("/*") else media_type  # as ag_ui.events writes what has no type
         source: MediaSource
         if data:
             source = Base64Source(data, media_type)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gateway.ag_ui_input import parse_run_input
+from gateway.ag_ui.input import parse_run_input
 from gateway.agent import ABSENT, AgentInput, Answer, ContextEntry
 from gateway.errors import InvalidRequestError
 from gateway.messages import (

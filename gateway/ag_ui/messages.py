@@ -1,6 +1,6 @@
 """Canonical messages as AG-UI's messages: for snapshots and for reading a thread's history.
 
-Below: the words. Above: ag_ui_events and the protocols. Pure; the other way is `ag_ui_input`. Source:
+Below: the words. Above: ag_ui.events and the protocols. Pure; the other way is `ag_ui.input`. Source:
 https://docs.ag-ui.com/spec/1.0/basic/messages and the models of the PyPI package `ag-ui-protocol` 1.0.0. A field
 without a value is left out, never null: clients before 1.0 refuse a whole run for one null.
 """
@@ -111,7 +111,7 @@ def _add_result(rendered: JsonObject, result: ToolResult, profile: PeerProfile) 
     content = result.content
     error: str | None = None
     if result.is_error:
-        # As ag_ui_input reads it: the last text says why; where it is all there is, it is the content too.
+        # As ag_ui.input reads it: the last text says why; where it is all there is, it is the content too.
         last = content[-1] if content else None
         error = last.text if isinstance(last, TextBlock) and last.text else "the tool failed"
         if isinstance(last, TextBlock) and len(content) > 1:

@@ -17,8 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from gateway.ag_ui_input import parse_run_input
-from gateway.ag_ui_messages import ag_ui_messages
+from gateway.ag_ui.input import parse_run_input
+from gateway.ag_ui.messages import ag_ui_messages
 from gateway.agent import ABSENT
 from gateway.errors import InvalidRequestError
 from gateway.wire.ag_ui_peer import PeerProfile

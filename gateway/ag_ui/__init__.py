@@ -1,0 +1,13 @@
+"""AG-UI's words: what a client sends as canonical input, canonical events and messages as its frames.
+
+stream.py           a viewer's events as a stream over HTTP
+events.py           events -> frames, for one client's dialect
+messages.py         messages -> AG-UI's messages
+input.py            RunAgentInput -> AgentInput
+known_inputs.py     the same, where the messages came with an earlier request
+usual_messages.py   the same, for messages as nearly all of them are
+capabilities.py     what an agent can do
+
+Above: the protocols that speak AG-UI (`protocols/ag_ui.py` has the routes). Below: the words; for the stream, sse and
+what a protocol is.
+"""
