@@ -1,6 +1,7 @@
 """A model behind the Responses API, wherever it stands: what its providers share.
 
-Above: the providers in `models/`, which say how it is reached (`Access`). Below: responses_request, responses_reader.
+Above: the providers in `models/`, which say how it is reached (`Access`). Below: responses_reader, and
+`model_requests.openai_responses`, which writes what is sent.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from gateway.media_fetch import MediaFetcher
 from gateway.messages import DocumentBlock, ImageBlock, JsonObject, MediaBlock
 from gateway.model import ModelCapabilities, ModelEnvironment, ModelRequest
 from gateway.model_failures import failure
+from gateway.model_requests.openai_responses import SEALED_REASONING, ResponsesTarget, responses_request
 from gateway.responses_reader import ResponsesReader
-from gateway.responses_request import SEALED_REASONING, ResponsesTarget, responses_request
 from gateway.stored_responses import ExistingAccess, StoredResponses
 from gateway.wire import strict_json
 from gateway.wire.openai_responses import (

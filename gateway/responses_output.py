@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from gateway.messages import JsonValue, ToolSpec
+from gateway.model_requests.openai_responses import MESSAGE_ITEM, OUTPUT_ITEM, REASONING_ITEM
 from gateway.output_items import OutputItem, OutputItems
 from gateway.response import ResponseBuilder
-from gateway.responses_request import MESSAGE_ITEM, OUTPUT_ITEM, REASONING_ITEM
 from gateway.wire import strict_json
 from gateway.wire.openai_chat import safe_tool_name
 from gateway.wire.openai_responses import REPLAYED_ITEMS, replayed_reasoning

@@ -11,8 +11,6 @@ from hypothesis import strategies as st
 
 from gateway.agent import AgentInput, Answer
 from gateway.bookkeeping import input_digest, without_claims
-from gateway.chat_request import chat_request
-from gateway.converse_request import converse_request
 from gateway.history import merge_history, model_view
 from gateway.known_thread import KnownThread, SettledView, own_calls
 from gateway.messages import (
@@ -28,6 +26,8 @@ from gateway.messages import (
     UrlSource,
 )
 from gateway.model import ModelRequest
+from gateway.model_requests.bedrock_converse import converse_request
+from gateway.model_requests.openai_chat_completions import chat_request
 from gateway.store import Thread
 from gateway.tool import Tool
 from gateway.wire.bedrock_converse import call_id as wire_call_id

@@ -7,10 +7,6 @@ from collections.abc import Callable
 
 import pytest
 
-from gateway.anthropic_request import anthropic_request
-from gateway.chat_request import chat_request
-from gateway.converse_request import converse_request
-from gateway.gemini_request import gemini_request
 from gateway.media import UnsendableError, data_url_source, picture, quoted, reachable, text_in, whole
 from gateway.messages import (
     Base64Source,
@@ -22,7 +18,11 @@ from gateway.messages import (
     UrlSource,
 )
 from gateway.model import ModelRequest
-from gateway.responses_request import ResponsesTarget, responses_request
+from gateway.model_requests.anthropic_messages import anthropic_request
+from gateway.model_requests.bedrock_converse import converse_request
+from gateway.model_requests.gemini_generatecontent import gemini_request
+from gateway.model_requests.openai_chat_completions import chat_request
+from gateway.model_requests.openai_responses import ResponsesTarget, responses_request
 from gateway.wire import anthropic_messages, gemini, openai_chat, openai_responses
 from gateway.wire.bedrock_families import family_of
 

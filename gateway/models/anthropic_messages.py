@@ -2,7 +2,8 @@
 
 Source: https://docs.claude.com/en/api/messages (anthropic-version 2023-06-01), its stream:
 https://docs.claude.com/en/docs/build-with-claude/streaming. `MessageReader` turns the stream into canonical events and
-is pure. The request is written by `anthropic_request.py`; the wire's facts are data in `wire/anthropic_messages.py`.
+is pure. The request is written by `model_requests/anthropic_messages.py`; the wire's facts are data in
+`wire/anthropic_messages.py`.
 
 `model_parameters` go out as the operator wrote them, after everything of ours (`thinking`, `max_tokens`, `tool_choice`,
 `mcp_servers`, ...); a null removes the field. Two are ours: `prompt_caching` (true, `5m`, `1h`) and `anthropic_beta`,
@@ -20,7 +21,13 @@ import orjson
 
 from gateway.agent import ModelSettings
 from gateway.answer_reader import AnswerReader, read_answer
-from gateway.anthropic_request import (
+from gateway.errors import ModelErrorKind
+from gateway.events import Events, StopReason, Usage
+from gateway.http_client import HttpCall, StreamTimeouts
+from gateway.messages import JsonValue
+from gateway.model import ModelCapabilities, ModelEnvironment, ModelProvider, ModelRequest
+from gateway.model_access import checked_address, key_header
+from gateway.model_requests.anthropic_messages import (
     DECLINED,
     ITEM,
     PROVIDER_NAME,
@@ -30,12 +37,6 @@ from gateway.anthropic_request import (
     anthropic_request,
     beta_header,
 )
-from gateway.errors import ModelErrorKind
-from gateway.events import Events, StopReason, Usage
-from gateway.http_client import HttpCall, StreamTimeouts
-from gateway.messages import JsonValue
-from gateway.model import ModelCapabilities, ModelEnvironment, ModelProvider, ModelRequest
-from gateway.model_access import checked_address, key_header
 from gateway.response import ResponseBuilder
 from gateway.wire import strict_json
 from gateway.wire.anthropic_messages import (

@@ -1,9 +1,9 @@
 """Amazon Bedrock's ConverseStream.
 
 Source: https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ConverseStream.html. `ConverseReader` turns
-the frames into canonical events and is pure. The request is written by `converse_request.py`; the turn rules, the
-families' peculiarities, the media, parameters and errors are in `wire/bedrock_*.py`, credentials and signatures in
-`aws_signing.py`, media behind URLs in `media_fetch.py`.
+the frames into canonical events and is pure. The request is written by `model_requests/bedrock_converse.py`; the turn
+rules, the families' peculiarities, the media, parameters and errors are in `wire/bedrock_*.py`, credentials and
+signatures in `aws_signing.py`, media behind URLs in `media_fetch.py`.
 """
 
 from __future__ import annotations
@@ -22,8 +22,6 @@ import orjson
 
 from gateway.agent import ModelSettings
 from gateway.aws_signing import BEDROCK_API_KEY, CREDENTIAL_NAMES, AwsSigner, bedrock_signer
-from gateway.converse_request import BLOCKED_INPUT, NO_TOOL, GuardrailMode, converse_request, encoded
-from gateway.converse_request import PROVIDER_NAME as NAME
 from gateway.errors import ConfigurationError, ModelError, ModelErrorKind
 from gateway.events import Events, StopReason, Usage
 from gateway.http_client import HttpCall, HttpStream, StreamTimeouts, retry_after_seconds
@@ -34,6 +32,8 @@ from gateway.messages import (
 )
 from gateway.model import ModelCapabilities, ModelEnvironment, ModelProvider, ModelRequest
 from gateway.model_access import checked_address
+from gateway.model_requests.bedrock_converse import BLOCKED_INPUT, NO_TOOL, GuardrailMode, converse_request, encoded
+from gateway.model_requests.bedrock_converse import PROVIDER_NAME as NAME
 from gateway.response import ResponseBuilder
 from gateway.wire import strict_json
 from gateway.wire.aws_event_stream import EventStreamDecoder, EventStreamError, Frame, HeaderValue

@@ -1,7 +1,8 @@
 """Gemini by its own API: streamGenerateContent, at the Gemini API or at Vertex AI.
 
 Source: https://ai.google.dev/api/generate-content (v1beta). `GenerateContentReader` turns the stream into canonical
-events and is pure. The request is written by `gemini_request.py`; the wire's facts are data in `wire/gemini.py`.
+events and is pure. The request is written by `model_requests/gemini_generatecontent.py`; the wire's facts are data in
+`wire/gemini.py`.
 
 `model_parameters`: the request's own members (`safetySettings`, `toolConfig`, `tools`, ...) go out as they are, all
 others (`temperature`, `maxOutputTokens`, `thinkingConfig`, ...) in `generationConfig`. For Vertex AI set `endpoint` to
@@ -22,13 +23,13 @@ from gateway.agent import ModelSettings
 from gateway.answer_reader import AnswerReader, read_answer
 from gateway.errors import ModelErrorKind
 from gateway.events import Events, StopReason, Usage
-from gateway.gemini_request import ITEM, PROVIDER_NAME, SIGNATURE, TEXT_SIGNATURE, gemini_request
 from gateway.http_client import HttpCall, StreamTimeouts
 from gateway.media import MEDIA_KINDS
 from gateway.media_fetch import MediaFetcher
 from gateway.messages import JsonValue
 from gateway.model import ModelCapabilities, ModelEnvironment, ModelProvider, ModelRequest
 from gateway.model_access import checked_address, key_header
+from gateway.model_requests.gemini_generatecontent import ITEM, PROVIDER_NAME, SIGNATURE, TEXT_SIGNATURE, gemini_request
 from gateway.response import ResponseBuilder
 from gateway.wire import strict_json
 from gateway.wire.counted_chunks import CountedChunks

@@ -1,8 +1,9 @@
 """Chat completions: OpenAI, and everything that calls itself compatible (Ollama, vLLM, OpenRouter, LiteLLM, ...).
 
 Source: https://platform.openai.com/docs/api-reference/chat (API version 1). `ChatCompletionReader` turns the stream
-into canonical events and is pure. The request is written by `chat_request.py`; what differs between servers is data in
-`wire/openai_chat.py`; calls that come in odd pieces are put together by `wire/streamed_calls.py`.
+into canonical events and is pure. The request is written by `model_requests/openai_chat_completions.py`; what differs
+between servers is data in `wire/openai_chat.py`; calls that come in odd pieces are put together by
+`wire/streamed_calls.py`.
 
 `model_parameters` go out as the operator wrote them, after everything of ours, so that they win:
 `max_completion_tokens` for OpenAI's reasoning models, `max_tokens` for most other servers. A parameter that is null
@@ -20,12 +21,12 @@ import orjson
 
 from gateway.agent import ModelSettings
 from gateway.answer_reader import AnswerReader, read_answer
-from gateway.chat_request import DETAILS, EXTRA_CONTENT, PROVIDER_NAME, chat_request
 from gateway.errors import ModelErrorKind
 from gateway.events import Events, StopReason, Usage
 from gateway.http_client import HttpCall, StreamTimeouts
 from gateway.model import ModelCapabilities, ModelEnvironment, ModelProvider, ModelRequest
 from gateway.model_access import checked_address, key_header
+from gateway.model_requests.openai_chat_completions import DETAILS, EXTRA_CONTENT, PROVIDER_NAME, chat_request
 from gateway.response import ResponseBuilder
 from gateway.wire import strict_json
 from gateway.wire.lenient_json import load

@@ -2,7 +2,7 @@
 
 Source: https://platform.openai.com/docs/api-reference/responses (API version 1). The conversation is kept here and sent
 whole (`store: false`), unless the model is `stateful`: then the server keeps it too, and is sent what it has not got
-yet. `responses_request.py` writes what is sent, `responses_reader.py` reads the stream; what differs
+yet. `model_requests/openai_responses.py` writes what is sent, `responses_reader.py` reads the stream; what differs
 between servers is data in `wire/openai_responses.py`.
 
 `model_parameters` go out as the operator wrote them, after everything of ours, so that they win; their `tools` and

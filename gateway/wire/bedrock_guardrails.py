@@ -1,7 +1,7 @@
 """Bedrock's guardrails in a Converse conversation: what they are to look at, and what they found. Pure.
 
 Source: https://docs.aws.amazon.com/bedrock/latest/userguide/guardrails-use-converse-api.html and, for streams,
-https://docs.aws.amazon.com/bedrock/latest/userguide/guardrails-streaming.html. Above: converse_request, which marks
+https://docs.aws.amazon.com/bedrock/latest/userguide/guardrails-streaming.html. Above: the request's writer, which marks
 what is to be looked at (`guard_content`), and the model, which reads the trace.
 
 A guardrail with `streamProcessingMode: async` lets words through before it has looked at them. Where it intervenes,

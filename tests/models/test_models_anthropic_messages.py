@@ -8,15 +8,6 @@ from typing import Any
 
 import pytest
 
-from gateway.anthropic_request import (
-    DECLINED,
-    ITEM,
-    PROVIDER_NAME,
-    REDACTED,
-    REFUSED,
-    SIGNATURE,
-    anthropic_request,
-)
 from gateway.errors import ModelError, ModelErrorKind
 from gateway.events import Raw, StopReason, Usage
 from gateway.messages import (
@@ -28,6 +19,15 @@ from gateway.messages import (
     ToolSpec,
 )
 from gateway.model import Model, ModelRequest
+from gateway.model_requests.anthropic_messages import (
+    DECLINED,
+    ITEM,
+    PROVIDER_NAME,
+    REDACTED,
+    REFUSED,
+    SIGNATURE,
+    anthropic_request,
+)
 from gateway.models.anthropic_messages import PROVIDER, MessageReader
 from gateway.wire.anthropic_messages import profile_of, wire_name
 from tests import provider_scene

@@ -10,12 +10,12 @@ from botocore.loaders import Loader
 
 from gateway.agent import ModelSettings, Secret
 from gateway.clock import SystemClock
-from gateway.converse_request import BLOCKED_INPUT, GuardrailMode
 from gateway.errors import ConfigurationError, ModelError, ModelErrorKind
 from gateway.events import StopReason
 from gateway.http_client import HttpClients
 from gateway.messages import Message, Opaque, TextBlock, ToolCall
 from gateway.model import ModelEnvironment, ModelRequest
+from gateway.model_requests.bedrock_converse import BLOCKED_INPUT, GuardrailMode
 from gateway.models.bedrock_converse import PROVIDER, ConverseReader, provider_error
 from gateway.response import ResponseBuilder
 from gateway.wire.bedrock_errors import ERROR_KINDS

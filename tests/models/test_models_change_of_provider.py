@@ -22,21 +22,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
 
-from gateway.anthropic_request import anthropic_request
-from gateway.chat_request import chat_request
-from gateway.converse_request import converse_request, encoded
 from gateway.events import Events, ModelCallStarted, ToolReturned
-from gateway.gemini_request import gemini_request
 from gateway.history import model_view
 from gateway.messages import Message, TextBlock, ToolSpec, new_id
 from gateway.model import ModelRequest
+from gateway.model_requests.anthropic_messages import anthropic_request
+from gateway.model_requests.bedrock_converse import converse_request, encoded
+from gateway.model_requests.gemini_generatecontent import gemini_request
+from gateway.model_requests.openai_chat_completions import chat_request
+from gateway.model_requests.openai_responses import ResponsesTarget, responses_request
 from gateway.models.anthropic_messages import MessageReader
 from gateway.models.bedrock_converse import ConverseReader
 from gateway.models.gemini_generatecontent import GenerateContentReader
 from gateway.models.openai_chat_completions import ChatCompletionReader
 from gateway.response import ResponseBuilder
 from gateway.responses_reader import ResponsesReader
-from gateway.responses_request import ResponsesTarget, responses_request
 from gateway.transcript import Transcript
 from gateway.wire import anthropic_messages, gemini, openai_responses
 from gateway.wire.bedrock_families import family_of

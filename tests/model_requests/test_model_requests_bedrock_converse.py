@@ -1,4 +1,4 @@
-"""gateway.converse_request: every body is checked against botocore's service model."""
+"""gateway.model_requests.bedrock_converse: every body is checked against botocore's service model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from botocore.validate import ParamValidator
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.converse_request import BLOCKED_INPUT, NO_TOOL, PROVIDER_NAME, converse_request, encoded
 from gateway.messages import (
     AudioBlock,
     Base64Source,
@@ -34,6 +33,7 @@ from gateway.messages import (
     VideoBlock,
 )
 from gateway.model import ModelRequest
+from gateway.model_requests.bedrock_converse import BLOCKED_INPUT, NO_TOOL, PROVIDER_NAME, converse_request, encoded
 from gateway.wire.bedrock_families import FAMILIES, UNKNOWN, Family, family_of
 from gateway.wire.bedrock_guardrails import WITHHELD
 from tests.bedrock_recordings import recorded_model_id, recorded_request, recordings

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from gateway.chat_request import DETAILS, EXTRA_CONTENT, PROVIDER_NAME, chat_request
 from gateway.messages import (
     AudioBlock,
     Base64Source,
@@ -27,6 +26,7 @@ from gateway.messages import (
     VideoBlock,
 )
 from gateway.model import ModelRequest
+from gateway.model_requests.openai_chat_completions import DETAILS, EXTRA_CONTENT, PROVIDER_NAME, chat_request
 from gateway.wire.openai_chat import Dialect, dialect_of, safe_tool_name
 from gateway.wire.strict_json import object_text
 from tests.said_messages import assistant, result, user

@@ -30,7 +30,7 @@ from gateway.messages import (
     VideoBlock,
 )
 from gateway.model import ModelRequest
-from gateway.responses_request import (
+from gateway.model_requests.openai_responses import (
     MESSAGE_ITEM,
     OUTPUT_ITEM,
     REASONING_ITEM,

@@ -10,15 +10,6 @@ from anthropic.types.beta.message_create_params import MessageCreateParamsStream
 from hypothesis import given
 from pydantic import ValidationError
 
-from gateway.anthropic_request import (
-    DECLINED,
-    ITEM,
-    PROVIDER_NAME,
-    REDACTED,
-    REFUSED,
-    SIGNATURE,
-    anthropic_request,
-)
 from gateway.history import model_view
 from gateway.messages import (
     AudioBlock,
@@ -37,6 +28,15 @@ from gateway.messages import (
     UrlSource,
 )
 from gateway.model import ModelRequest
+from gateway.model_requests.anthropic_messages import (
+    DECLINED,
+    ITEM,
+    PROVIDER_NAME,
+    REDACTED,
+    REFUSED,
+    SIGNATURE,
+    anthropic_request,
+)
 from gateway.wire.anthropic_messages import messages_url, profile_of, wire_name
 from gateway.wire.stand_ins import GO_ON, NO_CONTENT, OPENING
 from tests.history_samples import any_histories
