@@ -1,6 +1,6 @@
 """What is done when nobody waits for it any more, such as asking a provider to delete what it keeps.
 
-Nothing of ours is below. Above: thread_removal, stored_responses.
+Nothing of ours is below. Above: thread_removal, responses.stored.
 """
 
 from __future__ import annotations

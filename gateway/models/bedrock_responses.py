@@ -2,7 +2,7 @@
 
 Which of the two serves a model, and under which path, is in `wire/bedrock_responses.py`; an `endpoint` of AWS decides
 it, too. Calls are signed for the host's own service, or carry a Bedrock API key. What is sent and how the stream is
-read is as for every Responses API (`responses_model.py`).
+read is as for every Responses API (`responses/model.py`).
 
 A `stateful` model's conversation is kept by the host too, in its region. `compute_environment` goes out as the field of
 that name, and lives on Mantle. `params` are put into the body last.
@@ -20,7 +20,7 @@ from gateway.http_client import HttpCall
 from gateway.messages import JsonObject
 from gateway.model import ModelEnvironment, ModelProvider
 from gateway.model_access import checked_address
-from gateway.responses_model import HEADERS, ResponsesModel, identity
+from gateway.responses.model import HEADERS, ResponsesModel, identity
 from gateway.wire.bedrock_responses import MANTLE, Host, host_of, is_wrong_path, paths_of, region_in, wire_model_id
 from gateway.wire.openai_responses import profile_of, response_url, responses_url
 from gateway.wire.provider_errors import ProviderError

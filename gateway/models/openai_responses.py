@@ -2,7 +2,7 @@
 
 Source: https://platform.openai.com/docs/api-reference/responses (API version 1). The conversation is kept here and sent
 whole (`store: false`), unless the model is `stateful`: then the server keeps it too, and is sent what it has not got
-yet. `model_requests/openai_responses.py` writes what is sent, `responses_reader.py` reads the stream; what differs
+yet. `model_requests/openai_responses.py` writes what is sent, `responses/reader.py` reads the stream; what differs
 between servers is data in `wire/openai_responses.py`.
 
 `model_parameters` go out as the operator wrote them, after everything of ours, so that they win; their `tools` and
@@ -18,7 +18,7 @@ from gateway.agent import ModelSettings, Secret
 from gateway.http_client import HttpCall
 from gateway.model import ModelEnvironment, ModelProvider
 from gateway.model_access import checked_address, key_header
-from gateway.responses_model import HEADERS, ResponsesModel, identity
+from gateway.responses.model import HEADERS, ResponsesModel, identity
 from gateway.wire.openai_responses import profile_of, response_url, responses_url
 from gateway.wire.provider_errors import ProviderError
 

@@ -36,7 +36,7 @@ from gateway.models.bedrock_converse import ConverseReader
 from gateway.models.gemini_generatecontent import GenerateContentReader
 from gateway.models.openai_chat_completions import ChatCompletionReader
 from gateway.response import ResponseBuilder
-from gateway.responses_reader import ResponsesReader
+from gateway.responses.reader import ResponsesReader
 from gateway.transcript import Transcript
 from gateway.wire import anthropic_messages, gemini, openai_responses
 from gateway.wire.bedrock_families import family_of

@@ -25,8 +25,8 @@ from gateway.models.bedrock_converse import ConverseReader
 from gateway.models.gemini_generatecontent import GenerateContentReader
 from gateway.models.openai_chat_completions import ChatCompletionReader
 from gateway.response import ResponseBuilder
-from gateway.responses_output import ResponsesOutput
-from gateway.responses_reader import ResponsesReader
+from gateway.responses.output import ResponsesOutput
+from gateway.responses.reader import ResponsesReader
 from gateway.wire.bedrock_families import family_of
 from tests.bedrock_server import block_stop, event, exception, message_stop, metadata, text, thought, tool
 

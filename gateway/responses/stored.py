@@ -1,6 +1,6 @@
 """What a provider keeps of one model's responses, and what is done about it when nobody waits: it is deleted, stopped.
 
-Above: background_response, responses_model. Below: http_client, model_failures, errands. Source:
+Above: responses.background, responses.model. Below: http_client, model_failures, errands. Source:
 https://platform.openai.com/docs/api-reference/responses/delete (API version 1).
 """
 

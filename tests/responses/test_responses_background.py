@@ -12,7 +12,6 @@ import pytest
 
 from gateway.agent import ModelSettings, Secret
 from gateway.attempts import stream_with_retries
-from gateway.background_response import FIRST_WAIT_SECONDS, GIVE_UP_SECONDS
 from gateway.clock import Clock, SystemClock
 from gateway.errors import ConfigurationError, ModelError, ModelErrorKind
 from gateway.events import Events, ModelCallAccepted, ModelCallEnded, StopReason
@@ -20,8 +19,9 @@ from gateway.http_client import HttpClients
 from gateway.messages import Message, TextBlock, ToolSpec
 from gateway.model import Model, ModelEnvironment, ModelRequest, StatefulModel
 from gateway.models import bedrock_responses, openai_responses
-from gateway.responses_model import NAMING_SECONDS
-from gateway.stored_responses import MOST_DELETIONS, OUTLIVED_SECONDS
+from gateway.responses.background import FIRST_WAIT_SECONDS, GIVE_UP_SECONDS
+from gateway.responses.model import NAMING_SECONDS
+from gateway.responses.stored import MOST_DELETIONS, OUTLIVED_SECONDS
 from tests.bedrock_server import ACCESS_KEY, REGION, SECRET_KEY
 from tests.model_answers import answer_of, collect
 from tests.movable_clock import MovableClock

@@ -1,6 +1,6 @@
 """The output items of one response, however a server names them. Pure.
 
-Above: responses_reader. Servers name the item that an event belongs to by `item_id`, by `output_index`, or by one of
+Above: responses.reader. Servers name the item that an event belongs to by `item_id`, by `output_index`, or by one of
 the two only; some announce no items, and some give several the same name.
 """
 

@@ -1,6 +1,6 @@
 """Reads one response of the Responses API: bytes in, canonical events out. Pure.
 
-Above: responses_model. Below: responses_output, which the events of output items are for; response (the builder), wire.
+Above: responses.model. Below: responses.output, which the events of output items are for; response (the builder), wire.
 Source: https://platform.openai.com/docs/api-reference/responses-streaming (API version 1).
 """
 
@@ -17,7 +17,7 @@ from gateway.errors import ModelError, ModelErrorKind
 from gateway.events import StopReason, Usage
 from gateway.model import ModelRequest
 from gateway.response import ResponseBuilder
-from gateway.responses_output import OUTPUT_EVENTS, ResponsesOutput
+from gateway.responses.output import OUTPUT_EVENTS, ResponsesOutput
 from gateway.wire.answer_body import AnswerBody
 from gateway.wire.lenient_json import load
 from gateway.wire.openai_responses import INCOMPLETE_REASONS, failed_response, token_counts

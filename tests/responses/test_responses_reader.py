@@ -16,8 +16,8 @@ from gateway.events import Events, Raw, StopReason, TextStarted, ToolCallStarted
 from gateway.messages import Message, Opaque, TextBlock, ToolCall, ToolSpec
 from gateway.model import ModelRequest
 from gateway.model_requests.openai_responses import MESSAGE_ITEM, OUTPUT_ITEM, REASONING_ITEM
-from gateway.responses_output import OUTPUT_EVENTS
-from gateway.responses_reader import RESPONSE_EVENTS, ResponsesReader
+from gateway.responses.output import OUTPUT_EVENTS
+from gateway.responses.reader import RESPONSE_EVENTS, ResponsesReader
 from gateway.wire.openai_chat import safe_tool_name
 from tests.model_answers import Answer, answer_of, read_to_end
 from tests.recorded_traffic import Entry, each, ways_to_cut

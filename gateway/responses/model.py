@@ -1,6 +1,6 @@
 """A model behind the Responses API, wherever it stands: what its providers share.
 
-Above: the providers in `models/`, which say how it is reached (`Access`). Below: responses_reader, and
+Above: the providers in `models/`, which say how it is reached (`Access`). Below: responses.reader, and
 `model_requests.openai_responses`, which writes what is sent.
 """
 
@@ -15,7 +15,6 @@ from dataclasses import replace
 from typing import Protocol
 
 from gateway.agent import ModelSettings
-from gateway.background_response import BackgroundResponse
 from gateway.deadline import Deadline, DeadlineError
 from gateway.errors import ConfigurationError, ModelError, ModelErrorKind
 from gateway.events import Events, ModelCallAccepted, Raw, UsageReported
@@ -25,8 +24,9 @@ from gateway.messages import DocumentBlock, ImageBlock, JsonObject, MediaBlock
 from gateway.model import ModelCapabilities, ModelEnvironment, ModelRequest
 from gateway.model_failures import failure
 from gateway.model_requests.openai_responses import SEALED_REASONING, ResponsesTarget, responses_request
-from gateway.responses_reader import ResponsesReader
-from gateway.stored_responses import ExistingAccess, StoredResponses
+from gateway.responses.background import BackgroundResponse
+from gateway.responses.reader import ResponsesReader
+from gateway.responses.stored import ExistingAccess, StoredResponses
 from gateway.wire import strict_json
 from gateway.wire.openai_responses import (
     CHAIN_STATUSES,

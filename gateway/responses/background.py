@@ -1,6 +1,6 @@
 """A response that the provider works on when nobody listens: followed through lost connections, polled, cancelled.
 
-Above: responses_model. Below: responses_reader, stored_responses, http_client. Source:
+Above: responses.model. Below: responses.reader, responses.stored, http_client. Source:
 https://platform.openai.com/docs/guides/background (API version 1): its events have sequence numbers, and can be had
 again from any of them on; where a server does not stream it again, its state is asked for until it is over.
 """
@@ -18,8 +18,8 @@ from gateway.errors import ModelError, ModelErrorKind
 from gateway.events import Events
 from gateway.http_client import HttpCall, HttpClients, HttpStream, StreamTimeouts
 from gateway.model_failures import failure
-from gateway.responses_reader import ResponsesReader
-from gateway.stored_responses import ERRAND_TIMEOUTS, ExistingAccess
+from gateway.responses.reader import ResponsesReader
+from gateway.responses.stored import ERRAND_TIMEOUTS, ExistingAccess
 from gateway.wire.lenient_json import load
 from gateway.wire.provider_errors import parse_error_body
 from gateway.wire.sse_reader import LONGEST_RECORD

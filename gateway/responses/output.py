@@ -1,8 +1,8 @@
 """What the output items of one response say, as canonical events. Pure.
 
-Above: responses_reader, which reads the response they belong to. Below: output_items (which item an event is about),
-response (the builder). What an item's end says that no delta said is put in there, so a server that streams little
-gives the same events.
+Above: responses.reader, which reads the response they belong to. Below: responses.output_items (which item an event
+is about), response (the builder). What an item's end says that no delta said is put in there, so a server that streams
+little gives the same events.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any
 
 from gateway.messages import JsonValue, ToolSpec
 from gateway.model_requests.openai_responses import MESSAGE_ITEM, OUTPUT_ITEM, REASONING_ITEM
-from gateway.output_items import OutputItem, OutputItems
 from gateway.response import ResponseBuilder
+from gateway.responses.output_items import OutputItem, OutputItems
 from gateway.wire import strict_json
 from gateway.wire.openai_chat import safe_tool_name
 from gateway.wire.openai_responses import REPLAYED_ITEMS, replayed_reasoning
