@@ -1,6 +1,6 @@
 """An answer that comes as records, or as one document: from a provider's bytes to events, whoever the provider is.
 
-Above: the readers of the providers' wires, and the models. Below: response (the builder of events), model_access, wire.
+Above: the readers of the providers' wires, and the models. Below: answer_builder, model_access, wire.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Callable
 
+from gateway.answer_builder import AnswerBuilder
 from gateway.clock import Clock
 from gateway.errors import ModelError, ModelErrorKind
 from gateway.events import Events, ReasoningDelta, TextDelta, ToolCallDelta
@@ -16,7 +17,6 @@ from gateway.gather_window import GATHER_SECONDS, GatherWindow
 from gateway.http_client import HttpCall, HttpClients, StreamTimeouts
 from gateway.model_access import refusal
 from gateway.model_failures import failure
-from gateway.response import ResponseBuilder
 from gateway.wire.answer_body import AnswerBody
 from gateway.wire.provider_errors import ProviderError
 from gateway.wire.sse_reader import UnreadableAnswerError
@@ -33,7 +33,7 @@ class AnswerReader(ABC):
     reader of one wire adds are the hooks at the end.
     """
 
-    def __init__(self, builder: ResponseBuilder, *, takes_documents: bool = True) -> None:
+    def __init__(self, builder: AnswerBuilder, *, takes_documents: bool = True) -> None:
         """`takes_documents`: the answer may be one JSON document, whatever was asked for."""
         self.done = False
         self.failure: ModelError | None = None

@@ -1,6 +1,6 @@
 """The canonical events: the one vocabulary between model providers, the loop and every protocol.
 
-Below: messages. Above: everything else. Providers yield events through `model.ResponseBuilder`, the loop passes them on
+Below: messages. Above: everything else. Providers yield events through `answer_builder`, the loop passes them on
 and adds its own, `event_order` guards their order, `transcript` folds them into messages, protocols render them.
 
 A run is: RunStarted, anything in the middle, then one terminal event (RunFinished or RunFailed). Texts, reasoning and

@@ -1,7 +1,7 @@
 """What a model is: one method, `stream`; what it is asked; and the `ModelProvider` part.
 
 Below: messages, events, agent, http_client. A provider is one file in `models/` that turns a `ModelRequest` into its
-own wire's request and the wire's bytes into canonical events through `response.ResponseBuilder`.
+own wire's request and the wire's bytes into canonical events through `answer_builder.AnswerBuilder`.
 """
 
 from __future__ import annotations

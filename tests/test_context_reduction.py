@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from gateway.agent import AgentInput, ContextSettings
+from gateway.answer_builder import AnswerBuilder
 from gateway.attempts import stream_with_retries
 from gateway.context_limits import NO_LIMITS, HistoryLimits, estimated_tokens
 from gateway.context_reduction import MOST_REMEMBERED, KnownFits, ShortenedHistory
@@ -16,7 +17,6 @@ from gateway.errors import ModelError, ModelErrorKind
 from gateway.events import Events, ModelCallEnded, RunFinished, StopReason, Usage, UsageReported
 from gateway.messages import Message, TextBlock, ToolCall, ToolResult
 from gateway.model import ModelCapabilities, ModelRequest
-from gateway.response import ResponseBuilder
 from tests.invariants import check_history
 from tests.loop_runs import LoopRun, user
 from tests.model_answers import answer_of
@@ -43,7 +43,7 @@ class NarrowModel:
         size = sum(map(estimated_tokens, request.messages))
         if size > self.tokens:
             raise ModelError(ModelErrorKind.CONTEXT_OVERFLOW, f"{size} are too many")
-        response = ResponseBuilder(request, self.provider, self.model_id)
+        response = AnswerBuilder(request, self.provider, self.model_id)
         response.text(0, self._says)
         response.usage(Usage(self.provider, self.model_id, size, 5))
         response.finish(self._stop)

@@ -31,7 +31,7 @@ MODEL = '''
 
 from gateway.events import StopReason
 from gateway.model import ModelCapabilities, ModelProvider
-from gateway.response import ResponseBuilder
+from gateway.answer_builder import AnswerBuilder
 
 
 class Backwards:
@@ -40,7 +40,7 @@ class Backwards:
     capabilities = ModelCapabilities()
 
     async def stream(self, request):
-        builder = ResponseBuilder(request, self.provider, self.model_id)
+        builder = AnswerBuilder(request, self.provider, self.model_id)
         builder.text(0, request.messages[-1].text[::-1])
         builder.finish(StopReason.END_TURN)
         yield builder.take()

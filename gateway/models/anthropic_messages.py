@@ -20,6 +20,7 @@ from functools import partial
 import orjson
 
 from gateway.agent import ModelSettings
+from gateway.answer_builder import AnswerBuilder
 from gateway.answer_reader import AnswerReader, read_answer
 from gateway.errors import ModelErrorKind
 from gateway.events import Events, StopReason, Usage
@@ -37,7 +38,6 @@ from gateway.model_requests.anthropic_messages import (
     anthropic_request,
     beta_header,
 )
-from gateway.response import ResponseBuilder
 from gateway.wire import strict_json
 from gateway.wire.anthropic_messages import (
     STOP_REASONS,
@@ -78,7 +78,7 @@ class MessageReader(AnswerReader):
     """Reads one response. Nothing but its `message_stop` makes it whole."""
 
     def __init__(self, request: ModelRequest, model_id: str) -> None:
-        super().__init__(ResponseBuilder(request, PROVIDER_NAME, model_id), takes_documents=False)
+        super().__init__(AnswerBuilder(request, PROVIDER_NAME, model_id), takes_documents=False)
         self._model_id = model_id
         self._names = {safe: spec.name for spec in request.tools if (safe := wire_name(spec.name)) != spec.name}
         self._blocks: dict[object, _Block] = {}

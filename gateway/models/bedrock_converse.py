@@ -21,6 +21,7 @@ from urllib.parse import quote
 import orjson
 
 from gateway.agent import ModelSettings
+from gateway.answer_builder import AnswerBuilder
 from gateway.aws_signing import BEDROCK_API_KEY, CREDENTIAL_NAMES, AwsSigner, bedrock_signer
 from gateway.errors import ConfigurationError, ModelError, ModelErrorKind
 from gateway.events import Events, StopReason, Usage
@@ -34,7 +35,6 @@ from gateway.model import ModelCapabilities, ModelEnvironment, ModelProvider, Mo
 from gateway.model_access import checked_address
 from gateway.model_requests.bedrock_converse import BLOCKED_INPUT, NO_TOOL, GuardrailMode, converse_request, encoded
 from gateway.model_requests.bedrock_converse import PROVIDER_NAME as NAME
-from gateway.response import ResponseBuilder
 from gateway.wire import strict_json
 from gateway.wire.aws_event_stream import EventStreamDecoder, EventStreamError, Frame, HeaderValue
 from gateway.wire.bedrock_errors import error_kind
@@ -79,7 +79,7 @@ class ConverseReader:
 
     def __init__(
         self,
-        builder: ResponseBuilder,
+        builder: AnswerBuilder,
         model_id: str,
         family: Family,
         names: Mapping[str, str],
@@ -404,7 +404,7 @@ class BedrockConverseModel:
         except ValueError as error:
             raise ModelError(ModelErrorKind.INVALID, str(error)) from None
         call = await self._signer.sign(await self._call(encoded(asked.body)))
-        builder = ResponseBuilder(request, NAME, self.model_id)
+        builder = AnswerBuilder(request, NAME, self.model_id)
         reader = ConverseReader(builder, self.model_id, self._family, asked.names, asked.guardrail)
         async with self._environment.http.stream(call, self._timeouts) as response:
             await self._expect_stream(response)

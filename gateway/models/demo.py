@@ -18,12 +18,12 @@ from dataclasses import dataclass, field
 import orjson
 
 from gateway.agent import ModelSettings
+from gateway.answer_builder import AnswerBuilder
 from gateway.clock import Clock
 from gateway.errors import ConfigurationError
 from gateway.events import Events, StopReason, Usage
 from gateway.messages import JsonObject, JsonValue, TextBlock, ToolCall, ToolResult, ToolSpec
 from gateway.model import ModelCapabilities, ModelEnvironment, ModelProvider, ModelRequest
-from gateway.response import ResponseBuilder
 from gateway.word_matching import Match, concepts, match_tools, properties, schema_type
 
 NAME = "demo"
@@ -91,7 +91,7 @@ class DemoModel:
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Events]:
         """As model.Model says; never raises."""
         plan = _plan(_read(request))
-        builder = ResponseBuilder(request, self.provider, self.model_id)
+        builder = AnswerBuilder(request, self.provider, self.model_id)
         said, key = 0, 0
         for kind, piece in _pieces(plan, self._reasoning):
             said += 1

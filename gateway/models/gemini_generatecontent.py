@@ -20,6 +20,7 @@ from functools import partial
 import orjson
 
 from gateway.agent import ModelSettings
+from gateway.answer_builder import AnswerBuilder
 from gateway.answer_reader import AnswerReader, read_answer
 from gateway.errors import ModelErrorKind
 from gateway.events import Events, StopReason, Usage
@@ -30,7 +31,6 @@ from gateway.messages import JsonValue
 from gateway.model import ModelCapabilities, ModelEnvironment, ModelProvider, ModelRequest
 from gateway.model_access import checked_address, key_header
 from gateway.model_requests.gemini_generatecontent import ITEM, PROVIDER_NAME, SIGNATURE, TEXT_SIGNATURE, gemini_request
-from gateway.response import ResponseBuilder
 from gateway.wire import strict_json
 from gateway.wire.counted_chunks import CountedChunks
 from gateway.wire.gemini import (
@@ -64,7 +64,7 @@ class GenerateContentReader(AnswerReader):
     """Reads one response. The wire has no last record: it is whole once its connection ends behind a `finishReason`."""
 
     def __init__(self, request: ModelRequest, model_id: str) -> None:
-        super().__init__(ResponseBuilder(request, PROVIDER_NAME, model_id), takes_documents=False)
+        super().__init__(AnswerBuilder(request, PROVIDER_NAME, model_id), takes_documents=False)
         self._model_id = model_id
         self._names = {safe: spec.name for spec in request.tools if (safe := function_name(spec.name)) != spec.name}
         self._in_text = False

@@ -20,6 +20,7 @@ from functools import partial
 import orjson
 
 from gateway.agent import ModelSettings
+from gateway.answer_builder import AnswerBuilder
 from gateway.answer_reader import AnswerReader, read_answer
 from gateway.errors import ModelErrorKind
 from gateway.events import Events, StopReason, Usage
@@ -27,7 +28,6 @@ from gateway.http_client import HttpCall, StreamTimeouts
 from gateway.model import ModelCapabilities, ModelEnvironment, ModelProvider, ModelRequest
 from gateway.model_access import checked_address, key_header
 from gateway.model_requests.openai_chat_completions import DETAILS, EXTRA_CONTENT, PROVIDER_NAME, chat_request
-from gateway.response import ResponseBuilder
 from gateway.wire import strict_json
 from gateway.wire.lenient_json import load
 from gateway.wire.openai_chat import (
@@ -64,7 +64,7 @@ class ChatCompletionReader(AnswerReader):
     """Reads one response: a stream, or the JSON document that some servers answer with whatever they were asked."""
 
     def __init__(self, request: ModelRequest, model_id: str) -> None:
-        super().__init__(ResponseBuilder(request, PROVIDER_NAME, model_id))
+        super().__init__(AnswerBuilder(request, PROVIDER_NAME, model_id))
         self._model_id = model_id
         self._in_document = False
         self._names = {safe: spec.name for spec in request.tools if (safe := safe_tool_name(spec.name)) != spec.name}

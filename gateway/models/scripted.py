@@ -36,12 +36,12 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from gateway.agent import ModelSettings
+from gateway.answer_builder import AnswerBuilder
 from gateway.clock import Clock
 from gateway.errors import ConfigurationError, ModelError, ModelErrorKind
 from gateway.events import Events, StopReason, Usage
 from gateway.messages import JsonObject, Message, TextBlock
 from gateway.model import ModelCapabilities, ModelEnvironment, ModelProvider, ModelRequest
-from gateway.response import ResponseBuilder
 
 NAME = "scripted"
 
@@ -155,7 +155,7 @@ class ScriptedModel:
             ModelError: the script says so, or has no response for this request.
         """
         scene = _scene(request.messages)
-        builder = ResponseBuilder(request, self.provider, self.model_id)
+        builder = AnswerBuilder(request, self.provider, self.model_id)
         stop: Step | None = None
         for position, step in enumerate(self._response(request, scene)):
             if step.stop is not None:
@@ -223,7 +223,7 @@ class ScriptedModel:
 
 
 def _feed(
-    step: Step, key: int, builder: ResponseBuilder, scene: _Scene, script: Script
+    step: Step, key: int, builder: AnswerBuilder, scene: _Scene, script: Script
 ) -> tuple[Callable[[int, str], None], Iterable[str]]:
     """The deltas of a step and what takes each in; the first opens the block."""
     size = step.chunk_characters or script.chunk_characters

@@ -1,7 +1,7 @@
 """What the output items of one response say, as canonical events. Pure.
 
 Above: responses.reader, which reads the response they belong to. Below: responses.output_items (which item an event
-is about), response (the builder). What an item's end says that no delta said is put in there, so a server that streams
+is about), answer_builder. What an item's end says that no delta said is put in there, so a server that streams
 little gives the same events.
 """
 
@@ -11,9 +11,9 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from gateway.answer_builder import AnswerBuilder
 from gateway.messages import JsonValue, ToolSpec
 from gateway.model_requests.openai_responses import MESSAGE_ITEM, OUTPUT_ITEM, REASONING_ITEM
-from gateway.response import ResponseBuilder
 from gateway.responses.output_items import OutputItem, OutputItems
 from gateway.wire import strict_json
 from gateway.wire.openai_chat import safe_tool_name
@@ -32,7 +32,7 @@ class ResponsesOutput:
     KeyError, TypeError, AttributeError or ValueError where it has another.
     """
 
-    def __init__(self, builder: ResponseBuilder, tools: Iterable[ToolSpec], *, notes_words: bool) -> None:
+    def __init__(self, builder: AnswerBuilder, tools: Iterable[ToolSpec], *, notes_words: bool) -> None:
         """`notes_words`: the response may be taken up again, in the middle of a part."""
         self.refused = False
         self._builder = builder

@@ -1,6 +1,6 @@
 """Reads one response of the Responses API: bytes in, canonical events out. Pure.
 
-Above: responses.model. Below: responses.output, which the events of output items are for; response (the builder), wire.
+Above: responses.model. Below: responses.output, which the events of output items are for; answer_builder, wire.
 Source: https://platform.openai.com/docs/api-reference/responses-streaming (API version 1).
 """
 
@@ -12,11 +12,11 @@ from typing import Any
 
 import orjson
 
+from gateway.answer_builder import AnswerBuilder
 from gateway.answer_reader import AnswerReader
 from gateway.errors import ModelError, ModelErrorKind
 from gateway.events import StopReason, Usage
 from gateway.model import ModelRequest
-from gateway.response import ResponseBuilder
 from gateway.responses.output import OUTPUT_EVENTS, ResponsesOutput
 from gateway.wire.answer_body import AnswerBody
 from gateway.wire.lenient_json import load
@@ -41,7 +41,7 @@ class ResponsesReader(AnswerReader):
         background: bool = False,
     ) -> None:
         """`stored`: the provider keeps the response; `background`: it may have to be taken up again."""
-        super().__init__(ResponseBuilder(request, provider, model_id))
+        super().__init__(AnswerBuilder(request, provider, model_id))
         self.error: ProviderError | None = None  # the provider's own words for the failure, where they are its words
         self.response_id: str | None = None
         self.sequence_number = -1

@@ -9,6 +9,7 @@ import pytest
 from botocore.loaders import Loader
 
 from gateway.agent import ModelSettings, Secret
+from gateway.answer_builder import AnswerBuilder
 from gateway.clock import SystemClock
 from gateway.errors import ConfigurationError, ModelError, ModelErrorKind
 from gateway.events import StopReason
@@ -17,7 +18,6 @@ from gateway.messages import Message, Opaque, TextBlock, ToolCall
 from gateway.model import ModelEnvironment, ModelRequest
 from gateway.model_requests.bedrock_converse import BLOCKED_INPUT, GuardrailMode
 from gateway.models.bedrock_converse import PROVIDER, ConverseReader, provider_error
-from gateway.response import ResponseBuilder
 from gateway.wire.bedrock_errors import ERROR_KINDS
 from gateway.wire.bedrock_families import family_of
 from gateway.wire.stand_ins import TAKEN_BACK
@@ -46,7 +46,7 @@ REQUEST = ModelRequest("turn", (Message("m", "user", (TextBlock("hi"),)),))
 
 
 def read(*pieces: bytes, model_id: str = CLAUDE, names: dict[str, str] | None = None) -> Answer:
-    builder = ResponseBuilder(REQUEST, "bedrock/converse", model_id)
+    builder = AnswerBuilder(REQUEST, "bedrock/converse", model_id)
     reader = ConverseReader(builder, model_id, family_of(model_id), names or {})
     for piece in pieces:
         reader.feed(piece)
@@ -119,7 +119,7 @@ def test_mapped_tool_names_come_back_as_they_were_offered() -> None:
 
 def test_an_id_that_the_thread_has_already_gets_another_one() -> None:
     request = ModelRequest("turn", (Message("m", "assistant", (ToolCall("a", "add", "{}"),)),))
-    builder = ResponseBuilder(request, "bedrock/converse", CLAUDE)
+    builder = AnswerBuilder(request, "bedrock/converse", CLAUDE)
     ConverseReader(builder, CLAUDE, family_of(CLAUDE), {}).feed(
         tool(0, "a", "add", "{}") + tool(1, "", "add", "{}") + message_stop() + metadata()
     )
@@ -486,7 +486,7 @@ OUTPUT = "To open the lock you turn the left pin three times and then push."
 
 
 def guarded(*pieces: bytes, mode: GuardrailMode = "async", model_id: str = CLAUDE) -> Answer:
-    builder = ResponseBuilder(REQUEST, "bedrock/converse", model_id)
+    builder = AnswerBuilder(REQUEST, "bedrock/converse", model_id)
     reader = ConverseReader(builder, model_id, family_of(model_id), {}, mode)
     for piece in pieces:
         reader.feed(piece)
@@ -555,7 +555,7 @@ def test_a_guardrails_answer_to_a_question_that_it_blocked_says_so_to_later_requ
 
 
 def test_text_ends_before_what_comes_behind_it_also_under_a_guardrail() -> None:
-    builder = ResponseBuilder(REQUEST, "bedrock/converse", CLAUDE)
+    builder = AnswerBuilder(REQUEST, "bedrock/converse", CLAUDE)
     reader = ConverseReader(builder, CLAUDE, family_of(CLAUDE), {}, "sync")
     for piece in (text("One"), block_stop(), text("Two", 1), block_stop(1), tool(2, "a", "add", "{}")):
         reader.feed(piece)

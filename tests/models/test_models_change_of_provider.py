@@ -22,6 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
 
+from gateway.answer_builder import AnswerBuilder
 from gateway.events import Events, ModelCallStarted, ToolReturned
 from gateway.history import model_view
 from gateway.messages import Message, TextBlock, ToolSpec, new_id
@@ -35,7 +36,6 @@ from gateway.models.anthropic_messages import MessageReader
 from gateway.models.bedrock_converse import ConverseReader
 from gateway.models.gemini_generatecontent import GenerateContentReader
 from gateway.models.openai_chat_completions import ChatCompletionReader
-from gateway.response import ResponseBuilder
 from gateway.responses.reader import ResponsesReader
 from gateway.transcript import Transcript
 from gateway.wire import anthropic_messages, gemini, openai_responses
@@ -94,7 +94,7 @@ class Converse(Speaker):
     model = "anthropic.claude-sonnet-4-5-20250929-v1:0"
 
     def answer(self, request: ModelRequest, seal: str, call_ids: Sequence[str]) -> Events:
-        builder = ResponseBuilder(request, "bedrock/converse", self.model)
+        builder = AnswerBuilder(request, "bedrock/converse", self.model)
         reader = ConverseReader(builder, self.model, family_of(self.model), {})
         start = bedrock_server.event("messageStart", role="assistant")
         thought = bedrock_server.thought(0, text="hm") + bedrock_server.thought(0, signature=seal)

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gateway.answer_builder import AnswerBuilder
 from gateway.errors import ModelError
 from gateway.events import Events
 from gateway.messages import Message, TextBlock
@@ -24,7 +25,6 @@ from gateway.models.anthropic_messages import MessageReader
 from gateway.models.bedrock_converse import ConverseReader
 from gateway.models.gemini_generatecontent import GenerateContentReader
 from gateway.models.openai_chat_completions import ChatCompletionReader
-from gateway.response import ResponseBuilder
 from gateway.responses.output import ResponsesOutput
 from gateway.responses.reader import ResponsesReader
 from gateway.wire.bedrock_families import family_of
@@ -51,7 +51,7 @@ class Converse:
 
     def __init__(self, reader: type[ConverseReader]) -> None:
         self.failure: ModelError | None = None
-        self._builder = ResponseBuilder(REQUEST, "bedrock/converse", "model")
+        self._builder = AnswerBuilder(REQUEST, "bedrock/converse", "model")
         self._reader = reader(self._builder, "model", family_of("model"), {})
 
     @property

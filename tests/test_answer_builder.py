@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gateway.answer_builder import AnswerBuilder
 from gateway.event_order import Sealer
 from gateway.events import (
     Event,
@@ -31,17 +32,16 @@ from gateway.events import (
 )
 from gateway.messages import Message, Opaque, ReasoningBlock, TextBlock, ToolCall
 from gateway.model import ModelRequest
-from gateway.response import ResponseBuilder
 from gateway.transcript import Transcript
 from tests.word_samples import REPEATABLE
 
 
-def builder(*known_call_ids: str) -> ResponseBuilder:
+def builder(*known_call_ids: str) -> AnswerBuilder:
     calls = tuple(ToolCall(call_id, "tool", "{}") for call_id in known_call_ids)
-    return ResponseBuilder(ModelRequest("turn", (Message("a", "assistant", calls),)), "provider", "model")
+    return AnswerBuilder(ModelRequest("turn", (Message("a", "assistant", calls),)), "provider", "model")
 
 
-def finished(response: ResponseBuilder) -> Events:
+def finished(response: AnswerBuilder) -> Events:
     response.finish(StopReason.END_TURN)
     return response.take()
 

@@ -47,7 +47,7 @@ class _Block:
     opaque_parts: list[str] = field(default_factory=list)
 
 
-class ResponseBuilder:
+class AnswerBuilder:
     """One per response. Feed it under the provider's own keys (block index, item id, ...), then `take()` the events.
 
     Blocks of different keys may interleave. A key whose block was closed, or is of another kind, opens a new block when
