@@ -18,15 +18,16 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from gateway.access.authentication import Door, DoorRules
+from gateway.access.limits import Meter
+from gateway.access.visitors import Visitors
 from gateway.agent import ModelSettings
 from gateway.attempts import Alternative, Fallback
-from gateway.authentication import Door, DoorRules
 from gateway.circuit import Circuits
 from gateway.clock import Clock, SystemClock
 from gateway.errors import StoreError
 from gateway.http_client import HttpClients
 from gateway.known_parts import KnownParts, known_parts
-from gateway.limits import Meter
 from gateway.metrics import Metrics
 from gateway.model import Model, ModelEnvironment
 from gateway.model_headers import with_headers
@@ -41,7 +42,6 @@ from gateway.settings import Settings
 from gateway.sse import OpenStreams
 from gateway.store import Store, StoreEnvironment
 from gateway.tool import ToolEnvironment
-from gateway.visitors import Visitors
 
 logger = logging.getLogger(__name__)
 

@@ -14,9 +14,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import ErrorDetails, PydanticCustomError, core_schema
 
+from gateway.access.limits import KeyLimits, VisitorLimits
 from gateway.agent import Budgets, ModelTimeouts
 from gateway.configuration_file import ConfigurationText, FieldPath, did_you_mean
-from gateway.limits import KeyLimits, VisitorLimits
 from gateway.messages import JsonObject, JsonValue
 
 LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]

@@ -11,13 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from gateway.access.origins import origin_problem
 from gateway.configuration import AgentSection, ConfigurationSection, FallbackSection, ServerSection
 from gateway.configuration_file import ConfigurationText, FieldPath, did_you_mean, spell_path
 from gateway.errors import ConfigurationError
 from gateway.key_checks import check_keys
 from gateway.known_parts import KnownParts, provider_name, scheme
 from gateway.model_headers import header_problem
-from gateway.origins import origin_problem
 
 _OPTIONS = frozenset({"params", "compute_environment", "stateful", "background"})
 _OPEN_TO_ALL = (

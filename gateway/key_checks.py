@@ -8,11 +8,11 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Sequence
 
+from gateway.access.origins import origin_problem
+from gateway.access.visitor_tokens import TOKEN_PREFIX
+from gateway.access.visitors import PUBLISHABLE_PREFIX
 from gateway.configuration import ApiKeySection, PublishableKeySection, ServerSection
 from gateway.configuration_file import ConfigurationText, FieldPath, did_you_mean, spell_path
-from gateway.origins import origin_problem
-from gateway.visitor_tokens import TOKEN_PREFIX
-from gateway.visitors import PUBLISHABLE_PREFIX
 
 _SHORTEST_SECRET = 32
 

@@ -16,15 +16,15 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Match, Route
 from starlette.types import Receive, Scope, Send
 
-from gateway.callers import Caller
+from gateway.access.callers import Caller
+from gateway.access.limits import Meter, Release
+from gateway.access.visitors import Visitors
 from gateway.errors import ForbiddenError, InvalidRequestError, TooLargeError
-from gateway.limits import Meter, Release
 from gateway.messages import JsonValue
 from gateway.metrics import Metrics
 from gateway.open_agent import OpenAgent, no_agent
 from gateway.runner import Admission, Runner
 from gateway.sse import OpenStreams
-from gateway.visitors import Visitors
 from gateway.wire import strict_json
 
 # How long a body may pause, and take in all; the network's time, not the clock's.

@@ -19,6 +19,8 @@ from importlib.resources import files
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from gateway.access.limits import KeyLimits, VisitorLimits
+from gateway.access.visitors import PublishableKey
 from gateway.agent import AgentDefinition, Budgets, ContextSettings, ModelSettings, ModelTimeouts, Secret, ToolSettings
 from gateway.clock import SystemClock
 from gateway.configuration import (
@@ -45,13 +47,11 @@ from gateway.context_limits import HistoryLimits
 from gateway.errors import ConfigurationError
 from gateway.http_client import HttpClients
 from gateway.known_parts import KnownParts, known_parts, provider_name, scheme
-from gateway.limits import KeyLimits, VisitorLimits
 from gateway.messages import JsonValue
 from gateway.model import ModelEnvironment
 from gateway.model_headers import is_secret_header
 from gateway.store import StoreEnvironment
 from gateway.tool import ToolEnvironment
-from gateway.visitors import PublishableKey
 
 DEFAULT_FILE = "gateway.yaml"
 _ENVIRONMENT_PREFIX = "AGUI_GATEWAY__"

@@ -10,12 +10,12 @@ import jsonschema_rs
 import pytest
 import yaml
 
+from gateway.access.limits import KeyLimits, VisitorLimits
+from gateway.access.visitors import PublishableKey
 from gateway.agent import Secret
 from gateway.configuration import KeyLimitsSection, VisitorLimitsSection, json_schema
 from gateway.configuration_file import InvalidConfigurationError
-from gateway.limits import KeyLimits, VisitorLimits
 from gateway.settings import Flags, Settings, example_configuration, load_settings
-from gateway.visitors import PublishableKey
 
 SHOP: dict[str, Any] = {
     "name": "shop",

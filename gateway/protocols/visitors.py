@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from gateway.callers import bearer_in
+from gateway.access.callers import bearer_in
 from gateway.errors import FieldProblem, ForbiddenError, InvalidRequestError
 from gateway.messages import JsonValue
 from gateway.protocol import Gateway, WireProtocol, json_response, read_json

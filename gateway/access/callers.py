@@ -9,9 +9,9 @@ import ipaddress
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from gateway.access.limits import KeyLimits, Quota, VisitorLimits
 from gateway.agent import AgentInput
 from gateway.errors import TooLargeError
-from gateway.limits import KeyLimits, Quota, VisitorLimits
 
 LOCAL_OWNER = "local"
 

@@ -17,8 +17,8 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
+from gateway.access.authentication import Door, DoorRules, Paths
 from gateway.agent import Secret
-from gateway.authentication import Door, DoorRules, Paths
 from gateway.errors import ConflictError, FieldProblem, InvalidRequestError, StoreFullError, TooManyRequestsError
 from tests.asgi_server import RawClient, serving
 
@@ -474,7 +474,7 @@ async def test_a_stream_that_breaks_off_is_logged_with_its_request_id(caplog: py
 
 
 async def test_requests_are_logged_with_what_happened(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "gateway.authentication")
+    caplog.set_level(logging.INFO, "gateway.access.authentication")
     async with client(DoorRules(keys=KEYS, quiet_paths=["/healthz"], open_paths=["/healthz"])) as http:
         await http.get("/healthz")
         await http.get("/echo?key=secret", headers=bearer(ALICE))

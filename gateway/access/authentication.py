@@ -28,8 +28,11 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from gateway.access.callers import LOCAL_CALLER, NO_LIMITS, Caller, bearer_in
+from gateway.access.limits import KeyLimits
+from gateway.access.origins import Origins, RequestHeaders, foreign_origin
+from gateway.access.visitors import Visitors, is_visitors
 from gateway.agent import Secret
-from gateway.callers import LOCAL_CALLER, NO_LIMITS, Caller, bearer_in
 from gateway.errors import (
     ForbiddenError,
     GatewayError,
@@ -37,10 +40,7 @@ from gateway.errors import (
     UnauthenticatedError,
     UnsupportedMediaTypeError,
 )
-from gateway.limits import KeyLimits
-from gateway.origins import Origins, RequestHeaders, foreign_origin
 from gateway.problems import http_problem, internal_problem, problem
-from gateway.visitors import Visitors, is_visitors
 
 logger = logging.getLogger(__name__)
 

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from starlette.routing import Route
 
+from gateway.access.visitor_tokens import VisitorToken, read_token, write_token
 from gateway.logs import Redaction
-from gateway.visitor_tokens import VisitorToken, read_token, write_token
 from tests.movable_clock import MovableClock
 from tests.running_gateway import LocalGateway, local_gateway, run_body
 from tests.website import (

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from gateway.access.callers import Caller, address_subject
+from gateway.access.limits import KeyLimits, Meter, Quota, VisitorLimits
 from gateway.agent import AgentInput
-from gateway.callers import Caller, address_subject
 from gateway.errors import TooLargeError, TooManyRequestsError, UnavailableError
-from gateway.limits import KeyLimits, Meter, Quota, VisitorLimits
 from gateway.messages import Message, Role, TextBlock
 from tests.movable_clock import MovableClock
 
