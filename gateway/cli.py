@@ -21,7 +21,7 @@ from urllib.parse import quote
 
 from gateway import __version__
 from gateway.agent import AgentDefinition
-from gateway.configuration import json_schema
+from gateway.configuration.sections import json_schema
 from gateway.errors import ConfigurationError
 from gateway.logs import configure_logging
 from gateway.settings import Flags, Settings, check_settings, example_configuration, load_settings

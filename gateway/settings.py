@@ -1,7 +1,7 @@
 """The operator's decisions, read once and frozen: configuration file, environment and flags become `Settings`.
 
-Flags win over the environment, the environment over the file, the file over the defaults. Below: configuration (the
-file's shape), configuration_checks, known_parts (which names exist). Above: the composition root.
+Flags win over the environment, the environment over the file, the file over the defaults. Below: configuration
+(the file, its shape, its checks, which names exist). Above: the composition root.
 
 The environment sets single fields of `server`, and `store` and `search`: `AGUI_GATEWAY__SERVER__PORT=9000`,
 `AGUI_GATEWAY__STORE=sqlite:////data/gateway.db`; lists of words are separated by commas. `AGUI_GATEWAY_CONFIG` names
@@ -23,7 +23,18 @@ from gateway.access.limits import KeyLimits, VisitorLimits
 from gateway.access.visitors import PublishableKey
 from gateway.agent import AgentDefinition, Budgets, ContextSettings, ModelSettings, ModelTimeouts, Secret, ToolSettings
 from gateway.clock import SystemClock
-from gateway.configuration import (
+from gateway.configuration.checks import check_configuration
+from gateway.configuration.file import (
+    ConfigurationText,
+    FieldPath,
+    InvalidConfigurationError,
+    Problem,
+    did_you_mean,
+    parse_configuration,
+    read_configuration,
+)
+from gateway.configuration.known_parts import KnownParts, known_parts, provider_name, scheme
+from gateway.configuration.sections import (
     AgentSection,
     ConfigurationSection,
     FallbackSection,
@@ -33,20 +44,9 @@ from gateway.configuration import (
     ServerSection,
     read_sections,
 )
-from gateway.configuration_checks import check_configuration
-from gateway.configuration_file import (
-    ConfigurationText,
-    FieldPath,
-    InvalidConfigurationError,
-    Problem,
-    did_you_mean,
-    parse_configuration,
-    read_configuration,
-)
 from gateway.context_limits import HistoryLimits
 from gateway.errors import ConfigurationError
 from gateway.http_client import HttpClients
-from gateway.known_parts import KnownParts, known_parts, provider_name, scheme
 from gateway.messages import JsonValue
 from gateway.model import ModelEnvironment
 from gateway.model_headers import is_secret_header

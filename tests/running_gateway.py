@@ -25,9 +25,9 @@ import uvicorn
 
 from gateway.application import Application
 from gateway.clock import Clock
-from gateway.known_parts import KnownParts, known_parts
+from gateway.configuration.known_parts import KnownParts, known_parts
+from gateway.connection import Connection
 from gateway.page import WebPage
-from gateway.serving import Connection
 from gateway.settings import Flags, load_settings
 
 DEADLINE_SECONDS = 20.0

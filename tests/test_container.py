@@ -20,7 +20,7 @@ import pytest
 import yaml
 
 from gateway import __version__
-from gateway.configuration import ServerSection
+from gateway.configuration.sections import ServerSection
 from gateway.settings import load_settings
 from tests.dockerfile_steps import Image, build, ignored, read_dockerfile, read_patterns, why_not
 from tests.running_gateway import DEADLINE_SECONDS, parse_frames, run_body

@@ -14,7 +14,7 @@ import pytest
 
 from gateway.agent import ModelSettings, Secret
 from gateway.clock import Clock, SystemClock
-from gateway.configuration_file import InvalidConfigurationError
+from gateway.configuration.file import InvalidConfigurationError
 from gateway.errors import ModelError
 from gateway.http_client import HttpCall, HttpClients, HttpStream, StreamTimeouts
 from gateway.messages import Message, TextBlock

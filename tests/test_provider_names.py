@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
-from gateway.configuration_file import InvalidConfigurationError
+from gateway.configuration.file import InvalidConfigurationError
+from gateway.configuration.known_parts import known_parts, provider_name
 from gateway.errors import ConfigurationError
-from gateway.known_parts import known_parts, provider_name
 from gateway.settings import Flags, check_settings, load_settings
 
 MODELS = known_parts().models

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from gateway.configuration import ServerSection
+from gateway.configuration.sections import ServerSection
 from gateway.page import WebPage, read_page
 from tests.local_certificate import tls_contexts, write_certificate
 from tests.running_gateway import (

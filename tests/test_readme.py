@@ -20,9 +20,9 @@ import yaml
 
 from gateway.agent import Budgets
 from gateway.cli import main
-from gateway.configuration import ServerSection
+from gateway.configuration.known_parts import known_parts
+from gateway.configuration.sections import ServerSection
 from gateway.errors import ModelErrorKind
-from gateway.known_parts import known_parts
 from gateway.settings import Flags, check_settings, example_configuration, load_settings
 from tests.agui_client import CLIENT_VERSIONS, HARNESS, find_node
 from tests.running_gateway import DEADLINE_SECONDS, agent, local_gateway, parse_frames, run_body, scripted

@@ -11,12 +11,12 @@ import pytest
 import yaml
 
 from gateway.agent import AgentDefinition, Budgets, ContextSettings, ModelSettings, ModelTimeouts, Secret, ToolSettings
-from gateway.configuration import ParametersSection, ServerSection, TimeoutsSection, json_schema
-from gateway.configuration_checks import is_loopback
-from gateway.configuration_file import InvalidConfigurationError
+from gateway.configuration.checks import is_loopback
+from gateway.configuration.file import InvalidConfigurationError
+from gateway.configuration.known_parts import KnownParts
+from gateway.configuration.sections import ParametersSection, ServerSection, TimeoutsSection, json_schema
 from gateway.context_limits import HistoryLimits
 from gateway.errors import ConfigurationError
-from gateway.known_parts import KnownParts
 from gateway.loop import AgentType
 from gateway.model import ModelProvider
 from gateway.search_engine import SearchEngineType

@@ -12,7 +12,7 @@ import pytest
 
 from gateway.agent import ModelSettings
 from gateway.clock import SystemClock
-from gateway.configuration_file import InvalidConfigurationError
+from gateway.configuration.file import InvalidConfigurationError
 from gateway.errors import ConfigurationError
 from gateway.http_client import HttpClients
 from gateway.model import ModelEnvironment

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from gateway.access.callers import visitor_owner
 from gateway.access.visitor_tokens import VisitorToken, new_visitor_id, read_token, write_token
-from gateway.configuration import ApiKeySection
+from gateway.configuration.sections import ApiKeySection
 
 SECRET = b"s" * 32
 TOKEN = VisitorToken("shop", "0" * 31 + "1", 1_800_000_000, 1_807_776_000)

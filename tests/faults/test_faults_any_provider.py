@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.agent import ModelSettings
+from gateway.configuration.known_parts import known_parts
 from gateway.errors import ModelError, ModelErrorKind
 from gateway.events import Event, Events, ModelCallEnded, StopReason, Usage, UsageReported
-from gateway.known_parts import known_parts
 from gateway.model import ModelCapabilities, ModelEnvironment, ModelProvider, ModelRequest
 from tests.event_samples import middle
 from tests.fault_scenes import SECRET, SERVER, fault_tool

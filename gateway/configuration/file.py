@@ -1,6 +1,6 @@
 """The configuration file as text: YAML (and so JSON) read with the place of everything in it, references expanded.
 
-Below: errors, messages. Above: configuration, which knows what the keys mean. Scalars follow YAML 1.2's core schema,
+Below: errors, messages. Above: sections, which know what the keys mean. Scalars follow YAML 1.2's core schema,
 not PyYAML's 1.1: `no` is a word, `1e-3` a number, `12:30` no number and a date no date, so that JSON means here what
 it means everywhere (https://yaml.org/spec/1.2.2/#103-core-schema).
 """

@@ -1,6 +1,6 @@
 """What is wrong with a configuration whose fields are each right: names that nothing has, doors that are left open.
 
-Below: configuration (the sections), known_parts, key_checks. Above: settings.
+Below: sections, known_parts, key_checks. Above: settings.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from gateway.access.origins import origin_problem
-from gateway.configuration import AgentSection, ConfigurationSection, FallbackSection, ServerSection
-from gateway.configuration_file import ConfigurationText, FieldPath, did_you_mean, spell_path
+from gateway.configuration.file import ConfigurationText, FieldPath, did_you_mean, spell_path
+from gateway.configuration.key_checks import check_keys
+from gateway.configuration.known_parts import KnownParts, provider_name, scheme
+from gateway.configuration.sections import AgentSection, ConfigurationSection, FallbackSection, ServerSection
 from gateway.errors import ConfigurationError
-from gateway.key_checks import check_keys
-from gateway.known_parts import KnownParts, provider_name, scheme
 from gateway.model_headers import header_problem
 
 _OPTIONS = frozenset({"params", "compute_environment", "stateful", "background"})

@@ -13,8 +13,8 @@ import yaml
 from gateway.access.limits import KeyLimits, VisitorLimits
 from gateway.access.visitors import PublishableKey
 from gateway.agent import Secret
-from gateway.configuration import KeyLimitsSection, VisitorLimitsSection, json_schema
-from gateway.configuration_file import InvalidConfigurationError
+from gateway.configuration.file import InvalidConfigurationError
+from gateway.configuration.sections import KeyLimitsSection, VisitorLimitsSection, json_schema
 from gateway.settings import Flags, Settings, example_configuration, load_settings
 
 SHOP: dict[str, Any] = {

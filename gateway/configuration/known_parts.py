@@ -1,6 +1,6 @@
 """The parts that a configuration can name, by their names.
 
-Below: parts, and the kinds of parts. Above: configuration_checks, settings and the composition root.
+Below: parts, and the kinds of parts. Above: checks, settings and the composition root.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gateway.configuration_file import did_you_mean
+from gateway.configuration.file import did_you_mean
 from gateway.errors import ConfigurationError
 from gateway.loop import AgentType
 from gateway.model import ModelProvider

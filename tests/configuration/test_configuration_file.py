@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.configuration_file import (
+from gateway.configuration.file import (
     ConfigurationText,
     InvalidConfigurationError,
     expand_references,

@@ -1,6 +1,7 @@
 """The shape of the configuration file: its sections, their limits, its JSON Schema, and what is wrong in plain words.
 
-Below: agent, configuration_file. Above: settings, which reads the sections and checks what no single field can say.
+Below: agent, access.limits, file. Above: checks, which say what no single field can, and settings, which reads the
+sections.
 pydantic validates here and nowhere deeper; nobody outside sees its sentences.
 """
 
@@ -16,7 +17,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError, core_schema
 
 from gateway.access.limits import KeyLimits, VisitorLimits
 from gateway.agent import Budgets, ModelTimeouts
-from gateway.configuration_file import ConfigurationText, FieldPath, did_you_mean
+from gateway.configuration.file import ConfigurationText, FieldPath, did_you_mean
 from gateway.messages import JsonObject, JsonValue
 
 LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]

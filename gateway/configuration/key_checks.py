@@ -1,6 +1,6 @@
 """What is wrong with the configured keys, taken together: whose name is taken, what must not be published.
 
-Below: configuration, origins, visitors. Above: settings.
+Below: sections; access (origins, visitors). Above: checks.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from gateway.access.origins import origin_problem
 from gateway.access.visitor_tokens import TOKEN_PREFIX
 from gateway.access.visitors import PUBLISHABLE_PREFIX
-from gateway.configuration import ApiKeySection, PublishableKeySection, ServerSection
-from gateway.configuration_file import ConfigurationText, FieldPath, did_you_mean, spell_path
+from gateway.configuration.file import ConfigurationText, FieldPath, did_you_mean, spell_path
+from gateway.configuration.sections import ApiKeySection, PublishableKeySection, ServerSection
 
 _SHORTEST_SECRET = 32
 
