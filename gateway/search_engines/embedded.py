@@ -8,7 +8,7 @@ nothing is stemmed; scores rank alike but are other numbers; and a query for a f
 error that names the fields, because whoever wrote it (a model) can then correct itself. `took` is not measured.
 
 Every statement runs in the engine's one thread, so the event loop never waits for a disk and SQLite sees one caller.
-Below: search (the contract), query_evaluation, indexed_documents.
+Below: search_engine (the contract), embedded_index.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from typing import TypeVar
 
 import orjson
 
+from gateway.embedded_index.documents import cat_row, described, find_indices, prepare, put_documents
+from gateway.embedded_index.evaluation import search_indices
 from gateway.errors import ConfigurationError, ToolError
-from gateway.indexed_documents import cat_row, described, find_indices, prepare, put_documents
 from gateway.messages import JsonObject, JsonValue
-from gateway.query_evaluation import search_indices
 from gateway.search_engine import SearchEngineType
 from gateway.wire.field_mapping import MappingError
 from gateway.wire.query_clauses import QueryError

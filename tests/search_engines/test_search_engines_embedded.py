@@ -234,7 +234,7 @@ class TestQueries:
     ) -> None:
         query: JsonObject = {"match": {"title": {"query": "wolff seaa", "fuzziness": 1}}}
         assert await ids(engine, query) == ["1", "2", "3"]
-        monkeypatch.setattr("gateway.query_evaluation._MAX_COMPARED", 3)
+        monkeypatch.setattr("gateway.embedded_index.evaluation._MAX_COMPARED", 3)
         with pytest.raises(ToolError, match="at most 3 that are possible"):
             await ids(engine, query)
 

@@ -1,7 +1,7 @@
 """A search over the indices of one SQLite database: clauses of the query DSL to documents with scores.
 
 Every clause gives the documents it finds and their scores; the clauses above combine these as sets. Blocking, like
-indexed_documents below it.
+`documents` below it.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from unicodedata import combining, normalize
 
 import orjson
 
-from gateway.indexed_documents import Index, find_indices
+from gateway.embedded_index.aggregation import Aggregator, FieldValues
+from gateway.embedded_index.documents import Index, find_indices
 from gateway.messages import JsonObject
-from gateway.query_aggregation import Aggregator, FieldValues
 from gateway.wire import query_clauses as clauses
 from gateway.wire.field_mapping import MappingError, plain_number, plain_text
 from gateway.wire.search_body import SearchBody, SortKey, SourceFilter, parse_search_body

@@ -1,7 +1,7 @@
 """Indices of JSON documents in one SQLite database: what is kept of a document so that it can be found.
 
 Words are in FTS5 tables, one for each text field, so that BM25 counts within one field; all other values are rows of
-one table. Blocking: the caller has the thread. Below: wire.field_mapping. Above: query_evaluation, which asks.
+one table. Blocking: the caller has the thread. Below: wire.field_mapping. Above: evaluation, which asks.
 """
 
 from __future__ import annotations
