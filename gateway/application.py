@@ -32,7 +32,7 @@ from gateway.metrics import Metrics
 from gateway.model import Model, ModelEnvironment
 from gateway.model_headers import with_headers
 from gateway.open_agent import OpenAgent
-from gateway.openapi import docs_routes
+from gateway.openapi.routes import docs_routes
 from gateway.page import WebPage, read_page
 from gateway.parts import collect, find
 from gateway.protocol import Gateway, WireProtocol, check_open_to_visitors, path_with_marked_slashes

@@ -19,9 +19,10 @@ from starlette.types import ASGIApp
 
 from gateway import __version__
 from gateway.application import Application
-from gateway.docs_page import render_page
 from gateway.messages import JsonObject
-from gateway.openapi import docs_routes, openapi_document
+from gateway.openapi.document import openapi_document
+from gateway.openapi.page import render_page
+from gateway.openapi.routes import docs_routes
 from gateway.page import read_page
 from gateway.settings import load_settings
 

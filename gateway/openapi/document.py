@@ -1,29 +1,18 @@
-"""What is served, as an OpenAPI 3.1 document, and the page that shows it.
+"""What is served, as an OpenAPI 3.1 document. Pure.
 
-Below: docs_page. The document is written out by hand: most of what matters (streams, cursors, what a repeated request
-does) no framework derives from signatures. A test holds it against the routes. https://spec.openapis.org/oas/v3.1.1
+Below: schemas. Above: routes. Written out by hand: most of what matters (streams, cursors, what a repeated request
+does) no framework derives from signatures. A test holds it against the application's routes.
+https://spec.openapis.org/oas/v3.1.1
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib.resources import files
 from typing import TypeAlias
 
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
-
 from gateway import __version__
-from gateway.docs_page import render_page
 from gateway.messages import JsonObject, JsonValue
-from gateway.openapi_schemas import SCHEMAS
-
-_PAGE_HEADERS = {
-    "content-security-policy": "default-src 'none'; style-src 'self'; base-uri 'none'; frame-ancestors 'none'",
-    "referrer-policy": "no-referrer",
-    "cache-control": "no-cache",
-}
+from gateway.openapi.schemas import SCHEMAS
 
 _INTRODUCTION = """\
 Agents over AG-UI 1.0 (https://docs.ag-ui.com), with runs that outlive the connection that started them.
@@ -38,28 +27,6 @@ Server-sent events: one AG-UI event per `data:` line. `id:` is the decimal numbe
 strictly increasing; only the last frame of an event carries it. Comments keep the connection open and carry none."""
 
 Operation: TypeAlias = "tuple[str, str, JsonObject]"
-
-
-def docs_routes() -> Sequence[Route]:
-    """`/openapi.json` and `/docs` with its stylesheet."""
-    document = openapi_document()
-    page = render_page(document, stylesheet="docs/style.css")
-    style = files("gateway").joinpath("docs.css").read_text(encoding="utf-8")
-
-    async def serve_document(request: Request) -> Response:
-        return JSONResponse(document, headers={"cache-control": "no-cache"})
-
-    async def serve_page(request: Request) -> Response:
-        return Response(page, media_type="text/html", headers=_PAGE_HEADERS)
-
-    async def serve_style(request: Request) -> Response:
-        return Response(style, media_type="text/css", headers={"cache-control": "no-cache"})
-
-    return [
-        Route("/openapi.json", serve_document),
-        Route("/docs", serve_page),
-        Route("/docs/style.css", serve_style),
-    ]
 
 
 def openapi_document() -> JsonObject:

@@ -1,0 +1,44 @@
+"""Where the gateway's own documentation is served: the document, and the page that shows it.
+
+Below: document, page. Above: the composition root.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.resources import files
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from gateway.openapi.document import openapi_document
+from gateway.openapi.page import render_page
+
+_PAGE_HEADERS = {
+    "content-security-policy": "default-src 'none'; style-src 'self'; base-uri 'none'; frame-ancestors 'none'",
+    "referrer-policy": "no-referrer",
+    "cache-control": "no-cache",
+}
+
+
+def docs_routes() -> Sequence[Route]:
+    """`/openapi.json` and `/docs` with its stylesheet."""
+    document = openapi_document()
+    page = render_page(document, stylesheet="docs/style.css")
+    style = files("gateway.openapi").joinpath("page.css").read_text(encoding="utf-8")
+
+    async def serve_document(request: Request) -> Response:
+        return JSONResponse(document, headers={"cache-control": "no-cache"})
+
+    async def serve_page(request: Request) -> Response:
+        return Response(page, media_type="text/html", headers=_PAGE_HEADERS)
+
+    async def serve_style(request: Request) -> Response:
+        return Response(style, media_type="text/css", headers={"cache-control": "no-cache"})
+
+    return [
+        Route("/openapi.json", serve_document),
+        Route("/docs", serve_page),
+        Route("/docs/style.css", serve_style),
+    ]
