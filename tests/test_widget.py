@@ -416,7 +416,7 @@ async def test_a_visitor_finds_earlier_conversations_and_begins_new_ones(browser
             first, second = (listed.get_by_role("button", name=re.compile(f"^{name}")) for name in ("first", "second"))
             await page.button("Show the conversations").click()
             await expect(listed).to_be_focused()
-            await expect(listed.get_by_role("button")).to_have_text([re.compile("^second"), re.compile("^first")])
+            await expect(listed.locator("[part=thread]")).to_have_text([re.compile("^second"), re.compile("^first")])
             await expect(second).to_have_attribute("aria-current", "true")
             await first.click()
             await expect(listed).to_have_count(0)
@@ -441,6 +441,57 @@ async def test_a_visitor_finds_earlier_conversations_and_begins_new_ones(browser
             await page.open()
             await page.button("Show the conversations").click()
             await expect(page.panel.get_by_text("No conversations yet")).to_be_visible()
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+@pytest.mark.parametrize("key", [None, "pk_shop_0123456789"], ids=["no key", "publishable key"])
+async def test_a_visitor_renames_and_deletes_earlier_conversations(
+    browser: Browser, tmp_path: Path, size: tuple[int, int], key: str | None
+) -> None:
+    keys = [{"name": "shop", "key": key, "origins": ["SITE"], "agents": ["echo"]}] if key else []
+    async with (
+        neighbours(tmp_path, [ECHO], publishable_keys=keys) as (site, _),
+        somebody(browser, size=size) as person,
+    ):
+        site.page(TAG.replace('"assistant"', f'"echo" data-key="{key}"' if key else '"echo"'))
+        async with visit(person, site.origin) as page:
+            listed = page.panel.get_by_role("navigation", name="Conversations")
+            titles = listed.locator("[part=thread] > :first-child")
+            await page.launcher.click()
+            await page.ask("first")
+            await page.button("New conversation").click()
+            await page.ask("second")
+            await page.button("Show the conversations").click()
+            await expect(titles).to_have_text(["second", "first"])
+
+            await listed.get_by_role("listitem").last.hover()
+            await page.button("Rename: first").click()
+            await expect(page.page.get_by_label("New title")).to_be_focused()
+            await page.page.keyboard.press("Escape")
+            await expect(page.button("Rename: first")).to_be_focused()  # and neither list nor panel went away
+            await page.page.keyboard.press("Enter")
+            await page.page.keyboard.type("About whales")
+            await page.page.keyboard.press("Enter")
+            await expect(titles).to_have_text(["second", "About whales"])
+
+            question = listed.get_by_role("group", name="Delete “second” for good?")
+            await listed.get_by_role("listitem").first.hover()
+            await page.button("Delete: second").click()
+            await page.page.keyboard.press("Escape")
+            await expect(page.button("Delete: second")).to_be_focused()
+            await page.button("Delete: second").click()
+            await expect(question.get_by_role("button", name="Cancel")).to_be_focused()
+            await question.get_by_role("button", name="Delete").click()
+            await expect(titles).to_have_text(["About whales"])
+            await expect(listed.get_by_role("button", name=re.compile("^About whales"))).to_be_focused()
+            await page.button("Hide the conversations").click()
+            await expect(page.answers).to_have_count(0)  # it was the one that was open
+
+            await page.page.reload()
+            await page.button("Show the conversations").click()
+            await expect(titles).to_have_text(["About whales"])
+            await titles.click()
+            await expect(page.answers).to_have_text(["You said: first"])
 
 
 async def test_a_list_of_conversations_that_does_not_come_says_why_and_goes_away_with_the_panel(
@@ -539,7 +590,15 @@ async def test_axe_finds_nothing(browser: Browser, tmp_path: Path, size: tuple[i
             await expect(page.button("Approve")).to_be_visible()
             await page.expect_accessible("an answer and an approval")
             await page.button("Show the conversations").click()
-            await expect(page.panel.get_by_role("navigation").get_by_role("button")).to_have_count(1)
+            row = page.panel.get_by_role("navigation").get_by_role("listitem")
+            await row.hover()
+            await page.button(re.compile("^Delete")).click()
+            await page.expect_accessible("a deletion")
+            await page.button("Cancel").click()
+            await row.hover()
+            await page.button(re.compile("^Rename")).click()
+            await page.expect_accessible("a new title")
+            await page.page.keyboard.press("Escape")
             await page.expect_accessible("earlier conversations")
 
 

@@ -131,7 +131,7 @@ async def test_titles_are_words(browser: Browser, tmp_path: Path) -> None:
             await expect(screen.threads.get_by_role("listitem")).to_have_count(25)
             await screen.threads.get_by_role("listitem").first.hover()
             await screen.threads.get_by_role("button", name=re.compile("^Delete")).first.click()
-            await screen.page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
+            await screen.threads.get_by_role("group").get_by_role("button", name="Cancel").click()
             await expect_unharmed(screen, 25)
 
 

@@ -80,18 +80,70 @@ async def test_a_conversation_is_deleted_for_good_once_the_person_agrees(browser
         await shown.button("New conversation").click()
         await shown.ask("About bees")
         await expect(rows(shown)).to_have_text(["About bees", "About whales"])
-        dialog = shown.page.get_by_role("dialog", name="Delete “About bees” for good?")
+        question = shown.threads.get_by_role("group", name="Delete “About bees” for good?")
         for answer, left in [("Cancel", ["About bees", "About whales"]), ("Delete", ["About whales"])]:
             await rows(shown).first.hover()
-            await shown.button("Delete: About bees").click()
-            await dialog.get_by_role("button", name=answer, exact=True).click()
-            await expect(dialog).to_have_count(0)
+            await shown.button("Delete: About bees").dblclick()  # the second click is no answer
+            await question.get_by_role("button", name=answer, exact=True).click()
+            await expect(question).to_have_count(0)
             await expect(rows(shown)).to_have_text(left)
         await expect(shown.questions).to_have_count(0)
         assert shown.gateway is not None
         assert [each["title"] for each in (await shown.gateway.client.get("/threads"))["threads"]] == ["About whales"]
         await shown.page.reload()
         await expect(rows(shown)).to_have_text(["About whales"])
+
+
+async def test_titles_and_deletions_need_no_mouse(browser: Browser, tmp_path: Path) -> None:
+    async with shown_page(browser, tmp_path, [ECHO]) as shown:
+        for text in ("First", "Second", "Third"):
+            await shown.ask(text)
+            await shown.button("New conversation").click()
+        await expect(rows(shown)).to_have_text(["Third", "Second", "First"])
+        keyboard = shown.page.keyboard
+        rename, delete = shown.button("Rename: Second"), shown.button("Delete: Second")
+        await rename.press("Enter")
+        await expect(shown.page.get_by_label("New title")).to_be_focused()
+        await keyboard.press("Escape")
+        await expect(rename).to_be_focused()
+        await keyboard.press("Enter")
+        await keyboard.type("Other")
+        await keyboard.press("Enter")
+        await expect(shown.button("Rename: Other")).to_be_focused()
+        await rows(shown).nth(1).get_by_role("button", name=re.compile("^Delete")).press("Enter")
+        await expect(shown.button("Cancel")).to_be_focused()
+        await keyboard.press("Escape")
+        await expect(shown.button("Delete: Other")).to_be_focused()
+        for left in (["Third", "First"], ["Third"], []):
+            await keyboard.press("Enter")
+            await keyboard.press("Tab")
+            await keyboard.press("Enter")
+            await expect(rows(shown)).to_have_text(left)
+            if left:  # the row that took its place
+                await expect(rows(shown).last.get_by_role("button", name=left[-1], exact=True)).to_be_focused()
+                await shown.button(f"Delete: {left[-1]}").focus()
+        await expect(shown.threads.get_by_text("No conversations yet")).to_be_visible()
+        assert await shown.evaluate("document.activeElement.closest('nav') !== null")
+        await expect(delete).to_have_count(0)
+
+
+async def test_a_change_that_the_server_does_not_take_is_taken_back_and_said(browser: Browser, tmp_path: Path) -> None:
+    async with shown_page(browser, tmp_path, [ECHO], expected=["ERR_INTERNET_DISCONNECTED"]) as shown:
+        await shown.ask("About whales")
+        await expect(rows(shown)).to_have_text(["About whales"])
+        await shown.page.context.set_offline(True)
+        alert = shown.threads.get_by_role("alert")
+        await rows(shown).hover()
+        await shown.button("Rename: About whales").click()
+        await shown.page.get_by_label("New title").fill("Large animals")
+        await shown.page.keyboard.press("Enter")
+        await expect(alert).to_contain_text("The server cannot be reached.")
+        await expect(rows(shown)).to_have_text(["About whales"])
+        await shown.page.context.set_offline(False)
+        await shown.button("Delete: About whales").click()
+        await shown.button("Delete").click()
+        await expect(rows(shown)).to_have_count(0)
+        await expect(alert).to_have_count(0)
 
 
 async def test_older_conversations_come_when_they_are_asked_for(browser: Browser, tmp_path: Path) -> None:
@@ -106,6 +158,7 @@ async def test_older_conversations_come_when_they_are_asked_for(browser: Browser
         await expect(rows(shown).first).to_have_text("Nr 34")
         await shown.threads.get_by_role("button", name="Show older ones").click()
         await expect(rows(shown)).to_have_count(35)
+        await expect(shown.threads.get_by_role("button", name="Nr 4", exact=True)).to_be_focused()
         await expect(rows(shown).last).to_have_text("Nr 0")
         await expect(shown.threads.get_by_role("button", name="Show older ones")).to_have_count(0)
         await shown.threads.get_by_role("button", name="Nr 0", exact=True).click()
@@ -124,7 +177,7 @@ async def test_a_conversation_that_another_tab_deleted_leaves_the_list_when_this
         threads = other.get_by_role("navigation", name="Conversations")
         await threads.get_by_role("button", name="Hello", exact=True).hover()
         await threads.get_by_role("button", name="Delete: Hello").click()
-        await other.get_by_role("dialog").get_by_role("button", name="Delete").click()
+        await threads.get_by_role("group").get_by_role("button", name="Delete").click()
         await expect(threads.get_by_role("button", name="Hello", exact=True)).to_have_count(0)
         await other.close()
         await shown.evaluate("document.dispatchEvent(new Event('visibilitychange'))")

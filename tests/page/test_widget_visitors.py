@@ -41,7 +41,8 @@ async def test_each_visitor_has_threads_of_their_own(browser: Browser, tmp_path:
                 await page.page.reload()
                 await expect(page.answers).to_have_text([f"You said: {name}"])
                 await page.button("Show the conversations").click()
-                await expect(page.panel.get_by_role("navigation").get_by_role("button")).to_have_text(re.compile(name))
+                listed = page.panel.get_by_role("navigation").get_by_role("listitem")
+                await expect(listed).to_have_text(re.compile(name))
                 tokens.append(
                     await page.evaluate("Object.entries(localStorage).find(([key]) => /visitor/.test(key))[1]")
                 )

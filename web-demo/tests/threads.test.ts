@@ -36,7 +36,7 @@ test("threads are listed by the pages, renamed and removed", async () => {
   await list.rename(ids[0] ?? "", "  A new name ");
   await list.remove(ids[1] ?? "");
   await list.remove(ids[1] ?? ""); // it is gone: that is what was wanted
-  expect(list.problem.value).toBeUndefined();
+  expect(list.refused.value).toBeUndefined();
   const anew = createThreadList(connection());
   await anew.refresh();
   expect(anew.threads.value.slice(0, 2).map((thread) => thread.title)).toEqual(["A new name", "thread 29"]);
@@ -48,7 +48,21 @@ test("a rename that is refused is taken back, and said why", async () => {
   await list.refresh();
   await list.rename(id, "x".repeat(501));
   expect(list.threads.value.find((thread) => thread.id === id)?.title).toBe("hello");
-  expect(list.problem.value?.code).toBe("invalid_request");
+  expect(list.refused.value?.code).toBe("invalid_request");
+  await list.refresh();
+  expect(list.refused.value).toBeUndefined();
+});
+
+test("what was refused while the list was looked at anew is still said, and a list that does not come is another thing", async () => {
+  const id = await say("hello");
+  const list = createThreadList(connection());
+  await list.refresh();
+  const renaming = list.rename(id, "x".repeat(501));
+  const looking = list.refresh();
+  await Promise.all([renaming, looking]);
+  expect([list.refused.value?.code, list.problem.value]).toEqual(["invalid_request", undefined]);
+  await list.rename(id, "short");
+  expect([list.refused.value, list.threads.value.find((thread) => thread.id === id)?.title]).toEqual([undefined, "short"]);
 });
 
 test("a wrong key is a problem with words, for the list and for a conversation", async () => {

@@ -126,6 +126,25 @@ export interface ThreadSummary {
   readonly updatedAt: Date;
 }
 
+/** The threads that there are. */
+export interface ThreadList {
+  /** The last used first. */
+  readonly threads: ReadonlySignal<readonly ThreadSummary[]>;
+  /** Undefined until they were first asked for. */
+  readonly hasMore: ReadonlySignal<boolean | undefined>;
+  readonly loading: ReadonlySignal<boolean>;
+  /** Why the list could not be looked at anew. */
+  readonly problem: ReadonlySignal<Problem | undefined>;
+  /** Why what the person last wanted here was not done: more of them, another title, a deletion. */
+  readonly refused: ReadonlySignal<Problem | undefined>;
+  /** Look anew: when it is opened, and when a run has begun or ended. What was shown stays until there is an answer. */
+  refresh(): Promise<void>;
+  /** The next page. */
+  more(): Promise<void>;
+  rename(threadId: string, title: string): Promise<void>;
+  remove(threadId: string): Promise<void>;
+}
+
 export interface AgentSummary {
   readonly id: string;
   readonly name: string;

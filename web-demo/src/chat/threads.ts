@@ -1,23 +1,8 @@
 /** The threads that there are, as a list to choose from. Below: the connection. */
-import { batch, type ReadonlySignal, signal } from "@preact/signals";
+import { batch, signal } from "@preact/signals";
 import type { Connection } from "../wire/connection";
 import { failure, RefusedError } from "../wire/problem";
-import type { Problem, ThreadSummary } from "./contract";
-
-export interface ThreadList {
-  /** The last used first. */
-  readonly threads: ReadonlySignal<readonly ThreadSummary[]>;
-  /** Undefined until they were first asked for. */
-  readonly hasMore: ReadonlySignal<boolean | undefined>;
-  readonly loading: ReadonlySignal<boolean>;
-  readonly problem: ReadonlySignal<Problem | undefined>;
-  /** Look anew: when it is opened, and when a run has begun or ended. What was shown stays until there is an answer. */
-  refresh(): Promise<void>;
-  /** The next page. */
-  more(): Promise<void>;
-  rename(threadId: string, title: string): Promise<void>;
-  remove(threadId: string): Promise<void>;
-}
+import type { Problem, ThreadList, ThreadSummary } from "./contract";
 
 export function createThreadList(connection: Connection): ThreadList {
   return new LiveThreadList(connection);
@@ -28,6 +13,7 @@ class LiveThreadList implements ThreadList {
   readonly hasMore = signal<boolean | undefined>(undefined);
   readonly loading = signal(false);
   readonly problem = signal<Problem | undefined>(undefined);
+  readonly refused = signal<Problem | undefined>(undefined);
   #cursor: string | undefined;
   /** Counts what was asked: the answer to an older question is of no interest. */
   #asked = 0;
@@ -39,7 +25,9 @@ class LiveThreadList implements ThreadList {
   }
 
   async more(): Promise<void> {
-    if (this.#cursor !== undefined && !this.loading.peek()) await this.#load(this.#cursor);
+    if (this.#cursor === undefined || this.loading.peek()) return;
+    this.refused.value = undefined;
+    await this.#load(this.#cursor);
   }
 
   async rename(threadId: string, title: string): Promise<void> {
@@ -60,18 +48,23 @@ class LiveThreadList implements ThreadList {
 
   async #load(cursor: string | undefined): Promise<void> {
     const asked = ++this.#asked;
+    const told = this.refused.peek();
     this.loading.value = true;
-    const page = await this.connection.threads(cursor).catch((error: unknown) => this.#tell(error));
+    const answer = await this.connection.threads(cursor).catch(problemOf);
     if (asked !== this.#asked) return;
     batch(() => {
       this.loading.value = false;
-      if (!page) return;
+      if ("code" in answer) {
+        (cursor === undefined ? this.problem : this.refused).value = answer;
+        return;
+      }
       const known = cursor === undefined ? [] : this.threads.peek();
       const ids = new Set(known.map((each) => each.id));
-      this.threads.value = [...known, ...page.threads.filter((each) => !ids.has(each.id))];
-      this.#cursor = page.nextCursor;
-      this.hasMore.value = page.nextCursor !== undefined;
+      this.threads.value = [...known, ...answer.threads.filter((each) => !ids.has(each.id))];
+      this.#cursor = answer.nextCursor;
+      this.hasMore.value = answer.nextCursor !== undefined;
       this.problem.value = undefined;
+      if (this.refused.peek() === told) this.refused.value = undefined; // what was refused meanwhile was not read yet
     });
   }
 
@@ -83,20 +76,22 @@ class LiveThreadList implements ThreadList {
     const before = this.threads.peek();
     this.#asked++; // a list that is on its way does not know of this
     this.loading.value = false;
+    this.refused.value = undefined;
     this.threads.value = change(before);
     try {
       await ask();
-      this.problem.value = undefined;
     } catch (error) {
-      this.threads.value = before;
-      this.#tell(error);
+      batch(() => {
+        this.threads.value = before;
+        this.refused.value = problemOf(error);
+      });
     }
   }
+}
 
-  #tell(error: unknown): undefined {
-    const words = error instanceof Error ? error.message : String(error);
-    this.problem.value = error instanceof RefusedError ? error.problem : failure("network", words);
-  }
+function problemOf(error: unknown): Problem {
+  const words = error instanceof Error ? error.message : String(error);
+  return error instanceof RefusedError ? error.problem : failure("network", words);
 }
 
 function unlessGone(error: unknown): void {

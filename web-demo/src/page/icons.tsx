@@ -10,7 +10,6 @@ const PATHS = {
   moon: "M19.5 14.5A8 8 0 0 1 9.5 4.5a8 8 0 1 0 10 10z",
   auto: "M4 5h16v11H4zM9 20h6M12 16v4",
   key: "M7.5 15.5a3.5 3.5 0 1 1 0-7 3.5 3.5 0 0 1 0 7zM11 12h9.5v3.5M16.5 12v2.5",
-  trash: "M4 7h16M9 7V4h6v3M6 7l1 13h10l1-13M10 11v5M14 11v5",
 } as const;
 
 type PageIconName = keyof typeof PATHS;

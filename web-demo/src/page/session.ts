@@ -4,10 +4,18 @@
  * Below: chat/, wire/. Above: the shell. A key is kept until the tab is closed, and travels in a header alone.
  */
 import { effect, signal, untracked } from "@preact/signals";
-import type { AgentSummary, Conversation, FrontendTool, JsonObject, Problem, ThreadSummary } from "../chat/contract";
+import type {
+  AgentSummary,
+  Conversation,
+  FrontendTool,
+  JsonObject,
+  Problem,
+  ThreadList,
+  ThreadSummary,
+} from "../chat/contract";
 import { createConversation } from "../chat/conversation";
 import { storageMemory } from "../chat/memory";
-import { createThreadList, type ThreadList } from "../chat/threads";
+import { createThreadList } from "../chat/threads";
 import { Connection } from "../wire/connection";
 import { HttpAgentReader } from "../wire/http_agent_reader";
 import { onReturn } from "../wire/network";
@@ -47,7 +55,8 @@ export class Session {
       if (this.conversation.peek() !== undefined) void this.threads.refresh();
     });
     effect(() => {
-      if (this.threads.problem.value?.code === "unauthenticated") this.askForKey();
+      const { problem, refused } = this.threads;
+      if ((problem.value ?? refused.value)?.code === "unauthenticated") this.askForKey();
     });
   }
 

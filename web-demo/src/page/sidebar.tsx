@@ -1,9 +1,8 @@
 /** The conversations there are, and what concerns the page as a whole. */
-import { useLayoutEffect, useRef, useState } from "preact/hooks";
-import type { ThreadSummary } from "../chat/contract";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import { Icon } from "../view/icons";
 import { useTexts } from "../view/texts";
-import { ask } from "./dialogs";
+import { ThreadRows } from "../view/thread_rows";
 import { PageIcon } from "./icons";
 import { narrow, sidebar } from "./layout";
 import type { Session } from "./session";
@@ -16,6 +15,7 @@ export function Sidebar({ session }: { session: Session }) {
   const { say } = useTexts();
   const closer = useRef<HTMLButtonElement>(null);
   const over = narrow.value && sidebar.value;
+  const current = session.conversation.value?.threadId.value;
   useLayoutEffect(() => {
     if (over) closer.current?.focus();
   }, [over]);
@@ -54,7 +54,16 @@ export function Sidebar({ session }: { session: Session }) {
         <Icon name="edit" />
         {say("newConversation")}
       </button>
-      <Threads session={session} onChosen={leave} />
+      <ThreadRows
+        list={session.threads}
+        threads={session.threads.threads.value}
+        current={current}
+        onChoose={(thread) => {
+          if (thread.id !== current) session.openThread(thread);
+          leave();
+        }}
+        onRemove={(thread) => void session.removeThread(thread.id)}
+      />
       <div class="page-foot">
         <ThemeSwitch />
         <span class="agui-space" />
@@ -80,137 +89,6 @@ function KeyButton({ session }: { session: Session }) {
     >
       <PageIcon name="key" />
     </button>
-  );
-}
-
-function Threads({ session, onChosen }: { session: Session; onChosen: () => void }) {
-  const { say } = useTexts();
-  const { threads, hasMore, loading } = session.threads;
-  const current = session.conversation.value?.threadId.value;
-  if (hasMore.value !== undefined && threads.value.length === 0) {
-    return <p class="page-no-threads agui-hint">{say("noThreads")}</p>;
-  }
-  return (
-    <div class="page-threads">
-      <ul>
-        {threads.value.map((thread) => (
-          <ThreadRow
-            key={thread.id}
-            session={session}
-            thread={thread}
-            current={thread.id === current}
-            onChosen={onChosen}
-          />
-        ))}
-      </ul>
-      {hasMore.value && (
-        <button
-          type="button"
-          class="agui-button agui-quiet"
-          disabled={loading.value}
-          onClick={() => void session.threads.more()}
-        >
-          {say("moreThreads")}
-        </button>
-      )}
-    </div>
-  );
-}
-
-interface ThreadRowProps {
-  readonly session: Session;
-  readonly thread: ThreadSummary;
-  readonly current: boolean;
-  readonly onChosen: () => void;
-}
-
-function ThreadRow({ session, thread, current, onChosen }: ThreadRowProps) {
-  const words = useTexts();
-  const { say } = words;
-  const [renaming, setRenaming] = useState(false);
-  const title = thread.title || say("untitled");
-  const remove = async () => {
-    if (await ask(say("deleteThread", { title }), { yes: say("delete"), no: say("cancel"), danger: true })) {
-      await session.removeThread(thread.id);
-    }
-  };
-  if (renaming) {
-    const rename = (text: string) => {
-      setRenaming(false);
-      if (text.trim() !== "" && text.trim() !== thread.title) void session.threads.rename(thread.id, text);
-    };
-    return (
-      <li>
-        <Rename title={thread.title} onDone={rename} onCancel={() => setRenaming(false)} />
-      </li>
-    );
-  }
-  return (
-    <li class="page-thread" data-current={current || undefined}>
-      <button
-        type="button"
-        class="page-thread-title"
-        dir="auto"
-        aria-current={current ? "true" : undefined}
-        title={`${title}\n${words.relative(thread.updatedAt)}`}
-        onClick={() => {
-          if (!current) session.openThread(thread);
-          onChosen();
-        }}
-      >
-        {title}
-      </button>
-      <button
-        type="button"
-        class="agui-icon-button agui-small"
-        aria-label={`${say("rename")}: ${title}`}
-        title={say("rename")}
-        onClick={() => setRenaming(true)}
-      >
-        <Icon name="edit" />
-      </button>
-      <button
-        type="button"
-        class="agui-icon-button agui-small"
-        aria-label={`${say("delete")}: ${title}`}
-        title={say("delete")}
-        onClick={remove}
-      >
-        <PageIcon name="trash" />
-      </button>
-    </li>
-  );
-}
-
-function Rename({ title, onDone, onCancel }: { title: string; onDone: (text: string) => void; onCancel: () => void }) {
-  const { say } = useTexts();
-  const input = useRef<HTMLInputElement>(null);
-  const over = useRef(false);
-  useLayoutEffect(() => input.current?.select(), []);
-  const end = (save: boolean) => {
-    if (over.current) return; // leaving the field because it goes away is not a second answer
-    over.current = true;
-    if (save) onDone(input.current?.value ?? "");
-    else onCancel();
-  };
-  const onKey = (event: KeyboardEvent) => {
-    if (event.key === "Escape") {
-      event.stopPropagation();
-      end(false);
-    }
-    if (event.key === "Enter" && !event.isComposing) end(true);
-  };
-  return (
-    <input
-      type="text"
-      class="page-rename"
-      ref={input}
-      defaultValue={title}
-      maxLength={500}
-      aria-label={say("renameThread")}
-      onKeyDown={onKey}
-      onBlur={() => end(true)}
-    />
   );
 }
 

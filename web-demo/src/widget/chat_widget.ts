@@ -5,12 +5,12 @@
  * the shell, which shows it. A page on which nobody opens the chat costs the gateway nothing.
  */
 import { computed, effect, type ReadonlySignal, type Signal, signal } from "@preact/signals";
-import type { Conversation, FrontendTool, JsonValue, ThreadSummary } from "../chat/contract";
+import type { Conversation, FrontendTool, JsonValue, ThreadList, ThreadSummary } from "../chat/contract";
 import { createConversation } from "../chat/conversation";
 import { fetchWords } from "../chat/languages";
 import { type Memory, storageMemory } from "../chat/memory";
 import { type Words, wordsIn } from "../chat/texts";
-import { createThreadList, type ThreadList } from "../chat/threads";
+import { createThreadList } from "../chat/threads";
 import type { WireContext } from "../wire/ag_ui";
 import { Connection } from "../wire/connection";
 import { LeanReader } from "../wire/lean_reader";
@@ -138,6 +138,13 @@ export class ChatWidget {
     this.#restored = this.conversation.open(threadId);
     await this.#restored;
     this.#handState();
+  }
+
+  /** For good. The list stays; where the thread was the one behind it, a new one is there now. */
+  async removeThread(threadId: string): Promise<void> {
+    if (this.threadId === threadId) this.#restored = this.conversation.open();
+    await this.threads.remove(threadId);
+    if (!this.threads.refused.peek()) this.#begun?.forget(threadId);
   }
 
   /** Show the threads there are, or the conversation again. */

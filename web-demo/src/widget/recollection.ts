@@ -55,7 +55,14 @@ export class BegunThreads {
   }
 
   add(id: string): void {
-    const ids = [...this.ids.filter((each) => each !== id), id].slice(-MOST_THREADS);
+    this.#keep([...this.ids.filter((each) => each !== id), id].slice(-MOST_THREADS));
+  }
+
+  forget(id: string): void {
+    this.#keep(this.ids.filter((each) => each !== id));
+  }
+
+  #keep(ids: readonly string[]): void {
     try {
       localStorage.setItem(this.#place, JSON.stringify(ids));
     } catch {

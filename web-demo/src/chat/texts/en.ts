@@ -115,13 +115,17 @@ export const english = {
   addItem: "Add an item",
   removeItem: "Remove {name}",
 
-  // Earlier conversations
+  // The conversations there are
   threads: "Conversations",
   noThreads: "No conversations yet",
   showThreads: "Show the conversations",
   hideThreads: "Hide the conversations",
   moreThreads: "Show older ones",
   untitled: "Untitled",
+  rename: "Rename",
+  renameThread: "New title",
+  delete: "Delete",
+  deleteThread: "Delete “{title}” for good?",
 
   // Keys
   keyNeeded: "This server asks for a key",
