@@ -15,12 +15,13 @@ from gateway.bookkeeping import conversation_of, end_left_behind
 from gateway.clock import Clock
 from gateway.errors import StoreError
 from gateway.events import Event
-from gateway.live_run import LiveRun, read_log
+from gateway.live_run import LiveRun
 from gateway.loop import LoopContext
 from gateway.open_agent import OpenAgent, frontend_tools
 from gateway.store import RunRecord, RunStatus, Store, Thread
 from gateway.taken_up import RESTARTED, TakenUp, open_call, restored_input
 from gateway.tool import SharedState, Tool
+from gateway.viewer import read_log
 
 logger = logging.getLogger(__name__)
 

@@ -1,6 +1,6 @@
 """A run that is over, from its log, or one that is ending.
 
-Below: store, live_run (viewers), transcript. Above: the runner.
+Below: store, live_run, viewer, transcript. Above: the runner.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from gateway.bookkeeping import Terminal, terminal_of
 from gateway.clock import Clock
 from gateway.errors import StoreError
 from gateway.events import Completed, Event, RunFailed, RunFinished, RunStarted
-from gateway.live_run import Batch, LiveRun, Viewer, read_log
+from gateway.live_run import LiveRun
 from gateway.messages import Message
 from gateway.store import RunRecord, Store
 from gateway.transcript import Transcript
+from gateway.viewer import Batch, Viewer, read_log
 
 
 def replay(store: Store, clock: Clock, record: RunRecord, *, after: int) -> Viewer:

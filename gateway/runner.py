@@ -43,7 +43,7 @@ from gateway.errors import (
 from gateway.events import Completed, RunFailed, RunFinished, RunStarted
 from gateway.gather_window import GatherWindow
 from gateway.intake import take_in
-from gateway.live_run import LiveRun, Prelude, Viewer
+from gateway.live_run import LiveRun
 from gateway.loop import LoopContext
 from gateway.messages import Message
 from gateway.metrics import Metrics
@@ -56,6 +56,7 @@ from gateway.thread_lines import ThreadLines
 from gateway.thread_removal import ThreadRemoval
 from gateway.tool import SharedState, Tool
 from gateway.transcript import OpenItems
+from gateway.viewer import Prelude, Viewer
 
 logger = logging.getLogger(__name__)
 

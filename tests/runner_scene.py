@@ -19,7 +19,6 @@ from typing import Any
 
 from gateway.agent import AgentDefinition, AgentInput, ModelSettings, ToolSettings
 from gateway.events import Event, RunFailed, RunFinished
-from gateway.live_run import Viewer
 from gateway.loops.react import ReactLoop
 from gateway.messages import Message, TextBlock
 from gateway.models.scripted import ScriptedModel, parse_script
@@ -31,6 +30,7 @@ from gateway.sqlite.store import SqliteStore
 from gateway.sqlite.tables import KeptThread
 from gateway.store import Kept, RunRecord, Thread
 from gateway.tool import SingleTool, Tool, Toolbox
+from gateway.viewer import Viewer
 from tests.movable_clock import MovableClock
 
 OWNER = "owner"

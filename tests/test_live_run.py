@@ -33,10 +33,10 @@ from gateway.events import (
     UsageReported,
 )
 from gateway.gather_window import GatherWindow
-from gateway.live_run import END, Viewer, read_log
 from gateway.messages import JsonValue, Message, TextBlock
 from gateway.store import NumberedEvent, Store
 from gateway.transcript import OpenCall, OpenItems, OpenText
+from gateway.viewer import END, Viewer, read_log
 from tests.event_samples import batches_of_a_run
 from tests.invariants import check_log, check_replay, check_thread
 from tests.live_run_scene import (

@@ -18,9 +18,10 @@ from gateway.events import (
     ToolCallEnded,
     ToolCallStarted,
 )
-from gateway.live_run import LiveRun, Viewer
+from gateway.live_run import LiveRun
 from gateway.store import NumberedEvent, RunRecord, RunStatus, Store, StoreEnvironment, Thread
 from gateway.stores.sqlite import STORE
+from gateway.viewer import Viewer
 from tests.invariants import check_log, check_replay
 from tests.live_run_scene import (
     DEADLINE_SECONDS,

@@ -6,9 +6,9 @@ Below: AG-UI's words, sse, the runner's viewers. Above: the protocols that show 
 from __future__ import annotations
 
 from gateway.ag_ui.events import Renderer
-from gateway.live_run import Viewer
 from gateway.protocol import Gateway
 from gateway.sse import EventStreamResponse, RunFrames
+from gateway.viewer import Viewer
 from gateway.wire.ag_ui_peer import PeerProfile
 
 

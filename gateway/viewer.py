@@ -1,0 +1,193 @@
+"""One reader of a run's events: what the log has, then what comes, and what is told first.
+
+Below: the words, transcript (what is open), store. Above: live_run, which feeds the viewers of a run under way; replay,
+which makes those of a run that is over; the protocols, which read them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from gateway.agent import Absent
+from gateway.clock import Clock, Timer
+from gateway.events import Event
+from gateway.messages import JsonValue, Message
+from gateway.store import Store
+from gateway.transcript import OpenItems
+
+_PAGE = 2_000
+
+
+class Batch(NamedTuple):
+    """Events with consecutive numbers from `first`; below 1 they have none. No events: the stream is over."""
+
+    first: int
+    events: Sequence[Event]
+
+
+END = Batch(0, ())
+
+
+@dataclass(frozen=True, slots=True)
+class Prelude:
+    """What a viewer without a cursor is told before the tail, so that it has the whole thread.
+
+    `state` is ABSENT where there is none; `messages` are those that will not change any more.
+    """
+
+    thread_id: str
+    run_id: str
+    state: JsonValue | Absent
+    messages: tuple[Message, ...]
+    open_items: OpenItems
+
+
+class Viewer:
+    """One reader of a run's events: what the log has after its cursor, then what comes.
+
+    `prelude` is to be shown first, where there is one. `dropped` says that the reader was too slow: its stream ends
+    without a terminal event, and it goes on from the log.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        after: int = 0,
+        on_close: Callable[[Viewer], None] | None = None,
+        prelude: Prelude | None = None,
+        max_events: int = 10_000,
+    ) -> None:
+        self.prelude = prelude
+        self.dropped = False
+        self._clock = clock
+        self._after = after  # events up to this number are not for this viewer, or come from the log
+        self._on_close = on_close
+        self._max_events = max_events
+        self._first = 0
+        self._events: list[Event] = []
+        self._farewell: list[Event] = []
+        self._over = False
+        self._closed = False
+        self._waiter: asyncio.Future[None] | None = None
+        self._wait_until = 0.0
+        self._timer: Timer | None = None
+        self._log: AsyncGenerator[Batch] | None = None
+
+    async def next(self, timeout_seconds: float) -> Batch | None:
+        """What came since the last call; waits for it, but not longer than that: then None. `END` at the end."""
+        if self._log is not None:
+            try:
+                if (logged := await anext(self._log, None)) is not None:
+                    return logged
+            except BaseException:  # also a cancelled read: what comes next would leave a gap
+                self._drop()
+                raise
+            self._log = None
+        if not self._events and not self._over:
+            await self._wait(timeout_seconds)
+        if self._events:
+            batch = Batch(self._first, self._events)
+            self._events = []
+            return batch
+        if self._over and self._farewell:
+            farewell, self._farewell = self._farewell, []
+            return Batch(-len(farewell), farewell)
+        return END if self._over else None
+
+    def take(self) -> Batch | None:
+        """What is there already; None where `next` would have to wait or to read."""
+        if self._log is not None or not self._events:
+            return None
+        batch, self._events = Batch(self._first, self._events), []
+        return batch
+
+    def read_first(self, log: AsyncGenerator[Batch]) -> None:
+        """Show these before anything that is fed: for whoever made the viewer."""
+        self._log = log
+
+    def feed(self, first: int, events: Sequence[Event]) -> None:
+        """More events, for whoever made the viewer."""
+        if self._over:
+            return
+        if first <= self._after:
+            events = events[self._after + 1 - first :]
+            first = self._after + 1
+            if not events:
+                return
+        if not self._events:
+            self._first = first
+        elif len(self._events) > self._max_events:  # before these: a burst alone is no reader's fault
+            self._drop()
+            self._wake()
+            return
+        self._events.extend(events)
+        self._wake()
+
+    def feed_unnumbered(self, events: Sequence[Event]) -> None:
+        """The last events, which the log does not have; what was fed before and not read yet goes first."""
+        if not self._over:
+            self._farewell = list(events)
+
+    def finish(self) -> None:
+        """No more will come."""
+        self._over = True
+        self._wake()
+
+    def close(self) -> None:
+        """The reader is gone. Harmless when repeated."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self.finish()
+        if self._on_close is not None:
+            self._on_close(self)
+
+    def _drop(self) -> None:
+        self.dropped = True
+        self._over = True
+        self._events = []
+        self._farewell = []
+
+    async def _wait(self, timeout_seconds: float) -> None:
+        waiter = self._waiter = asyncio.get_running_loop().create_future()
+        self._wait_until = self._clock.monotonic() + timeout_seconds
+        if self._timer is None:
+            self._timer = self._clock.call_later(timeout_seconds, self._time_up)
+        try:
+            await waiter
+        finally:
+            self._waiter = None
+
+    def _time_up(self) -> None:
+        # One timer for many waits: one for each wait costs as much as the rest of it.
+        self._timer = None
+        if self._waiter is None:
+            return
+        left = self._wait_until - self._clock.monotonic()
+        if left <= 0:
+            self._wake()
+        else:
+            self._timer = self._clock.call_later(left, self._time_up)
+
+    def _wake(self) -> None:
+        waiter = self._waiter
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
+
+
+async def read_log(store: Store, owner: str, run_id: str, *, after: int, until: int | None) -> AsyncGenerator[Batch]:
+    """The log's events after one number and up to another (None: to its end), a page at a time."""
+    while until is None or after < until:
+        page = await store.read_events(owner, run_id, after=after, limit=_PAGE)
+        rows = [row for row in page if row.sequence > after and (until is None or row.sequence <= until)]
+        if not rows:
+            return
+        yield Batch(rows[0].sequence, [row.event for row in rows])
+        after = rows[-1].sequence
