@@ -1,8 +1,8 @@
 """The process around the application: the socket, uvicorn, the signals.
 
-Below: application. The gateway owns the signals: stock uvicorn with sse-starlette cuts every stream at SIGTERM and then
-dies by the signal. Here SIGTERM and SIGINT let runs end (server.drain_seconds, then they are cancelled), the streams
-end with their runs, and the exit code is 0. A second signal ends the process at once.
+Below: application, connection. The gateway owns the signals: stock uvicorn with sse-starlette cuts every stream at
+SIGTERM and then dies by the signal. Here SIGTERM and SIGINT let runs end (server.drain_seconds, then they are
+cancelled), the streams end with their runs, and the exit code is 0. A second signal ends the process at once.
 """
 
 from __future__ import annotations
@@ -11,26 +11,21 @@ import asyncio
 import contextlib
 import errno
 import gc
-import json
 import logging
 import signal
 import socket
 import sys
 from collections.abc import Callable, Iterator
 
-import httptools
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from gateway.application import Application
+from gateway.connection import Connection
 from gateway.errors import GatewayError
 from gateway.settings import Settings
 
 logger = logging.getLogger(__name__)
 
-MAX_HEAD_BYTES = 65_536
-HEAD_SECONDS = 30
-LARGEST_READ = 262_144  # what asyncio and uvloop read at once
 _BACKLOG = 2048
 _MOST_FILES = (65_536, 10_240)  # the second is as many as macOS lets a process have
 # After the drain nothing is left but connections that idle or answer a last small request.
@@ -98,178 +93,6 @@ class _Server(uvicorn.Server):
         await super().startup(sockets)
         _spare_the_collector()
         self.on_listening()
-
-
-class Connection(HttpToolsProtocol):
-    """uvicorn's connection with another way out: a response's head leaves with what follows it. And with limits to
-    requests' heads and trailers, which uvicorn would take in for as long as they go on; and with the bodies of requests
-    that ask for another protocol.
-    """
-
-    # Up to 30 attributes objects of a class share a table of their names. uvicorn has 28: without slots a connection
-    # would have a table of its own, 1.3 KB.
-    __slots__ = ("_head_bytes", "_in_head", "_in_trailers", "_patience")
-
-    _patience: asyncio.TimerHandle | None
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        self._in_head, self._in_trailers, self._head_bytes, self._patience = False, False, 0, None
-        super().connection_made(transport)
-        self.transport = _JoinedHeads(transport, self.loop)
-        self._wait_for_head()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._head_is_there()
-        super().connection_lost(exc)
-
-    def data_received(self, data: bytes) -> None:
-        self._unset_keepalive_if_required()
-        try:
-            self._feed(data)
-        except httptools.HttpParserError:
-            logger.info("what came is no HTTP request")
-            self.send_400_response("Invalid HTTP request received.")
-            return
-        if self._in_head or self._in_trailers:  # so long as nearly none is
-            self._head_bytes += len(data)
-            if self._head_bytes > MAX_HEAD_BYTES:
-                self._refuse(431, "Request Header Fields Too Large", f"more than {MAX_HEAD_BYTES:,} bytes of headers")
-                return
-        # Whatever comes ends uvicorn's own wait for the next request.
-        if self._patience is None and (self._in_head or self._is_idle()):
-            self._wait_for_head()
-
-    def _feed(self, data: bytes) -> None:
-        """Parse what came. Whoever asks to go on in another protocol, as Java's client does with every request, is
-        answered in this one: the parser leaves the body of such a request to that protocol, so it gets the head again
-        without the question.
-        """
-        rest = memoryview(data)
-        while True:
-            try:
-                self.parser.feed_data(rest)
-                return
-            except httptools.HttpParserUpgrade as question:
-                rest = rest[question.args[0] :]
-            if self._asks_for_upgrade():
-                version = self.parser.get_http_version().encode()
-                fields = [b"%b: %b\r\n" % field for field in self.headers if field[0] != b"upgrade"]
-                line = b"%b %b HTTP/%b\r\n" % (self.parser.get_method(), self.url, version)
-                self.parser.feed_data(b"%b%b\r\n" % (line, b"".join(fields)))
-
-    def _asks_for_upgrade(self) -> bool:
-        return self.parser.should_upgrade() and self.parser.get_method() != b"CONNECT"
-
-    def on_message_begin(self) -> None:
-        super().on_message_begin()
-        self._in_head = True
-        # Behind another request's body, whose bytes are in the same read, they do not count as this one's.
-        self._head_bytes = 0 if self._is_idle() else -LARGEST_READ
-
-    def on_headers_complete(self) -> None:
-        if not self._asks_for_upgrade():
-            self._head_is_there()
-            super().on_headers_complete()
-
-    def on_chunk_header(self) -> None:
-        # The last chunk is empty: what follows it are trailers, which the parser keeps as it does headers.
-        self._in_trailers, self._head_bytes = True, -LARGEST_READ
-
-    def on_body(self, body: bytes) -> None:
-        self._in_trailers = False
-        super().on_body(body)
-
-    def on_message_complete(self) -> None:
-        if not self._asks_for_upgrade():
-            self._in_trailers = False
-            super().on_message_complete()
-
-    def _wait_for_head(self) -> None:
-        self._patience = self.loop.call_later(HEAD_SECONDS, self._head_is_late)
-
-    def _head_is_there(self) -> None:
-        self._in_head = False
-        if self._patience is not None:
-            self._patience.cancel()
-            self._patience = None
-
-    def _head_is_late(self) -> None:
-        if self._in_head:
-            self._refuse(408, "Request Timeout", f"the headers did not come within {HEAD_SECONDS} seconds")
-        else:
-            self.transport.close()
-
-    def _is_idle(self) -> bool:
-        """Whether every request so far is answered."""
-        cycle: RequestResponseCycle | None = self.cycle  # None before the first one
-        return cycle is None or cycle.response_complete
-
-    def _is_answered_next(self) -> bool:
-        """Whether what is coming in is what the next bytes that leave are the answer to."""
-        if self._in_head:
-            return self._is_idle()
-        return not self.pipeline and not self.cycle.response_started
-
-    def _refuse(self, status: int, title: str, detail: str) -> None:
-        is_answered_next = self._is_answered_next()
-        self._head_is_there()
-        self._in_trailers = False
-        if is_answered_next:
-            problem = {
-                "type": "about:blank",
-                "title": title,
-                "status": status,
-                "detail": detail,
-                "code": title.lower().replace(" ", "_"),
-                "errors": [],
-            }
-            body = json.dumps(problem).encode()
-            head = f"HTTP/1.1 {status} {title}\r\ncontent-type: application/problem+json\r\nconnection: close\r\n"
-            self.transport.write(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
-        self.transport.close()
-
-
-class _JoinedHeads(asyncio.Transport):
-    """A transport that keeps a response's head back until more is written, or to the end of the loop's turn.
-
-    uvicorn writes a head by itself, and a write that wakes a sleeping client is what costs most in a short response.
-    """
-
-    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__()
-        self._transport = transport
-        self._loop = loop
-        self._head = b""
-
-    def write(self, data: bytes | bytearray | memoryview) -> None:
-        if self._head:
-            data, self._head = self._head + bytes(data), b""
-        elif isinstance(data, bytes) and data.startswith(b"HTTP/1.1 "):
-            self._head = data
-            self._loop.call_soon(self._write_head)
-            return
-        self._transport.write(data)
-
-    def _write_head(self) -> None:
-        if self._head:
-            head, self._head = self._head, b""
-            self._transport.write(head)
-
-    def close(self) -> None:
-        self._write_head()
-        self._transport.close()
-
-    def abort(self) -> None:
-        self._transport.abort()
-
-    def is_closing(self) -> bool:
-        return self._transport.is_closing()
-
-    def get_extra_info(self, name: str, default: object = None) -> object:
-        return self._transport.get_extra_info(name, default)
-
-    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
-        self._transport.set_protocol(protocol)
 
 
 def _spare_the_collector() -> None:

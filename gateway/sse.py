@@ -42,7 +42,6 @@ COMMENT: Final = b": keep-alive\n\n"
 
 _RAW_HEADERS: Final = (
     (b"cache-control", b"no-store, no-transform"),
-    (b"connection", b"keep-alive"),
     (b"x-accel-buffering", b"no"),
     (b"content-type", b"text/event-stream; charset=utf-8"),
 )

@@ -1,306 +1,49 @@
-"""How responses leave the process: the connection that uvicorn gets."""
+"""The process that is served from, as it is started: its event loop and its connections."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import socket
-import struct
-import sys
+import signal
+from pathlib import Path
+from urllib.parse import urlsplit
 
-import pytest
-from starlette.types import ASGIApp, Receive, Scope, Send
-
-from gateway.serving import LARGEST_READ, MAX_HEAD_BYTES, Connection
-from tests.asgi_server import RawClient, serving
-
-# Where Linux's tcp_info counts the segments with data in them that came.
-_DATA_SEGMENTS_IN = 152
-HEAD = {"type": "http.response.start", "status": 200, "headers": []}
-
-
-def segments_in(client: RawClient) -> int:
-    connection = client.writer.get_extra_info("socket")
-    info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
-    count: int
-    (count,) = struct.unpack_from("I", info, _DATA_SEGMENTS_IN)
-    return count
+from tests.running_gateway import (
+    DEADLINE_SECONDS,
+    agent,
+    gateway_process,
+    parse_frames,
+    run_body,
+    scripted,
+    write_configuration,
+)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="segments are counted as Linux does")
-async def test_a_head_and_what_follows_it_at_once_arrive_together() -> None:
-    async def application(scope: Scope, receive: Receive, send: Send) -> None:
-        await send(dict(HEAD))
-        await send({"type": "http.response.body", "body": b"first", "more_body": True})
-        await send({"type": "http.response.body", "body": b"second", "more_body": False})
-
-    async with serving(application, Connection) as port:
-        client = await RawClient.connect(port)
-        for responses in (1, 2):
-            client.send("GET", "/")
-            assert (await client.read_head())["status"] == "200"
-            assert [await client.read_chunk() for _ in range(3)] == [b"first", b"second", b""]
-            assert segments_in(client) == 2 * responses
-        await client.close()
+async def exchange(url: str, request: bytes, *, half_closed: bool = False) -> tuple[list[str], str]:
+    """What comes until the connection ends: the lines of the head, in lower case, and the body."""
+    address = urlsplit(url)
+    reader, writer = await asyncio.open_connection(address.hostname, address.port)
+    writer.write(request)
+    if half_closed:
+        writer.write_eof()
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        answer = await reader.read()
+    writer.close()
+    head, _, body = answer.decode().partition("\r\n\r\n")
+    return head.lower().split("\r\n"), body
 
 
-async def test_a_head_that_nothing_follows_is_there_all_the_same() -> None:
-    go_on = asyncio.Event()
-
-    async def application(scope: Scope, receive: Receive, send: Send) -> None:
-        await send(dict(HEAD))
-        await go_on.wait()
-        await send({"type": "http.response.body", "body": b"HTTP/1.1 is a protocol", "more_body": False})
-
-    async with serving(application, Connection) as port:
-        client = await RawClient.connect(port)
-        client.send("GET", "/")
-        assert (await client.read_head())["status"] == "200"
-        go_on.set()
-        assert [await client.read_chunk() for _ in range(2)] == [b"HTTP/1.1 is a protocol", b""]
-        await client.close()
-
-
-async def test_a_response_without_a_body_comes_before_its_connection_is_closed() -> None:
-    async def application(scope: Scope, receive: Receive, send: Send) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"5")]})
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
-
-    async with serving(application, Connection) as port:
-        client = await RawClient.connect(port)
-        client.send("HEAD", "/", headers="Connection: close\r\n")
-        answer = await client.read_rest()
-        assert answer.startswith(b"HTTP/1.1 200 OK\r\n")
-        assert answer.endswith(b"\r\n\r\n")
-        await client.close()
-
-
-# --- heads
-
-
-async def answer_nothing(scope: Scope, receive: Receive, send: Send) -> None:
-    await send({"type": "http.response.start", "status": 204, "headers": []})
-    await send({"type": "http.response.body", "body": b"", "more_body": False})
-
-
-CHUNKED_HEAD = "POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
-
-# The read in which they begin may bring the end of a body.
-MOST_TRAILERS = LARGEST_READ + MAX_HEAD_BYTES
-
-
-def keeping(bodies: list[bytes]) -> ASGIApp:
-    """An application that answers nothing, and keeps the bodies that came whole."""
-
-    async def application(scope: Scope, receive: Receive, send: Send) -> None:
-        body = b""
-        while (message := await receive())["type"] == "http.request":
-            body += message["body"]
-            if not message["more_body"]:
-                bodies.append(body)
-                await answer_nothing(scope, receive, send)
-                return
-
-    return application
-
-
-async def test_a_head_that_goes_on_and_on_is_refused() -> None:
-    async with serving(answer_nothing, Connection) as port:
-        client = await RawClient.connect(port)
-        client.send("GET", "/", headers=f"X-Long: {'x' * (MAX_HEAD_BYTES // 2)}\r\n")
-        assert (await client.read_head())["status"] == "204"
-        # no byte more than the first that is too much: one that nobody reads would reset the connection
-        head = b"GET / HTTP/1.1\r\nX-Long: ".ljust(MAX_HEAD_BYTES + 1, b"x")
-        for begin in range(0, len(head), 20_000):
-            client.writer.write(head[begin : begin + 20_000])
-        refused = await client.read_rest()
-        assert refused.startswith(b"HTTP/1.1 431 Request Header Fields Too Large\r\n")
-        assert json.loads(refused.partition(b"\r\n\r\n")[2])["code"] == "request_header_fields_too_large"
-        await client.close()
-
-
-@pytest.mark.parametrize(("begun", "said"), [(b"", b""), (b"GET / HTTP/1.1\r\nHost:", b"HTTP/1.1 408 Request Timeout")])
-async def test_who_says_nothing_or_not_all_is_not_waited_for(
-    begun: bytes, said: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("gateway.serving.HEAD_SECONDS", 1)
-    async with serving(answer_nothing, Connection) as port:
-        client = await RawClient.connect(port)
-        client.writer.write(begun)
-        refused = await client.read_rest()
-        assert refused.startswith(said)
-        assert bool(refused) == bool(said)
-        await client.close()
-
-
-async def test_the_head_of_a_later_request_is_not_waited_for_either(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with serving(answer_nothing, Connection) as port:
-        client = await RawClient.connect(port)
-        client.send("GET", "/")
-        assert (await client.read_head())["status"] == "204"
-        monkeypatch.setattr("gateway.serving.HEAD_SECONDS", 1)
-        client.writer.write(b"GET / HTTP/1.1\r\nHost:")
-        assert (await client.read_rest()).startswith(b"HTTP/1.1 408 Request Timeout")
-        await client.close()
-
-
-async def test_what_is_no_request_keeps_no_connection(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with serving(answer_nothing, Connection) as port:
-        client = await RawClient.connect(port)
-        client.send("GET", "/")
-        assert (await client.read_head())["status"] == "204"
-        monkeypatch.setattr("gateway.serving.HEAD_SECONDS", 1)
-        client.writer.write(b"\r\n")
-        assert await client.read_rest() == b""
-        await client.close()
-
-
-@pytest.mark.parametrize("begun", ["", "0\r\n"])
-async def test_a_chunk_that_comes_late_is_no_late_head(begun: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.serving.HEAD_SECONDS", 1)
-    bodies: list[bytes] = []
-
-    async with serving(keeping(bodies), Connection) as port:
-        client = await RawClient.connect(port)
-        client.writer.write(f"{CHUNKED_HEAD}5\r\nhello\r\n{begun}".encode())
-        other = await RawClient.connect(port)
-        assert await other.read_rest() == b""  # a head's time was up
-        client.writer.write("0\r\n\r\n".removeprefix(begun).encode())
-        assert (await client.read_head())["status"] == "204"
-        await client.close()
-        await other.close()
-    assert bodies == [b"hello"]
-
-
-async def test_a_late_head_is_not_answered_in_the_middle_of_a_response(monkeypatch: pytest.MonkeyPatch) -> None:
-    left = asyncio.Event()
-
-    async def application(scope: Scope, receive: Receive, send: Send) -> None:
-        await send(dict(HEAD))
-        await send({"type": "http.response.body", "body": b"first", "more_body": True})
-        while (await receive())["type"] != "http.disconnect":
-            pass
-        left.set()
-
-    async with serving(application, Connection) as port:
-        client = await RawClient.connect(port)
-        client.send("GET", "/")
-        await client.read_head()
-        assert await client.read_chunk() == b"first"
-        monkeypatch.setattr("gateway.serving.HEAD_SECONDS", 1)
-        client.writer.write(b"GET / HTTP/1.1\r\nHost:")
-        assert await client.read_rest() == b""
-        async with asyncio.timeout(10):
-            await left.wait()
-        await client.close()
-
-
-async def test_trailers_that_go_on_and_on_are_refused() -> None:
-    begun = asyncio.Event()
-
-    async def application(scope: Scope, receive: Receive, send: Send) -> None:
-        assert (await receive())["body"] == b"hello"
-        begun.set()
-        assert (await receive())["type"] == "http.disconnect"
-
-    async with serving(application, Connection) as port:
-        client = await RawClient.connect(port)
-        head = f"{CHUNKED_HEAD}5\r\nhello\r\n0\r\nX-Long: ".encode()
-        client.writer.write(head)
-        async with asyncio.timeout(10):
-            await begun.wait()
-        client.writer.write(b"x" * (MOST_TRAILERS + 1 - len(head)))  # what is not read when it closes resets it
-        assert (await client.read_rest()).startswith(b"HTTP/1.1 431 Request Header Fields Too Large\r\n")
-        await client.close()
-
-
-async def test_trailers_of_what_was_answered_already_have_a_limit_too() -> None:
-    async with serving(answer_nothing, Connection) as port:
-        client = await RawClient.connect(port)
-        head = f"{CHUNKED_HEAD}0\r\nX-Long: ".encode()
-        client.writer.write(head)
-        assert (await client.read_head())["status"] == "204"
-        client.writer.write(b"x" * (MOST_TRAILERS + 1 - len(head)))
-        assert await client.read_rest() == b""
-        await client.close()
-
-
-async def test_a_large_body_and_a_trailer_are_no_large_trailers() -> None:
-    bodies: list[bytes] = []
-    body = b"x" * 2 * MAX_HEAD_BYTES
-    async with serving(keeping(bodies), Connection) as port:
-        client = await RawClient.connect(port)
-        client.writer.write(b"%b%x\r\n%b\r\n0\r\nX-Hash: " % (CHUNKED_HEAD.encode(), len(body), body))
-        await client.writer.drain()
-        client.writer.write(b"1\r\n\r\n")
-        assert (await client.read_head())["status"] == "204"
-        await client.close()
-    assert bodies == [body]
-
-
-async def test_a_head_behind_a_large_body_is_no_large_head() -> None:
-    bodies: list[bytes] = []
-    body = b"x" * 2 * MAX_HEAD_BYTES
-    async with serving(keeping(bodies), Connection) as port:
-        client = await RawClient.connect(port)
-        client.writer.write(b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body))
-        client.writer.write(body + b"GET / HTTP/1.1\r\nHost:")
-        assert (await client.read_head())["status"] == "204"
-        client.writer.write(b" localhost\r\n\r\n")
-        assert (await client.read_head())["status"] == "204"
-        await client.close()
-    assert bodies == [body, b""]
-
-
-async def test_a_request_that_came_in_time_may_take_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.serving.HEAD_SECONDS", 1)
-    go_on = asyncio.Event()
-
-    async def application(scope: Scope, receive: Receive, send: Send) -> None:
-        await go_on.wait()
-        await answer_nothing(scope, receive, send)
-
-    async with serving(application, Connection) as port:
-        client = await RawClient.connect(port)
-        client.send("GET", "/")
-        other = await RawClient.connect(port)
-        assert await other.read_rest() == b""  # its time was up, and so would be the first one's
-        go_on.set()
-        assert (await client.read_head())["status"] == "204"
-        await client.close()
-        await other.close()
-
-
-# --- other protocols
-
-H2C = "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n"
-
-
-@pytest.mark.parametrize("begun", [0, 2, 5])
-async def test_who_asks_for_another_protocol_is_answered_in_this_one(begun: int) -> None:
-    """As Java's client asks with every request. `begun`: how much of the body comes with the head."""
-    bodies: list[bytes] = []
-    async with serving(keeping(bodies), Connection) as port:
-        client = await RawClient.connect(port)
-        for _ in range(2):
-            head = f"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n{H2C}Expect: 100-continue\r\n\r\n"
-            client.writer.write(head.encode() + b"hello"[:begun])
-            assert (await client.read_head())["status"] == "100"
-            client.writer.write(b"hello"[begun:])
-            assert (await client.read_head())["status"] == "204"
-        client.send("GET", "/", headers="Connection: Upgrade\r\nUpgrade: websocket\r\n")
-        assert (await client.read_head())["status"] == "204"
-        client.writer.write(f"GET / HTTP/1.1\r\nHost: localhost\r\n{H2C}\r\n".encode() * 3)
-        assert [(await client.read_head())["status"] for _ in range(3)] == ["204"] * 3
-        client.writer.write(f"{CHUNKED_HEAD[:-2]}{H2C}\r\n5\r\nhello\r\n0\r\n\r\n".encode())
-        assert (await client.read_head())["status"] == "204"
-        await client.close()
-    assert bodies == [b"hello"] * 2 + [b""] * 4 + [b"hello"]
-
-
-async def test_a_tunnel_is_a_request_like_others() -> None:
-    async with serving(answer_nothing, Connection) as port:
-        client = await RawClient.connect(port)
-        client.writer.write(b"CONNECT /x HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        assert (await client.read_head())["status"] == "204"
-        await client.close()
+async def test_old_clients_and_those_that_have_no_more_to_say_are_answered(tmp_path: Path) -> None:
+    configuration = write_configuration(tmp_path, [agent("a", scripted([{"text": "hello"}]))])
+    async with gateway_process(configuration) as gateway:
+        url = gateway.client.base_url
+        content = json.dumps(run_body()).encode()
+        head = b"POST /agents/a/run HTTP/1.0\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        lines, body = await exchange(url, b"%bContent-Length: %d\r\n\r\n%b" % (head, len(content), content))
+        assert [line for line in lines if line.startswith(("connection:", "transfer-"))] == ["connection: close"]
+        assert parse_frames(body.encode())[-1].type == "RUN_FINISHED"
+        for version in ("1.0", "1.1"):
+            request = f"GET /healthz HTTP/{version}\r\nHost: localhost\r\n\r\n".encode()
+            lines, body = await exchange(url, request, half_closed=True)
+            assert (lines[0], json.loads(body)["status"]) == ("http/1.1 200 ok", "ok")
+        assert await gateway.signal(signal.SIGTERM) == 0
