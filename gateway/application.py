@@ -1,4 +1,4 @@
-"""The composition root: settings -> parts -> store -> runner -> a Starlette application.
+"""The composition root: settings -> parts -> store -> driver, runner -> a Starlette application.
 
 Above: the command line. Below: everything. Parts are opened in the lifespan and closed in reverse order at its end.
 """
@@ -36,7 +36,8 @@ from gateway.openapi.routes import docs_routes
 from gateway.page import WebPage, read_page
 from gateway.parts import collect, find
 from gateway.protocol import Gateway, WireProtocol, check_open_to_visitors, path_with_marked_slashes
-from gateway.runner import Runner, RunnerOptions
+from gateway.run_driver import RunDriver, RunOptions
+from gateway.runner import Runner
 from gateway.search_engine import SearchEngine
 from gateway.settings import Settings
 from gateway.sse import OpenStreams
@@ -69,7 +70,8 @@ class Application:
         self._parts = parts or known_parts()
         self._page = page or read_page()
         self.store = self._open_store()
-        self.runner = Runner({}, self.store, self.clock, _runner_options(settings), self.metrics)
+        self.driver = RunDriver({}, self.store, self.clock, _run_options(settings), self.metrics)
+        self.runner = Runner(self.driver)
         server = settings.server
         self.visitors = self._expect_visitors()
         runs = Meter(self.clock, "runs", most_at_once=server.max_concurrent_runs)
@@ -105,9 +107,9 @@ class Application:
 
         Called again it waits for nothing: what has not ended is ended.
         """
-        drain_seconds = 0 if self.runner.draining else self.settings.server.drain_seconds
+        drain_seconds = 0 if self.driver.draining else self.settings.server.drain_seconds
         self.streams.drain()
-        await self.runner.shut_down(drain_seconds)
+        await self.driver.shut_down(drain_seconds)
         self.streams.close()
 
     @asynccontextmanager
@@ -125,12 +127,12 @@ class Application:
             search = self._open_search()
             if search is not None:
                 stack.push_async_callback(search.close)
-            self.runner.agents = self._open_agents(http, search)
-            for agent in self.runner.agents.values():
+            self.driver.agents = self._open_agents(http, search)
+            for agent in self.driver.agents.values():
                 agent.warn_of_ignored()
                 stack.push_async_callback(agent.close)
             stack.push_async_callback(self.runner.removal.close)
-            await self.runner.recover()
+            await self.driver.recover()
             warming = asyncio.create_task(self._meet_tools(), name="meet the tools")
             stack.callback(warming.cancel)
             retention = asyncio.create_task(self._forget_old_logs(), name="retention")
@@ -167,7 +169,7 @@ class Application:
         return engine.open(url, self.settings.directory)
 
     def _open_agents(self, http: HttpClients, search: SearchEngine | None) -> dict[str, OpenAgent]:
-        models = ModelEnvironment(self.clock, http, self.runner.window)
+        models = ModelEnvironment(self.clock, http, self.driver.window)
         tools = ToolEnvironment(self.clock, http, self.settings.directory, search)
         parts = self._parts
         circuits = Circuits(self.metrics.circuit_turned)
@@ -197,7 +199,7 @@ class Application:
 
     async def _meet_tools(self) -> None:
         """Tool servers are connected to before somebody waits for them, and readiness knows which are down."""
-        for agent in self.runner.agents.values():
+        for agent in self.driver.agents.values():
             await agent.tools()
 
     async def _forget_old_logs(self) -> None:
@@ -223,7 +225,7 @@ class Application:
 
     async def _ready(self, request: Request) -> Response:
         problems: list[str] = []
-        if self.runner.draining:
+        if self.driver.draining:
             problems.append("shutting down")
         try:
             await self.store.check()
@@ -237,7 +239,7 @@ class Application:
 
         A gateway with keys only counts them: readiness is told to anybody, and where its tools come from is nobody's.
         """
-        warnings = [f"{id}: {text}" for id, agent in self.runner.agents.items() for text in agent.problems()]
+        warnings = [f"{id}: {text}" for id, agent in self.driver.agents.items() for text in agent.problems()]
         if warnings and self.settings.server.has_keys:
             return [f"tool servers that are down: {len(warnings)}; the log says which"]
         return warnings
@@ -251,9 +253,9 @@ async def _healthy(request: Request) -> Response:
     return JSONResponse({"status": "ok"}, headers={"cache-control": "no-store"})
 
 
-def _runner_options(settings: Settings) -> RunnerOptions:
+def _run_options(settings: Settings) -> RunOptions:
     server = settings.server
-    return RunnerOptions(
+    return RunOptions(
         disconnect_grace_seconds=server.disconnect_grace_seconds,
         max_waiting_per_thread=server.max_waiting_runs,
         max_viewer_events=server.max_viewer_events,

@@ -1,6 +1,6 @@
 """What a request's answers say about a thread's open interrupts.
 
-Below: the words, loop (Decision). Above: the runner. Pure. Only an interrupt that this server opened on the thread can
+Below: the words, loop (Decision). Above: intake. Pure. Only an interrupt that this server opened on the thread can
 become a decision; an answer that does not fit is refused before anything runs.
 """
 

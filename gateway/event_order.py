@@ -1,6 +1,6 @@
 """The grammar of a run's events as one table, and the sealer that makes every stream follow it.
 
-Below: events. Above: the runner, which lets every batch pass through one `Sealer` per run.
+Below: events. Above: live_run, which lets every batch pass through one `Sealer` per run.
 
 The rules (what AG-UI's verifier asks, and a little more: nothing is reopened, nothing empty, one result per call):
 

@@ -1,6 +1,6 @@
 """A thread's messages as a history: what a request makes of it, and what a model may be shown of it.
 
-Below: messages. Above: the loop and the runner. All functions are pure.
+Below: messages. Above: the loop and intake. All functions are pure.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How a request is taken in: what its thread becomes, and which of a person's answers count.
 
-Below: bookkeeping, approvals, history. Above: the runner, which keeps what this gives. Pure.
+Below: bookkeeping, approvals, history. Above: the run driver, which keeps what this gives. Pure.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A run under way: its numbered events, its viewers, and what a viewer that joins late is told first.
 
-Below: the words, event_order, transcript, records, store, viewer. Above: the runner, which owns the task that feeds a
-run. An event is numbered and handed to the store when it is accepted, and reaches viewers once the store has it: nobody
-ever sees an event that a crash could take back.
+Below: the words, event_order, transcript, records, store, viewer. Above: the run driver, which owns the task that
+feeds a run. An event is numbered and handed to the store when it is accepted, and reaches viewers once the store has
+it: nobody ever sees an event that a crash could take back.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _FIRST_SIGNS = (TextStarted, ReasoningStarted, ToolCallStarted)
 
 
 class LiveRun:
-    """A run from its begin to its end. Only the runner writes to it."""
+    """A run from its begin to its end. Only the run driver writes to it."""
 
     # Too many for objects to share a table of their names: each run would have one, 2 KB.
     __slots__ = (

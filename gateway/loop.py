@@ -1,6 +1,6 @@
 """What a loop is: how an agent type turns an input into events; and the `AgentType` part.
 
-Below: the words, model, tool. Above: the runner, which drives it and owns everything that outlives it.
+Below: the words, model, tool. Above: the run driver, which drives it and owns everything that outlives it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from gateway.tool import SharedState, Tool
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What a person decided about a call. Made only by the runner, only from interrupts that were open on the thread.
+    """What a person decided about a call. Made only by `intake`, only from interrupts that were open on the thread.
 
     `arguments` replaces the model's arguments where the person edited them; already valid. `reason` goes to the model.
     """
@@ -72,12 +72,12 @@ class Loop(Protocol):
     """How one type of agent works. One object serves all runs: it keeps nothing between them."""
 
     def run(self, context: LoopContext) -> AsyncGenerator[Events]:
-        """Batches of events, none empty, without RunStarted (the runner's); the last event is RunFinished.
+        """Batches of events, none empty, without RunStarted (the run driver's); the last event is RunFinished.
 
         Cancelling the run is cancelling the generator's task. Open texts and calls need not be closed: the sealer does.
 
         Raises:
-            GatewayError: the run failed; the runner makes it RunFailed.
+            GatewayError: the run failed; the run driver makes it RunFailed.
         """
 
 

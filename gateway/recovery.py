@@ -1,7 +1,7 @@
 """What becomes of the runs that an earlier process left behind: they are ended, or gone on with.
 
-Below: bookkeeping, live_run, taken_up. Above: the runner. A run can be gone on with where its provider works on in the
-background. All else is ended with what the log has of it: a tool that was under way is never run again.
+Below: bookkeeping, live_run, taken_up. Above: the run driver. A run can be gone on with where its provider works on in
+the background. All else is ended with what the log has of it: a tool that was under way is never run again.
 """
 
 from __future__ import annotations

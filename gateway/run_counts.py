@@ -1,6 +1,6 @@
 """What a run that ended adds to the metrics.
 
-Below: metrics, live_run. Above: the runner.
+Below: metrics, live_run. Above: the run driver.
 """
 
 from __future__ import annotations

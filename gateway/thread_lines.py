@@ -1,7 +1,7 @@
 """One thread, one run at a time: the runs of each thread in the order in which they may work on it.
 
-Below: live_run, store (the errors). Above: the runner, which decides what a run does when its turn comes. The head of a
-line works, the others wait. Everything here happens in one step of the event loop but where it says await.
+Below: live_run, store (the errors). Above: the run driver, which decides what a run does when its turn comes. The head
+of a line works, the others wait. Everything here happens in one step of the event loop but where it says await.
 """
 
 from __future__ import annotations

@@ -24,7 +24,8 @@ from gateway.messages import Message, TextBlock
 from gateway.models.scripted import ScriptedModel, parse_script
 from gateway.open_agent import OpenAgent
 from gateway.records import NO_EVENTS, EventRecords
-from gateway.runner import Runner, RunnerOptions
+from gateway.run_driver import RunDriver, RunOptions
+from gateway.runner import Runner
 from gateway.sqlite.address import Address
 from gateway.sqlite.store import SqliteStore
 from gateway.sqlite.tables import KeptThread
@@ -152,7 +153,7 @@ class Scene:
 
 
 @contextlib.asynccontextmanager
-async def runner_scene(*agents: OpenAgent, options: RunnerOptions | None = None) -> AsyncGenerator[Scene]:
+async def runner_scene(*agents: OpenAgent, options: RunOptions | None = None) -> AsyncGenerator[Scene]:
     """A runner with these agents; at the end everything is stopped and nothing may be left."""
     before = asyncio.all_tasks()
     clock = MovableClock()
@@ -161,14 +162,15 @@ async def runner_scene(*agents: OpenAgent, options: RunnerOptions | None = None)
             opened.model._clock = clock
     store = GatedStore()
     await store.open()
-    runner = Runner({opened.definition.id: opened for opened in agents}, store, clock, options or RunnerOptions())
+    options = options or RunOptions()
+    runner = Runner(RunDriver({opened.definition.id: opened for opened in agents}, store, clock, options))
     scene = Scene(runner, store, clock)
     try:
         yield scene
         for viewer in scene.viewers:
             viewer.close()
         async with asyncio.timeout(DEADLINE_SECONDS):
-            await runner.shut_down(0)
+            await runner.driver.shut_down(0)
         assert not runner._runs, f"runs are left: {list(runner._runs)}"
         assert not runner._lines, f"threads are left locked: {runner._lines._lines}"
         assert not await store.unfinished_runs()

@@ -27,7 +27,7 @@ from gateway.messages import Message, TextBlock
 from gateway.model import Model, ModelEnvironment, ModelProvider, ModelRequest
 from gateway.open_agent import OpenAgent
 from gateway.parts import collect
-from gateway.runner import RunnerOptions
+from gateway.run_driver import RunOptions
 from tests.bedrock_server import ACCESS_KEY, REGION, SECRET_KEY, block_stop, event, message_stop, metadata, text
 from tests.local_certificate import tls_contexts, write_certificate
 from tests.local_listener import listening, port_of
@@ -251,7 +251,7 @@ async def test_a_viewer_that_reads_nothing_does_not_stop_the_reading_from_the_pr
 ) -> None:
     await open_connections(provider, http, 1)
     provider.deltas, provider.words = DELTAS, WORDS
-    options = RunnerOptions(max_unkept_events=MOST_UNKEPT, max_viewer_events=10)
+    options = RunOptions(max_unkept_events=MOST_UNKEPT, max_viewer_events=10)
     async with runner_scene(agent_of(open_model(provider, http)), options=options) as scene:
         await scene.start("agent", question())
         await scene.until_idle()
@@ -266,7 +266,7 @@ async def test_a_store_that_keeps_nothing_stops_the_reading_until_it_does(
     """Its back-pressure goes through the HTTP client and TLS into the socket's window: the provider cannot write."""
     await open_connections(provider, http, 1)
     provider.deltas, provider.words = DELTAS, WORDS
-    options = RunnerOptions(max_unkept_events=MOST_UNKEPT, max_viewer_events=10 * DELTAS)
+    options = RunOptions(max_unkept_events=MOST_UNKEPT, max_viewer_events=10 * DELTAS)
     async with runner_scene(agent_of(open_model(provider, http)), options=options) as scene:
         scene.store.hold("append_events")
         viewer = await scene.start("agent", question())

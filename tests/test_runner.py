@@ -551,7 +551,7 @@ async def test_a_request_that_was_looking_for_its_run_as_the_drain_began_is_refu
         scene.store.hold("load_start")
         begins = asyncio.create_task(scene.start("a", question()))
         await until(scene.store.reached["load_start"].is_set)
-        await scene.runner.shut_down(0)
+        await scene.runner.driver.shut_down(0)
         scene.store.release("load_start")
         with pytest.raises(UnavailableError):
             await begins
@@ -562,9 +562,9 @@ async def test_the_second_shut_down_does_not_wait_again() -> None:
         scene.store.refuse("end_run", StoreFullError("no room"))
         await read(await scene.start("a", question()))
         async with asyncio.timeout(5):
-            await scene.runner.shut_down(0)
-            await scene.runner.shut_down(60)
+            await scene.runner.driver.shut_down(0)
+            await scene.runner.driver.shut_down(60)
         assert not scene.runner._runs
         scene.store.refuse("end_run", None)
-        await scene.runner.recover()
+        await scene.runner.driver.recover()
         assert (await scene.runner.run(OWNER, "r")).status is RunStatus.FAILED

@@ -13,7 +13,7 @@ from gateway.errors import GatewayError
 from gateway.events import RunFailed, RunFinished
 from gateway.history import model_view
 from gateway.messages import JsonObject
-from gateway.runner import RunnerOptions
+from gateway.run_driver import RunOptions
 from gateway.tool import ToolContext
 from gateway.viewer import Viewer
 from tests.invariants import check_history, check_log
@@ -82,16 +82,16 @@ async def test_a_storm_leaves_nothing(number: int) -> None:
     seed = random.Random(number)
     tool = FunctionTool("wait", _wait)
     agents = [agent_of(id, script, (tool, "never"), on_concurrent_run=id) for id, script in _SCRIPTS.items()]
-    options = RunnerOptions(disconnect_grace_seconds=5, max_waiting_per_thread=3)
+    options = RunOptions(disconnect_grace_seconds=5, max_waiting_per_thread=3)
     async with runner_scene(*agents, options=options) as scene:
         busy = asyncio.gather(*(_do_something(scene, each, seed) for each in range(_RUNS)))
         async with asyncio.timeout(20):
             while not busy.done() or scene.runner._runs:
                 await scene.clock.advance(1)
             await busy
-        assert all(task.done() for task in scene.runner._tasks)  # their callbacks may not have run yet
-        assert scene.runner._metrics.runs_active._value.get() == 0
-        assert scene.runner._metrics.runs_waiting._value.get() == 0
+        assert all(task.done() for task in scene.runner.driver._tasks)  # their callbacks may not have run yet
+        assert scene.runner.driver.metrics.runs_active._value.get() == 0
+        assert scene.runner.driver.metrics.runs_waiting._value.get() == 0
         kept = 0
         for each in range(_RUNS):
             if await scene.store.load_run(OWNER, f"r{each}") is not None:

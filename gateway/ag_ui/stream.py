@@ -1,6 +1,6 @@
 """A viewer's events as an AG-UI stream over HTTP.
 
-Below: AG-UI's words, sse, the runner's viewers. Above: the protocols that show runs as AG-UI.
+Below: AG-UI's words, sse, viewers. Above: the protocols that show runs as AG-UI.
 """
 
 from __future__ import annotations

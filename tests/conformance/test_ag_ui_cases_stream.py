@@ -367,7 +367,7 @@ async def test_case_55_cors_headers_are_on_streams_and_on_every_refusal(fresh: F
             await gateway.client.http.get("/agents/greeter/run", headers=origin),
             await gateway.client.http.get("/runs/nowhere", headers=origin),
         ]
-        await gateway.application.runner.shut_down(0)
+        await gateway.application.driver.shut_down(0)
         answers.append(await post(gateway, "/agents/greeter/run", {**body, "runId": "late"}, headers=origin))
 
     assert [answer.status_code for answer in answers] == [200, 400, 404, 415, 405, 404, 503]
