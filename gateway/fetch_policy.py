@@ -1,6 +1,6 @@
 """What may be fetched on behalf of a caller or a model: which URLs, which addresses, which redirects. Pure.
 
-Above: http_client, which resolves, connects and reads under these rules. Below: errors. The URL type is aiohttp's own,
+Above: fetcher, which resolves, connects and reads under these rules. Below: errors. The URL type is aiohttp's own,
 so that what is checked here is the very object that is connected to; two parsers would disagree about hostile URLs.
 """
 

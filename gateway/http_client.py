@@ -1,6 +1,6 @@
-"""The one HTTP client per endpoint: transport, timeouts, signing left to the caller, the fetch policy.
+"""The one HTTP client per endpoint: transport, timeouts, signing left to the caller.
 
-Above: models and tools. Below: fetch_policy, deadline, errors, clock.
+Above: models and tools. Below: fetcher, transport_errors, deadline, errors, clock.
 
 httpx carries the calls, aiohttp the bytes (the httpx-aiohttp package): httpx's own pool costs three to four times the
 CPU per read and looks through all of its connections for each new one. Bodies are read from aiohttp directly, since
@@ -22,41 +22,27 @@ from __future__ import annotations
 
 import asyncio
 import io
-import ipaddress
 import math
-import socket
 import ssl
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
 from functools import lru_cache
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 import httpx
 import yarl
-from aiohttp.abc import AbstractResolver, ResolveResult
-from aiohttp.http_exceptions import HttpProcessingError
 from httpx_aiohttp import AiohttpTransport
 
 from gateway.agent import ModelTimeouts
 from gateway.clock import Clock, Timer
 from gateway.deadline import Deadline, DeadlineError
 from gateway.errors import ModelError, ModelErrorKind
-from gateway.fetch_policy import (
-    DEFAULT_FETCH_PORTS,
-    MOST_REDIRECTS,
-    REDIRECT_STATUSES,
-    Fetch,
-    address_allowed,
-    fetch_failed,
-    fetch_refused,
-    fetch_too_large,
-    looks_numeric,
-    parse_fetch_url,
-)
+from gateway.fetch_policy import DEFAULT_FETCH_PORTS
+from gateway.fetcher import Fetcher, Resolver, Route
+from gateway.transport_errors import TRANSPORT_ERRORS, model_error
 
 KEEPALIVE_SECONDS = 30.0
 LARGEST_HEADER = 32_768
@@ -69,12 +55,6 @@ _NO_AUTOMATIC_HEADERS = frozenset({"Accept", "Accept-Encoding", "Content-Type", 
 # Headers and bodies go past httpx, which would encode them and look for what aiohttp adds itself: Host, lengths.
 _AT_HAND = httpx.ByteStream(b"")
 _INLINE_BODY = 2**20  # aiohttp writes larger bodies piece by piece when they come as a file
-
-Resolver: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
-"""Name and port to the addresses behind them. Raises OSError where there are none."""
-
-Route: TypeAlias = Callable[[str, int], tuple[str, int]]
-"""A checked address and port to where they are really reached: the same, but for tests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,15 +80,6 @@ class StreamTimeouts:
     def of_model(cls, settings: ModelTimeouts) -> StreamTimeouts:
         """Those that the operator set for a model."""
         return cls(settings.connect_seconds, settings.first_byte_seconds, settings.idle_seconds, settings.total_seconds)
-
-
-@dataclass(frozen=True, slots=True)
-class FetchedContent:
-    """What a fetch under the policy brought. `media_type` is lower-case and has no parameters."""
-
-    content: bytes
-    media_type: str | None
-    status: int = 200
 
 
 class HttpStream:
@@ -174,7 +145,7 @@ class _Body(httpx.AsyncByteStream):
             self._watch()
         try:
             return await self._content.readany()
-        except _TRANSPORT_ERRORS as error:
+        except TRANSPORT_ERRORS as error:
             raise model_error(error) from error
         finally:
             self._waits_since = None
@@ -209,7 +180,7 @@ class _Body(httpx.AsyncByteStream):
             async with asyncio.timeout(SETTLE_SECONDS):
                 while await self._content.readany():
                     pass
-        except (ModelError, *_TRANSPORT_ERRORS):
+        except (ModelError, *TRANSPORT_ERRORS):
             return
 
     async def aclose(self) -> None:
@@ -267,11 +238,7 @@ def _endpoint(text: str) -> _Endpoint:
 
 
 class HttpClients:
-    """All clients of the process, opened at first use.
-
-    `allowed_private_hosts` are the names (or addresses) in private networks that `fetch` may reach all the same, on any
-    port; `fetch_ports` those that it may use on all others. `resolver` and `route` are for tests.
-    """
+    """All clients of the process, opened at first use. What a caller or a model named is got by the `fetcher`."""
 
     def __init__(
         self,
@@ -285,14 +252,18 @@ class HttpClients:
         route: Route | None = None,
     ) -> None:
         self._clock = clock
-        self._allowed_private_hosts = allowed_private_hosts
-        self._fetch_ports = fetch_ports
         self._environment_proxies = environment_proxies
         self._tls = tls
-        self._resolve = resolver or resolve
-        self._route = route or (lambda address, port: (address, port))
         self._clients: dict[tuple[str, str, int | None], _Transport] = {}
         self._opening = asyncio.Lock()
+        self.fetcher = Fetcher(
+            clock,
+            self._tls_context,
+            allowed_private_hosts=allowed_private_hosts,
+            ports=fetch_ports,
+            resolver=resolver,
+            route=route,
+        )
 
     @asynccontextmanager
     async def stream(self, call: HttpCall, timeouts: StreamTimeouts = StreamTimeouts()) -> AsyncGenerator[HttpStream]:
@@ -334,7 +305,7 @@ class HttpClients:
                 )
         except DeadlineError as error:
             raise ModelError(ModelErrorKind.TIMEOUT, "the model provider did not begin to answer in time") from error
-        except _TRANSPORT_ERRORS as error:
+        except TRANSPORT_ERRORS as error:
             raise model_error(error) from error
         finally:
             deadline.close()
@@ -363,96 +334,6 @@ class HttpClients:
                 self._tls = await asyncio.to_thread(httpx.create_ssl_context)
             return self._tls
 
-    async def fetch(
-        self,
-        url: str,
-        *,
-        max_bytes: int,
-        timeout_seconds: float = 20.0,
-        method: str = "GET",
-        headers: Mapping[str, str] | None = None,
-        content: bytes = b"",
-        any_status: bool = False,
-        allowed_private_hosts: frozenset[str] = frozenset(),
-    ) -> FetchedContent:
-        """Get something that a caller or a model named, under the fetch policy.
-
-        http and https only, no credentials in the URL; every address that the name resolves to must be public, and the
-        connection goes to one of those that were checked, whatever the name resolves to by then. At most three
-        redirects, each checked like the first; `headers` and `content` stay with the first origin. No proxies. All of
-        it within `timeout_seconds` and `max_bytes`. `any_status` gives answers that are no success too.
-
-        Raises:
-            InvalidRequestError: code `fetch_refused` for what the policy refuses, `fetch_too_large`, and `fetch_failed`
-                where the other side did not deliver.
-        """
-        allowed = self._allowed_private_hosts | allowed_private_hosts
-        deadline = Deadline(self._clock, timeout_seconds)
-        request = Fetch(method, parse_fetch_url(url), dict(headers or {}), content)
-        try:
-            with deadline:
-                for _ in range(MOST_REDIRECTS + 1):
-                    answer = await self._fetch_once(request, allowed, max_bytes, any_status)
-                    if isinstance(answer, FetchedContent):
-                        return answer
-                    request = answer
-        except DeadlineError as error:
-            raise fetch_failed(f"it did not arrive within {timeout_seconds:g} seconds") from error
-        except _TRANSPORT_ERRORS as error:
-            raise fetch_failed("the connection failed") from error
-        finally:
-            deadline.close()
-        raise fetch_failed(f"it was redirected more than {MOST_REDIRECTS} times")
-
-    async def _fetch_once(
-        self, request: Fetch, allowed: frozenset[str], max_bytes: int, any_status: bool
-    ) -> FetchedContent | Fetch:
-        host, port = request.url.raw_host or "", request.url.port or 0
-        private_allowed = host.rstrip(".") in allowed
-        if port not in self._fetch_ports and not private_allowed:
-            raise fetch_refused(f"port {port} is not one of {', '.join(map(str, sorted(self._fetch_ports)))}")
-        addresses = await self._addresses(host, port, private_allowed)
-        tls = await self._tls_context() if request.url.scheme == "https" else True
-        connector = aiohttp.TCPConnector(
-            resolver=_Pinned(host, [self._route(address, port) for address in addresses]),
-            use_dns_cache=False,
-            force_close=True,
-            ssl=tls,
-        )
-        async with (
-            aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar()) as session,
-            session.request(
-                request.method,
-                request.url,
-                headers={**_OWN_HEADERS, "accept": "*/*", **request.headers},
-                skip_auto_headers=_NO_AUTOMATIC_HEADERS,
-                data=request.content or None,
-                allow_redirects=False,
-                auto_decompress=False,
-                timeout=aiohttp.ClientTimeout(total=None),
-            ) as response,
-        ):
-            try:
-                if response.status in REDIRECT_STATUSES and (location := response.headers.get("location")):
-                    return request.redirected(response.status, location)
-                return await _fetched(response, max_bytes, any_status)
-            finally:
-                response.close()
-
-    async def _addresses(self, host: str, port: int, private_allowed: bool) -> Sequence[str]:
-        try:
-            addresses: Sequence[str] = [str(ipaddress.ip_address(host))]
-        except ValueError:
-            if looks_numeric(host):  # 127.1, 0x7f000001, 2130706433, 0177.0.0.1
-                raise fetch_refused("its host is a number that is no proper address") from None
-            addresses = await self._resolve(host, port)
-        if not addresses:
-            raise fetch_failed("its host is not known")
-        for address in addresses:
-            if not address_allowed(address, private_allowed):
-                raise fetch_refused("its host is not in the public internet")
-        return addresses
-
     async def close(self) -> None:
         """Close every client."""
         clients, self._clients = self._clients, {}
@@ -460,126 +341,6 @@ class HttpClients:
             await client.aclose()
 
 
-# --- errors ------------------------------------------------------------------------------------------------------
-
-_TRANSPORT_ERRORS = (
-    aiohttp.ClientError,
-    HttpProcessingError,
-    httpx.HTTPError,
-    httpx.InvalidURL,
-    OSError,
-    TimeoutError,
-    ValueError,
-)
-
-# What each failure of the transport means, the special ones before the general.
-_MEANINGS: tuple[tuple[type[Exception], ModelErrorKind, str, bool | None], ...] = (
-    (aiohttp.ClientConnectorCertificateError, ModelErrorKind.NETWORK, "its certificate is not trusted", False),
-    (aiohttp.ServerFingerprintMismatch, ModelErrorKind.NETWORK, "its certificate is not trusted", False),
-    (aiohttp.ClientSSLError, ModelErrorKind.NETWORK, "no secure connection could be made", False),
-    (ssl.SSLError, ModelErrorKind.NETWORK, "the secure connection broke", None),
-    (aiohttp.InvalidURL, ModelErrorKind.INVALID, "its endpoint is not a URL", False),
-    (aiohttp.NonHttpUrlClientError, ModelErrorKind.INVALID, "its endpoint is not an http URL", False),
-    (httpx.InvalidURL, ModelErrorKind.INVALID, "its endpoint is not an http URL", False),
-    (httpx.UnsupportedProtocol, ModelErrorKind.INVALID, "its endpoint is not an http URL", False),
-    (ValueError, ModelErrorKind.INVALID, "its endpoint or a header cannot be sent", False),
-    (aiohttp.ServerTimeoutError, ModelErrorKind.TIMEOUT, "it did not answer in time", None),
-    (httpx.TimeoutException, ModelErrorKind.TIMEOUT, "it did not answer in time", None),
-    (aiohttp.ClientProxyConnectionError, ModelErrorKind.NETWORK, "the proxy could not be reached", None),
-    (aiohttp.ClientHttpProxyError, ModelErrorKind.NETWORK, "the proxy refused the connection", None),
-    (aiohttp.ClientConnectorDNSError, ModelErrorKind.NETWORK, "its host name could not be resolved", None),
-    (aiohttp.ClientConnectorError, ModelErrorKind.NETWORK, "it could not be reached", None),
-    (aiohttp.ClientPayloadError, ModelErrorKind.NETWORK, "the connection broke in the middle of its answer", None),
-    (aiohttp.ClientResponseError, ModelErrorKind.PROTOCOL, "its answer is not HTTP", None),
-    (HttpProcessingError, ModelErrorKind.PROTOCOL, "its answer is not HTTP", None),
-    (aiohttp.ClientError, ModelErrorKind.NETWORK, "the connection broke", None),
-    (httpx.HTTPError, ModelErrorKind.NETWORK, "the connection broke", None),
-    (TimeoutError, ModelErrorKind.TIMEOUT, "it did not answer in time", None),
-    (Exception, ModelErrorKind.NETWORK, "the connection broke", None),
-)
-
-
-def model_error(error: Exception) -> ModelError:
-    """The transport's failure in the gateway's words. Hosts and addresses are in `provider_message`, for the log."""
-    _, kind, what, retryable = next(meaning for meaning in _MEANINGS if isinstance(error, meaning[0]))
-    return ModelError(
-        kind, f"the model provider failed: {what}", provider_message=str(error)[:500], retryable=retryable
-    )
-
-
-def retry_after_seconds(headers: Mapping[str, str], now: float) -> float | None:
-    """How long a server asks to wait: `retry-after-ms`, or `Retry-After` in seconds or as a date (`now`: Unix time)."""
-    try:
-        if (milliseconds := headers.get("retry-after-ms")) is not None:
-            return max(0.0, float(milliseconds) / 1000)
-    except ValueError:
-        pass
-    asked = headers.get("retry-after", "").strip()
-    if not asked:
-        return None
-    try:
-        seconds = float(asked)
-    except ValueError:
-        try:
-            seconds = parsedate_to_datetime(asked).timestamp() - now
-        except (ValueError, OverflowError):
-            return None
-    return max(0.0, seconds) if seconds < 1e9 else None  # refuses nan and inf as well
-
-
 def environment_proxy(url: httpx.URL) -> str | None:
     """The proxy that the environment names for this endpoint, as NO_PROXY allows it."""
     return None if proxy_bypass(url.netloc.decode("ascii")) else getproxies().get(url.scheme)
-
-
-# --- fetching ---------------------------------------------------------------------------------------------------------
-
-
-async def _fetched(response: aiohttp.ClientResponse, max_bytes: int, any_status: bool) -> FetchedContent:
-    if not any_status and not 200 <= response.status < 300:
-        raise fetch_failed(f"the answer was status {response.status}")
-    if response.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
-        raise fetch_failed("the answer came compressed, though none was asked for")
-    if (response.content_length or 0) > max_bytes:
-        raise fetch_too_large(max_bytes)
-    content = bytearray()
-    while data := await response.content.readany():
-        content += data
-        if len(content) > max_bytes:
-            raise fetch_too_large(max_bytes)
-    media_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-    return FetchedContent(bytes(content), media_type or None, response.status)
-
-
-class _Pinned(AbstractResolver):
-    """Answers with the addresses that were checked, and for no other name."""
-
-    def __init__(self, host: str, targets: Sequence[tuple[str, int]]) -> None:
-        self._host = host
-        self._targets = targets
-
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
-    ) -> list[ResolveResult]:
-        if host.rstrip(".") != self._host.rstrip("."):
-            raise OSError(None, f"{host!r} was not checked")
-        return [
-            ResolveResult(
-                hostname=host,
-                host=address,
-                port=target_port,
-                family=socket.AF_INET6 if ":" in address else socket.AF_INET,
-                proto=0,
-                flags=socket.AI_NUMERICHOST,
-            )
-            for address, target_port in self._targets
-        ]
-
-    async def close(self) -> None:
-        return None
-
-
-async def resolve(host: str, port: int) -> Sequence[str]:
-    """The addresses behind a name, by the system's resolver. Raises OSError where there are none."""
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(entry[4][0]) for entry in found))

@@ -96,7 +96,7 @@ class MediaFetcher:
         if kind not in self._max_bytes:
             return _left_out(kind, stand_ins.NO_SUCH_MEDIA)
         try:
-            fetched = await self._http.fetch(url, max_bytes=self._max_bytes[kind])
+            fetched = await self._http.fetcher.fetch(url, max_bytes=self._max_bytes[kind])
         except GatewayError as error:
             logger.warning("a medium could not be fetched and was left out", extra={"code": error.code})
             return _left_out(kind, "it could not be fetched")

@@ -1,6 +1,6 @@
 """A model provider's error as one of ours: what it means, in our own words, and whether asking again may help.
 
-Below: errors, http_client, wire.provider_errors. Above: the models. The provider's own words go to the log only.
+Below: errors, wire.provider_errors. Above: the models. The provider's own words go to the log only.
 """
 
 from __future__ import annotations
@@ -9,8 +9,7 @@ import re
 from collections.abc import Mapping
 
 from gateway.errors import ModelError, ModelErrorKind
-from gateway.http_client import retry_after_seconds
-from gateway.wire.provider_errors import ProviderError, error_kind
+from gateway.wire.provider_errors import ProviderError, error_kind, retry_after_seconds
 
 SAYS: Mapping[ModelErrorKind, str] = {
     ModelErrorKind.THROTTLED: "the model provider is limiting the rate of requests",

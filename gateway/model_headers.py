@@ -50,7 +50,7 @@ class _HeadedClients(HttpClients):
     def __init__(self, clients: HttpClients, headers: Mapping[str, Secret]) -> None:
         # Nothing is this object's own: connections, TLS and what may be fetched are the same for all models.
         self._shared = clients
-        self.fetch = clients.fetch  # type: ignore[method-assign]
+        self.fetcher = clients.fetcher
         self._headers = {name.lower(): secret.reveal().strip() for name, secret in headers.items()}
 
     @asynccontextmanager

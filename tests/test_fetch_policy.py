@@ -116,14 +116,14 @@ PICTURE = Script(pieces=(b"PNG", b"..."), content_type="Image/PNG; q=1")
 async def refusal(clients: HttpClients, url: str, **more: Any) -> str:
     """The code of the error; its message must not tell what the inside looks like."""
     with pytest.raises(InvalidRequestError) as caught:
-        await clients.fetch(url, **{"max_bytes": 1000, **more})
+        await clients.fetcher.fetch(url, **{"max_bytes": 1000, **more})
     assert "10.0.0.1" not in caught.value.message
     return caught.value.code
 
 
 async def test_a_public_url_is_fetched_from_the_address_that_was_checked() -> None:
     async with internet(PICTURE) as (clients, server, net):
-        fetched = await clients.fetch("http://media.example/a%20b.png?x=1#part", max_bytes=1000)
+        fetched = await clients.fetcher.fetch("http://media.example/a%20b.png?x=1#part", max_bytes=1000)
     assert (fetched.content, fetched.media_type, fetched.status) == (b"PNG...", "image/png", 200)
     assert (net.asked, net.reached) == (["media.example"], [(PUBLIC, 80)])
     (request,) = server.requests
@@ -156,7 +156,7 @@ async def test_a_name_that_changes_its_address_after_the_check_changes_nothing()
             return next(answers)
 
         clients = HttpClients(SystemClock(), resolver=rebinding, route=net.route)
-        assert (await clients.fetch("http://media.example/", max_bytes=1000)).content == b"PNG..."
+        assert (await clients.fetcher.fetch("http://media.example/", max_bytes=1000)).content == b"PNG..."
     assert (net.asked, net.reached) == (["media.example"], [(PUBLIC, 80)])
 
 
@@ -213,7 +213,7 @@ async def test_a_name_that_nobody_knows_has_failed() -> None:
 async def test_three_redirects_are_followed_and_each_is_checked() -> None:
     hops = (moved("/b"), moved("//other.example/c", 307), moved("http://media.example/d", 308), PICTURE)
     async with internet(*hops) as (clients, server, net):
-        assert (await clients.fetch("http://media.example/a", max_bytes=1000)).content == b"PNG..."
+        assert (await clients.fetcher.fetch("http://media.example/a", max_bytes=1000)).content == b"PNG..."
     assert [(request.headers["host"], request.target) for request in server.requests] == [
         ("media.example", "/a"),
         ("media.example", "/b"),
@@ -251,7 +251,7 @@ async def test_a_redirect_to_where_nobody_may_go_is_refused(location: str) -> No
 
 async def test_headers_and_body_stay_with_the_first_origin() -> None:
     async with internet(moved("/b", 303), moved("http://other.example/c"), PICTURE) as (clients, server, _):
-        await clients.fetch(
+        await clients.fetcher.fetch(
             "http://media.example/a",
             max_bytes=1000,
             method="POST",
@@ -283,7 +283,7 @@ async def test_more_than_the_limit_is_not_read(script: Script) -> None:
 
 async def test_as_much_as_the_limit_is_read() -> None:
     async with internet(Script(pieces=(b"x" * 1000,))) as (clients, _, _net):
-        assert len((await clients.fetch("http://media.example/", max_bytes=1000)).content) == 1000
+        assert len((await clients.fetcher.fetch("http://media.example/", max_bytes=1000)).content) == 1000
 
 
 @pytest.mark.parametrize(
@@ -319,26 +319,26 @@ async def test_what_the_other_side_does_not_deliver_has_failed(script: Script) -
 
 async def test_any_status_is_given_to_who_asks_for_it() -> None:
     async with internet(Script(404, (b"no",), "application/json")) as (clients, _, _net):
-        fetched = await clients.fetch("http://media.example/", max_bytes=1000, any_status=True)
+        fetched = await clients.fetcher.fetch("http://media.example/", max_bytes=1000, any_status=True)
     assert (fetched.status, fetched.content, fetched.media_type) == (404, b"no", "application/json")
 
 
 async def test_an_operator_may_open_private_hosts_by_name() -> None:
     async with internet(PICTURE, PICTURE, allowed_private_hosts=frozenset({"inner.example"})) as (clients, _, net):
-        assert (await clients.fetch("http://inner.example:8080/", max_bytes=1000)).content == b"PNG..."
+        assert (await clients.fetcher.fetch("http://inner.example:8080/", max_bytes=1000)).content == b"PNG..."
         assert net.reached == [("10.0.0.1", 8080)]
         net.names["inner.example"] = ["169.254.169.254"]
         assert await refusal(clients, "http://inner.example/") == "fetch_refused"
         net.names["other.example"] = ["10.0.0.2"]
         assert await refusal(clients, "http://other.example/") == "fetch_refused"
         more = frozenset({"other.example"})
-        await clients.fetch("http://other.example/", max_bytes=1000, allowed_private_hosts=more)
+        await clients.fetcher.fetch("http://other.example/", max_bytes=1000, allowed_private_hosts=more)
 
 
 async def test_ports_are_those_that_the_operator_lists() -> None:
     async with internet(PICTURE, fetch_ports=frozenset({8443})) as (clients, _, net):
         assert await refusal(clients, "http://media.example/") == "fetch_refused"
-        await clients.fetch("http://media.example:8443/", max_bytes=1000)
+        await clients.fetcher.fetch("http://media.example:8443/", max_bytes=1000)
         assert net.reached == [(PUBLIC, 8443)]
 
 
@@ -349,7 +349,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 async def test_https_asks_for_and_checks_the_name_though_it_connects_to_an_address(certificate: Path) -> None:
     async with internet(PICTURE, tls=tls_contexts(certificate)) as (clients, server, net):
-        assert (await clients.fetch("https://media.example/", max_bytes=1000)).content == b"PNG..."
+        assert (await clients.fetcher.fetch("https://media.example/", max_bytes=1000)).content == b"PNG..."
         assert server.server_names == ["media.example"]
         assert net.reached == [(PUBLIC, 443)]
         assert await refusal(clients, "https://other.example/") == "fetch_failed"

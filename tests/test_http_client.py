@@ -22,9 +22,8 @@ from gateway.http_client import (
     HttpClients,
     StreamTimeouts,
     environment_proxy,
-    model_error,
-    retry_after_seconds,
 )
+from gateway.transport_errors import model_error
 from tests.local_certificate import tls_contexts, write_certificate
 from tests.movable_clock import MovableClock
 from tests.openai_chat_server import ChatServer, Script, chat_server
@@ -369,27 +368,6 @@ def test_every_error_of_the_transport_has_a_meaning(error_type: type[Exception])
 def test_what_an_error_of_the_transport_means(error: Exception, kind: ModelErrorKind, retryable: bool) -> None:
     mapped = model_error(error)
     assert (mapped.kind, mapped.retryable) == (kind, retryable)
-
-
-@pytest.mark.parametrize(
-    ("headers", "seconds"),
-    [
-        ({}, None),
-        ({"retry-after": "2"}, 2.0),
-        ({"retry-after": " 1.5 "}, 1.5),
-        ({"retry-after-ms": "250", "retry-after": "2"}, 0.25),
-        ({"retry-after-ms": "soon", "retry-after": "2"}, 2.0),
-        ({"retry-after": "-3"}, 0.0),
-        ({"retry-after": "Fri, 15 Jan 2027 08:00:30 GMT"}, 30.0),
-        ({"retry-after": "Fri, 15 Jan 2027 07:00:00 GMT"}, 0.0),
-        ({"retry-after": "soon"}, None),
-        ({"retry-after": "inf"}, None),
-        ({"retry-after": "nan"}, None),
-        ({"retry-after": "1e400"}, None),
-    ],
-)
-def test_a_wait_is_asked_for_in_any_of_three_ways(headers: dict[str, str], seconds: float | None) -> None:
-    assert retry_after_seconds(headers, now=1_800_000_000.0) == seconds
 
 
 # --- proxies -----------------------------------------------------------------------------------------------------

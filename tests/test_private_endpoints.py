@@ -144,7 +144,7 @@ async def test_media_are_fetched_without_them() -> None:
         http = HttpClients(clock, allowed_private_hosts=frozenset({"127.0.0.1"}))
         server.answers(Script(200, (b"picture",), "image/png", framing="length"))
         environment = with_headers(ModelEnvironment(clock, http), {"X-Team": Secret("red")})
-        fetched = await environment.http.fetch(f"http://127.0.0.1:{server.port}/picture", max_bytes=100)
+        fetched = await environment.http.fetcher.fetch(f"http://127.0.0.1:{server.port}/picture", max_bytes=100)
         await http.close()
     assert fetched.content == b"picture"
     assert "x-team" not in server.requests[0].headers

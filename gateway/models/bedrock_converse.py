@@ -25,7 +25,7 @@ from gateway.answer_builder import AnswerBuilder
 from gateway.aws_signing import BEDROCK_API_KEY, CREDENTIAL_NAMES, AwsSigner, bedrock_signer
 from gateway.errors import ConfigurationError, ModelError, ModelErrorKind
 from gateway.events import Events, StopReason, Usage
-from gateway.http_client import HttpCall, HttpStream, StreamTimeouts, retry_after_seconds
+from gateway.http_client import HttpCall, HttpStream, StreamTimeouts
 from gateway.media import MEDIA_KINDS
 from gateway.media_fetch import MediaFetcher
 from gateway.messages import (
@@ -43,6 +43,7 @@ from gateway.wire.bedrock_guardrails import Finding, in_its_place, read_trace
 from gateway.wire.bedrock_media import MAX_BYTES
 from gateway.wire.bedrock_parameters import MODEL_FAMILY, request_fields
 from gateway.wire.endpoints import address_below
+from gateway.wire.provider_errors import retry_after_seconds
 from gateway.wire.tagged_reasoning import TaggedReasoning
 from gateway.wire.token_counts import token_count
 

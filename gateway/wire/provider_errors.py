@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from email.utils import parsedate_to_datetime
 from typing import NamedTuple
 
 from gateway.wire.bedrock_errors import ERROR_KINDS as _AWS_KINDS
@@ -66,6 +67,26 @@ def parse_error(error: object) -> ProviderError:
         isinstance(metadata, dict) and "flagged_input" in metadata,
         _delay_in(error.get("details"), text),
     )
+
+
+def retry_after_seconds(headers: Mapping[str, str], now: float) -> float | None:
+    """How long a server asks to wait: `retry-after-ms`, or `Retry-After` in seconds or as a date (`now`: Unix time)."""
+    try:
+        if (milliseconds := headers.get("retry-after-ms")) is not None:
+            return max(0.0, float(milliseconds) / 1000)
+    except ValueError:
+        pass
+    asked = headers.get("retry-after", "").strip()
+    if not asked:
+        return None
+    try:
+        seconds = float(asked)
+    except ValueError:
+        try:
+            seconds = parsedate_to_datetime(asked).timestamp() - now
+        except (ValueError, OverflowError):
+            return None
+    return max(0.0, seconds) if seconds < 1e9 else None  # refuses nan and inf as well
 
 
 def _status(value: object) -> int | None:

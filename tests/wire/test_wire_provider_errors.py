@@ -7,7 +7,7 @@ import json
 import pytest
 
 from gateway.errors import ModelErrorKind
-from gateway.wire.provider_errors import ProviderError, error_in, error_kind, parse_error_body
+from gateway.wire.provider_errors import ProviderError, error_in, error_kind, parse_error_body, retry_after_seconds
 
 STATUSES = {
     300: "protocol",
@@ -147,3 +147,24 @@ def test_other_chunks_are_no_errors(chunk: dict[str, object]) -> None:
 )
 def test_a_wait_that_the_body_asks_for_is_found(error: dict[str, object], seconds: float | None) -> None:
     assert parse_error_body(body(**error)).retry_after_seconds == seconds
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({}, None),
+        ({"retry-after": "2"}, 2.0),
+        ({"retry-after": " 1.5 "}, 1.5),
+        ({"retry-after-ms": "250", "retry-after": "2"}, 0.25),
+        ({"retry-after-ms": "soon", "retry-after": "2"}, 2.0),
+        ({"retry-after": "-3"}, 0.0),
+        ({"retry-after": "Fri, 15 Jan 2027 08:00:30 GMT"}, 30.0),
+        ({"retry-after": "Fri, 15 Jan 2027 07:00:00 GMT"}, 0.0),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": "inf"}, None),
+        ({"retry-after": "nan"}, None),
+        ({"retry-after": "1e400"}, None),
+    ],
+)
+def test_a_wait_is_asked_for_in_any_of_three_ways(headers: dict[str, str], seconds: float | None) -> None:
+    assert retry_after_seconds(headers, now=1_800_000_000.0) == seconds

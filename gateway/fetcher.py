@@ -1,0 +1,215 @@
+"""Gets what a caller or a model named, under the fetch policy: resolves, checks, connects to what was checked, reads.
+
+Above: http_client, which has the one of the process. Below: fetch_policy, transport_errors, deadline, errors, clock.
+Each fetch has a connection of its own, without cookies and proxies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+import ssl
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
+
+from gateway.clock import Clock
+from gateway.deadline import Deadline, DeadlineError
+from gateway.fetch_policy import (
+    DEFAULT_FETCH_PORTS,
+    MOST_REDIRECTS,
+    REDIRECT_STATUSES,
+    Fetch,
+    address_allowed,
+    fetch_failed,
+    fetch_refused,
+    fetch_too_large,
+    looks_numeric,
+    parse_fetch_url,
+)
+from gateway.transport_errors import TRANSPORT_ERRORS
+
+_OWN_HEADERS = {"accept": "*/*", "accept-encoding": "identity", "user-agent": "agui-gateway"}
+
+Resolver: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
+"""Name and port to the addresses behind them. Raises OSError where there are none."""
+
+Route: TypeAlias = Callable[[str, int], tuple[str, int]]
+"""A checked address and port to where they are really reached: the same, but for tests."""
+
+
+@dataclass(frozen=True, slots=True)
+class FetchedContent:
+    """What a fetch under the policy brought. `media_type` is lower-case and has no parameters."""
+
+    content: bytes
+    media_type: str | None
+    status: int = 200
+
+
+class Fetcher:
+    """`tls` gives the process's context. `allowed_private_hosts` are the names (or addresses) in private networks that
+    may be reached all the same, on any port; `ports` those that may be used on all others. `resolver` and `route` are
+    for tests.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        tls: Callable[[], Awaitable[ssl.SSLContext]],
+        *,
+        allowed_private_hosts: frozenset[str] = frozenset(),
+        ports: frozenset[int] = DEFAULT_FETCH_PORTS,
+        resolver: Resolver | None = None,
+        route: Route | None = None,
+    ) -> None:
+        self._clock = clock
+        self._tls = tls
+        self._allowed_private_hosts = allowed_private_hosts
+        self._ports = ports
+        self._resolve = resolver or resolve
+        self._route = route or (lambda address, port: (address, port))
+
+    async def fetch(
+        self,
+        url: str,
+        *,
+        max_bytes: int,
+        timeout_seconds: float = 20.0,
+        method: str = "GET",
+        headers: Mapping[str, str] | None = None,
+        content: bytes = b"",
+        any_status: bool = False,
+        allowed_private_hosts: frozenset[str] = frozenset(),
+    ) -> FetchedContent:
+        """Get something that a caller or a model named, under the fetch policy.
+
+        http and https only, no credentials in the URL; every address that the name resolves to must be public, and the
+        connection goes to one of those that were checked, whatever the name resolves to by then. At most three
+        redirects, each checked like the first; `headers` and `content` stay with the first origin. No proxies. All of
+        it within `timeout_seconds` and `max_bytes`. `any_status` gives answers that are no success too.
+
+        Raises:
+            InvalidRequestError: code `fetch_refused` for what the policy refuses, `fetch_too_large`, and `fetch_failed`
+                where the other side did not deliver.
+        """
+        allowed = self._allowed_private_hosts | allowed_private_hosts
+        deadline = Deadline(self._clock, timeout_seconds)
+        request = Fetch(method, parse_fetch_url(url), dict(headers or {}), content)
+        try:
+            with deadline:
+                for _ in range(MOST_REDIRECTS + 1):
+                    answer = await self._ask(request, allowed, max_bytes, any_status)
+                    if isinstance(answer, FetchedContent):
+                        return answer
+                    request = answer
+        except DeadlineError as error:
+            raise fetch_failed(f"it did not arrive within {timeout_seconds:g} seconds") from error
+        except TRANSPORT_ERRORS as error:
+            raise fetch_failed("the connection failed") from error
+        finally:
+            deadline.close()
+        raise fetch_failed(f"it was redirected more than {MOST_REDIRECTS} times")
+
+    async def _ask(
+        self, request: Fetch, allowed: frozenset[str], max_bytes: int, any_status: bool
+    ) -> FetchedContent | Fetch:
+        host, port = request.url.raw_host or "", request.url.port or 0
+        private_allowed = host.rstrip(".") in allowed
+        if port not in self._ports and not private_allowed:
+            raise fetch_refused(f"port {port} is not one of {', '.join(map(str, sorted(self._ports)))}")
+        addresses = await self._addresses(host, port, private_allowed)
+        tls = await self._tls() if request.url.scheme == "https" else True
+        connector = aiohttp.TCPConnector(
+            resolver=_Pinned(host, [self._route(address, port) for address in addresses]),
+            use_dns_cache=False,
+            force_close=True,
+            ssl=tls,
+        )
+        async with (
+            aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar()) as session,
+            session.request(
+                request.method,
+                request.url,
+                headers={**_OWN_HEADERS, **request.headers},
+                skip_auto_headers=("Content-Type",),
+                data=request.content or None,
+                allow_redirects=False,
+                auto_decompress=False,
+                timeout=aiohttp.ClientTimeout(total=None),
+            ) as response,
+        ):
+            try:
+                if response.status in REDIRECT_STATUSES and (location := response.headers.get("location")):
+                    return request.redirected(response.status, location)
+                return await _fetched(response, max_bytes, any_status)
+            finally:
+                response.close()
+
+    async def _addresses(self, host: str, port: int, private_allowed: bool) -> Sequence[str]:
+        try:
+            addresses: Sequence[str] = [str(ipaddress.ip_address(host))]
+        except ValueError:
+            if looks_numeric(host):  # 127.1, 0x7f000001, 2130706433, 0177.0.0.1
+                raise fetch_refused("its host is a number that is no proper address") from None
+            addresses = await self._resolve(host, port)
+        if not addresses:
+            raise fetch_failed("its host is not known")
+        for address in addresses:
+            if not address_allowed(address, private_allowed):
+                raise fetch_refused("its host is not in the public internet")
+        return addresses
+
+
+async def _fetched(response: aiohttp.ClientResponse, max_bytes: int, any_status: bool) -> FetchedContent:
+    if not any_status and not 200 <= response.status < 300:
+        raise fetch_failed(f"the answer was status {response.status}")
+    if response.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
+        raise fetch_failed("the answer came compressed, though none was asked for")
+    if (response.content_length or 0) > max_bytes:
+        raise fetch_too_large(max_bytes)
+    content = bytearray()
+    while data := await response.content.readany():
+        content += data
+        if len(content) > max_bytes:
+            raise fetch_too_large(max_bytes)
+    media_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+    return FetchedContent(bytes(content), media_type or None, response.status)
+
+
+class _Pinned(AbstractResolver):
+    """Answers with the addresses that were checked, and for no other name."""
+
+    def __init__(self, host: str, targets: Sequence[tuple[str, int]]) -> None:
+        self._host = host
+        self._targets = targets
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        if host.rstrip(".") != self._host.rstrip("."):
+            raise OSError(None, f"{host!r} was not checked")
+        return [
+            ResolveResult(
+                hostname=host,
+                host=address,
+                port=target_port,
+                family=socket.AF_INET6 if ":" in address else socket.AF_INET,
+                proto=0,
+                flags=socket.AI_NUMERICHOST,
+            )
+            for address, target_port in self._targets
+        ]
+
+    async def close(self) -> None:
+        return None
+
+
+async def resolve(host: str, port: int) -> Sequence[str]:
+    """The addresses behind a name, by the system's resolver. Raises OSError where there are none."""
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
