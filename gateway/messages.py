@@ -23,6 +23,23 @@ def new_id(prefix: str) -> str:
     return f"{prefix}_{os.urandom(16).hex()}"
 
 
+def json_kind(value: object) -> str:
+    """What a JSON value is, as a message says it: `expected an object, got an array`."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "a boolean"
+        case int() | float():
+            return "a number"
+        case str():
+            return "a string"
+        case list():
+            return "an array"
+        case _:
+            return "an object"
+
+
 @dataclass(frozen=True, slots=True)
 class Opaque:
     """Something that only the provider and model that minted it understand, and that goes back only there.

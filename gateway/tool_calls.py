@@ -14,7 +14,7 @@ import jsonschema_rs
 import orjson
 
 from gateway.errors import ToolError
-from gateway.messages import JsonObject, JsonValue, ToolSpec
+from gateway.messages import JsonObject, JsonValue, ToolSpec, json_kind
 from gateway.records import dump_json
 
 logger = logging.getLogger(__name__)
@@ -40,7 +40,9 @@ def parse_arguments(text: str) -> JsonObject:
     if arguments is None:
         return {}
     if not isinstance(arguments, dict):
-        raise ToolError(f"The arguments must be a JSON object, not {_kind(arguments)}. Correct them and call again.")
+        raise ToolError(
+            f"The arguments must be a JSON object, not {json_kind(arguments)}. Correct them and call again."
+        )
     return arguments
 
 
@@ -166,15 +168,3 @@ def _describe(error: jsonschema_rs.ValidationError) -> str:
     where = "/".join(str(part) for part in error.instance_path)
     text = error.message if len(error.message) <= _SHOWN_CHARACTERS else error.message[:_SHOWN_CHARACTERS] + "..."
     return f"{where}: {text}" if where else text
-
-
-def _kind(value: JsonValue) -> str:
-    match value:
-        case bool():
-            return "a boolean"
-        case int() | float():
-            return "a number"
-        case str():
-            return "a string"
-        case _:
-            return "an array"

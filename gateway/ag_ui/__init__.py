@@ -4,6 +4,8 @@ stream.py           a viewer's events as a stream over HTTP
 events.py           events -> frames, for one client's dialect
 messages.py         messages -> AG-UI's messages
 input.py            RunAgentInput -> AgentInput
+content.py          the parts of its messages' content
+members.py          the members of any object of it, and what is wrong with them
 known_inputs.py     the same, where the messages came with an earlier request
 usual_messages.py   the same, for messages as nearly all of them are
 capabilities.py     what an agent can do

@@ -20,21 +20,17 @@ warning; a known field of the wrong type is refused. On top of the models:
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable, Container
 from typing import Any, Final
 
+from gateway.ag_ui.content import ContentReader
 from gateway.ag_ui.usual_messages import usual_call, usual_message
 from gateway.agent import ABSENT, AgentInput, Answer, ContextEntry
 from gateway.errors import FieldProblem, InvalidRequestError
 from gateway.known_thread import KnownThread
 from gateway.messages import (
-    Base64Source,
     ContentBlock,
-    FileSource,
     JsonObject,
-    MediaBlock,
-    MediaSource,
     Message,
     ReasoningBlock,
     Role,
@@ -42,8 +38,7 @@ from gateway.messages import (
     ToolCall,
     ToolResult,
     ToolSpec,
-    UrlSource,
-    block_of_media,
+    json_kind,
     new_id,
 )
 from gateway.model_state import DEFAULT_CONVERSATION
@@ -52,10 +47,7 @@ from gateway.wire.ag_ui_peer import PROTOCOL_VERSION, PeerProfile, profile_of
 
 logger = logging.getLogger(__name__)
 
-MEDIA_KINDS: Final = ("image", "audio", "video", "document")
-_MAX_PROBLEMS: Final = 50
 _NO_WORDS: Final = TextBlock("")
-_WRONG_ID: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 _INPUT = frozenset(
     {"threadId", "runId", "parentRunId", "protocolVersion"}
@@ -75,10 +67,6 @@ _FUNCTION = frozenset({"name", "arguments"})
 _TOOL = frozenset({"name", "description", "parameters", "metadata"})
 _CONTEXT = frozenset({"description", "value"})
 _RESUME = frozenset({"interruptId", "status", "payload", "metadata"})
-_TEXT_PART = frozenset({"type", "id", "text", "metadata"})
-_MEDIA_PART = frozenset({"type", "id", "source", "metadata"})
-_BINARY_PART = frozenset({"type", "mimeType", "id", "url", "data", "filename"})
-_SOURCE = frozenset({"type", "value", "mimeType", "provider"})
 
 
 def parse_run_input(body: bytes) -> tuple[AgentInput, PeerProfile]:
@@ -108,32 +96,13 @@ def load_run_input(body: bytes) -> dict[str, Any]:
         ) from None
     if type(data) is not dict:
         raise InvalidRequestError(
-            "the body is not a RunAgentInput", problems=[FieldProblem("", f"expected an object, got {_kind(data)}")]
+            "the body is not a RunAgentInput", problems=[FieldProblem("", f"expected an object, got {json_kind(data)}")]
         )
     return data
 
 
-def _kind(value: object) -> str:
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "a boolean"
-        case int() | float():
-            return "a number"
-        case str():
-            return "a string"
-        case list():
-            return "an array"
-        case _:
-            return "an object"
-
-
-# --- the input ---------------------------------------------------------------------------------------------------
-
-
-class InputReader:
-    """Reads one input; collects what is wrong with it and what was left out of it.
+class InputReader(ContentReader):
+    """Reads one input.
 
     `before` are messages that are known to be the first ones, `ids` theirs: `data["messages"]` goes on behind item
     number `place`. A reader that finds one of these ids again (`repeats`) has read something else than the input.
@@ -147,18 +116,14 @@ class InputReader:
         *,
         media_before: bool = False,
     ) -> None:
+        super().__init__()
         self._before = before
         self._known_ids = ids
         self._place = place
         self._media_before = media_before
         self.repeats = False
         self.messages_are_plain = True  # nothing in them was odd: they will be read the same again
-        self.problems: list[FieldProblem] = []
-        self.problem_count = 0
-        self.left_out: dict[str, int] = {}
-        self._oddities = 0
         self.minted: set[str] = set()
-        self.media_seen = False
 
     def read(self, data: dict[str, Any], known: KnownThread | None = None) -> tuple[AgentInput, PeerProfile]:
         self.expect_known(data, _INPUT, "input")
@@ -194,76 +159,6 @@ class InputReader:
             return value
         self.wrong("/forwardedProps/conversation_id", "expected a text of 1 to 256 printable characters")
         return DEFAULT_CONVERSATION
-
-    def finish(self) -> None:
-        if self.left_out:
-            logger.warning("left out of an AG-UI input what is not known", extra={"left_out": dict(self.left_out)})
-        if not self.problems:
-            return
-        first = self.problems[0]
-        count = self.problem_count
-        more = f" and {count - 1} more" if count > 1 else ""
-        raise InvalidRequestError(f"wrong fields: {first.pointer} ({first.detail}){more}", problems=self.problems)
-
-    # What every part of the input is read with.
-
-    def wrong(self, pointer: str, detail: str) -> None:
-        self.problem_count += 1
-        self._oddities += 1
-        if len(self.problems) < _MAX_PROBLEMS:
-            self.problems.append(FieldProblem(pointer, detail))
-
-    def leave_out(self, what: str) -> None:
-        self._oddities += 1
-        if what in self.left_out or len(self.left_out) < 20:
-            self.left_out[what] = self.left_out.get(what, 0) + 1
-
-    def expect_known(self, item: dict[str, Any], known: frozenset[str], what: str) -> None:
-        if not item.keys() <= known:
-            for name in item.keys() - known:
-                self.leave_out(f"member {name[:64]!r} of {what}")
-
-    def text(self, item: dict[str, Any], name: str, at: str, *, optional: bool = False) -> Any:
-        """The string member `name`; None where it may be and is absent, and "" where it is wrong."""
-        value = item.get(name)
-        if type(value) is str:
-            return value
-        if value is None and optional:
-            return None
-        self.wrong(f"{at}/{name}", "required" if name not in item else f"expected a string, got {_kind(value)}")
-        return ""
-
-    def identifier(self, item: dict[str, Any], name: str, at: str = "") -> str:
-        value: str = self.text(item, name, at)
-        if type(item.get(name)) is str and (not 0 < len(value) <= 256 or _WRONG_ID.search(value)):
-            self.wrong(f"{at}/{name}", "expected 1 to 256 characters without control characters")
-        return value
-
-    def metadata(self, item: dict[str, Any], at: str) -> JsonObject | None:
-        value = item.get("metadata")
-        if value is not None and type(value) is not dict:
-            self.wrong(f"{at}/metadata", f"expected an object, got {_kind(value)}")
-            return None
-        return value
-
-    def items(self, data: dict[str, Any], name: str, at: str = "", *, required: bool = False) -> list[Any]:
-        value = data.get(name)
-        if type(value) is list:
-            return value
-        if value is not None or required:
-            got = f"expected an array, got {_kind(value)}" if name in data else "required"
-            self.wrong(f"{at}/{name}", got)
-        return []
-
-    def objects(self, data: dict[str, Any], name: str, at: str = "") -> list[tuple[str, dict[str, Any]]]:
-        """The objects in the array member `name`, each with its pointer."""
-        found = []
-        for i, item in enumerate(self.items(data, name, at)):
-            if type(item) is dict:
-                found.append((f"{at}/{name}/{i}", item))
-            else:
-                self.wrong(f"{at}/{name}/{i}", f"expected an object, got {_kind(item)}")
-        return found
 
     # The members of the input.
 
@@ -330,10 +225,10 @@ class InputReader:
     def messages(self, data: dict[str, Any]) -> tuple[Message, ...]:
         messages: list[Message] = []
         places: dict[str, int] = {}
-        oddities = self._oddities
+        oddities = self.oddities
         for i, item in enumerate(self.items(data, "messages", required=True), self._place):
             if type(item) is not dict:
-                self.wrong(f"/messages/{i}", f"expected an object, got {_kind(item)}")
+                self.wrong(f"/messages/{i}", f"expected an object, got {json_kind(item)}")
                 continue
             role = item.get("role")
             read = _READ_BY_ROLE.get(role) if type(role) is str else None
@@ -348,12 +243,12 @@ class InputReader:
                 self.add_duplicate(messages, places, place, message)
         if self._before:
             self.repeats = any(message_id in self._known_ids for message_id in places)
-        self.messages_are_plain = not self.minted and self._oddities == oddities
+        self.messages_are_plain = not self.minted and self.oddities == oddities
         return self._before + tuple(messages)
 
     def skip_role(self, role: object, i: int) -> None:
         if not isinstance(role, str):
-            self.wrong(f"/messages/{i}/role", f"expected a string, got {_kind(role)}")
+            self.wrong(f"/messages/{i}/role", f"expected a string, got {json_kind(role)}")
         elif role != "activity":  # known, and not for a server
             self.leave_out(f"message of role {role[:64]!r}")
 
@@ -378,7 +273,7 @@ class InputReader:
         if type(value) is str and value:
             return value
         if value is not None and value != "":
-            self.wrong(f"/messages/{i}/id", f"expected a string, got {_kind(value)}")
+            self.wrong(f"/messages/{i}/id", f"expected a string, got {json_kind(value)}")
         return self.mint()
 
     def extras(self, item: dict[str, Any], role: Role, i: int) -> JsonObject | None:
@@ -446,7 +341,7 @@ class InputReader:
         call_id = self.text(item, "id", at)
         function = item.get("function")
         if type(function) is not dict:
-            self.wrong(f"{at}/function", f"expected an object, got {_kind(function)}" if function else "required")
+            self.wrong(f"{at}/function", f"expected an object, got {json_kind(function)}" if function else "required")
             return ToolCall(call_id, "", "")
         self.expect_known(function, _FUNCTION, "a tool call's function")
         at = f"{at}/function"
@@ -472,101 +367,6 @@ class InputReader:
                 blocks = said if content == error else (*said, TextBlock(error))
         result = ToolResult(call_id, blocks, bool(error))
         return Message(message_id, "tool", (result,), None, None, False, metadata)
-
-    # Content parts.
-
-    def parts(self, item: dict[str, Any], at: str) -> tuple[ContentBlock, ...]:
-        if type(item.get("content")) is not list:
-            got = f"expected a string or an array, got {_kind(item['content'])}" if "content" in item else "required"
-            self.wrong(f"{at}/content", got)
-            return ()
-        blocks = (self.part(part, part_at) for part_at, part in self.objects(item, "content", at))
-        return tuple(block for block in blocks if block is not None)
-
-    def part(self, item: dict[str, Any], at: str) -> ContentBlock | None:
-        kind = item.get("type")
-        if kind == "text":
-            self.expect_known(item, _TEXT_PART, "a text part")
-            self.text(item, "id", at, optional=True)
-            return TextBlock(self.text(item, "text", at))
-        if kind == "binary":
-            return self.binary_part(item, at)
-        if kind in MEDIA_KINDS:
-            self.media_seen = True
-            self.expect_known(item, _MEDIA_PART, "a media part")
-            self.text(item, "id", at, optional=True)
-            source = self.source(item, f"{at}/source")
-            return None if source is None else block_of_media(kind, source, _file_name(item.get("metadata")))
-        if isinstance(kind, str):
-            self.leave_out(f"part of type {kind[:64]!r}")
-        else:
-            self.wrong(f"{at}/type", f"expected a string, got {_kind(kind)}")
-        return None
-
-    def source(self, item: dict[str, Any], at: str) -> MediaSource | None:
-        source = item.get("source")
-        if type(source) is not dict:
-            self.wrong(at, f"expected an object, got {_kind(source)}" if "source" in item else "required")
-            return None
-        kind = source.get("type")
-        if kind not in ("data", "url", "file"):
-            if isinstance(kind, str):
-                self.leave_out(f"part whose source is of type {kind[:64]!r}")
-            else:
-                self.wrong(f"{at}/type", f"expected a string, got {_kind(kind)}")
-            return None
-        self.expect_known(source, _SOURCE, "a source")
-        value = self.text(source, "value", at)
-        media_type = self.media_type(source, at, optional=kind != "data")
-        if kind == "data":
-            return Base64Source(value, media_type)
-        if kind == "url":
-            return _url_source(value, media_type)
-        return FileSource(value, self.text(source, "provider", at, optional=True), media_type)
-
-    def media_type(self, item: dict[str, Any], at: str, *, optional: bool = False) -> Any:
-        value = self.text(item, "mimeType", at, optional=optional)
-        return value if value is None else _lower_type(value)
-
-    def binary_part(self, item: dict[str, Any], at: str) -> MediaBlock | None:
-        """A media part as clients up to 0.0.47 write it; it left the protocol in 1.0."""
-        self.expect_known(item, _BINARY_PART, "a binary part")
-        media_type: str = self.media_type(item, at)
-        data, url, file_id, name = (
-            self.text(item, name, at, optional=True) for name in ("data", "url", "id", "filename")
-        )
-        known_type = None if media_type.endswith("/*") else media_type  # as ag_ui.events writes what has no type
-        source: MediaSource
-        if data:
-            source = Base64Source(data, media_type)
-        elif url:
-            source = _url_source(url, known_type)
-        elif file_id:
-            source = FileSource(file_id, None, known_type)
-        else:
-            self.wrong(at, "expected one of data, url and id")
-            return None
-        return block_of_media(media_type.partition("/")[0], source, name)
-
-
-def _lower_type(media_type: str) -> str:
-    """The type in lower case, which is one type with any other; its parameters as they stand."""
-    name, semicolon, parameters = media_type.partition(";")
-    return name.strip().lower() + semicolon + parameters
-
-
-def _url_source(url: str, media_type: str | None) -> MediaSource:
-    """The source; a `data:` URL in base64 is data: there is nothing to fetch."""
-    if url.startswith("data:"):
-        head, comma, data = url[5:].partition(",")
-        if comma and head.endswith(";base64"):
-            return Base64Source(data, _lower_type(head.split(";")[0]) or media_type or "application/octet-stream")
-    return UrlSource(url, media_type)
-
-
-def _file_name(metadata: object) -> str | None:
-    name = metadata.get("filename") if isinstance(metadata, dict) else None
-    return name if isinstance(name, str) else None
 
 
 _READ_BY_ROLE: dict[str, Callable[[InputReader, dict[str, Any], int], Message]] = {

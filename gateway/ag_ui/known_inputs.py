@@ -17,7 +17,8 @@ from typing import Any, TypeAlias
 
 import orjson
 
-from gateway.ag_ui.input import MEDIA_KINDS, InputReader, load_run_input
+from gateway.ag_ui.content import MEDIA_KINDS
+from gateway.ag_ui.input import InputReader, load_run_input
 from gateway.agent import AgentInput
 from gateway.known_thread import KnownThread
 from gateway.messages import Message

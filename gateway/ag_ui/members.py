@@ -1,0 +1,99 @@
+"""The members of JSON objects, read one by one: what is wrong is collected, what is not known is left out.
+
+Below: the words. Above: content, input.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from typing import Any, Final
+
+from gateway.errors import FieldProblem, InvalidRequestError
+from gateway.messages import JsonObject, json_kind
+
+logger = logging.getLogger(__name__)
+
+_MAX_PROBLEMS: Final = 50
+_WRONG_ID: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+
+
+class MemberReader:
+    """Gives a value for every member, a right one or a stand-in; `finish` refuses what had a wrong one.
+
+    `at` is where the object stands, as a JSON Pointer (RFC 6901).
+    """
+
+    def __init__(self) -> None:
+        self.problems: list[FieldProblem] = []
+        self.problem_count = 0
+        self.left_out: dict[str, int] = {}
+        self.oddities = 0  # how often anything was wrong or left out
+
+    def finish(self) -> None:
+        if self.left_out:
+            logger.warning("left out of an AG-UI input what is not known", extra={"left_out": dict(self.left_out)})
+        if not self.problems:
+            return
+        first = self.problems[0]
+        count = self.problem_count
+        more = f" and {count - 1} more" if count > 1 else ""
+        raise InvalidRequestError(f"wrong fields: {first.pointer} ({first.detail}){more}", problems=self.problems)
+
+    def wrong(self, pointer: str, detail: str) -> None:
+        self.problem_count += 1
+        self.oddities += 1
+        if len(self.problems) < _MAX_PROBLEMS:
+            self.problems.append(FieldProblem(pointer, detail))
+
+    def leave_out(self, what: str) -> None:
+        self.oddities += 1
+        if what in self.left_out or len(self.left_out) < 20:
+            self.left_out[what] = self.left_out.get(what, 0) + 1
+
+    def expect_known(self, item: dict[str, Any], known: frozenset[str], what: str) -> None:
+        if not item.keys() <= known:
+            for name in item.keys() - known:
+                self.leave_out(f"member {name[:64]!r} of {what}")
+
+    def text(self, item: dict[str, Any], name: str, at: str, *, optional: bool = False) -> Any:
+        """The string member `name`; None where it may be and is absent, and "" where it is wrong."""
+        value = item.get(name)
+        if type(value) is str:
+            return value
+        if value is None and optional:
+            return None
+        self.wrong(f"{at}/{name}", "required" if name not in item else f"expected a string, got {json_kind(value)}")
+        return ""
+
+    def identifier(self, item: dict[str, Any], name: str, at: str = "") -> str:
+        value: str = self.text(item, name, at)
+        if type(item.get(name)) is str and (not 0 < len(value) <= 256 or _WRONG_ID.search(value)):
+            self.wrong(f"{at}/{name}", "expected 1 to 256 characters without control characters")
+        return value
+
+    def metadata(self, item: dict[str, Any], at: str) -> JsonObject | None:
+        value = item.get("metadata")
+        if value is not None and type(value) is not dict:
+            self.wrong(f"{at}/metadata", f"expected an object, got {json_kind(value)}")
+            return None
+        return value
+
+    def items(self, data: dict[str, Any], name: str, at: str = "", *, required: bool = False) -> list[Any]:
+        value = data.get(name)
+        if type(value) is list:
+            return value
+        if value is not None or required:
+            got = f"expected an array, got {json_kind(value)}" if name in data else "required"
+            self.wrong(f"{at}/{name}", got)
+        return []
+
+    def objects(self, data: dict[str, Any], name: str, at: str = "") -> list[tuple[str, dict[str, Any]]]:
+        """The objects in the array member `name`, each with its pointer."""
+        found = []
+        for i, item in enumerate(self.items(data, name, at)):
+            if type(item) is dict:
+                found.append((f"{at}/{name}/{i}", item))
+            else:
+                self.wrong(f"{at}/{name}/{i}", f"expected an object, got {json_kind(item)}")
+        return found
