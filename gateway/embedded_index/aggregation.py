@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from operator import itemgetter
 from typing import Any, TypeAlias
 
+from gateway.embedded_index.budget import Budget
 from gateway.messages import JsonObject, JsonValue
 from gateway.wire.aggregations import (
     MAX_BUCKETS,
@@ -54,6 +55,7 @@ class Aggregator:
     values: Callable[[str], FieldValues]
     found: Callable[[Clause], Rows]
     value_of: Callable[[str, Scalar], Value]
+    budget: Budget
     _known: dict[str, FieldValues] = field(default_factory=dict)
     _rows: dict[int, Rows] = field(default_factory=dict)  # what a query finds, by its id: it may be in many buckets
     _buckets: int = 0
@@ -67,6 +69,7 @@ class Aggregator:
         return {name: self._one(aggregation, rows) for name, aggregation in aggregations.items()}
 
     def _one(self, aggregation: Aggregation, rows: Rows) -> JsonObject:
+        self.budget.spend(1 + len(rows) // 2)
         match aggregation:
             case Metric():
                 return self._metric(aggregation, rows)

@@ -18,12 +18,13 @@ from unicodedata import combining, normalize
 import orjson
 
 from gateway.embedded_index.aggregation import Aggregator, FieldValues
-from gateway.embedded_index.documents import Index, find_indices
+from gateway.embedded_index.budget import Budget
+from gateway.embedded_index.documents import Index, count_documents, find_indices
 from gateway.messages import JsonObject
 from gateway.wire import query_clauses as clauses
 from gateway.wire.field_mapping import MappingError, plain_number, plain_text
 from gateway.wire.search_body import SearchBody, SortKey, SourceFilter, parse_search_body
-from gateway.wire.word_distance import near_words
+from gateway.wire.word_distance import alike_words, near_words
 
 Scores: TypeAlias = dict[int, float]
 """What a clause found: the documents' row numbers with their scores."""
@@ -31,8 +32,10 @@ Scores: TypeAlias = dict[int, float]
 _MAX_WORDS = 256
 _MAX_LOOKUPS = 10_000
 _MAX_FUZZY_WORDS = 256
-_MAX_COMPARED = 5_000_000
-_MAX_LOOKED_AT = 200_000
+
+# What comparing words takes, in steps: seeing that two are not alike, and measuring two that may be.
+_GLANCES_PER_STEP = 2
+_STEPS_PER_DISTANCE = 6
 
 # What FTS5 gets of a text, one piece at a time and always quoted: letters, digits and marks, with an apostrophe inside
 # a word ("don't") and a separator inside a number ("3,519,000"), which keep their parts together as a phrase.
@@ -43,18 +46,25 @@ def search_indices(database: sqlite3.Connection, names: str, body: JsonObject) -
     """The answer of `_search`; `names` are separated by commas and may be patterns.
 
     Raises:
-        ToolError: no such index.
+        ToolError: no such index, or more work than a search may be.
         QueryError, MappingError: the search is wrong, or has something that is not here.
     """
     search = parse_search_body(body)
     indices = find_indices(database, [name.strip() for name in names.split(",") if name.strip()])
+    budget = Budget(count_documents(database))
+    with budget.of(database):
+        return _answer(database, indices, search, budget)
+
+
+def _answer(database: sqlite3.Connection, indices: Sequence[Index], search: SearchBody, budget: Budget) -> JsonObject:
     paths = {path for index in indices for path in index.types}
     hits: list[_Hit] = []
-    evaluations = [_Evaluation(database, index, paths) for index in indices]
+    evaluations = [_Evaluation(database, index, paths, _Work(budget)) for index in indices]
     for evaluation in evaluations:
         index, scores = evaluation.index, evaluation.run(search.query)
         if search.minimum_score is not None:
             scores = {row: score for row, score in scores.items() if score >= search.minimum_score}
+        budget.spend(len(scores) * (1 + len(search.sort)))
         keys = [evaluation.sort_values(key, scores) for key in search.sort]
         hits += [_Hit(index.name, row, score, [key.get(row) for key in keys]) for row, score in scores.items()]
     _order(hits, search.sort)
@@ -75,11 +85,12 @@ def search_indices(database: sqlite3.Connection, names: str, body: JsonObject) -
         "hits": found,
     }
     if search.aggregations:
-        answer["aggregations"] = _aggregator(evaluations).run(search.aggregations, {hit.row for hit in hits})
+        aggregator = _aggregator(evaluations, budget)
+        answer["aggregations"] = aggregator.run(search.aggregations, {hit.row for hit in hits})
     return answer
 
 
-def _aggregator(evaluations: Sequence[_Evaluation]) -> Aggregator:
+def _aggregator(evaluations: Sequence[_Evaluation], budget: Budget) -> Aggregator:
     """Over all the indices that are searched: the documents' rows differ."""
 
     def values(path: str) -> FieldValues:
@@ -98,7 +109,7 @@ def _aggregator(evaluations: Sequence[_Evaluation]) -> Aggregator:
                 return evaluation.plain(path, known.kind, value)
         return plain_text(value)
 
-    return Aggregator(values, found, value_of)
+    return Aggregator(values, found, value_of, budget)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,9 +171,10 @@ def _names_path(patterns: Iterable[str], path: str) -> bool:
 class _Work:
     """What a search has looked up in an index so far: few clauses may have many words, in many fields each."""
 
+    budget: Budget
     lookups: int = 0
     fuzzy_words: int = 0
-    compared: int = 0
+    vocabularies: dict[str, Sequence[str]] = field(default_factory=dict)  # by the fields that have them
 
     def look_up(self, count: int = 1) -> None:
         self.lookups += count
@@ -180,14 +192,6 @@ class _Work:
                 "where a word counts in each field it is looked for in"
             )
 
-    def compare(self, count: int) -> None:
-        self.compared += count
-        if self.compared > _MAX_COMPARED:
-            raise clauses.QueryError(
-                f"the words with 'fuzziness' are compared with more words than the at most {_MAX_COMPARED} that are "
-                "possible; ask for fewer of them, or give 'prefix_length'"
-            )
-
 
 @dataclass(frozen=True, slots=True)
 class _Evaluation:
@@ -196,9 +200,14 @@ class _Evaluation:
     database: sqlite3.Connection
     index: Index
     paths: set[str]
-    work: _Work = field(default_factory=_Work)
+    work: _Work
 
     def run(self, clause: clauses.Clause) -> Scores:
+        scores = self._run(clause)
+        self.work.budget.spend(1 + len(scores))
+        return scores
+
+    def _run(self, clause: clauses.Clause) -> Scores:
         match clause:
             case clauses.MatchAll():
                 return self._all(clause.boost) if clause.all else {}
@@ -262,6 +271,7 @@ class _Evaluation:
         found: dict[int, list[str | int | float]] = {}
         for row, value in rows:
             found.setdefault(row, []).append(value)
+        self.work.budget.spend(len(found))
         return FieldValues(kind, found)
 
     def _kind(self, path: str) -> str | None:
@@ -334,11 +344,10 @@ class _Evaluation:
         if kind != "keyword":
             raise MappingError(f"{clause.field!r} is {kind}; 'fuzziness' is for texts and keywords")
         self.work.look_near()
-        values = self.database.execute(
-            "SELECT DISTINCT text FROM field_values WHERE field = ? LIMIT ?",
-            (self._field(clause.field), _MAX_LOOKED_AT),
+        values = self._vocabulary(
+            clause.field, "SELECT DISTINCT text FROM field_values WHERE field = ?", self._field(clause.field)
         )
-        near = self._near((value for (value,) in values), plain_text(clause.text), clause.fuzziness)
+        near = self._near(values, plain_text(clause.text), clause.fuzziness)
         return self._terms(clauses.Terms(clause.field, tuple(near)))
 
     def _nearly(self, path: str, word: str, fuzziness: clauses.Fuzziness) -> str:
@@ -348,19 +357,24 @@ class _Evaluation:
         if not most or not folded.isalnum():
             return word
         self.work.look_near()
-        known = self.database.execute(
-            f"SELECT term FROM {self._known(path)} WHERE length(term) BETWEEN ? AND ? LIMIT ?",
-            (len(folded) - most, len(folded) + most, _MAX_LOOKED_AT),
-        )
-        near = self._near((term for (term,) in known), folded, fuzziness)
+        near = self._near(self._vocabulary(path, f"SELECT term FROM {self._known(path)}"), folded, fuzziness)
         quoted = [f'"{term}"' for term in near]
         return f"({' OR '.join(quoted)})" if quoted else word
 
-    def _near(self, words: Iterable[str], word: str, fuzziness: clauses.Fuzziness) -> list[str]:
-        begin = word[: fuzziness.prefix]
-        fitting = [other for other in words if other.startswith(begin)]
-        self.work.compare(len(fitting))
-        return near_words(fitting, word, fuzziness.most_of(word), limit=fuzziness.words)
+    def _vocabulary(self, path: str, statement: str, *values: object) -> Sequence[str]:
+        known = self.work.vocabularies
+        if path not in known:
+            known[path] = [word for (word,) in self.database.execute(statement, values)]
+        return known[path]
+
+    def _near(self, words: Sequence[str], word: str, fuzziness: clauses.Fuzziness) -> list[str]:
+        most, budget = fuzziness.most_of(word), self.work.budget
+        if begin := word[: fuzziness.prefix]:
+            words = [other for other in words if other.startswith(begin)]
+        budget.spend(len(words) // _GLANCES_PER_STEP)
+        alike = alike_words(words, word, most)
+        budget.spend(len(alike) * _STEPS_PER_DISTANCE)
+        return near_words(alike, word, most, limit=fuzziness.words)
 
     def _phrase(self, clause: clauses.MatchPhrase) -> Scores:
         kind = self._kind(clause.field)
@@ -503,7 +517,9 @@ class _Evaluation:
         for query in clause.must_not:
             rows -= self.run(query).keys()
         if minimum:
+            self.work.budget.spend(len(rows) * len(optional) // 10)
             rows = {row for row in rows if sum(row in scores for scores in optional) >= minimum}
+        self.work.budget.spend(len(rows) * (len(required) + len(optional)) // 10)
         if not (required or filters or optional or clause.must_not):
             return dict.fromkeys(rows, 1.0)
         return {row: sum(scores.get(row, 0.0) for scores in (*required, *optional)) for row in rows}

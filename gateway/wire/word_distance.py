@@ -2,31 +2,58 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
+
+
+def alike_words(words: Iterable[str], word: str, most: int) -> list[str]:
+    """Those that may differ from `word` in at most `most` letters, which is cheap to see of nearly all that do not."""
+    letters = set(word)
+    shortest, longest, most_letters = len(word) - most, len(word) + most, 2 * most
+    # each changed letter makes at most two that only one of the words has
+    return [
+        other
+        for other in words
+        if shortest <= len(other) <= longest and len(letters.symmetric_difference(other)) <= most_letters
+    ]
 
 
 def near_words(words: Iterable[str], word: str, most: int, *, limit: int) -> list[str]:
     """Those that differ from `word` in at most `most` letters, the nearest first; at most `limit` of them."""
-    letters = set(word)
-    found: list[tuple[int, str]] = []
-    for other in words:
-        # Cheap, and true of nearly all of them: each changed letter makes at most two that only one of them has.
-        if abs(len(other) - len(word)) > most or len(letters.symmetric_difference(other)) > 2 * most:
-            continue
-        if (count := distance(word, other)) <= most:
-            found.append((count, other))
+    found = [(count, other) for other in words if (count := distance(word, other, most)) <= most]
     return [other for _, other in sorted(found)[:limit]]
 
 
-def distance(left: str, right: str) -> int:
-    """How many letters have to be put in, left out, changed or swapped with their neighbour."""
+def distance(left: str, right: str, most: int = sys.maxsize) -> int:
+    """How many letters have to be put in, left out, changed or swapped with their neighbour: some number above `most`
+    where it is more.
+    """
+    left, right = _differing(left, right)
     before: list[int] = []
     row = list(range(len(right) + 1))
     for i, letter in enumerate(left, 1):
         above, before, row = before, row, [i]
         for j, other in enumerate(right, 1):
-            cost = min(row[-1] + 1, before[j] + 1, before[j - 1] + (letter != other))
-            if i > 1 and j > 1 and letter == right[j - 2] and left[i - 2] == other:
-                cost = min(cost, above[j - 2] + 1)
+            cost = before[j - 1]
+            if letter != other:
+                if before[j] < cost:
+                    cost = before[j]
+                cost = (row[-1] if row[-1] < cost else cost) + 1
+                if i > 1 and j > 1 and letter == right[j - 2] and left[i - 2] == other:
+                    cost = min(cost, above[j - 2] + 1)
             row.append(cost)
+        if min(row) > most and min(before) > most:  # two rows, because a swap comes from the one above
+            return most + 1
     return row[-1]
+
+
+def _differing(left: str, right: str) -> tuple[str, str]:
+    """What is left of both without the letters that they begin with and end with alike."""
+    begin, left_end, right_end = 0, len(left), len(right)
+    for one, other in zip(left, right, strict=False):
+        if one != other:
+            break
+        begin += 1
+    while left_end > begin and right_end > begin and left[left_end - 1] == right[right_end - 1]:
+        left_end, right_end = left_end - 1, right_end - 1
+    return left[begin:left_end], right[begin:right_end]

@@ -229,15 +229,6 @@ class TestQueries:
         with pytest.raises(ToolError, match=message):
             await engine.search("books", body)
 
-    async def test_fuzzy_words_are_compared_with_so_many_words(
-        self, engine: EmbeddedSearchEngine, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        query: JsonObject = {"match": {"title": {"query": "wolff seaa", "fuzziness": 1}}}
-        assert await ids(engine, query) == ["1", "2", "3"]
-        monkeypatch.setattr("gateway.embedded_index.evaluation._MAX_COMPARED", 3)
-        with pytest.raises(ToolError, match="at most 3 that are possible"):
-            await ids(engine, query)
-
     async def test_hostile_queries_are_bounded(self, engine: EmbeddedSearchEngine) -> None:
         deep: JsonObject = {"match_all": {}}
         for _ in range(500):

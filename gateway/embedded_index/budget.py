@@ -1,0 +1,63 @@
+"""How much one search may do: the engine has one thread, and whoever searches next waits for it.
+
+Above: evaluation, aggregation. What is counted is work and not time, so that the same search ends in the same way on
+every machine. A step is about a microsecond of a usual one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Iterator
+
+from gateway.errors import ToolError
+
+STEPS = 1_000_000
+STEPS_PER_DOCUMENT = 10  # what goes over all documents once or twice may always be asked for
+
+_INSTRUCTIONS = 1_000
+_STEPS_PER_INSTRUCTIONS = 60
+
+
+class Budget:
+    """The steps that are left to a search over a database of so many documents."""
+
+    __slots__ = ("_left",)
+
+    def __init__(self, documents: int) -> None:
+        self._left = STEPS + STEPS_PER_DOCUMENT * documents
+
+    def spend(self, steps: int) -> None:
+        """Before or behind work that takes about so long.
+
+        Raises:
+            ToolError: that is more than is left.
+        """
+        self._left -= steps
+        if self._left < 0:
+            raise ToolError(
+                "the search would take too long; make it narrower: fewer clauses, fields, fuzzy words and "
+                "aggregations, 'prefix_length' with fuzzy words, more letters before a wildcard, ranges that few "
+                "documents are in"
+            )
+
+    @contextlib.contextmanager
+    def of(self, database: sqlite3.Connection) -> Iterator[None]:
+        """What the database does meanwhile is spent, too.
+
+        Raises:
+            ToolError: as `spend`; a statement ends where there is nothing left.
+        """
+        database.set_progress_handler(self._count, _INSTRUCTIONS)
+        try:
+            yield
+        except sqlite3.OperationalError:
+            self.spend(0)  # or it was something else
+            raise
+        finally:
+            database.set_progress_handler(None, _INSTRUCTIONS)
+
+    def _count(self) -> bool:
+        """True stops the statement."""
+        self._left -= _STEPS_PER_INSTRUCTIONS
+        return self._left < 0

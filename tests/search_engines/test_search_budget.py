@@ -1,0 +1,75 @@
+"""A search may do so much work and no more: it has the engine's one thread for as long as it takes."""
+
+from __future__ import annotations
+
+from itertools import islice, product
+
+import pytest
+
+from gateway.errors import ToolError
+from gateway.messages import JsonObject, JsonValue
+from gateway.search_engines.embedded import EmbeddedSearchEngine
+from tests.found_books import hits
+
+WORDS = ["".join(letters) for letters in islice(product("abcde", repeat=6), 5_000)]
+MAPPINGS: JsonObject = {
+    "properties": {"word": {"type": "keyword"}, "text": {"type": "text"}, "number": {"type": "long"}}
+}
+
+EXISTS: JsonObject = {"exists": {"field": "number"}}
+FUZZY: list[JsonValue] = [
+    {"match": {field: {"query": word, "fuzziness": 2}}} for word in WORDS[:20] for field in ("word", "text")
+]
+PATTERNS: list[JsonValue] = [{"wildcard": {"word": f"*a*b*c*{number}"}} for number in range(1_000)]
+COUNTED: JsonObject = {str(number): {"cardinality": {"field": "number"}} for number in range(99)}
+MOSTLY: dict[str, JsonValue] = {str(number): {"range": {"number": {"gte": number}}} for number in range(10)}
+
+TOO_MUCH: list[JsonObject] = [
+    {"query": {"bool": {"filter": [EXISTS] * 300}}},
+    {"query": {"dis_max": {"queries": [{"bool": {"must": [EXISTS] * 15}}] * 20}}},
+    {"query": {"bool": {"should": FUZZY}}},
+    {"query": {"bool": {"should": PATTERNS}}},
+    {"size": 0, "aggs": {"mostly": {"filters": {"filters": MOSTLY}, "aggs": COUNTED}}},
+]
+A_LOT: list[JsonObject] = [
+    {"query": {"match_all": {}}, "sort": ["word", "number"]},
+    {"query": {"bool": {"should": FUZZY[:4]}}},
+    {"query": {"bool": {"should": PATTERNS[:100]}}},
+    {"size": 0, "aggs": {"each": {"terms": {"field": "word", "size": 500}, "aggs": {"0": COUNTED["0"]}}}},
+]
+
+
+async def engine_of_words() -> EmbeddedSearchEngine:
+    engine = EmbeddedSearchEngine(None)
+    await engine.index("words", [{"word": w, "text": f"it is {w}", "number": n} for n, w in enumerate(WORDS)], MAPPINGS)
+    return engine
+
+
+async def test_a_search_that_would_take_too_long_is_ended_and_the_next_one_is_answered() -> None:
+    engine = await engine_of_words()
+    for body in TOO_MUCH:
+        with pytest.raises(ToolError, match="would take too long; make it narrower"):
+            await engine.search("words", body)
+        found = await engine.search("words", {"query": {"term": {"word": WORDS[-1]}}})
+        assert [hit["_source"] for hit in hits(found)] == [
+            {"word": WORDS[-1], "text": f"it is {WORDS[-1]}", "number": len(WORDS) - 1}
+        ]
+    await engine.close()
+
+
+async def test_a_search_may_go_over_all_documents() -> None:
+    engine = await engine_of_words()
+    for body in A_LOT:
+        await engine.search("words", body)
+    await engine.close()
+
+
+async def test_a_statement_of_the_database_is_ended_within(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also one that goes on and on and finds nothing."""
+    monkeypatch.setattr("gateway.embedded_index.budget.STEPS", 500)
+    monkeypatch.setattr("gateway.embedded_index.budget.STEPS_PER_DOCUMENT", 0)
+    engine = await engine_of_words()
+    with pytest.raises(ToolError, match="would take too long"):
+        await engine.search("words", {"query": {"wildcard": {"word": "*x*"}}})
+    assert hits(await engine.search("words", {"query": {"term": {"number": 1}}}))
+    await engine.close()
