@@ -40,7 +40,8 @@ from gateway.tool_parameters import ToolParameters, read_parameters, tool_label
 if TYPE_CHECKING:
     from mcp import types
 
-    from gateway.mcp_connection import HttpServer, McpConnection, StdioServer
+    from gateway.mcp_client.connection import McpConnection
+    from gateway.mcp_client.transports import HttpServer, StdioServer
 
 logger = logging.getLogger(__name__)
 
@@ -232,7 +233,8 @@ def open_mcp_server(settings: ToolSettings, environment: ToolEnvironment) -> Too
     Raises:
         ConfigurationError: neither a command nor a URL, or both, or a URL that cannot be one.
     """
-    from gateway.mcp_connection import ConnectionLimits, McpConnection, StdioServer
+    from gateway.mcp_client.connection import ConnectionLimits, McpConnection
+    from gateway.mcp_client.transports import StdioServer
 
     parameters = read_parameters(settings, McpServerParameters)
     server = _server(settings, parameters, environment)
@@ -244,7 +246,7 @@ def open_mcp_server(settings: ToolSettings, environment: ToolEnvironment) -> Too
 def _server(
     settings: ToolSettings, parameters: McpServerParameters, environment: ToolEnvironment
 ) -> StdioServer | HttpServer:
-    from gateway.mcp_connection import HttpServer, StdioServer
+    from gateway.mcp_client.transports import HttpServer, StdioServer
 
     label = tool_label(settings)
     if (parameters.command is None) == (parameters.url is None):

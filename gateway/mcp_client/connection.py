@@ -1,8 +1,8 @@
 """A connection to an MCP server that is kept up: it connects when it is first wanted, and again whenever it broke.
 
-Below: child_process, tool_output, clock. Above: the MCP tool. The `mcp` package (2.x) speaks the protocol in both of
-its generations; here is what it leaves to its user: one task that owns the connection (its cancel scopes have to be
-entered and left in one task), bounds on time and size, backoff, and what went wrong in words.
+Below: transports, failures, clock. Above: the MCP tool. The `mcp` package (2.x) speaks the protocol in both of its
+generations; here is what it leaves to its user: one task that owns the connection (its cancel scopes have to be entered
+and left in one task), bounds on time, and backoff.
 
 Protocol: https://modelcontextprotocol.io/specification/2025-11-25
 """
@@ -12,67 +12,37 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal
 
 import anyio
 import httpx2
-from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp import ClientSession, MCPError, types
 from mcp.client.session import IncomingMessage
-from mcp.client.streamable_http import streamable_http_client
 from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost, listen
 from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
 from gateway import __version__
-from gateway.child_process import ChildProcess, LineTooLongError, child_process
 from gateway.clock import Clock, Timer
 from gateway.errors import ToolError
+from gateway.mcp_client.failures import CLOSED, cut, failure_of
+from gateway.mcp_client.transports import HttpServer, Incoming, StdioServer, http_transport, stdio_transport
 from gateway.messages import JsonObject
-from gateway.tool_output import encodable
 
 if TYPE_CHECKING:
     from mcp.client._transport import ReadStream, TransportStreams, WriteStream
 
 logger = logging.getLogger(__name__)
 
-MAX_MESSAGE_BYTES = 16 * 2**20
 MAX_PAGES = 100
 _FIRST_DELAY_SECONDS = 0.5
 _LONGEST_DELAY_SECONDS = 60.0
 _STEADY_SECONDS = 60.0
 _CLOSE_SECONDS = 3.0
-_HTTP_SECONDS = 30.0
-_HTTP_READ_SECONDS = 300.0  # a tool may work for long; the loop has its own time limit
-_CLOSED = "the server closed the connection"
-_MAX_ERROR_CHARACTERS = 2_000
-
-Incoming: TypeAlias = SessionMessage | Exception
-
-
-@dataclass(frozen=True, slots=True)
-class StdioServer:
-    """A server that is a program: `command` is run in `directory`, without a shell, with `environment` added to a
-    scrubbed one."""
-
-    command: str
-    arguments: Sequence[str]
-    environment: Mapping[str, str]
-    directory: Path
-
-
-@dataclass(frozen=True, slots=True)
-class HttpServer:
-    """A server behind a URL, by streamable HTTP. `headers` go with every request."""
-
-    url: str
-    headers: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +134,7 @@ class McpConnection:
                     f"the connection to the tool server {self._name!r} was lost; the call may or may not have been "
                     "carried out"
                 ) from error
-            raise ToolError(_cut(error.message) or "the tool server refused the call without a reason") from error
+            raise ToolError(cut(error.message) or "the tool server refused the call without a reason") from error
         except (ValidationError, RuntimeError, anyio.ClosedResourceError, anyio.BrokenResourceError) as error:
             raise ToolError(f"the tool server {self._name!r} gave no usable answer") from error
         finally:
@@ -221,7 +191,7 @@ class McpConnection:
     async def _connected_once(self) -> str:
         """Connect, stay connected, and tell why that is over."""
         self._forget()
-        failure = _CLOSED
+        failure = CLOSED
         with anyio.CancelScope() as self._attempt:
             timer = self._bound("it did not answer in time")
             try:
@@ -232,13 +202,13 @@ class McpConnection:
                     self._went_up(session)
                     await self._serve(session)
             except Exception as error:  # whatever the package or the system raises is a server that is not there
-                failure = _failure(error, self._server, self._status)
+                failure = failure_of(error, self._server, self._status)
             finally:
                 timer.cancel()
                 self._session = None
                 self.tools = ()
         # an exception knows more than the end of the stream that it caused
-        reason = self._reason if self._reason and failure == _CLOSED else failure
+        reason = self._reason if self._reason and failure == CLOSED else failure
         self._down = reason
         self.problem = f"the MCP server {self._name!r} is not connected: {reason}"
         return reason
@@ -355,7 +325,7 @@ class McpConnection:
     def _open_session(self, reading: ReadStream[Incoming], writing: WriteStream[SessionMessage]) -> ClientSession:
         info = types.Implementation(name="agui-gateway", version=__version__)
         return _Session(
-            _Watched(reading, lambda: self._break(_CLOSED)),
+            _Watched(reading, lambda: self._break(CLOSED)),
             writing,
             message_handler=self._heard,
             client_info=info,
@@ -364,9 +334,9 @@ class McpConnection:
     def _transport(self) -> AbstractAsyncContextManager[TransportStreams]:
         match self._server:
             case StdioServer():
-                return _stdio_transport(self._server, self._name)
+                return stdio_transport(self._server, self._name)
             case HttpServer():
-                return _http_transport(self._server, self._note_status)
+                return http_transport(self._server, self._note_status)
 
     async def _note_status(self, response: httpx2.Response) -> None:
         if response.status_code >= 400:
@@ -430,129 +400,3 @@ class _Watched:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool | None:
         return await self._stream.__aexit__(kind, error, traceback)
-
-
-@asynccontextmanager
-async def _stdio_transport(server: StdioServer, name: str) -> AsyncGenerator[TransportStreams]:
-    """The program, spoken to in lines of JSON-RPC.
-
-    Not the package's own: that one takes lines of any length, and leaves running what the program has started where the
-    program itself ends in good time.
-    """
-    child: ChildProcess | None = None
-    try:
-        async with child_process(server.command, server.arguments, server.environment, server.directory) as child:
-            to_session, reading = anyio.create_memory_object_stream[Incoming](0)
-            writing, from_session = anyio.create_memory_object_stream[SessionMessage](0)
-            with to_session, reading, writing, from_session:
-                async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(_read_lines, child, to_session, name)
-                    tasks.start_soon(_write_lines, child, from_session)
-                    try:
-                        yield reading, writing
-                    finally:
-                        tasks.cancel_scope.cancel()
-    finally:
-        if child is not None and child.ended_by_itself:
-            extra = {"server": name, "exit_code": child.exit_code, "stderr": child.last_words}
-            logger.warning("an MCP server's program ended", extra=extra)
-
-
-async def _read_lines(child: ChildProcess, to_session: MemoryObjectSendStream[Incoming], name: str) -> None:
-    async with to_session, aclosing(child.lines()) as lines:
-        async for line in lines:
-            try:
-                message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
-            except ValueError:
-                if line.strip():
-                    logger.debug("an MCP server wrote what is no message", extra={"server": name})
-                continue
-            await to_session.send(SessionMessage(message))
-
-
-async def _write_lines(child: ChildProcess, from_session: MemoryObjectReceiveStream[SessionMessage]) -> None:
-    async with from_session:
-        async for message in from_session:
-            await child.send(message.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
-
-
-@asynccontextmanager
-async def _http_transport(
-    server: HttpServer, note_status: Callable[[httpx2.Response], Awaitable[None]]
-) -> AsyncGenerator[TransportStreams]:
-    # reading the certificate authorities takes long enough to be felt
-    secure = server.url.lower().startswith("https:")
-    tls: ssl.SSLContext | bool = await asyncio.to_thread(httpx2.create_ssl_context) if secure else False
-    client = httpx2.AsyncClient(
-        transport=_BoundedTransport(verify=tls, trust_env=False),
-        headers={"user-agent": f"agui-gateway/{__version__}", **server.headers},
-        timeout=httpx2.Timeout(_HTTP_SECONDS, read=_HTTP_READ_SECONDS),
-        trust_env=False,  # as in http_client: no proxy of the environment
-        event_hooks={"response": [note_status]},
-    )
-    async with (
-        client,
-        streamable_http_client(server.url, http_client=client, max_sse_event_size=MAX_MESSAGE_BYTES) as streams,
-    ):
-        yield streams
-
-
-class _BoundedTransport(httpx2.AsyncHTTPTransport):
-    """Ends answers that are too long. Event streams have no end: the package bounds each of their events."""
-
-    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        response = await super().handle_async_request(request)
-        if not response.headers.get("content-type", "").lower().startswith("text/event-stream"):
-            assert isinstance(response.stream, httpx2.AsyncByteStream)
-            response.stream = _BoundedBody(response.stream)
-        return response
-
-
-class _BoundedBody(httpx2.AsyncByteStream):
-    def __init__(self, body: httpx2.AsyncByteStream) -> None:
-        self._body = body
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        size = 0
-        async for chunk in self._body:
-            size += len(chunk)
-            if size > MAX_MESSAGE_BYTES:
-                # of the kind that the package turns into an error of the one request
-                raise httpx2.StreamError(f"more than {MAX_MESSAGE_BYTES:,} bytes in one answer")
-            yield chunk
-
-    async def aclose(self) -> None:
-        await self._body.aclose()
-
-
-def _failure(error: BaseException, server: StdioServer | HttpServer, status: int | None) -> str:
-    """Why a server is not there, for the operator."""
-    if isinstance(error, BaseExceptionGroup):
-        return _failure(error.exceptions[0], server, status)
-    if status is not None:
-        return f"it answers with HTTP status {status}"
-    command = server.command if isinstance(server, StdioServer) else ""
-    match error:
-        case FileNotFoundError():
-            return f"the command {command!r} is not there, or its directory is not"
-        case PermissionError():
-            return f"the command {command!r} may not be run"
-        case LineTooLongError():
-            return f"it sent a message of more than {MAX_MESSAGE_BYTES:,} bytes"
-        case ConnectionError() | anyio.BrokenResourceError() | anyio.ClosedResourceError():
-            return _CLOSED
-        case OSError():
-            return f"the command {command!r} cannot be run"
-        case httpx2.ConnectError() | httpx2.ConnectTimeout():
-            return "nothing can be reached at its URL"
-        case httpx2.HTTPError() | httpx2.InvalidURL():
-            return "the HTTP connection to it failed"
-        case MCPError():
-            return _CLOSED if error.code == types.CONNECTION_CLOSED else f"it answered: {_cut(error.message)}"
-        case _:
-            return "it does not speak MCP as it should"
-
-
-def _cut(text: str) -> str:
-    text = encodable(text).strip()
-    return text if len(text) <= _MAX_ERROR_CHARACTERS else text[:_MAX_ERROR_CHARACTERS] + " [truncated]"

@@ -1,6 +1,6 @@
 """A program that is spoken to line by line, and that leaves nothing behind when it is stopped.
 
-Above: mcp_connection. Below: the standard library. It runs in a process group of its own with a scrubbed environment,
+Above: transports. Below: the standard library. It runs in a process group of its own with a scrubbed environment,
 never through a shell. Its lines are bounded; of what it writes to stderr the end is kept, for the log.
 """
 
