@@ -1,6 +1,6 @@
 """What a search counts and measures of all its hits: aggregations over sets of documents.
 
-Below: wire.aggregations. Above: evaluation, which says what documents have and which of them a query finds.
+Below: wire.aggregations. Above: search, which says what documents have and which of them a query finds.
 """
 
 from __future__ import annotations

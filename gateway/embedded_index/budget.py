@@ -1,7 +1,7 @@
 """How much one search may do: the engine has one thread, and whoever searches next waits for it.
 
-Above: evaluation, aggregation. What is counted is work and not time, so that the same search ends in the same way on
-every machine. A step is about a microsecond of a usual one.
+Above: search, evaluation, aggregation. What is counted is work and not time, so that the same search ends in the same
+way on every machine. A step is about a microsecond of a usual one.
 """
 
 from __future__ import annotations

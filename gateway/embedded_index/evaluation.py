@@ -1,29 +1,26 @@
-"""A search over the indices of one SQLite database: clauses of the query DSL to documents with scores.
+"""A query over one index: clauses of the query DSL to documents with scores.
 
 Every clause gives the documents it finds and their scores; the clauses above combine these as sets. Blocking, like
-`documents` below it.
+`documents` below it. Above: search.
 """
 
 from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from functools import partial, reduce
-from typing import Any, TypeAlias
+from functools import reduce
+from typing import TypeAlias
 from unicodedata import combining, normalize
 
-import orjson
-
-from gateway.embedded_index.aggregation import Aggregator, FieldValues
+from gateway.embedded_index.aggregation import FieldValues
 from gateway.embedded_index.budget import Budget
-from gateway.embedded_index.documents import Index, count_documents, find_indices
-from gateway.messages import JsonObject
+from gateway.embedded_index.documents import Index
 from gateway.wire import query_clauses as clauses
 from gateway.wire.field_mapping import MappingError, plain_number, plain_text
-from gateway.wire.search_body import SearchBody, SortKey, SourceFilter, parse_search_body
+from gateway.wire.search_body import SortKey
 from gateway.wire.word_distance import alike_words, near_words
 
 Scores: TypeAlias = dict[int, float]
@@ -42,133 +39,8 @@ _STEPS_PER_DISTANCE = 6
 _WORD = re.compile(r"(?:[^\W_]|[\u0300-\u036f]|(?<=\w)['\u2019](?=\w)|(?<=\d)[.,](?=\d))+")
 
 
-def search_indices(database: sqlite3.Connection, names: str, body: JsonObject) -> JsonObject:
-    """The answer of `_search`; `names` are separated by commas and may be patterns.
-
-    Raises:
-        ToolError: no such index, or more work than a search may be.
-        QueryError, MappingError: the search is wrong, or has something that is not here.
-    """
-    search = parse_search_body(body)
-    indices = find_indices(database, [name.strip() for name in names.split(",") if name.strip()])
-    budget = Budget(count_documents(database))
-    with budget.of(database):
-        return _answer(database, indices, search, budget)
-
-
-def _answer(database: sqlite3.Connection, indices: Sequence[Index], search: SearchBody, budget: Budget) -> JsonObject:
-    paths = {path for index in indices for path in index.types}
-    hits: list[_Hit] = []
-    evaluations = [_Evaluation(database, index, paths, _Work(budget)) for index in indices]
-    for evaluation in evaluations:
-        index, scores = evaluation.index, evaluation.run(search.query)
-        if search.minimum_score is not None:
-            scores = {row: score for row, score in scores.items() if score >= search.minimum_score}
-        budget.spend(len(scores) * (1 + len(search.sort)))
-        keys = [evaluation.sort_values(key, scores) for key in search.sort]
-        hits += [_Hit(index.name, row, score, [key.get(row) for key in keys]) for row, score in scores.items()]
-    _order(hits, search.sort)
-    page = hits[search.start : search.start + search.size]
-    by_score = not search.sort or any(key.field == "_score" for key in search.sort)
-    best = max((hit.score for hit in hits), default=None) if by_score else None
-    found: JsonObject = {
-        "max_score": best,
-        "hits": [_rendered(database, hit, search, by_score=by_score) for hit in page],
-    }
-    if search.total:
-        found = {"total": {"value": len(hits), "relation": "eq"}, **found}
-    shards = len(indices)
-    answer: JsonObject = {
-        "took": 0,
-        "timed_out": False,
-        "_shards": {"total": shards, "successful": shards, "skipped": 0, "failed": 0},
-        "hits": found,
-    }
-    if search.aggregations:
-        aggregator = _aggregator(evaluations, budget)
-        answer["aggregations"] = aggregator.run(search.aggregations, {hit.row for hit in hits})
-    return answer
-
-
-def _aggregator(evaluations: Sequence[_Evaluation], budget: Budget) -> Aggregator:
-    """Over all the indices that are searched: the documents' rows differ."""
-
-    def values(path: str) -> FieldValues:
-        known = [evaluation.values(path) for evaluation in evaluations]
-        kinds = {each.kind for each in known if each.kind is not None}
-        if len(kinds) > 1:
-            raise clauses.QueryError(f"{path!r} is {' and '.join(sorted(kinds))} in different indices")
-        return FieldValues(kinds.pop() if kinds else None, {row: of for each in known for row, of in each.of.items()})
-
-    def found(query: clauses.Clause) -> set[int]:
-        return {row for evaluation in evaluations for row in evaluation.run(query)}
-
-    def value_of(path: str, value: clauses.Scalar) -> str | int | float:
-        for evaluation in evaluations:
-            if (known := evaluation.index.types.get(path)) is not None:
-                return evaluation.plain(path, known.kind, value)
-        return plain_text(value)
-
-    return Aggregator(values, found, value_of, budget)
-
-
-@dataclass(frozen=True, slots=True)
-class _Hit:
-    index: str
-    row: int
-    score: float
-    keys: list[str | int | float | None]
-
-
-def _order(hits: list[_Hit], sort: Sequence[SortKey]) -> None:
-    """By the last key first: sorting keeps the order of equals."""
-    hits.sort(key=lambda hit: (hit.index, hit.row))
-    if not sort:
-        hits.sort(key=lambda hit: hit.score, reverse=True)
-    for position, key in reversed(list(enumerate(sort))):
-        having = [hit for hit in hits if hit.keys[position] is not None]
-        missing = [hit for hit in hits if hit.keys[position] is None]
-        having.sort(key=partial(_sortable, position), reverse=key.descending)
-        hits[:] = missing + having if key.missing_first else having + missing
-
-
-def _sortable(position: int, hit: _Hit) -> tuple[bool, Any]:
-    value = hit.keys[position]
-    return isinstance(value, str), value
-
-
-def _rendered(database: sqlite3.Connection, hit: _Hit, search: SearchBody, *, by_score: bool) -> JsonObject:
-    id_, source = database.execute("SELECT id, source FROM documents WHERE row = ?", (hit.row,)).fetchone()
-    rendered: JsonObject = {"_index": hit.index, "_id": id_, "_score": hit.score if by_score else None}
-    if search.source.wanted:
-        rendered["_source"] = _filtered(orjson.loads(source), search.source, "")
-    if search.sort:
-        rendered["sort"] = list(hit.keys)
-    return rendered
-
-
-def _filtered(document: JsonObject, wanted: SourceFilter, prefix: str) -> JsonObject:
-    kept: JsonObject = {}
-    for name, value in document.items():
-        path = prefix + name
-        if _names_path(wanted.excludes, path):
-            continue
-        included = not wanted.includes or _names_path(wanted.includes, path)
-        if isinstance(value, dict):
-            inner = _filtered(value, SourceFilter(excludes=wanted.excludes) if included else wanted, f"{path}.")
-            if included or inner:
-                kept[name] = inner
-        elif included:
-            kept[name] = value
-    return kept
-
-
-def _names_path(patterns: Iterable[str], path: str) -> bool:
-    return any(fnmatchcase(path, pattern.replace("[", "[[]")) for pattern in patterns)
-
-
 @dataclass(slots=True)
-class _Work:
+class Work:
     """What a search has looked up in an index so far: few clauses may have many words, in many fields each."""
 
     budget: Budget
@@ -194,13 +66,13 @@ class _Work:
 
 
 @dataclass(frozen=True, slots=True)
-class _Evaluation:
+class Evaluation:
     """A query over one index. `paths` are the fields of all the indices that are searched together."""
 
     database: sqlite3.Connection
     index: Index
     paths: set[str]
-    work: _Work
+    work: Work
 
     def run(self, clause: clauses.Clause) -> Scores:
         scores = self._run(clause)

@@ -24,7 +24,7 @@ from typing import TypeVar
 import orjson
 
 from gateway.embedded_index.documents import cat_row, described, find_indices, prepare, put_documents
-from gateway.embedded_index.evaluation import search_indices
+from gateway.embedded_index.search import search_indices
 from gateway.errors import ConfigurationError, ToolError
 from gateway.messages import JsonObject, JsonValue
 from gateway.search_engine import SearchEngineType
