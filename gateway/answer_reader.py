@@ -14,7 +14,7 @@ from gateway.clock import Clock
 from gateway.errors import ModelError, ModelErrorKind
 from gateway.events import Events, ReasoningDelta, TextDelta, ToolCallDelta
 from gateway.gather_window import GATHER_SECONDS, GatherWindow
-from gateway.http_client import HttpCall, HttpClients, StreamTimeouts
+from gateway.http_client.clients import HttpCall, HttpClients, StreamTimeouts
 from gateway.model_access import refusal
 from gateway.model_failures import failure
 from gateway.wire.answer_body import AnswerBody

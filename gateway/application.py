@@ -27,7 +27,7 @@ from gateway.circuit import Circuits
 from gateway.clock import Clock, SystemClock
 from gateway.configuration.known_parts import KnownParts, known_parts
 from gateway.errors import StoreError
-from gateway.http_client import HttpClients
+from gateway.http_client.clients import HttpClients
 from gateway.metrics import Metrics
 from gateway.model import Model, ModelEnvironment
 from gateway.model_headers import with_headers

@@ -21,7 +21,7 @@ from botocore.exceptions import BotoCoreError
 
 from gateway.agent import Secret
 from gateway.errors import ConfigurationError, ModelError, ModelErrorKind
-from gateway.http_client import HttpCall
+from gateway.http_client.clients import HttpCall
 
 CREDENTIAL_NAMES = frozenset({"access_key", "secret_key", "session_token"})
 BEDROCK_API_KEY = "bedrock_api_key"

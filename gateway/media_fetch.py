@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from gateway.clock import Clock
 from gateway.errors import GatewayError
-from gateway.http_client import HttpClients
+from gateway.http_client.clients import HttpClients
 from gateway.media import MEDIA_KINDS, data_url_source
 from gateway.messages import (
     Base64Source,

@@ -14,7 +14,7 @@ from gateway.agent import ModelSettings
 from gateway.clock import Clock
 from gateway.events import Events
 from gateway.gather_window import GatherWindow
-from gateway.http_client import HttpClients
+from gateway.http_client.clients import HttpClients
 from gateway.known_thread import SettledView
 from gateway.messages import JsonObject, Message, ToolSpec
 from gateway.model_state import Continuation

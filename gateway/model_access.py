@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from gateway.agent import ModelSettings, Secret
 from gateway.errors import ConfigurationError, ModelError
-from gateway.http_client import HttpStream
+from gateway.http_client.clients import HttpStream
 from gateway.model_failures import failure
 from gateway.wire.provider_errors import parse_error_body
 

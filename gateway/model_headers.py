@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 from gateway.agent import Secret
-from gateway.http_client import HttpCall, HttpClients, HttpStream, StreamTimeouts
+from gateway.http_client.clients import HttpCall, HttpClients, HttpStream, StreamTimeouts
 from gateway.model import ModelEnvironment
 
 _NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")

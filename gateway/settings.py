@@ -46,7 +46,7 @@ from gateway.configuration.sections import (
 )
 from gateway.context_limits import HistoryLimits
 from gateway.errors import ConfigurationError
-from gateway.http_client import HttpClients
+from gateway.http_client.clients import HttpClients
 from gateway.messages import JsonValue
 from gateway.model import ModelEnvironment
 from gateway.model_headers import is_secret_header

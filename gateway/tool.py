@@ -15,7 +15,7 @@ from gateway.agent import ToolSettings
 from gateway.clock import Clock
 from gateway.errors import ConfigurationError
 from gateway.events import ActivityChanged, ActivityReplaced, Custom, Events, StepEnded, StepStarted
-from gateway.http_client import HttpClients
+from gateway.http_client.clients import HttpClients
 from gateway.messages import ContentBlock, JsonObject, JsonValue, ToolSpec
 from gateway.model_state import ModelState
 from gateway.search_engine import SearchEngine

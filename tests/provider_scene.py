@@ -13,7 +13,7 @@ from gateway.agent import ModelSettings, Secret
 from gateway.clock import Clock, SystemClock
 from gateway.errors import ModelError, ModelErrorKind
 from gateway.events import Events
-from gateway.http_client import HttpClients
+from gateway.http_client.clients import HttpClients
 from gateway.model import Model, ModelEnvironment, ModelProvider, ModelRequest
 from tests.model_answers import collect
 from tests.openai_chat_server import ChatServer, Script

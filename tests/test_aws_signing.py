@@ -12,7 +12,7 @@ import pytest
 from gateway.agent import Secret
 from gateway.aws_signing import AwsSigner
 from gateway.errors import ConfigurationError, ModelError, ModelErrorKind
-from gateway.http_client import HttpCall
+from gateway.http_client.clients import HttpCall
 
 CALL = HttpCall("POST", "https://service.example/path%3A1", {"content-type": "application/json"}, b"{}")
 

@@ -9,7 +9,7 @@ import pytest
 
 from gateway.clock import SystemClock
 from gateway.events import ModelCallEnded, TextDelta
-from gateway.http_client import HttpClients
+from gateway.http_client.clients import HttpClients
 from tests.benchmarks.load import frames_of, known_thread, new_thread
 from tests.benchmarks.measurements import Amount, Row, percentile
 from tests.benchmarks.provider_client import REQUEST, open_model

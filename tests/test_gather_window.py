@@ -13,7 +13,7 @@ from gateway.agent import ModelSettings
 from gateway.clock import SystemClock
 from gateway.events import ModelCallEnded, TextDelta, TextStarted
 from gateway.gather_window import GatherWindow
-from gateway.http_client import HttpClients
+from gateway.http_client.clients import HttpClients
 from gateway.messages import Message, TextBlock
 from gateway.model import Model, ModelEnvironment, ModelRequest
 from gateway.models.openai_chat_completions import PROVIDER

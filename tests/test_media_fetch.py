@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from gateway.http_client import HttpClients
+from gateway.http_client.clients import HttpClients
 from gateway.media_fetch import KEPT_SECONDS, MAX_URLS, REFUSED_SECONDS, MediaFetcher
 from gateway.messages import (
     AudioBlock,

@@ -155,6 +155,12 @@ def test_an_unknown_name_is_answered_with_the_names_there_are() -> None:
 
 
 def test_a_start_without_tool_servers_does_not_wait_for_their_package() -> None:
-    code = "import sys; from gateway.configuration.known_parts import known_parts; known_parts(); sys.exit('mcp' in sys.modules)"
+    code = """
+import sys
+from gateway.configuration.known_parts import known_parts
+
+known_parts()
+sys.exit("mcp" in sys.modules)
+"""
 
     assert subprocess.run([sys.executable, "-c", code], timeout=30).returncode == 0

@@ -16,7 +16,7 @@ from gateway.agent import ModelSettings, Secret
 from gateway.clock import Clock, SystemClock
 from gateway.configuration.file import InvalidConfigurationError
 from gateway.errors import ModelError
-from gateway.http_client import HttpCall, HttpClients, HttpStream, StreamTimeouts
+from gateway.http_client.clients import HttpCall, HttpClients, HttpStream, StreamTimeouts
 from gateway.messages import Message, TextBlock
 from gateway.model import ModelEnvironment, ModelProvider, ModelRequest
 from gateway.model_headers import with_headers

@@ -21,7 +21,7 @@ import pytest
 from gateway.agent import AgentDefinition, ModelSettings, Secret
 from gateway.clock import SystemClock
 from gateway.events import RunFinished, TextDelta
-from gateway.http_client import HttpClients
+from gateway.http_client.clients import HttpClients
 from gateway.loops.react import ReactLoop
 from gateway.messages import Message, TextBlock
 from gateway.model import Model, ModelEnvironment, ModelProvider, ModelRequest

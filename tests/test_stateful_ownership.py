@@ -14,7 +14,7 @@ from gateway.agent import ModelSettings
 from gateway.clock import SystemClock
 from gateway.configuration.file import InvalidConfigurationError
 from gateway.errors import ConfigurationError
-from gateway.http_client import HttpClients
+from gateway.http_client.clients import HttpClients
 from gateway.model import ModelEnvironment
 from gateway.models.openai_responses import PROVIDER
 from gateway.settings import Flags, check_settings

@@ -25,7 +25,7 @@ from gateway.answer_builder import AnswerBuilder
 from gateway.aws_signing import BEDROCK_API_KEY, CREDENTIAL_NAMES, AwsSigner, bedrock_signer
 from gateway.errors import ConfigurationError, ModelError, ModelErrorKind
 from gateway.events import Events, StopReason, Usage
-from gateway.http_client import HttpCall, HttpStream, StreamTimeouts
+from gateway.http_client.clients import HttpCall, HttpStream, StreamTimeouts
 from gateway.media import MEDIA_KINDS
 from gateway.media_fetch import MediaFetcher
 from gateway.messages import (

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from gateway.agent import ModelSettings
 from gateway.aws_signing import BEDROCK_API_KEY, CREDENTIAL_NAMES, bedrock_signer
 from gateway.errors import ConfigurationError
-from gateway.http_client import HttpCall
+from gateway.http_client.clients import HttpCall
 from gateway.messages import JsonObject
 from gateway.model import ModelEnvironment, ModelProvider
 from gateway.model_access import checked_address

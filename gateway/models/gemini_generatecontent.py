@@ -24,7 +24,7 @@ from gateway.answer_builder import AnswerBuilder
 from gateway.answer_reader import AnswerReader, read_answer
 from gateway.errors import ModelErrorKind
 from gateway.events import Events, StopReason, Usage
-from gateway.http_client import HttpCall, StreamTimeouts
+from gateway.http_client.clients import HttpCall, StreamTimeouts
 from gateway.media import MEDIA_KINDS
 from gateway.media_fetch import MediaFetcher
 from gateway.messages import JsonValue

@@ -24,7 +24,7 @@ from gateway.answer_builder import AnswerBuilder
 from gateway.answer_reader import AnswerReader, read_answer
 from gateway.errors import ModelErrorKind
 from gateway.events import Events, StopReason, Usage
-from gateway.http_client import HttpCall, StreamTimeouts
+from gateway.http_client.clients import HttpCall, StreamTimeouts
 from gateway.model import ModelCapabilities, ModelEnvironment, ModelProvider, ModelRequest
 from gateway.model_access import checked_address, key_header
 from gateway.model_requests.openai_chat_completions import DETAILS, EXTRA_CONTENT, PROVIDER_NAME, chat_request

@@ -15,7 +15,7 @@ import logging
 from urllib.parse import urlsplit
 
 from gateway.agent import ModelSettings, Secret
-from gateway.http_client import HttpCall
+from gateway.http_client.clients import HttpCall
 from gateway.model import ModelEnvironment, ModelProvider
 from gateway.model_access import checked_address, key_header
 from gateway.responses.model import HEADERS, ResponsesModel, identity

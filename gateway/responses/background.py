@@ -16,7 +16,7 @@ from typing import Any
 from gateway.clock import Clock
 from gateway.errors import ModelError, ModelErrorKind
 from gateway.events import Events
-from gateway.http_client import HttpCall, HttpClients, HttpStream, StreamTimeouts
+from gateway.http_client.clients import HttpCall, HttpClients, HttpStream, StreamTimeouts
 from gateway.model_failures import failure
 from gateway.responses.reader import ResponsesReader
 from gateway.responses.stored import ERRAND_TIMEOUTS, ExistingAccess

@@ -18,7 +18,7 @@ from gateway.agent import ModelSettings
 from gateway.deadline import Deadline, DeadlineError
 from gateway.errors import ConfigurationError, ModelError, ModelErrorKind
 from gateway.events import Events, ModelCallAccepted, Raw, UsageReported
-from gateway.http_client import HttpCall, HttpStream, StreamTimeouts
+from gateway.http_client.clients import HttpCall, HttpStream, StreamTimeouts
 from gateway.media_fetch import MediaFetcher
 from gateway.messages import DocumentBlock, ImageBlock, JsonObject, MediaBlock
 from gateway.model import ModelCapabilities, ModelEnvironment, ModelRequest

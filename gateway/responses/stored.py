@@ -14,7 +14,7 @@ from typing import Protocol
 from gateway.clock import Clock, Timer
 from gateway.errands import Errands
 from gateway.errors import ModelError
-from gateway.http_client import HttpCall, HttpClients, StreamTimeouts
+from gateway.http_client.clients import HttpCall, HttpClients, StreamTimeouts
 from gateway.model_failures import failure
 from gateway.wire.provider_errors import ProviderError, parse_error_body
 

@@ -33,7 +33,7 @@ from pydantic import Field, InstanceOf
 
 from gateway.agent import Secret, ToolSettings
 from gateway.errors import ConfigurationError, ModelError, ModelErrorKind, ToolError
-from gateway.http_client import HttpCall, HttpClients, HttpStream, StreamTimeouts
+from gateway.http_client.clients import HttpCall, HttpClients, HttpStream, StreamTimeouts
 from gateway.messages import ContentBlock, JsonObject, JsonValue, ToolSpec
 from gateway.tool import SingleTool, Toolbox, ToolContext, ToolEnvironment, ToolType
 from gateway.tool_output import (

@@ -20,7 +20,7 @@ import uvicorn
 from starlette.types import Receive, Scope, Send
 
 from gateway.clock import SystemClock
-from gateway.http_client import HttpCall, HttpClients
+from gateway.http_client.clients import HttpCall, HttpClients
 
 _HEADERS = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-store")]
 _TICK = b'data: {"type":"TEXT_MESSAGE_CONTENT","messageId":"msg_7c4d36e65cfe4aed813e75b0add2d919","delta":"word "}\n\n'

@@ -23,7 +23,7 @@ import uvloop
 
 from gateway.agent import ModelSettings, Secret
 from gateway.clock import SystemClock
-from gateway.http_client import HttpCall, HttpClients, HttpStream, StreamTimeouts
+from gateway.http_client.clients import HttpCall, HttpClients, HttpStream, StreamTimeouts
 from gateway.messages import Message, TextBlock
 from gateway.model import Model, ModelEnvironment, ModelProvider, ModelRequest
 from gateway.parts import collect

@@ -21,7 +21,7 @@ from gateway.events import (
     TextDelta,
     UsageReported,
 )
-from gateway.http_client import HttpClients
+from gateway.http_client.clients import HttpClients
 from gateway.loop import Decision
 from gateway.messages import Base64Source, ImageBlock, JsonObject, Message, TextBlock, ToolSpec
 from gateway.model import ModelEnvironment, ModelRequest

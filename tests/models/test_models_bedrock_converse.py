@@ -13,7 +13,7 @@ from gateway.answer_builder import AnswerBuilder
 from gateway.clock import SystemClock
 from gateway.errors import ConfigurationError, ModelError, ModelErrorKind
 from gateway.events import StopReason
-from gateway.http_client import HttpClients
+from gateway.http_client.clients import HttpClients
 from gateway.messages import Message, Opaque, TextBlock, ToolCall
 from gateway.model import ModelEnvironment, ModelRequest
 from gateway.model_requests.bedrock_converse import BLOCKED_INPUT, GuardrailMode

@@ -14,7 +14,7 @@ import pytest
 from gateway.agent import ModelSettings, ModelTimeouts, Secret
 from gateway.errors import ModelError, ModelErrorKind
 from gateway.events import Events, StopReason, TextDelta
-from gateway.http_client import HttpClients
+from gateway.http_client.clients import HttpClients
 from gateway.messages import Base64Source, DocumentBlock, ImageBlock, Message, TextBlock, ToolSpec, UrlSource
 from gateway.model import Model, ModelEnvironment, ModelRequest
 from gateway.models.bedrock_converse import PROVIDER

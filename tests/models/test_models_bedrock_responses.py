@@ -11,7 +11,7 @@ import pytest
 
 from gateway.agent import ModelSettings, Secret
 from gateway.errors import ConfigurationError, ModelError, ModelErrorKind
-from gateway.http_client import HttpClients
+from gateway.http_client.clients import HttpClients
 from gateway.messages import Base64Source, ImageBlock, Message, TextBlock, ToolSpec, UrlSource
 from gateway.model import Model, ModelEnvironment, ModelProvider, ModelRequest
 from gateway.models.bedrock_responses import PROVIDER, _Endpoint

@@ -7,7 +7,7 @@ import pytest
 from gateway.agent import ModelSettings, Secret
 from gateway.clock import SystemClock
 from gateway.errors import ConfigurationError
-from gateway.http_client import HttpClients
+from gateway.http_client.clients import HttpClients
 from gateway.messages import Message, TextBlock
 from gateway.model import Model, ModelEnvironment, ModelProvider, ModelRequest
 from gateway.models import anthropic_messages, gemini_generatecontent, openai_chat_completions, openai_responses

@@ -24,7 +24,7 @@ from gateway.events import (
     Usage,
     UsageReported,
 )
-from gateway.http_client import HttpClients
+from gateway.http_client.clients import HttpClients
 from gateway.messages import JsonObject, Message, Opaque, TextBlock, ToolCall, ToolResult
 from gateway.model import ModelEnvironment, ModelRequest
 from gateway.models.scripted import PROVIDER, ScriptedModel, parse_script

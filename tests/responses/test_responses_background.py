@@ -15,7 +15,7 @@ from gateway.attempts import stream_with_retries
 from gateway.clock import Clock, SystemClock
 from gateway.errors import ConfigurationError, ModelError, ModelErrorKind
 from gateway.events import Events, ModelCallAccepted, ModelCallEnded, StopReason
-from gateway.http_client import HttpClients
+from gateway.http_client.clients import HttpClients
 from gateway.messages import Message, TextBlock, ToolSpec
 from gateway.model import Model, ModelEnvironment, ModelRequest, StatefulModel
 from gateway.models import bedrock_responses, openai_responses

@@ -13,7 +13,7 @@ import pytest
 from gateway.agent import Secret, ToolSettings
 from gateway.clock import SystemClock
 from gateway.errors import ConfigurationError, ToolError
-from gateway.http_client import HttpClients
+from gateway.http_client.clients import HttpClients
 from gateway.messages import DocumentBlock, ImageBlock, JsonObject, JsonValue, TextBlock
 from gateway.tool import SharedState, Tool, ToolContext, ToolEnvironment
 from gateway.tools.http_request import TOOL_TYPE

@@ -18,7 +18,7 @@ import pytest
 
 from gateway.agent import Secret, ToolSettings
 from gateway.errors import ConfigurationError, ToolError
-from gateway.http_client import HttpClients
+from gateway.http_client.clients import HttpClients
 from gateway.messages import AudioBlock, ContentBlock, DocumentBlock, ImageBlock, JsonObject, JsonValue, TextBlock
 from gateway.tool import SharedState, Tool, Toolbox, ToolContext, ToolEnvironment
 from gateway.tools.mcp_server import TOOL_TYPE

@@ -15,7 +15,7 @@ import pytest
 from gateway.agent import ToolSettings
 from gateway.clock import SystemClock
 from gateway.errors import ConfigurationError, ToolError
-from gateway.http_client import HttpClients
+from gateway.http_client.clients import HttpClients
 from gateway.messages import ContentBlock, ImageBlock, JsonObject, TextBlock
 from gateway.tool import SharedState, Tool, ToolContext, ToolEnvironment
 from gateway.tools.python_function import TOOL_TYPE

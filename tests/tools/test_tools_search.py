@@ -11,7 +11,7 @@ import pytest
 from gateway.agent import ToolSettings
 from gateway.clock import SystemClock
 from gateway.errors import ConfigurationError, ToolError
-from gateway.http_client import HttpClients
+from gateway.http_client.clients import HttpClients
 from gateway.messages import JsonObject, JsonValue, TextBlock
 from gateway.search_engine import SearchEngine
 from gateway.search_engines.embedded import ENGINE

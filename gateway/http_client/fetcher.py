@@ -1,6 +1,6 @@
 """Gets what a caller or a model named, under the fetch policy: resolves, checks, connects to what was checked, reads.
 
-Above: http_client, which has the one of the process. Below: fetch_policy, transport_errors, deadline, errors, clock.
+Above: clients, which has the one of the process. Below: fetch_policy, transport_errors, deadline, errors, clock.
 Each fetch has a connection of its own, without cookies and proxies.
 """
 
@@ -19,7 +19,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 
 from gateway.clock import Clock
 from gateway.deadline import Deadline, DeadlineError
-from gateway.fetch_policy import (
+from gateway.http_client.fetch_policy import (
     DEFAULT_FETCH_PORTS,
     MOST_REDIRECTS,
     REDIRECT_STATUSES,
@@ -31,7 +31,7 @@ from gateway.fetch_policy import (
     looks_numeric,
     parse_fetch_url,
 )
-from gateway.transport_errors import TRANSPORT_ERRORS
+from gateway.http_client.transport_errors import TRANSPORT_ERRORS
 
 _OWN_HEADERS = {"accept": "*/*", "accept-encoding": "identity", "user-agent": "agui-gateway"}
 

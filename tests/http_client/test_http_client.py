@@ -17,13 +17,13 @@ import uvloop
 
 from gateway.clock import SystemClock
 from gateway.errors import ModelError, ModelErrorKind
-from gateway.http_client import (
+from gateway.http_client.clients import (
     HttpCall,
     HttpClients,
     StreamTimeouts,
     environment_proxy,
 )
-from gateway.transport_errors import model_error
+from gateway.http_client.transport_errors import model_error
 from tests.local_certificate import tls_contexts, write_certificate
 from tests.movable_clock import MovableClock
 from tests.openai_chat_server import ChatServer, Script, chat_server

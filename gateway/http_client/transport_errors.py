@@ -1,6 +1,6 @@
 """What the failures of HTTP's transport mean: aiohttp's, httpx's, the system's. One table for all of them.
 
-Above: http_client, fetcher. Below: errors.
+Above: clients, fetcher. Below: errors.
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ import pytest
 
 from gateway.clock import Clock, SystemClock
 from gateway.errors import InvalidRequestError
-from gateway.fetch_policy import address_allowed
-from gateway.http_client import HttpClients
+from gateway.http_client.clients import HttpClients
+from gateway.http_client.fetch_policy import address_allowed
 from tests.local_certificate import tls_contexts, write_certificate
 from tests.movable_clock import MovableClock
 from tests.openai_chat_server import ChatServer, Script, chat_server

@@ -40,8 +40,8 @@ from gateway.agent import ModelTimeouts
 from gateway.clock import Clock, Timer
 from gateway.deadline import Deadline, DeadlineError
 from gateway.errors import ModelError, ModelErrorKind
-from gateway.fetch_policy import DEFAULT_FETCH_PORTS
-from gateway.fetcher import Fetcher, Resolver, Route
+from gateway.http_client.fetch_policy import DEFAULT_FETCH_PORTS
+from gateway.http_client.fetcher import Fetcher, Resolver, Route
 from gateway.transport_errors import TRANSPORT_ERRORS, model_error
 
 KEEPALIVE_SECONDS = 30.0

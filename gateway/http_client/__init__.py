@@ -1,0 +1,9 @@
+"""HTTP to the outside: endpoints that the operator named, and what callers and models name.
+
+clients.py            the one client per endpoint: calls, and answers that stream
+fetcher.py            what somebody named, got under the fetch policy
+fetch_policy.py       which URLs, which addresses, which redirects
+transport_errors.py   what a transport's failures mean
+
+Above: the models and the tools. Below: deadline, clock, errors; agent (its time limits).
+"""
