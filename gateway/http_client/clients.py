@@ -42,7 +42,7 @@ from gateway.deadline import Deadline, DeadlineError
 from gateway.errors import ModelError, ModelErrorKind
 from gateway.http_client.fetch_policy import DEFAULT_FETCH_PORTS
 from gateway.http_client.fetcher import Fetcher, Resolver, Route
-from gateway.transport_errors import TRANSPORT_ERRORS, model_error
+from gateway.http_client.transport_errors import TRANSPORT_ERRORS, model_error
 
 KEEPALIVE_SECONDS = 30.0
 LARGEST_HEADER = 32_768
