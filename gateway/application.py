@@ -135,7 +135,7 @@ class Application:
             await self.driver.recover()
             warming = asyncio.create_task(self._meet_tools(), name="meet the tools")
             stack.callback(warming.cancel)
-            retention = asyncio.create_task(self._forget_old_logs(), name="retention")
+            retention = asyncio.create_task(self._forget_what_is_over(), name="retention")
             stack.callback(retention.cancel)
             stack.push_async_callback(self.stop)
             yield
@@ -202,13 +202,14 @@ class Application:
         for agent in self.driver.agents.values():
             await agent.tools()
 
-    async def _forget_old_logs(self) -> None:
+    async def _forget_what_is_over(self) -> None:
         while True:
             before = self.clock.now() - self.settings.server.retention_days * 86_400
             try:
                 removed = await self.store.remove_logs(finished_before=before)
+                await self.runner.removal.go_on(self.driver.agents)
             except StoreError:
-                logger.warning("old run logs could not be removed")
+                logger.warning("old run logs and what is due at providers could not be seen to")
             else:
                 if removed:
                     logger.info("removed old run logs", extra={"runs": removed})

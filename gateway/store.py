@@ -7,7 +7,7 @@ Below: the words. A store knows no protocol and no model. Threads and runs are k
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -86,6 +86,22 @@ class Thread:
 
 
 @dataclass(frozen=True, slots=True)
+class DueDeletion:
+    """What a provider's server is still to be asked to delete of a thread that is gone here.
+
+    `agent_id` and `holder`: whose model asks, and that it asks where the thread was held (see model_state.Chain).
+    `names` are what is left. `tries`: how often it was asked in vain.
+    """
+
+    deletion_id: str
+    agent_id: str
+    holder: str
+    names: tuple[str, ...]
+    since: float
+    tries: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Page(Generic[Item]):
     """A stretch of a list. `next_cursor` is opaque text for the next stretch, None at the end."""
 
@@ -155,8 +171,17 @@ class Store(Protocol):
     async def rename_thread(self, owner: str, thread_id: str, title: str | None) -> bool:
         """False: no such thread."""
 
-    async def delete_thread(self, owner: str, thread_id: str) -> bool:
-        """The thread with its messages, runs and logs. False: no such thread."""
+    async def delete_thread(self, owner: str, thread_id: str, due: Sequence[DueDeletion] = ()) -> bool:
+        """The thread with its messages, runs and logs. False: no such thread.
+
+        In the same transaction `due` is kept, which has to be done elsewhere because of it.
+        """
+
+    async def due_deletions(self) -> list[DueDeletion]:
+        """The oldest first."""
+
+    async def update_deletion(self, deletion: DueDeletion) -> None:
+        """How it now stands; one without names is done, and forgotten. Nothing for one that is not there."""
 
     # runs
 

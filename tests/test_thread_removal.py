@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import signal
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
 
+from gateway.http_client.clients import StreamTimeouts
 from gateway.store import Thread
 from gateway.thread_removal import AGAIN_SECONDS, MOST_TRIES
 from tests.fault_scenes import until
@@ -16,13 +18,25 @@ from tests.movable_clock import MovableClock
 from tests.openai_chat_server import Script, error
 from tests.responses_events import call_item, message_item
 from tests.responses_server import ResponsesServer, responses_server
-from tests.running_gateway import agent, local_gateway, run_body
+from tests.running_gateway import agent, gateway_process, local_gateway, run_body, write_configuration
 from tests.stateful_scene import ADDING, StatefulScene, openai_model, stateful_gateway, stateful_scene
 
 DEADLINE_SECONDS = 30
+ROUND_SECONDS = 3600.0
 GONE = "a deleted thread's responses are deleted at their provider"
 DELETED = Script(200, (b"{}",), "application/json", framing="length")
 STAYS = "responses of a deleted thread stay at their provider"
+LATER = "responses of a deleted thread are not deleted yet: their provider is asked again later"
+GIVEN_UP = "responses of a deleted thread stay at their provider: it is not asked again"
+NOBODY = "responses of a deleted thread stay where no agent asks any more"
+PATIENT = StreamTimeouts(DEADLINE_SECONDS, DEADLINE_SECONDS, DEADLINE_SECONDS, DEADLINE_SECONDS)
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a machine in a hurry either."""
+    monkeypatch.setattr("gateway.errands.CLOSE_SECONDS", DEADLINE_SECONDS)
+    monkeypatch.setattr("gateway.responses.stored.ERRAND_TIMEOUTS", PATIENT)
 
 
 @pytest.fixture
@@ -219,9 +233,10 @@ async def test_a_provider_that_is_down_is_asked_again_and_given_up_after_a_while
             await clock.until_timer(AGAIN_SECONDS)
             await clock.advance(AGAIN_SECONDS)
         await scene.gateway.application.runner.removal.close()
-        left = [entry.__dict__["left"] for entry in caplog.records if entry.message == STAYS]
+        left = [entry.__dict__["responses"] for entry in caplog.records if entry.message == LATER]
         assert left == ([] if failures == 1 else [2])
         assert len(server.responses) == sum(left)
+        assert STAYS not in caplog.messages
 
 
 async def test_a_provider_that_lets_go_of_one_after_the_other_is_asked_for_all(
@@ -247,6 +262,139 @@ async def test_a_provider_that_lets_go_of_one_after_the_other_is_asked_for_all(
         await scene.gateway.application.runner.removal.close()
     assert deletions(server) == [scene.answered(1)] * MOST_TRIES + [scene.answered(0)] * MOST_TRIES
     assert STAYS not in caplog.messages
+
+
+# --- what is still due when the process ends, or the provider is down for long
+
+
+async def test_after_a_kill_the_next_process_goes_on(tmp_path: Path) -> None:
+    async with asyncio.timeout(DEADLINE_SECONDS), responses_server() as server:
+        configuration = write_configuration(tmp_path, [agent("openai", openai_model(server))])
+        async with gateway_process(configuration) as gateway:
+            for number, word in enumerate(("one", "two", "three")):
+                server.will_answer(message_item(f"{word}!"))
+                await gateway.client.run("openai", run_body(word, thread_id="t", run_id=f"run-{number}"))
+            stored = [each.id for each in server.asked]
+            server.answers(DELETED, Script(200, (b"{}",), "application/json", headers_after=asyncio.Event()))
+            assert (await gateway.client.http.delete("/threads/t")).status_code == 204
+            await gone(server, 2)
+            await gateway.signal(signal.SIGKILL)
+        assert deletions(server) == [stored[2], stored[1]]
+        async with gateway_process(configuration) as gateway:
+            await gone(server, 5)
+            assert await gateway.signal(signal.SIGTERM) == 0
+        assert sorted(deletions(server)[2:]) == sorted(stored)
+        async with gateway_process(configuration) as gateway:
+            server.will_answer(message_item("Hello"))
+            await gateway.client.run("openai", run_body("Hi", thread_id="other", run_id="other"))
+            assert await gateway.signal(signal.SIGTERM) == 0
+        assert len(deletions(server)) == 5
+
+
+async def test_a_gateway_that_stops_leaves_the_rest_to_the_next(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with asyncio.timeout(DEADLINE_SECONDS), responses_server() as server:
+        async with stateful_gateway(tmp_path, server) as scene:
+            server.will_answer(message_item("Hello"))
+            await scene.say("Hi")
+            server.answers(Script(200, (b"{}",), "application/json", headers_after=asyncio.Event()))
+            await delete(scene)
+            await gone(server, 1)
+            monkeypatch.setattr("gateway.errands.CLOSE_SECONDS", 0.01)
+        (entry,) = [entry for entry in caplog.records if entry.message == LATER]
+        assert entry.__dict__["code"] == "server_shutdown"
+        async with stateful_gateway(tmp_path, server) as scene:
+            await gone(server, 2)
+            await nothing_due(scene)
+        assert server.responses == {}
+
+
+async def nothing_due(scene: StatefulScene) -> None:
+    store = scene.gateway.application.store
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        while await store.due_deletions():
+            await asyncio.sleep(0)
+
+
+async def test_a_provider_that_is_down_for_long_is_asked_in_later_rounds(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = MovableClock()
+    async with (
+        asyncio.timeout(DEADLINE_SECONDS),
+        responses_server() as server,
+        stateful_gateway(tmp_path, server, clock=clock) as scene,
+    ):
+        await scene_with_what_is_due(scene, clock, error(503), error(503), error(503))
+        await next_round(clock)
+        await gone(server, MOST_TRIES + 1)
+        await nothing_due(scene)
+        assert server.responses == {}
+        assert (caplog.messages.count(LATER), caplog.messages.count(GIVEN_UP)) == (1, 0)
+
+
+@pytest.mark.parametrize("limit", ["MOST_ROUNDS", "LONGEST_SECONDS"])
+async def test_a_provider_that_stays_down_is_given_up_and_the_log_says_what_stays(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, limit: str
+) -> None:
+    monkeypatch.setattr(f"gateway.thread_removal.{limit}", 2 if limit == "MOST_ROUNDS" else ROUND_SECONDS)
+    clock = MovableClock()
+    async with (
+        asyncio.timeout(DEADLINE_SECONDS),
+        responses_server() as server,
+        stateful_gateway(tmp_path, server, clock=clock) as scene,
+    ):
+        await scene_with_what_is_due(scene, clock, *[error(503)] * 2 * MOST_TRIES)
+        await next_round(clock)
+        await asked_in_vain(server, clock, MOST_TRIES)
+        await nothing_due(scene)
+        (entry,) = [entry for entry in caplog.records if entry.message == GIVEN_UP]
+        assert (entry.__dict__["agent_id"], entry.__dict__["response_ids"]) == ("openai", [scene.answered()])
+        assert len(deletions(server)) == 2 * MOST_TRIES
+
+
+async def scene_with_what_is_due(scene: StatefulScene, clock: MovableClock, *answers: Script) -> None:
+    """A thread is deleted, its one response not yet."""
+    scene.server.will_answer(message_item("Hello"))
+    await scene.say("Hi")
+    scene.server.answers(*answers)
+    await delete(scene)
+    await asked_in_vain(scene.server, clock, 0)
+    store = scene.gateway.application.store
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        while [each.tries for each in await store.due_deletions()] != [1]:
+            await asyncio.sleep(0)
+
+
+async def next_round(clock: MovableClock) -> None:
+    """The first one began with the process. No further than to that moment: what is asked then sleeps in its turn."""
+    await clock.advance(ROUND_SECONDS - clock.monotonic())
+
+
+async def asked_in_vain(server: ResponsesServer, clock: MovableClock, before: int) -> None:
+    for number in range(1, MOST_TRIES):
+        await gone(server, before + number)
+        await clock.until_timer(AGAIN_SECONDS)
+        await clock.advance(AGAIN_SECONDS)
+    await gone(server, before + MOST_TRIES)
+
+
+async def test_what_no_agent_can_ask_for_waits_for_one_that_can(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with asyncio.timeout(DEADLINE_SECONDS), responses_server() as server:
+        clock = MovableClock()
+        async with stateful_gateway(tmp_path, server, clock=clock) as scene:
+            await scene_with_what_is_due(scene, clock, *[error(503)] * MOST_TRIES)
+        other = [agent("openai", openai_model(server, model_id="another"))]
+        async with local_gateway(tmp_path, other) as gateway:
+            await until(lambda: NOBODY in caplog.messages)
+            await gateway.application.runner.removal.close()
+            assert [each.tries for each in await gateway.application.store.due_deletions()] == [2]
+        async with stateful_gateway(tmp_path, server) as scene:
+            await nothing_due(scene)
+        assert server.responses == {}
 
 
 async def test_threads_of_agents_that_keep_nothing_elsewhere_ask_nobody(tmp_path: Path) -> None:

@@ -86,7 +86,21 @@ _SECRETS: Migration = ("CREATE TABLE secrets (name TEXT PRIMARY KEY, content BLO
 # What providers' servers hold of a thread's conversations: JSON, by agent; NULL: nothing.
 _MODEL_STATES: Migration = ("ALTER TABLE threads ADD COLUMN model_states BLOB",)
 
-MIGRATIONS: Sequence[Migration] = (_FIRST, _SECRETS, _MODEL_STATES)
+# What providers' servers are still to be asked to delete of threads that are gone.
+_DUE_DELETIONS: Migration = (
+    """
+    CREATE TABLE due_deletions (
+        id TEXT PRIMARY KEY,
+        agent_id TEXT NOT NULL,
+        holder TEXT NOT NULL,
+        names BLOB NOT NULL, -- JSON
+        since REAL NOT NULL,
+        tries INTEGER NOT NULL
+    ) WITHOUT ROWID
+    """,
+)
+
+MIGRATIONS: Sequence[Migration] = (_FIRST, _SECRETS, _MODEL_STATES, _DUE_DELETIONS)
 
 
 def migrate(connection: sqlite3.Connection, migrations: Sequence[Migration] = MIGRATIONS) -> tuple[int, int]:

@@ -13,7 +13,7 @@ import dataclasses
 import math
 import sqlite3
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
@@ -28,7 +28,7 @@ from gateway.sqlite.tables import KeptThread, LoadedThread
 from gateway.sqlite.thread_cache import LIMIT_BYTES, ThreadCache
 from gateway.sqlite.worker_turns import WorkerTurns
 from gateway.sqlite.writes import RunLog, pages_of
-from gateway.store import Kept, NumberedEvent, Page, RunRecord, RunStatus, Thread, ThreadSummary
+from gateway.store import DueDeletion, Kept, NumberedEvent, Page, RunRecord, RunStatus, Thread, ThreadSummary
 
 Result = TypeVar("Result")
 
@@ -118,10 +118,10 @@ class SqliteStore:
             lambda: self._cache.changed((owner, thread_id)),
         )
 
-    async def delete_thread(self, owner: str, thread_id: str) -> bool:
+    async def delete_thread(self, owner: str, thread_id: str, due: Sequence[DueDeletion] = ()) -> bool:
         self._forget_runs({log for key, log in self._runs.items() if key[0] == owner and log.thread_id == thread_id})
         deleted = await self._write(
-            lambda connection: tables.delete_thread(connection, owner, thread_id),
+            lambda connection: tables.delete_thread(connection, owner, thread_id, due),
             lambda _: self._cache.changed((owner, thread_id)),
             lambda: self._cache.changed((owner, thread_id)),
             long=True,
@@ -129,6 +129,12 @@ class SqliteStore:
         if deleted:
             await self._sweep()
         return deleted
+
+    async def due_deletions(self) -> list[DueDeletion]:
+        return await self._read(tables.read_due_deletions)
+
+    async def update_deletion(self, deletion: DueDeletion) -> None:
+        await self._write(lambda connection: tables.update_deletion(connection, deletion))
 
     # --- runs
 

@@ -1,4 +1,4 @@
-"""Threads, messages and runs as rows.
+"""Threads, messages, runs and what is to be deleted elsewhere as rows.
 
 Below: records, the contract's data. Above: the store. Every function takes a connection inside a transaction and does
 its one thing; none of them knows of threads, futures or caches.
@@ -17,7 +17,7 @@ from gateway.events import OpenInterrupt, Usage
 from gateway.messages import Message
 from gateway.model_state import decode_states, encode_states
 from gateway.records import decode_message, decode_record, dump_json, encode_message, encode_record, load_json
-from gateway.store import RunRecord, RunStatus, Thread, ThreadSummary
+from gateway.store import DueDeletion, RunRecord, RunStatus, Thread, ThreadSummary
 
 Record = TypeVar("Record")
 
@@ -167,8 +167,11 @@ def rename_thread(connection: sqlite3.Connection, owner: str, thread_id: str, ti
     return changed.rowcount > 0
 
 
-def delete_thread(connection: sqlite3.Connection, owner: str, thread_id: str) -> bool:
-    """Delete the thread, its messages and runs, and strike their logs (see event_log); False where there is none."""
+def delete_thread(connection: sqlite3.Connection, owner: str, thread_id: str, due: Sequence[DueDeletion] = ()) -> bool:
+    """Delete the thread, its messages and runs, and strike their logs (see event_log); False where there is none.
+
+    What is `due` because of it is kept.
+    """
     key = find_thread(connection, owner, thread_id)
     if key is None:
         return False
@@ -178,6 +181,13 @@ def delete_thread(connection: sqlite3.Connection, owner: str, thread_id: str) ->
     )
     connection.execute("DELETE FROM runs WHERE owner = ? AND thread_id = ?", runs)
     connection.execute("DELETE FROM threads WHERE key = ?", (key,))
+    connection.executemany(
+        "INSERT INTO due_deletions (id, agent_id, holder, names, since, tries) VALUES (?, ?, ?, ?, ?, ?)",
+        [
+            (each.deletion_id, to_text(each.agent_id), to_text(each.holder), _names(each), each.since, each.tries)
+            for each in due
+        ],
+    )
     return True
 
 
@@ -347,6 +357,35 @@ def _run_record(row: Sequence[Any]) -> RunRecord:
         usage=split_records(Usage, usage),
         input_digest=from_text(digest),
     )
+
+
+# --- what is to be deleted elsewhere
+
+
+def read_due_deletions(connection: sqlite3.Connection) -> list[DueDeletion]:
+    """The oldest first."""
+    rows = connection.execute(
+        "SELECT id, agent_id, holder, names, since, tries FROM due_deletions ORDER BY since, id"
+    ).fetchall()
+    return [
+        DueDeletion(id_, from_text(agent_id), from_text(holder), tuple(load_json(names)), *rest)
+        for id_, agent_id, holder, names, *rest in rows
+    ]
+
+
+def update_deletion(connection: sqlite3.Connection, deletion: DueDeletion) -> None:
+    """How it now stands; one without names goes."""
+    if deletion.names:
+        connection.execute(
+            "UPDATE due_deletions SET names = ?, tries = ? WHERE id = ?",
+            (_names(deletion), deletion.tries, deletion.deletion_id),
+        )
+    else:
+        connection.execute("DELETE FROM due_deletions WHERE id = ?", (deletion.deletion_id,))
+
+
+def _names(deletion: DueDeletion) -> bytes:
+    return dump_json(list(deletion.names))
 
 
 # --- secrets

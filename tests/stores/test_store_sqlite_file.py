@@ -19,7 +19,7 @@ from gateway.errors import ConfigurationError, StoreError
 from gateway.parts import collect
 from gateway.sqlite.address import Address, parse_address
 from gateway.sqlite.schema import APPLICATION_ID, MIGRATIONS, migrate
-from gateway.store import Store, StoreType
+from gateway.store import DueDeletion, Store, StoreType, Thread
 from gateway.stores.sqlite import STORE
 from tests.stored_samples import (
     DEADLINE_SECONDS,
@@ -312,6 +312,39 @@ def test_an_older_file_is_brought_to_the_present_with_what_it_holds(tmp_path: Pa
         assert migrate(connection, (first, second)) == (2, 2)
         assert connection.execute("SELECT * FROM notes").fetchall() == [(1, "hello", 5)]
         assert connection.execute("PRAGMA application_id").fetchone() == (APPLICATION_ID,)
+
+
+@pytest.mark.parametrize("version", range(1, len(MIGRATIONS)))
+async def test_a_file_of_each_earlier_version_opens_with_its_threads(tmp_path: Path, version: int) -> None:
+    with sqlite_file(tmp_path) as connection:
+        assert migrate(connection, MIGRATIONS[:version]) == (0, version)
+        connection.execute(
+            "INSERT INTO threads (owner, id, agent_id, created_at, updated_at, message_count, interrupts)"
+            " VALUES (?, 'old', 'assistant', 1.0, 2.0, 0, '')",
+            (OWNER,),
+        )
+    store = sqlite_store(tmp_path)
+    await within(store.open())
+    loaded = await within(store.load_thread(OWNER, "old"))
+    assert loaded == Thread(OWNER, "old", "assistant", 1.0, 2.0)
+    assert await within(store.keep_secret("a", b"fresh")) == b"fresh"
+    due = DueDeletion("d1", "assistant", "holder", ("resp_1",), 3.0)
+    assert await within(store.delete_thread(OWNER, "old", [due]))
+    assert await within(store.due_deletions()) == [due]
+    await within(store.close())
+    with sqlite_file(tmp_path) as connection:
+        assert connection.execute("PRAGMA user_version").fetchone() == (len(MIGRATIONS),)
+
+
+async def test_where_it_cannot_be_kept_what_is_due_the_thread_stays(store: Store) -> None:
+    due = DueDeletion("d1", "assistant", "holder", ("resp_1",), 3.0)
+    for thread_id, run_id in (("t1", "r1"), ("t2", "r2")):
+        await begin(store, run_id, thread_id)
+    await within(store.delete_thread(OWNER, "t1", [due]))
+    with pytest.raises(StoreError):
+        await within(store.delete_thread(OWNER, "t2", [due]))
+    assert await within(store.load_thread(OWNER, "t2")) is not None
+    assert await within(store.due_deletions()) == [due]
 
 
 def test_a_migration_that_fails_leaves_the_file_as_it_was(tmp_path: Path) -> None:
