@@ -169,7 +169,7 @@ def example_configuration() -> str:
 def _load(flags: Flags, environ: Mapping[str, str], parts: KnownParts) -> tuple[Settings, ConfigurationText]:
     source = _source(flags, environ)
     text = _demonstration() if source is None else read_configuration(source, environ)
-    if "agents" not in text.values:
+    if text.values.get("agents") is None:
         text.values["agents"] = _demonstration().values["agents"]
     _apply_environment(text, environ)
     _apply_flags(text, flags)

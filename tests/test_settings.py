@@ -210,6 +210,7 @@ def test_a_section_whose_lines_are_commented_out_means_the_defaults() -> None:
     assert settings.server.port == 8000
     assert settings.agents[0].tools == ()
     assert settings.search is None, "null search means none"
+    assert load("agents:\n  # - id: mine\n").agents == load("").agents, "no agents of its own: the demonstration's"
 
 
 @pytest.mark.parametrize(
@@ -218,6 +219,8 @@ def test_a_section_whose_lines_are_commented_out_means_the_defaults() -> None:
         ("server:\n  prot: 1\n", "f.yaml:2:3: server.prot: is no known key; did you mean 'port'?"),
         ("stor: x\n", "f.yaml:1:1: stor: is no known key; did you mean 'store'?"),
         ("server:\n  zzz: 1\n", "f.yaml:2:3: server.zzz: is no known key; there are: host, port"),
+        ("server:\n  prot:\n", "f.yaml:2:3: server.prot: is no known key; did you mean 'port'?"),
+        ("stor:\n", "f.yaml:1:1: stor: is no known key; did you mean 'store'?"),
         ("server: {port: 70000}\n", "f.yaml:1:10: server.port: 70000 is too large; 65535 is the most"),
         ("server: {port: http}\n", "f.yaml:1:10: server.port: must be a whole number, not 'http'"),
         ("server: {port: true}\n", "f.yaml:1:10: server.port: must be a number, not true or false"),

@@ -55,7 +55,8 @@ class _Section(BaseModel):
     def _without_empty(cls, values: object) -> object:
         if not isinstance(values, dict):
             return values
-        return {key: value for key, value in values.items() if value is not None or key in _NULLABLE}
+        kept = _NULLABLE | (values.keys() - cls.model_fields.keys())  # an unknown key is a slip whatever it says
+        return {key: value for key, value in values.items() if value is not None or key in kept}
 
 
 def _of_any_length(schema: dict[str, JsonValue]) -> None:
