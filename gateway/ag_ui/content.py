@@ -62,7 +62,7 @@ class ContentReader(MemberReader):
         if isinstance(kind, str):
             self.leave_out(f"part of type {kind[:64]!r}")
         else:
-            self.wrong(f"{at}/type", f"expected a string, got {json_kind(kind)}")
+            self.text(item, "type", at)
         return None
 
     def source(self, item: dict[str, Any], at: str) -> MediaSource | None:
@@ -75,7 +75,7 @@ class ContentReader(MemberReader):
             if isinstance(kind, str):
                 self.leave_out(f"part whose source is of type {kind[:64]!r}")
             else:
-                self.wrong(f"{at}/type", f"expected a string, got {json_kind(kind)}")
+                self.text(source, "type", at)
             return None
         self.expect_known(source, _SOURCE, "a source")
         value = self.text(source, "value", at)

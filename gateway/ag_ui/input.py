@@ -233,7 +233,7 @@ class InputReader(ContentReader):
             role = item.get("role")
             read = _READ_BY_ROLE.get(role) if type(role) is str else None
             if read is None:
-                self.skip_role(role, i)
+                self.skip_role(item, i)
                 continue
             message = usual_message(role, item) or read(self, item, i)
             place = places.setdefault(message.id, len(messages))
@@ -246,9 +246,10 @@ class InputReader(ContentReader):
         self.messages_are_plain = not self.minted and self.oddities == oddities
         return self._before + tuple(messages)
 
-    def skip_role(self, role: object, i: int) -> None:
+    def skip_role(self, item: dict[str, Any], i: int) -> None:
+        role = item.get("role")
         if not isinstance(role, str):
-            self.wrong(f"/messages/{i}/role", f"expected a string, got {json_kind(role)}")
+            self.text(item, "role", f"/messages/{i}")
         elif role != "activity":  # known, and not for a server
             self.leave_out(f"message of role {role[:64]!r}")
 

@@ -404,6 +404,18 @@ def test_a_known_field_of_the_wrong_type_is_refused(message: dict[str, Any], poi
     assert pointers(refusal(user(), message)) == {f"/messages/1{pointer}"}
 
 
+def test_what_is_not_there_is_called_required_wherever_it_belongs() -> None:
+    no_source_type = {"type": "image", "source": {"value": "https://x.example/a.png"}}
+    with pytest.raises(InvalidRequestError) as refused:
+        parse({"content": "x"}, {"role": "user", "content": [{"text": "x"}, no_source_type]}, {"role": None})
+    assert {problem.pointer: problem.detail for problem in refused.value.problems} == {
+        "/messages/0/role": "required",
+        "/messages/1/content/0/type": "required",
+        "/messages/1/content/1/source/type": "required",
+        "/messages/2/role": "expected a string, got null",
+    }
+
+
 def test_messages_that_are_no_array_are_refused() -> None:
     assert pointers(refusal(messages={})) == {"/messages"}
     assert pointers(refusal(messages=None)) == {"/messages"}
