@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
 import socket
 import struct
 from typing import TYPE_CHECKING
@@ -66,7 +67,6 @@ class Connection(HttpToolsProtocol):
         try:
             self._feed(data)
         except httptools.HttpParserError:
-            logger.info("what came is no HTTP request")
             self._refuse(400, "Bad Request", "what came is no HTTP request")
             return
         if self._in_head or self._in_trailers:  # so long as nearly none is
@@ -173,19 +173,22 @@ class Connection(HttpToolsProtocol):
 
     def _refuse(self, status: int, title: str, detail: str) -> None:
         """Say what is wrong with what is coming in where its answer belongs: behind those that are due before it."""
+        request_id = os.urandom(16).hex()
+        logger.info("refused a request", extra={"request_id": request_id, "status": status, "reason": detail})
+        problem = _problem(status, title, detail, request_id)
         self._head_is_there()
         if not self._in_body:
-            self._end_with(_problem(status, title, detail))
+            self._end_with(problem)
         elif self._is_idle():  # it is answered already
             self._end_with(b"")
         elif self.pipeline:  # nobody has seen it, and nobody shall see the half of it
             self.pipeline.popleft()
             self.cycle.response_complete = True
-            self._end_with(_problem(status, title, detail))
+            self._end_with(problem)
         elif self.cycle.response_started:
             self._end_with(b"")
         else:
-            self._last_words = _problem(status, title, detail)
+            self._last_words = problem
             self._end()
 
     def _end_with(self, last_words: bytes) -> None:
@@ -202,7 +205,7 @@ class Connection(HttpToolsProtocol):
         self.transport.close()
 
 
-def _problem(status: int, title: str, detail: str) -> bytes:
+def _problem(status: int, title: str, detail: str, request_id: str) -> bytes:
     problem = {
         "type": "about:blank",
         "title": title,
@@ -212,8 +215,16 @@ def _problem(status: int, title: str, detail: str) -> bytes:
         "errors": [],
     }
     body = json.dumps(problem).encode()
-    head = f"HTTP/1.1 {status} {title}\r\ncontent-type: application/problem+json\r\nconnection: close\r\n"
-    return f"{head}content-length: {len(body)}\r\n\r\n".encode() + body
+    fields = {
+        "content-type": "application/problem+json",
+        "content-length": str(len(body)),
+        "cache-control": "no-store",
+        "connection": "close",
+        "x-request-id": request_id,
+        "x-content-type-options": "nosniff",
+    }
+    lines = [f"HTTP/1.1 {status} {title}", *(f"{name}: {value}" for name, value in fields.items()), "", ""]
+    return "\r\n".join(lines).encode() + body
 
 
 def _answer_as_1_0(cycle: RequestResponseCycle, *, keep_alive: bool) -> None:
