@@ -101,30 +101,28 @@ class ArgumentChecks:
         return arguments
 
     def check(self, spec: ToolSpec, arguments: JsonObject) -> None:
-        """Raises ToolError where they do not fit the schema; the message lists what is wrong."""
+        """Raises ToolError where they do not fit the schema; the message tells a model what is wrong."""
+        problem = self.problem(spec, arguments)
+        if problem is not None:
+            raise ToolError(f"{problem} Correct them and call again.")
+
+    def problem(self, spec: ToolSpec, arguments: JsonObject) -> str | None:
+        """What is wrong with the arguments, in one sentence; None where they fit the schema."""
         if spec.name not in self._validators:
             self._validators[spec.name] = self._compiled.validator(spec)
         validator = self._validators[spec.name]
         if validator is None:
-            return
+            return None
         try:
             errors = [_describe(error) for error in islice(validator.iter_errors(arguments), _SHOWN_PROBLEMS)]
         except ValueError:  # arguments nested too deeply, or numbers the validator does not know
-            raise ToolError("The arguments are nested too deeply or hold numbers out of range.") from None
-        if errors:
-            what = "; ".join(errors)
-            raise ToolError(
-                f"The arguments do not fit the schema of {spec.name!r}: {what}. Correct them and call again."
-            )
+            return "The arguments are nested too deeply or hold numbers out of range."
+        return f"The arguments do not fit the schema of {spec.name!r}: {'; '.join(errors)}." if errors else None
 
 
 def argument_problem(spec: ToolSpec, arguments: JsonObject) -> str | None:
     """What is wrong with arguments for the tool `spec`, for a person to read; None where they fit its schema."""
-    try:
-        ArgumentChecks().check(spec, arguments)
-    except ToolError as error:
-        return error.message
-    return None
+    return ArgumentChecks().problem(spec, arguments)
 
 
 def approval_schema(spec: ToolSpec) -> JsonObject:

@@ -39,6 +39,15 @@ def test_what_is_wrong_is_said_for_the_first_few_problems_only() -> None:
     assert len(problem) < 3_000
 
 
+def test_a_person_is_told_what_is_wrong_and_a_model_what_to_do_about_it_too() -> None:
+    tool, wrong = spec({"type": "object", "properties": {"a": {"type": "number"}}}), {"a": "x"}
+    what = f"The arguments do not fit the schema of {tool.name!r}: a: \"x\" is not of type \"number\"."
+    assert argument_problem(tool, wrong) == what
+    with pytest.raises(ToolError) as told:
+        ArgumentChecks().check(tool, wrong)
+    assert told.value.message == f"{what} Correct them and call again."
+
+
 def test_arguments_that_fit_have_no_problem() -> None:
     assert argument_problem(spec({"type": "object", "required": ["a"]}), {"a": 1}) is None
 
