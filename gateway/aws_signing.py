@@ -39,7 +39,7 @@ class AwsSigner:
     `bearer_token` is sent instead of a signature where it is given.
 
     Raises:
-        ConfigurationError: one of access_key and secret_key is there without the other.
+        ConfigurationError: one of access_key and secret_key is there without the other, or a session_token alone.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ def bedrock_signer(service: str, credential: Mapping[str, Secret], region: str |
     """Signs for Bedrock, or sends its API key: the credential's, else the environment's, unless keys are given.
 
     Raises:
-        ConfigurationError: one of access_key and secret_key is there without the other.
+        ConfigurationError: one of access_key and secret_key is there without the other, or a session_token alone.
     """
     own_keys = credential.get("access_key") or credential.get("secret_key")
     api_key = credential.get(BEDROCK_API_KEY)
@@ -155,6 +155,8 @@ def _given_credentials(credential: Mapping[str, Secret]) -> Any:
     if access_key or secret_key:
         there, missing = ("access_key", "secret_key") if access_key else ("secret_key", "access_key")
         raise ConfigurationError(f"the credential holds {there!r} without {missing!r}: give both, or neither")
+    if token:
+        raise ConfigurationError("the credential holds 'session_token' without 'access_key' and 'secret_key'")
     return None
 
 

@@ -54,6 +54,8 @@ async def test_empty_keys_are_none() -> None:
 def test_half_a_pair_of_keys_is_a_mistake() -> None:
     with pytest.raises(ConfigurationError, match="'access_key' without 'secret_key'"):
         AwsSigner("bedrock", {"access_key": Secret("AKID"), "secret_key": Secret("")})
+    with pytest.raises(ConfigurationError, match="'session_token' without 'access_key' and 'secret_key'"):
+        AwsSigner("bedrock", {"session_token": Secret("of no key")})
 
 
 async def test_region_and_keys_of_the_profile_are_found(tmp_path: Path) -> None:
