@@ -40,8 +40,9 @@ def test_what_is_wrong_is_said_for_the_first_few_problems_only() -> None:
 
 
 def test_a_person_is_told_what_is_wrong_and_a_model_what_to_do_about_it_too() -> None:
-    tool, wrong = spec({"type": "object", "properties": {"a": {"type": "number"}}}), {"a": "x"}
-    what = f"The arguments do not fit the schema of {tool.name!r}: a: \"x\" is not of type \"number\"."
+    tool = spec({"type": "object", "properties": {"a": {"type": "number"}}})
+    wrong: JsonObject = {"a": "x"}
+    what = f'The arguments do not fit the schema of {tool.name!r}: a: "x" is not of type "number".'
     assert argument_problem(tool, wrong) == what
     with pytest.raises(ToolError) as told:
         ArgumentChecks().check(tool, wrong)
