@@ -1,4 +1,4 @@
-"""An answer that comes as records, or as one document: from a provider's bytes to events, whoever the provider is.
+"""From the bytes of a provider's answer to events, whoever the provider is.
 
 Above: the readers of the providers' wires, and the models. Below: answer_builder, model_access, wire.
 """
@@ -10,18 +10,17 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Callable
 
 from gateway.answer_builder import AnswerBuilder
-from gateway.clock import Clock
 from gateway.errors import ModelError, ModelErrorKind
 from gateway.events import Events, ReasoningDelta, TextDelta, ToolCallDelta
-from gateway.gather_window import GATHER_SECONDS, GatherWindow
-from gateway.http_client.clients import HttpCall, HttpClients, StreamTimeouts
+from gateway.gather_window import GatherWindow
+from gateway.http_client.clients import HttpCall, HttpStream, StreamTimeouts
+from gateway.model import ModelEnvironment
 from gateway.model_access import refusal
 from gateway.model_failures import failure
 from gateway.wire.answer_body import AnswerBody
 from gateway.wire.provider_errors import ProviderError
 from gateway.wire.sse_reader import UnreadableAnswerError
 
-_AT_ONCE_SECONDS = 0.001
 # Behind one of these a run has shown its first sign, which nothing may hold back.
 _WORDS = (TextDelta, ReasoningDelta, ToolCallDelta)
 
@@ -29,24 +28,44 @@ _WORDS = (TextDelta, ReasoningDelta, ToolCallDelta)
 class AnswerReader(ABC):
     """Reads one answer: bytes in, canonical events out.
 
-    After each `feed` look at `failure`, which is to be raised once the events are passed on, and at `done`. What a
-    reader of one wire adds are the hooks at the end.
+    After each `feed` look at `failure`, which is to be raised once the events are passed on, and at `done`.
     """
 
-    def __init__(self, builder: AnswerBuilder, *, takes_documents: bool = True) -> None:
-        """`takes_documents`: the answer may be one JSON document, whatever was asked for."""
+    def __init__(self, builder: AnswerBuilder) -> None:
         self.done = False
         self.failure: ModelError | None = None
         self._builder = builder
-        self._body = AnswerBody(takes_documents=takes_documents)
 
     @property
     def has_finish_reason(self) -> bool:
         """Whether the answer is whole, even if its connection does not end well."""
         return False
 
+    @abstractmethod
     def feed(self, data: bytes) -> Events:
         """The events of what one network read brought; possibly none."""
+
+    @abstractmethod
+    def eof(self) -> Events:
+        """The events of an answer whose bytes have ended."""
+
+    def _is_over(self) -> bool:
+        return self.done or self.failure is not None
+
+
+class RecordReader(AnswerReader):
+    """Reads an answer that comes as server-sent events, or as one document.
+
+    What a reader of one wire adds are the hooks at the end.
+    """
+
+    def __init__(self, builder: AnswerBuilder, *, takes_documents: bool = True) -> None:
+        """`takes_documents`: the answer may be one JSON document, whatever was asked for."""
+        super().__init__(builder)
+        self._body = AnswerBody(takes_documents=takes_documents)
+
+    def feed(self, data: bytes) -> Events:
+        """As AnswerReader says."""
         try:
             if self.failure is None and not self.done:
                 self._read(self._body.feed(data))
@@ -55,7 +74,7 @@ class AnswerReader(ABC):
         return self._builder.take()
 
     def eof(self) -> Events:
-        """The events of an answer whose bytes have ended."""
+        """As AnswerReader says."""
         if self._is_over():
             return []
         try:
@@ -69,9 +88,6 @@ class AnswerReader(ABC):
         if not self._is_over():
             self._on_end()
         return self._builder.take()
-
-    def _is_over(self) -> bool:
-        return self.done or self.failure is not None
 
     def _fail(self, kind: ModelErrorKind, message: str, sample: bytes = b"") -> None:
         self._report_usage()
@@ -105,48 +121,71 @@ class AnswerReader(ABC):
         self._fail(ModelErrorKind.TRUNCATED, "the model provider's answer was cut off")
 
 
+class AnswerStream:
+    """An answer on its way: what each network read of it says.
+
+    Words that come faster than the `window` lets events be kept are not read before its moment is over, and then all
+    that came at once: they would only wait for that somewhere else. Until then they stay with the system, since waking
+    up for each of them costs more than all that is done with it: deltas 1 ms apart took 95 us of processor time each
+    when they were read as they came, and take 55. So an answer's end, too, waits for the moment in which it comes.
+    """
+
+    def __init__(self, response: HttpStream, reader: AnswerReader, window: GatherWindow | None) -> None:
+        """`window`: None where nobody keeps the events."""
+        self._response = response
+        self._reader = reader
+        self._window = window
+        self._gathers = False
+        self._waits_since = 0.0
+
+    async def next(self) -> Events:
+        """The events of the next read; possibly none. Not to be asked for once the reader is done.
+
+        Raises:
+            ModelError: the answer failed; all that it said before was given.
+        """
+        reader, window = self._reader, self._window
+        if reader.failure is not None:
+            raise reader.failure
+        now = asyncio.get_running_loop().time
+        self._waits_since = now()
+        if self._gathers and window is not None and self._response.pause():
+            window.when_over(self._read_on)
+        try:
+            data = await self._response.receive()
+        except ModelError:
+            if not reader.has_finish_reason:
+                raise
+            data = b""  # the answer is whole; only the end of its connection is not
+        events = reader.feed(data) if data else reader.eof()
+        if window is not None:
+            # What came soon is likely to be followed as soon, and then before the next moment is over.
+            self._gathers = bool(events and type(events[-1]) in _WORDS and now() - self._waits_since < window.seconds)
+        return events
+
+    def _read_on(self) -> None:
+        self._waits_since = asyncio.get_running_loop().time()
+        self._response.resume()
+
+
 async def read_answer(
-    http: HttpClients,
+    environment: ModelEnvironment,
     ask: Callable[[], Awaitable[HttpCall]],
     timeouts: StreamTimeouts,
     reader: AnswerReader,
-    clock: Clock,
-    window: GatherWindow | None = None,
 ) -> AsyncGenerator[Events]:
     """The events of the answer to the call that `ask` makes, a batch per network read: what a `Model.stream` gives.
 
-    A model gives this generator as its own: one more around it would cost every batch a switch. Words that come faster
-    than the `window` lets events be kept are read when its moment is over, all that came at once: they would only wait
-    for that somewhere else, and waking up for each of them costs more than all that is done with it.
+    A model gives this generator as its own: one more around it would cost every batch a switch.
 
     Raises:
         ModelError: the provider refused, or the answer failed.
     """
-    async with http.stream(await ask(), timeouts) as response:
+    async with environment.http.stream(await ask(), timeouts) as response:
         if response.status != 200:
-            raise await refusal(response, clock.now())
-        now = asyncio.get_running_loop().time
-        gathers = False
+            raise await refusal(response, environment.clock.now())
+        answer = AnswerStream(response, reader, environment.window)
         while not reader.done:
-            if gathers and window is not None:
-                await response.gather(window.over())
-            asked = now()
-            try:
-                data = await response.receive()
-            except ModelError:
-                if not reader.has_finish_reason:
-                    raise
-                data = b""  # the answer is whole; only the end of its connection is not
-            waited = now() - asked
-            events = reader.feed(data) if data else reader.eof()
-            if events:
+            if events := await answer.next():
                 yield events
-            gathers = _is_quick(waited, gathers) and bool(events) and type(events[-1]) in _WORDS
-            if reader.failure is not None:
-                raise reader.failure
         await response.settle()
-
-
-def _is_quick(waited: float, gathered: bool) -> bool:
-    """Whether more is likely to come before the next moment is over, after seconds of waiting for what came last."""
-    return waited < (_AT_ONCE_SECONDS if gathered else GATHER_SECONDS)

@@ -6,6 +6,7 @@ Nothing of ours is below. Above: live_run, whose runs hand their events over whe
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Protocol
 
 # How long events may wait for more to share a commit with; and how long at most on a loop that is late itself.
@@ -14,6 +15,9 @@ LONGEST_GATHER_SECONDS = 0.200
 # A loop is late where a moment is over too late by this share of it, and by this share of the shortest.
 _LATE_SHARE = 1 / 8
 _LATE_SHARE_OF_SHORTEST = 1 / 4
+# How many turns of the loop readers have, once they read again, until what they brought is handed over: one in which
+# the system is asked what came, one in which they take it in.
+_TURNS_TO_READ = 2
 
 
 class Gathering(Protocol):
@@ -39,7 +43,7 @@ class GatherWindow:
         self._shortest = self._seconds = seconds
         self._due = 0.0
         self._runs: dict[Gathering, None] = {}
-        self._waiters: list[asyncio.Future[None]] = []
+        self._readers: list[Callable[[], None]] = []
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, run: Gathering) -> None:
@@ -52,17 +56,20 @@ class GatherWindow:
     def discard(self, run: Gathering) -> None:
         self._runs.pop(run, None)
 
-    def over(self) -> asyncio.Future[None]:
-        """Done when the moment is over; one begins where there is none. Whoever waits for it goes on before the runs
-        hand their events over: what they get of him then goes with the rest.
+    @property
+    def seconds(self) -> float:
+        """How long a moment lasts now."""
+        return self._seconds
+
+    def when_over(self, read: Callable[[], None]) -> None:
+        """Call `read`, which must not raise, when the moment is over; one begins where there is none. What is read then
+        goes with what the runs hand over.
         """
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if self._seconds:
-            self._waiters.append(waiter)
+            self._readers.append(read)
             self._begin()
         else:
-            waiter.set_result(None)
-        return waiter
+            read()
 
     def _begin(self) -> None:
         if self._timer is None:
@@ -77,19 +84,21 @@ class GatherWindow:
             self._seconds = min(2 * self._seconds, LONGEST_GATHER_SECONDS)
         else:
             self._seconds = max(self._seconds / 2, self._shortest)
-        waiters, self._waiters = self._waiters, []
-        for waiter in waiters:
-            if not waiter.done():
-                waiter.set_result(None)
-        if waiters:
-            loop.call_soon(self._hand_over)  # behind them
+        readers, self._readers = self._readers, []
+        for read in readers:
+            read()
+        if readers:
+            self._wait_for_readers(_TURNS_TO_READ)
         else:
             self._hand_over()
+
+    def _wait_for_readers(self, turns: int) -> None:
+        asyncio.get_running_loop().call_soon(*((self._wait_for_readers, turns - 1) if turns else (self._hand_over,)))
 
     def _hand_over(self) -> None:
         self._timer = None
         runs, self._runs = self._runs, {}
         for run in runs:
             run.hand_over()
-        if self._waiters:
+        if self._readers:
             self._begin()

@@ -105,9 +105,15 @@ class HttpStream:
             size += len(data)
         return b"".join(pieces)[:limit]
 
-    async def gather(self, moment: asyncio.Future[None]) -> None:
-        """Let what comes gather until the moment is over; or until the body's end has come, which nothing follows."""
-        await self._body.gather(moment)
+    def pause(self) -> bool:
+        """Leave what comes with the system until `resume`, so that no part of it is read by itself; `receive` waits for
+        it as ever. Gives whether there is anything left to come.
+        """
+        return self._body.pause()
+
+    def resume(self) -> None:
+        """Read on. Harmless where the body's end has come, or the stream was left."""
+        self._body.resume()
 
     async def settle(self) -> None:
         """The caller needs no more. Where the response's end is there, or comes at once, the connection is kept for the
@@ -127,8 +133,7 @@ class _Body(httpx.AsyncByteStream):
         self._ends_at = math.inf if timeouts.total is None else began + timeouts.total
         self._waits_since: float | None = None
         self._timer: Timer | None = None
-        self._moment: asyncio.Future[None] | None = None
-        self._content.on_eof(self._end_moment)
+        self._paused: asyncio.Transport | None = None
 
     @property
     def headers(self) -> Mapping[str, str]:
@@ -150,14 +155,20 @@ class _Body(httpx.AsyncByteStream):
         finally:
             self._waits_since = None
 
-    async def gather(self, moment: asyncio.Future[None]) -> None:
-        if not self._content.is_eof():
-            self._moment = moment
-            await moment
+    def pause(self) -> bool:
+        connection = self._response.connection
+        transport = None if connection is None else connection.transport
+        if transport is None or transport.is_closing():
+            return False
+        # What aiohttp has is read by now. Its own pause goes by how full its buffers are, and is over with each read.
+        transport.pause_reading()
+        self._paused = transport
+        return True
 
-    def _end_moment(self) -> None:
-        if self._moment is not None and not self._moment.done():
-            self._moment.set_result(None)
+    def resume(self) -> None:
+        transport, self._paused = self._paused, None
+        if transport is not None and not transport.is_closing():
+            transport.resume_reading()
 
     def _watch(self) -> None:
         """Looks after the reader once its time may be up. One timer for many reads: one per read would cost as much as

@@ -21,7 +21,7 @@ import orjson
 
 from gateway.agent import ModelSettings
 from gateway.answer_builder import AnswerBuilder
-from gateway.answer_reader import AnswerReader, read_answer
+from gateway.answer_reader import RecordReader, read_answer
 from gateway.errors import ModelErrorKind
 from gateway.events import Events, StopReason, Usage
 from gateway.http_client.clients import HttpCall, StreamTimeouts
@@ -74,7 +74,7 @@ class _Block:
     pieces: list[str] = field(default_factory=list)
 
 
-class MessageReader(AnswerReader):
+class MessageReader(RecordReader):
     """Reads one response. Nothing but its `message_stop` makes it whole."""
 
     def __init__(self, request: ModelRequest, model_id: str) -> None:
@@ -291,9 +291,7 @@ class AnthropicModel:
             "anthropic-version": VERSION,
             **key_header(settings, API_KEY, DEFAULT_ENDPOINT, "x-api-key"),
         }
-        self._http = environment.http
-        self._clock = environment.clock
-        self._window = environment.window
+        self._environment = environment
         self._timeouts = StreamTimeouts.of_model(settings.timeouts)
         self.capabilities = ModelCapabilities(
             reasoning=self._profile.reasons, image_input=True, document_input=self._profile.documents
@@ -302,7 +300,7 @@ class AnthropicModel:
     def stream(self, request: ModelRequest) -> AsyncGenerator[Events]:
         """As the contract says."""
         reader = MessageReader(request, self.model_id)
-        return read_answer(self._http, partial(self._call, request), self._timeouts, reader, self._clock, self._window)
+        return read_answer(self._environment, partial(self._call, request), self._timeouts, reader)
 
     async def close(self) -> None:
         """Nothing is the model's own."""

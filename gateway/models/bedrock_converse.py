@@ -22,6 +22,7 @@ import orjson
 
 from gateway.agent import ModelSettings
 from gateway.answer_builder import AnswerBuilder
+from gateway.answer_reader import AnswerReader, AnswerStream
 from gateway.aws_signing import BEDROCK_API_KEY, CREDENTIAL_NAMES, AwsSigner, bedrock_signer
 from gateway.errors import ConfigurationError, ModelError, ModelErrorKind
 from gateway.events import Events, StopReason, Usage
@@ -71,10 +72,9 @@ _STOP_REASONS: Mapping[str, StopReason] = MappingProxyType(
 _MALFORMED = frozenset({"malformed_model_output", "malformed_tool_use"})
 
 
-class ConverseReader:
-    """One per response: bytes in, events into the builder. Pure.
+class ConverseReader(AnswerReader):
+    """One per response. Pure. It is done once the model has said so, and what it cost.
 
-    `stopped`: the model has said that it is done. `finished`: so it has, and what it cost; nothing more is expected.
     `guardrail` is how one watches over the answer: `async` lets words out before it has looked at them.
     """
 
@@ -86,7 +86,7 @@ class ConverseReader:
         names: Mapping[str, str],
         guardrail: GuardrailMode = "none",
     ) -> None:
-        self._builder = builder
+        super().__init__(builder)
         self._model_id = model_id
         self._tags = family.thinking_tags
         self._names = names
@@ -102,18 +102,31 @@ class ConverseReader:
         self._finding = Finding()
         self._text_index: int | None = None  # the block that text came for last, and the headers that came with it
         self._text_headers: Mapping[str, HeaderValue] | None = None
-        self.finished = False
 
     @property
-    def stopped(self) -> bool:
+    def has_finish_reason(self) -> bool:
+        """As AnswerReader says: then only what the answer cost is missing."""
         return self._stop_reason is not None
 
-    def feed(self, data: bytes) -> None:
-        """Read one piece of the body, cut anywhere.
+    def feed(self, data: bytes) -> Events:
+        """As AnswerReader says."""
+        try:
+            if not self._is_over():
+                self._read(data)
+        except ModelError as error:
+            self.failure = error
+        return self._builder.take()
 
-        Raises:
-            ModelError: an exception frame, or bytes that are no such stream. What came before it is in the builder.
-        """
+    def eof(self) -> Events:
+        """As AnswerReader says."""
+        try:
+            if not self._is_over():
+                self._end()
+        except ModelError as error:
+            self.failure = error
+        return self._builder.take()
+
+    def _read(self, data: bytes) -> None:
         texts: list[str] = []  # more of the block that text came for last: nearly every event is that
         try:
             for frame in self._decoder.feed(data):
@@ -123,9 +136,9 @@ class ConverseReader:
                 if texts:
                     self._more_texts(texts)
                     texts = []
-                if self.finished:
+                if self.done:
                     return
-                self._read(frame)
+                self._on_frame(frame)
         except EventStreamError as error:
             raise _protocol_error(str(error)) from error
         except (KeyError, TypeError, AttributeError, ValueError) as error:
@@ -149,19 +162,12 @@ class ConverseReader:
         except (ValueError, KeyError, TypeError):
             return None
 
-    def end(self) -> None:
-        """The body is over.
-
-        Raises:
-            ModelError: TRUNCATED, where the model had not said that it was done.
-        """
-        if self.finished:
-            return
+    def _end(self) -> None:
         if self._stop_reason is None or self._decoder.inside_frame:
             raise ModelError(ModelErrorKind.TRUNCATED, "the model provider's answer broke off before its end")
         self._finish(self._stop_reason)
 
-    def _read(self, frame: Frame) -> None:
+    def _on_frame(self, frame: Frame) -> None:
         headers = frame.headers
         if headers.get(":message-type") != "event":
             raise _frame_error(frame, self._model_id)
@@ -181,7 +187,7 @@ class ConverseReader:
                 self._builder.raw({"additionalModelResponseFields": fields})
         elif kind == "metadata":
             self._metadata(event)
-        if self._usage is not None and self._stop_reason is not None and not self.finished:
+        if self._usage is not None and self._stop_reason is not None and not self.done:
             self._finish(self._stop_reason)
 
     def _start(self, index: int, start: Mapping[str, JsonValue]) -> None:
@@ -201,7 +207,7 @@ class ConverseReader:
         text = delta.get("text")
         if text is not None and index not in self._foreign:
             if self._tags is None:
-                self._builder.text(("text", index), text)  # type: ignore[arg-type]  # see feed
+                self._builder.text(("text", index), text)  # type: ignore[arg-type]  # see _read
                 self._text_index = index
                 if self._guardrail == "async":
                     self._shown.append(str(text))
@@ -287,7 +293,7 @@ class ConverseReader:
             reason = self._intervened()
         self._builder.finish(reason or StopReason.END_TURN, stop_reason)
         self._text_headers = None
-        self.finished = True
+        self.done = True
 
     def _intervened(self) -> StopReason:
         finding = self._finding
@@ -409,22 +415,10 @@ class BedrockConverseModel:
         reader = ConverseReader(builder, self.model_id, self._family, asked.names, asked.guardrail)
         async with self._environment.http.stream(call, self._timeouts) as response:
             await self._expect_stream(response)
-            while not reader.finished:
-                failure: ModelError | None = None
-                try:
-                    if data := await response.receive():
-                        reader.feed(data)
-                    else:
-                        reader.end()
-                except ModelError as error:
-                    if reader.stopped and error.kind in (ModelErrorKind.NETWORK, ModelErrorKind.TIMEOUT):
-                        reader.end()  # the answer is whole; only what it cost is missing
-                    else:
-                        failure = error
-                if events := builder.take():
+            answer = AnswerStream(response, reader, self._environment.window)
+            while not reader.done:
+                if events := await answer.next():
                     yield events
-                if failure is not None:
-                    raise failure
             await response.settle()
 
     async def close(self) -> None:

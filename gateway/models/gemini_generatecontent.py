@@ -21,7 +21,7 @@ import orjson
 
 from gateway.agent import ModelSettings
 from gateway.answer_builder import AnswerBuilder
-from gateway.answer_reader import AnswerReader, read_answer
+from gateway.answer_reader import RecordReader, read_answer
 from gateway.errors import ModelErrorKind
 from gateway.events import Events, StopReason, Usage
 from gateway.http_client.clients import HttpCall, StreamTimeouts
@@ -60,7 +60,7 @@ _THOUGHT = "thought"
 # --- the response ----------------------------------------------------------------------------------------------------
 
 
-class GenerateContentReader(AnswerReader):
+class GenerateContentReader(RecordReader):
     """Reads one response. The wire has no last record: it is whole once its connection ends behind a `finishReason`."""
 
     def __init__(self, request: ModelRequest, model_id: str) -> None:
@@ -274,16 +274,14 @@ class GeminiModel:
             "content-type": "application/json",
             **key_header(settings, API_KEY, DEFAULT_ENDPOINT, "x-goog-api-key"),
         }
-        self._http = environment.http
-        self._clock = environment.clock
-        self._window = environment.window
+        self._environment = environment
         self._media = MediaFetcher(environment.http, environment.clock, dict.fromkeys(MEDIA_KINDS, _LARGEST_MEDIUM))
         self._timeouts = StreamTimeouts.of_model(settings.timeouts)
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[Events]:
         """As the contract says."""
         reader = GenerateContentReader(request, self.model_id)
-        return read_answer(self._http, partial(self._call, request), self._timeouts, reader, self._clock, self._window)
+        return read_answer(self._environment, partial(self._call, request), self._timeouts, reader)
 
     async def close(self) -> None:
         """Nothing is the model's own."""

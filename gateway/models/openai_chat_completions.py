@@ -21,7 +21,7 @@ import orjson
 
 from gateway.agent import ModelSettings
 from gateway.answer_builder import AnswerBuilder
-from gateway.answer_reader import AnswerReader, read_answer
+from gateway.answer_reader import RecordReader, read_answer
 from gateway.errors import ModelErrorKind
 from gateway.events import Events, StopReason, Usage
 from gateway.http_client.clients import HttpCall, StreamTimeouts
@@ -60,7 +60,7 @@ _REASONING_FIELDS = ("reasoning_content", "reasoning")
 # --- the response ------------------------------------------------------------------------------------------------
 
 
-class ChatCompletionReader(AnswerReader):
+class ChatCompletionReader(RecordReader):
     """Reads one response: a stream, or the JSON document that some servers answer with whatever they were asked."""
 
     def __init__(self, request: ModelRequest, model_id: str) -> None:
@@ -359,9 +359,7 @@ class ChatCompletionsModel:
             "content-type": "application/json",
             **key_header(settings, API_KEY, DEFAULT_ENDPOINT),
         }
-        self._http = environment.http
-        self._clock = environment.clock
-        self._window = environment.window
+        self._environment = environment
         self._timeouts = StreamTimeouts.of_model(settings.timeouts)
         self.capabilities = ModelCapabilities(
             reasoning=True,
@@ -374,7 +372,7 @@ class ChatCompletionsModel:
     def stream(self, request: ModelRequest) -> AsyncGenerator[Events]:
         """As the contract says."""
         reader = ChatCompletionReader(request, self.model_id)
-        return read_answer(self._http, partial(self._call, request), self._timeouts, reader, self._clock, self._window)
+        return read_answer(self._environment, partial(self._call, request), self._timeouts, reader)
 
     async def close(self) -> None:
         """Nothing is the model's own."""

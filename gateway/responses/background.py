@@ -13,10 +13,11 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
 
-from gateway.clock import Clock
+from gateway.answer_reader import AnswerStream
 from gateway.errors import ModelError, ModelErrorKind
 from gateway.events import Events
-from gateway.http_client.clients import HttpCall, HttpClients, HttpStream, StreamTimeouts
+from gateway.http_client.clients import HttpCall, HttpStream, StreamTimeouts
+from gateway.model import ModelEnvironment
 from gateway.model_failures import failure
 from gateway.responses.reader import ResponsesReader
 from gateway.responses.stored import ERRAND_TIMEOUTS, ExistingAccess
@@ -47,14 +48,15 @@ class BackgroundResponse:
         self,
         reader: ResponsesReader,
         access: ExistingAccess,
-        http: HttpClients,
-        clock: Clock,
+        environment: ModelEnvironment,
         timeouts: StreamTimeouts,
     ) -> None:
+        clock = environment.clock
         self._reader = reader
         self._access = access
-        self._http = http
+        self._http = environment.http
         self._clock = clock
+        self._window = environment.window
         self._timeouts = timeouts
         self._ends_at = None if timeouts.total is None else clock.monotonic() + timeouts.total
         self._reached_at = clock.monotonic()
@@ -126,13 +128,12 @@ class BackgroundResponse:
             if not await self._is_answered(call, response, streamed=True):
                 return
             reader.take_up()
+            answer = AnswerStream(response, reader, self._window)
             while not reader.done:
-                data = await response.receive()
+                events = await answer.next()
                 self._reached_at = self._clock.monotonic()
-                if events := reader.feed(data) if data else reader.eof():
+                if events:
                     yield events
-                if reader.failure is not None:
-                    raise reader.failure
             await response.settle()
 
     async def _polled(self) -> AsyncGenerator[Events]:

@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from gateway.agent import ModelSettings
+from gateway.answer_reader import AnswerStream
 from gateway.deadline import Deadline, DeadlineError
 from gateway.errors import ConfigurationError, ModelError, ModelErrorKind
 from gateway.events import Events, ModelCallAccepted, Raw, UsageReported
@@ -197,16 +198,16 @@ class ResponsesModel:
         async with self._environment.http.stream(call, self._timeouts) as response:
             if response.status != 200:
                 raise await self._refusal(call, response)
-            while not reader.done:
-                data = await response.receive()
-                events = reader.feed(data) if data else reader.eof()
-                if events:
-                    said = said or not all(isinstance(event, _UNSEEN) for event in events)
-                    yield events
-                if reader.failure is not None:
-                    if reader.error is not None and not said:
-                        raise _RefusedError(call, response.status, reader.error, reader.failure)
-                    raise reader.failure
+            answer = AnswerStream(response, reader, self._environment.window)
+            try:
+                while not reader.done:
+                    if events := await answer.next():
+                        said = said or not all(isinstance(event, _UNSEEN) for event in events)
+                        yield events
+            except ModelError as error:
+                if error is not reader.failure or reader.error is None or said:
+                    raise
+                raise _RefusedError(call, response.status, reader.error, error) from None
             await response.settle()
 
     async def _in_background(
@@ -214,7 +215,7 @@ class ResponsesModel:
     ) -> AsyncGenerator[Events]:
         """As `_response`, whatever becomes of the connection. Who stops listening stops the provider's work."""
         environment = self._environment
-        response = BackgroundResponse(reader, self._access, environment.http, environment.clock, self._timeouts)
+        response = BackgroundResponse(reader, self._access, environment, self._timeouts)
         try:
             if request.accepted is not None:
                 reader.take_up(request.accepted)

@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from gateway.answer_builder import AnswerBuilder
-from gateway.answer_reader import AnswerReader
+from gateway.answer_reader import RecordReader
 from gateway.errors import ModelError, ModelErrorKind
 from gateway.events import StopReason, Usage
 from gateway.model import ModelRequest
@@ -26,7 +26,7 @@ from gateway.wire.provider_errors import ProviderError, error_in
 logger = logging.getLogger(__name__)
 
 
-class ResponsesReader(AnswerReader):
+class ResponsesReader(RecordReader):
     """One per response. `response_id` and `sequence_number` (of the last event, -1 before any) are what a stored or
     background response is taken up again by; `status` is the response's own word.
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -35,7 +36,7 @@ from tests.bedrock_server import (
     thought,
     tool,
 )
-from tests.model_answers import Answer, answer_of
+from tests.model_answers import Answer, answer_of, read_to_end
 from tests.recorded_traffic import each, ways_to_cut
 
 CLAUDE = "us.anthropic.claude-sonnet-4-20250514-v1:0"
@@ -47,11 +48,15 @@ REQUEST = ModelRequest("turn", (Message("m", "user", (TextBlock("hi"),)),))
 
 def read(*pieces: bytes, model_id: str = CLAUDE, names: dict[str, str] | None = None) -> Answer:
     builder = AnswerBuilder(REQUEST, "bedrock/converse", model_id)
-    reader = ConverseReader(builder, model_id, family_of(model_id), names or {})
-    for piece in pieces:
-        reader.feed(piece)
-    reader.end()
-    return answer_of(builder.take())
+    return answer_from(ConverseReader(builder, model_id, family_of(model_id), names or {}), pieces)
+
+
+def answer_from(reader: ConverseReader, pieces: Iterable[bytes]) -> Answer:
+    """Raises what the answer failed with."""
+    events, failure = read_to_end(reader, pieces)
+    if failure is not None:
+        raise failure
+    return answer_of(events)
 
 
 @each(recordings("eventstream"))
@@ -120,10 +125,10 @@ def test_mapped_tool_names_come_back_as_they_were_offered() -> None:
 def test_an_id_that_the_thread_has_already_gets_another_one() -> None:
     request = ModelRequest("turn", (Message("m", "assistant", (ToolCall("a", "add", "{}"),)),))
     builder = AnswerBuilder(request, "bedrock/converse", CLAUDE)
-    ConverseReader(builder, CLAUDE, family_of(CLAUDE), {}).feed(
+    events = ConverseReader(builder, CLAUDE, family_of(CLAUDE), {}).feed(
         tool(0, "a", "add", "{}") + tool(1, "", "add", "{}") + message_stop() + metadata()
     )
-    ids = [call_id for call_id, _, _ in answer_of(builder.take()).calls]
+    ids = [call_id for call_id, _, _ in answer_of(events).calls]
     assert len({*ids, "a", ""}) == 4
 
 
@@ -487,11 +492,7 @@ OUTPUT = "To open the lock you turn the left pin three times and then push."
 
 def guarded(*pieces: bytes, mode: GuardrailMode = "async", model_id: str = CLAUDE) -> Answer:
     builder = AnswerBuilder(REQUEST, "bedrock/converse", model_id)
-    reader = ConverseReader(builder, model_id, family_of(model_id), {}, mode)
-    for piece in pieces:
-        reader.feed(piece)
-    reader.end()
-    return answer_of(builder.take())
+    return answer_from(ConverseReader(builder, model_id, family_of(model_id), {}, mode), pieces)
 
 
 def found(where: str, action: str = "BLOCKED", **more: Any) -> dict[str, Any]:
@@ -557,9 +558,8 @@ def test_a_guardrails_answer_to_a_question_that_it_blocked_says_so_to_later_requ
 def test_text_ends_before_what_comes_behind_it_also_under_a_guardrail() -> None:
     builder = AnswerBuilder(REQUEST, "bedrock/converse", CLAUDE)
     reader = ConverseReader(builder, CLAUDE, family_of(CLAUDE), {}, "sync")
-    for piece in (text("One"), block_stop(), text("Two", 1), block_stop(1), tool(2, "a", "add", "{}")):
-        reader.feed(piece)
-    kinds = [type(each).__name__ for each in builder.take()]
+    pieces = (text("One"), block_stop(), text("Two", 1), block_stop(1), tool(2, "a", "add", "{}"))
+    kinds = [type(each).__name__ for piece in pieces for each in reader.feed(piece)]
     assert kinds == [
         *("TextStarted", "TextDelta", "TextEnded") * 2,
         *("ToolCallStarted", "ToolCallDelta", "ToolCallEnded"),

@@ -101,9 +101,7 @@ class Converse(Speaker):
         words = bedrock_server.text("Let me see.", 1) + bedrock_server.block_stop(1)
         tools = [bedrock_server.tool(2 + i, call_id, "add", '{"a": 1}') for i, call_id in enumerate(call_ids)]
         ending = bedrock_server.message_stop("tool_use" if tools else "end_turn") + bedrock_server.metadata()
-        reader.feed(b"".join((start, thought, bedrock_server.block_stop(0), words, *tools, ending)))
-        reader.end()
-        return builder.take()
+        return reader.feed(b"".join((start, thought, bedrock_server.block_stop(0), words, *tools, ending)))
 
     def body(self, request: ModelRequest) -> Any:
         family = family_of(self.model)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import orjson
 import pytest
@@ -17,8 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.answer_builder import AnswerBuilder
-from gateway.errors import ModelError
-from gateway.events import Events
+from gateway.answer_reader import AnswerReader
 from gateway.messages import Message, TextBlock
 from gateway.model import ModelRequest
 from gateway.models.anthropic_messages import MessageReader
@@ -33,54 +32,16 @@ from tests.bedrock_server import block_stop, event, exception, message_stop, met
 REQUEST = ModelRequest("turn", (Message("m", "user", (TextBlock("hello"),)),))
 
 
-class Reader(Protocol):
-    """Most readers, as they are."""
-
-    failure: ModelError | None
-
-    @property
-    def done(self) -> bool: ...
-
-    def feed(self, data: bytes) -> Events: ...
-
-    def eof(self) -> Events: ...
-
-
-class Converse:
-    """The one reader that raises."""
-
-    def __init__(self, reader: type[ConverseReader]) -> None:
-        self.failure: ModelError | None = None
-        self._builder = AnswerBuilder(REQUEST, "bedrock/converse", "model")
-        self._reader = reader(self._builder, "model", family_of("model"), {})
-
-    @property
-    def done(self) -> bool:
-        return self._reader.finished
-
-    def feed(self, data: bytes) -> Events:
-        try:
-            if self.failure is None:
-                self._reader.feed(data)
-        except ModelError as error:
-            self.failure = error
-        return self._builder.take()
-
-    def eof(self) -> Events:
-        try:
-            if self.failure is None:
-                self._reader.end()
-        except ModelError as error:
-            self.failure = error
-        return self._builder.take()
+def open_converse(reader: type[ConverseReader]) -> ConverseReader:
+    return reader(AnswerBuilder(REQUEST, "bedrock/converse", "model"), "model", family_of("model"), {})
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
     """A reader, the one that knows no short way, and the records that are put together in any order."""
 
-    open: Callable[[], Reader]
-    open_slow: Callable[[], Reader]
+    open: Callable[[], AnswerReader]
+    open_slow: Callable[[], AnswerReader]
     records: Sequence[bytes]
 
 
@@ -249,8 +210,8 @@ class SlowConverse(ConverseReader):
 
 
 def case_of(
-    reader: Callable[[ModelRequest, str], Reader],
-    slow: Callable[[ModelRequest, str], Reader],
+    reader: Callable[[ModelRequest, str], AnswerReader],
+    slow: Callable[[ModelRequest, str], AnswerReader],
     records: Sequence[bytes],
 ) -> Case:
     return Case(lambda: reader(REQUEST, "model"), lambda: slow(REQUEST, "model"), records)
@@ -265,11 +226,11 @@ CASES = {
         lambda: SlowResponses(REQUEST, "openai", "model"),
         RESPONSES,
     ),
-    "converse": Case(lambda: Converse(ConverseReader), lambda: Converse(SlowConverse), CONVERSE),
+    "converse": Case(lambda: open_converse(ConverseReader), lambda: open_converse(SlowConverse), CONVERSE),
 }
 
 
-def read(reader: Reader, reads: Sequence[bytes]) -> tuple[list[str], str]:
+def read(reader: AnswerReader, reads: Sequence[bytes]) -> tuple[list[str], str]:
     """The events with their ids counted, and how it failed."""
     events: list[object] = []
     for each in reads:
