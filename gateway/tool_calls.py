@@ -67,11 +67,11 @@ class CompiledSchemas:
         try:
             key = dump_json(spec.input_schema)
         except ValueError:  # nested too deeply to be told apart from others
-            return _compile(spec)
+            return _compile_or_warn(spec)
         if key in self._validators:
             self._validators.move_to_end(key)
             return self._validators[key]
-        validator = _compile(spec)
+        validator = _compile_or_warn(spec)
         if len(key) <= self._largest_bytes:
             self._validators[key] = validator
             if len(self._validators) > self._limit:
@@ -144,18 +144,31 @@ def canonical_call(name: str, arguments: JsonObject) -> bytes:
     return dump_json(name) + orjson.dumps(arguments, option=orjson.OPT_SORT_KEYS)
 
 
-def _compile(spec: ToolSpec) -> jsonschema_rs.Validator | None:
+def schema_problem(schema: JsonObject) -> str | None:
+    """Why arguments cannot be checked against a tool's schema; None where they can."""
+    compiled = _compile(schema)
+    return compiled if isinstance(compiled, str) else None
+
+
+def _compile(schema: JsonObject) -> jsonschema_rs.Validator | str:
+    """The schema's validator, or why there is none."""
     try:
         return jsonschema_rs.validator_for(
-            spec.input_schema,
+            schema,
             retriever=_refuse_retrieval,
             pattern_options=jsonschema_rs.RegexOptions(),
             validate_formats=False,
         )
     except (ValueError, TypeError, RecursionError) as error:  # ValidationError is a ValueError
-        reason = str(error).partition("\n")[0][:_SHOWN_CHARACTERS]
-        logger.warning("a tool's schema cannot be used", extra={"tool": spec.name, "reason": reason})
-        return None
+        return str(error).partition("\n")[0][:_SHOWN_CHARACTERS]
+
+
+def _compile_or_warn(spec: ToolSpec) -> jsonschema_rs.Validator | None:
+    compiled = _compile(spec.input_schema)
+    if not isinstance(compiled, str):
+        return compiled
+    logger.warning("a tool's schema cannot be used", extra={"tool": spec.name, "reason": compiled})
+    return None
 
 
 def _refuse_retrieval(uri: str) -> JsonValue:

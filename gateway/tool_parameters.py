@@ -52,6 +52,8 @@ def tool_label(settings: ToolSettings) -> str:
 def _problem(details: ErrorDetails, kind: type[ToolParameters]) -> str:
     path = ".".join(str(part) for part in details["loc"])
     where = f"parameters.{path}" if path else "parameters"
+    if details["type"] == "missing":
+        return f"{where} is missing; add it"
     if details["type"] != "extra_forbidden":
         return f"{where}: {details['msg'].removeprefix('Value error, ')}"
     known = list(kind.model_fields)

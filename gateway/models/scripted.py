@@ -28,6 +28,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from itertools import chain
 from itertools import repeat as repeat_object
 from typing import Any, Literal
@@ -287,11 +288,21 @@ def open_scripted(settings: ModelSettings, environment: ModelEnvironment) -> Scr
     return ScriptedModel(parse_script(settings.model_parameters), environment.clock, model_id=settings.model_id or NAME)
 
 
+_KEYS = sorted({name for kind in (Script, Rule, When, Step, UsageStep) for name in kind.model_fields})
+
+
 def _refusal(error: ValidationError) -> ConfigurationError:
     problems: list[str] = []
     for problem in error.errors(include_url=False, include_input=False):
         where = ".".join(str(part) for part in problem["loc"]) or "the script"
-        problems.append(f"{where}: {problem['msg'].removeprefix('Value error, ')}")
+        match problem["type"]:
+            case "extra_forbidden":
+                near = get_close_matches(str(problem["loc"][-1]), _KEYS, n=1)
+                problems.append(f"{where} is no known key" + "".join(f"; did you mean {name!r}?" for name in near))
+            case "missing":
+                problems.append(f"{where} is missing; add it")
+            case _:
+                problems.append(f"{where}: {problem['msg'].removeprefix('Value error, ')}")
     return ConfigurationError(f"model_parameters of the scripted model: {'; '.join(problems)}")
 
 

@@ -36,6 +36,7 @@ from gateway.errors import ConfigurationError, ModelError, ModelErrorKind, ToolE
 from gateway.http_client.clients import HttpCall, HttpClients, HttpStream, StreamTimeouts
 from gateway.messages import ContentBlock, JsonObject, JsonValue, ToolSpec
 from gateway.tool import SingleTool, Toolbox, ToolContext, ToolEnvironment, ToolType
+from gateway.tool_calls import schema_problem
 from gateway.tool_output import (
     MAX_OUTPUT_CHARACTERS,
     bounded,
@@ -243,7 +244,7 @@ def open_http_tool(settings: ToolSettings, environment: ToolEnvironment) -> Tool
     """The tool of an endpoint.
 
     Raises:
-        ConfigurationError: no usable URL or headers, or placeholders that no argument can fill.
+        ConfigurationError: no usable URL, headers or schema, or placeholders that no argument can fill.
     """
     parameters = read_parameters(settings, HttpToolParameters)
     label = tool_label(settings)
@@ -253,6 +254,8 @@ def open_http_tool(settings: ToolSettings, environment: ToolEnvironment) -> Tool
     headers = _checked_headers(label, parameters)
     given = parameters.input_schema
     schema = _derived_schema(url, parameters) if given is None else {"type": "object", **given}
+    if (wrong := schema_problem(schema)) is not None:
+        raise ConfigurationError(f"the tool {label}: parameters.input_schema is no usable JSON Schema: {wrong}")
     properties = schema.get("properties")
     known = frozenset(properties if isinstance(properties, dict) else ())
     unknown = [name for name in _needed(url, parameters) if name not in known]

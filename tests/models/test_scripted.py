@@ -204,11 +204,11 @@ async def test_a_model_that_hangs_ends_when_it_is_cancelled() -> None:
 @pytest.mark.parametrize(
     ("parameters", "told"),
     [
-        ({"responses": [[{"txt": "x"}]]}, "responses.0.0.txt"),
+        ({"responses": [[{"txt": "x"}]]}, r"responses\.0\.0\.txt is no known key; did you mean 'text'\?"),
         ({"responses": [[{"text": "x", "tool": "y"}]]}, "exactly one of"),
         ({"responses": [[{}]]}, "exactly one of"),
         ({"responses": [[{"stop": "whenever"}]]}, "responses.0.0.stop"),
-        ({"rules": [{"response": []}]}, "rules.0.when"),
+        ({"rules": [{"response": []}]}, r"rules\.0\.when is missing; add it"),
         ({"temperature": 0.2}, "temperature"),
         ({"responses": [[{"text": "x", "chunk_characters": 0}]]}, "chunk_characters"),
     ],

@@ -289,7 +289,11 @@ class TestConfiguration:
             ({"url": "http://x/", "headers": {"Host": "y"}}, "cannot be sent"),
             ({"url": "http://x/", "method": "TRACE"}, r"parameters\.method"),
             ({"url": "http://x/", "metod": "GET"}, "did you mean 'method'"),
-            ({}, r"parameters\.url: Field required"),
+            (
+                {"url": "http://x/", "input_schema": {"properties": {"a": {"type": "strng"}}}},
+                'JSON Schema: "strng" is not',
+            ),
+            ({}, r"parameters\.url is missing; add it"),
         ],
         ids=str,
     )
