@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from gateway.context_limits import NO_LIMITS, HistoryLimits
+from gateway.frozen import quickly_made
 from gateway.known_thread import KnownThread
 from gateway.messages import ContentBlock, JsonObject, JsonValue, Message, TextBlock, ToolSpec, new_id
 
@@ -131,6 +132,7 @@ class AgentDefinition:
     context: ContextSettings = ContextSettings()
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class ContextEntry:
     """Something the application wants the model to know."""
@@ -158,6 +160,7 @@ class Absent:
 ABSENT = Absent()
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class AgentInput:
     """One run's input.

@@ -10,7 +10,6 @@ import contextlib
 import hashlib
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import orjson
 
@@ -30,6 +29,7 @@ from gateway.events import (
     StateChanged,
     StateReplaced,
 )
+from gateway.frozen import replace
 from gateway.known_thread import KnownThread, own_calls, turns_of, words_or_blocks
 from gateway.messages import JsonValue, Message, ToolCall
 from gateway.model import ModelCapabilities

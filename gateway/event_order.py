@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Container
-from dataclasses import replace
 from enum import Enum
 from typing import TypeVar
 
@@ -47,6 +46,7 @@ from gateway.events import (
     ToolCallStarted,
     ToolReturned,
 )
+from gateway.frozen import replace
 from gateway.messages import new_id
 
 logger = logging.getLogger(__name__)

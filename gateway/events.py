@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
+from gateway.frozen import draft_of, quickly_made
 from gateway.messages import ContentBlock, JsonObject, JsonValue, Message, Opaque, Role, ToolCall
 
 
@@ -30,6 +31,7 @@ class StopReason(StrEnum):
     PAUSE = "pause"
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class Usage:
     """Tokens of one provider and model. None: the provider did not say, which is not the same as 0.
@@ -56,6 +58,7 @@ class Usage:
 # --- a run's frame -----------------------------------------------------------------------------------------------
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class RunStarted:
     thread_id: str
@@ -75,6 +78,7 @@ class StepEnded:
     name: str
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class ModelCallStarted:
     """The loop asks a model. What follows until ModelCallEnded belongs to `turn_id`."""
@@ -84,6 +88,7 @@ class ModelCallStarted:
     model: str
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class ModelCallEnded:
     """The model's response is over. `raw_reason` is the provider's own word, where it has one.
@@ -113,6 +118,7 @@ class ModelCallAccepted:
 # --- what the model says -----------------------------------------------------------------------------------------
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class TextStarted:
     message_id: str
@@ -120,6 +126,7 @@ class TextStarted:
     index: int = -1
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class TextDelta:
     """`text` is never empty and never holds half a surrogate pair."""
@@ -128,30 +135,35 @@ class TextDelta:
     text: str
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class TextEnded:
     message_id: str
     opaque: Opaque | None = None
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class ReasoningStarted:
     message_id: str
     index: int = -1
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class ReasoningDelta:
     message_id: str
     text: str
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class ReasoningEnded:
     message_id: str
     opaque: Opaque | None = None
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class ToolCallStarted:
     """`message_id` is the assistant message that the call is part of: the same for all calls of one model response.
@@ -166,6 +178,7 @@ class ToolCallStarted:
     provider_call_id: str | None = None
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class ToolCallDelta:
     """The next piece of the arguments' JSON text; never empty."""
@@ -174,6 +187,7 @@ class ToolCallDelta:
     arguments: str
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class ToolCallEnded:
     call_id: str
@@ -201,6 +215,7 @@ class UsageReported:
 # --- what the loop adds ------------------------------------------------------------------------------------------
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class ToolReturned:
     """A backend tool's result, as the message `message_id` of the thread. At most one per call."""
@@ -325,12 +340,14 @@ class Cancelled:
 Outcome: TypeAlias = Completed | Interrupted | Incomplete | Cancelled
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class RunFinished:
     outcome: Outcome
     usage: tuple[Usage, ...] = ()
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class RunFailed:
     """`code` is stable; `message` is safe to show."""
@@ -372,16 +389,16 @@ Event: TypeAlias = (
 Events: TypeAlias = list[Event]
 
 
-# A frozen dataclass sets its fields in a way that costs twice as much as this, and deltas come by the hundred.
-_new_object = object.__new__
-_set_message_id, _set_text = (vars(TextDelta)[name].__set__ for name in ("message_id", "text"))
+# Deltas come by the hundred.
+_DraftOfTextDelta = draft_of(TextDelta)
 
 
 def text_delta(message_id: str, text: str) -> TextDelta:
     """`TextDelta(message_id, text)`."""
-    delta = _new_object(TextDelta)
-    _set_message_id(delta, message_id)
-    _set_text(delta, text)
+    delta: TextDelta = (draft := _DraftOfTextDelta())
+    draft.message_id = message_id
+    draft.text = text
+    draft.__class__ = TextDelta
     return delta
 
 
@@ -389,8 +406,9 @@ def text_deltas(message_id: str, texts: Iterable[str]) -> list[TextDelta]:
     """`TextDelta(message_id, text)` for each of the texts."""
     deltas: list[TextDelta] = []
     for text in texts:
-        delta = _new_object(TextDelta)
-        _set_message_id(delta, message_id)
-        _set_text(delta, text)
+        delta = _DraftOfTextDelta()
+        delta.message_id = message_id
+        delta.text = text
+        delta.__class__ = TextDelta
         deltas.append(delta)
     return deltas

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Container, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
+from gateway.frozen import replace
 from gateway.messages import ContentBlock, Message, ReasoningBlock, TextBlock, ToolCall, ToolResult
 
 logger = logging.getLogger(__name__)

@@ -6,11 +6,12 @@ Below: bookkeeping, approvals, history. Above: the run driver, which keeps what 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from gateway.agent import Absent, AgentDefinition, AgentInput
 from gateway.approvals import arguments_check, decide
 from gateway.bookkeeping import still_asked, title_of, without_claims
+from gateway.frozen import quickly_made, replace
 from gateway.history import append_history, merge_history, unchanged_prefix
 from gateway.loop import Decision
 from gateway.messages import Message
@@ -19,6 +20,7 @@ from gateway.store import Thread
 from gateway.tool import Tool
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class Intake:
     """`thread` with the input in it, and the interrupts that nobody has answered; `keep` as in Store.begin_run.

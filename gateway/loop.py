@@ -14,6 +14,7 @@ from gateway.attempts import Fallback, OnRetry
 from gateway.clock import Clock
 from gateway.context_reduction import KnownFits
 from gateway.events import Events, OpenInterrupt
+from gateway.frozen import quickly_made
 from gateway.messages import JsonObject, Message, ToolCall
 from gateway.model import Model
 from gateway.model_state import Conversation
@@ -34,6 +35,7 @@ class Decision:
     reason: str | None = None
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class LoopContext:
     """Everything one run of a loop works with.

@@ -12,6 +12,8 @@ from typing import Literal, TypeAlias
 
 from pydantic import JsonValue as JsonValue
 
+from gateway.frozen import quickly_made
+
 # pydantic's, not our own, so that a border's models can name them too.
 JsonObject: TypeAlias = dict[str, JsonValue]
 
@@ -54,6 +56,7 @@ class Opaque:
     value: str
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class TextBlock:
     """Words."""
@@ -63,6 +66,7 @@ class TextBlock:
     opaque: Opaque | None = None
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class ReasoningBlock:
     """What the model thought; `text` may be empty where only the opaque part exists (redacted thinking)."""
@@ -132,6 +136,7 @@ class DocumentBlock:
     name: str | None = None
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class ToolCall:
     """The model's wish to call a tool.
@@ -148,6 +153,7 @@ class ToolCall:
     provider_call_id: str | None = None
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class ToolResult:
     """What a call gave. `content` holds text and media blocks; an empty tuple is an empty result."""
@@ -176,6 +182,7 @@ def block_of_media(kind: str, source: MediaSource, name: str | None = None) -> M
             return DocumentBlock(source, name)
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class Message:
     """One message of a thread.

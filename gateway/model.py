@@ -13,6 +13,7 @@ from typing import Literal, Protocol, runtime_checkable
 from gateway.agent import ModelSettings
 from gateway.clock import Clock
 from gateway.events import Events
+from gateway.frozen import quickly_made
 from gateway.gather_window import GatherWindow
 from gateway.http_client.clients import HttpClients
 from gateway.known_thread import SettledView
@@ -20,6 +21,7 @@ from gateway.messages import JsonObject, Message, ToolSpec
 from gateway.model_state import Continuation
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
     """One question to a model.

@@ -15,9 +15,10 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeAlias, cast
 
+from gateway.frozen import replace
 from gateway.messages import JsonObject, JsonValue, Message
 from gateway.records import dump_json, encode_message, load_json
 

@@ -18,6 +18,7 @@ import orjson
 
 from gateway import events, messages
 from gateway.events import Event, ReasoningDelta, StopReason, TextDelta, ToolCallDelta
+from gateway.frozen import quickly_made
 from gateway.messages import JsonObject, JsonValue, Message, TextBlock
 
 Record = TypeVar("Record")
@@ -41,6 +42,7 @@ _CLASSES: dict[str, type] = {
 }
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class EventRecords:
     """Consecutive events as a store keeps them: how many, and their lines.

@@ -13,7 +13,7 @@ import asyncio
 import logging
 from collections.abc import Coroutine, Mapping
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from gateway.agent import Absent, AgentInput
 from gateway.bookkeeping import (
@@ -30,6 +30,7 @@ from gateway.clock import Clock
 from gateway.deadline import unhurt
 from gateway.errors import ConflictError, GatewayError, NotFoundError, StoreError
 from gateway.events import RunFailed, RunFinished, RunStarted
+from gateway.frozen import replace
 from gateway.gather_window import GatherWindow
 from gateway.intake import take_in
 from gateway.live_run import LiveRun

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import TypeAlias
 
 from gateway.agent import AgentInput
 from gateway.bookkeeping import input_digest, no_thread, run_exists
 from gateway.errors import InvalidRequestError, NotFoundError, UnavailableError
 from gateway.events import Completed, RunFinished, RunStarted
+from gateway.frozen import replace
 from gateway.live_run import LiveRun
 from gateway.messages import Message
 from gateway.open_agent import OpenAgent

@@ -17,6 +17,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from gateway.agent import ABSENT, Absent
 from gateway.clock import Clock
 from gateway.events import Event, OpenInterrupt, Usage
+from gateway.frozen import quickly_made
 from gateway.messages import JsonValue, Message
 from gateway.model_state import ModelState
 from gateway.records import NO_EVENTS, EventRecords
@@ -37,6 +38,7 @@ class RunStatus(StrEnum):
         return self not in (RunStatus.QUEUED, RunStatus.RUNNING)
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class RunRecord:
     """A run. `input_digest` tells a repeated request from another one; see runner. `error_*` only where it failed."""
@@ -65,6 +67,7 @@ class ThreadSummary:
     updated_at: float
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class Thread:
     """A thread whole. `state` is ABSENT where no run ever had one. `last_run_id` is the run that was begun last.

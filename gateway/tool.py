@@ -15,6 +15,7 @@ from gateway.agent import ToolSettings
 from gateway.clock import Clock
 from gateway.errors import ConfigurationError
 from gateway.events import ActivityChanged, ActivityReplaced, Custom, Events, StepEnded, StepStarted
+from gateway.frozen import quickly_made
 from gateway.http_client.clients import HttpClients
 from gateway.messages import ContentBlock, JsonObject, JsonValue, ToolSpec
 from gateway.model_state import ModelState
@@ -70,6 +71,7 @@ class Announcements:
             self._waiter.set_result(None)
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class ToolContext:
     """Where a call comes from, and the way to the viewers while it is under way.

@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import TracebackType
 
 from gateway.clock import Clock, Timer
 from gateway.deadline import Deadline, DeadlineError
 from gateway.errors import ToolError
+from gateway.frozen import replace
 from gateway.messages import (
     AudioBlock,
     Base64Source,

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from gateway.agent import Absent
 from gateway.clock import Clock, Timer
 from gateway.events import Event
+from gateway.frozen import quickly_made
 from gateway.messages import JsonValue, Message
 from gateway.store import Store
 from gateway.transcript import OpenItems
@@ -31,6 +32,7 @@ class Batch(NamedTuple):
 END = Batch(0, ())
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class Prelude:
     """What a viewer without a cursor is told before the tail, so that it has the whole thread.

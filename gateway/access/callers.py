@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from gateway.access.limits import KeyLimits, Quota, VisitorLimits
 from gateway.agent import AgentInput
 from gateway.errors import TooLargeError
+from gateway.frozen import replace
 
 LOCAL_OWNER = "local"
 
