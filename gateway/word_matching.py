@@ -277,6 +277,13 @@ def fill_arguments(clause: str, spec: ToolSpec) -> Filling:
                 filling.arguments[name] = value
                 filling.typed += 1
                 chosen.update(concepts(name))  # "3 days": the label belongs to the number
+    labels = {name: _label(name) for name in wanted}
+    for name, schema in wanted.items():
+        if name not in filling.arguments and _is_plain_text(name, schema):
+            others = [label for other, label in labels.items() if other != name and label]
+            said = _take_labelled(words, labels[name], others)
+            if said is not None and (about := _about(_Clause(said), chosen)):
+                filling.arguments[name] = about
     for name in needed:
         if name in wanted and name not in filling.arguments:
             text = _find_text(words, name, wanted[name], chosen)
@@ -338,10 +345,9 @@ def _find_named(words: _Clause, name: str, schema: JsonObject, chosen: set[str])
     """A value that stands right behind the argument's own name: `order A-17`, `title: "Lunch"`, `b = 3`."""
     if schema_type(schema) not in ("string", "number", "integer") or _choices(schema):
         return None
-    own = [word for word in _WORD.findall(re.sub(r"(?<=[a-z])(?=[A-Z])|_", " ", name).lower()) if word != "id"]
-    if not own:
+    if not (label := _label(name)):
         return None
-    label = r"\b" + r"\s+".join(re.escape(word) for word in own) + r"(?:\s+(?:id|number|no\.?))?"
+    label += r"(?:\s+(?:id|number|no\.?))?"
     value = (
         r"[-+]?\d[\d,]{0,15}(?:\.\d{1,15})?\b"
         if schema_type(schema) != "string"
@@ -417,10 +423,31 @@ def _find_items(words: _Clause, name: str, schema: JsonObject, chosen: set[str])
     return found or None
 
 
+def _label(name: str) -> str:
+    """A pattern for the argument's own name as people say it; empty where it has none."""
+    own = [word for word in _parts(name) if word != "id"]
+    return r"\b" + r"\s+".join(re.escape(word) for word in own) + r"\b" if own else ""
+
+
+def _take_labelled(words: _Clause, label: str, others: Sequence[str]) -> str | None:
+    """The words behind the argument's own name, up to another one's: `with name Ada Lovelace and subject Lunch`."""
+    if not label:
+        return None
+    before = r"(?:^|[\0,;:(]|\b(?:with|and|the|an?|my|its|as|for|of|by|set|where|whose)\b)\s*"
+    end = rf"[,;]?\s*(?:\b(?:and|with)\b)?\s*(?:\b(?:the|an?|my)\b\s*)?(?:{'|'.join(others)})" if others else "$"
+    link = r"\s*(?:=|:|\b(?:is|to|called|named|saying)\b)?\s*"
+    return words.take(re.compile(rf"{before}{label}{link}(?!\s)([^\0]{{1,500}}?)(?=\s*(?:{end}|\0|$))", re.I))
+
+
+def _is_plain_text(name: str, schema: JsonObject) -> bool:
+    is_text = schema_type(schema) == "string" and not _choices(schema) and schema.get("format") is None
+    return is_text and not _is_identifier(name)
+
+
 def _find_text(words: _Clause, name: str, schema: JsonObject, tool: set[str]) -> JsonValue:
     """Plain text for an argument that is required: what was quoted, else what the clause is about."""
     match schema_type(schema):
-        case "string" if not _choices(schema) and schema.get("format") is None and not _is_identifier(name):
+        case "string" if _is_plain_text(name, schema):
             quoted = words.take(_QUOTED)
             text = quoted if quoted is not None else _about(words, tool)
             if quoted is None:

@@ -81,6 +81,36 @@ def test_words_choose_a_tool_and_fill_its_arguments(text: str, name: str, argume
     assert (match.spec.name, match.arguments, match.missing) == (name, arguments, ())
 
 
+FORM = [
+    tool("fill_form", "Fill the contact form", {"name": TEXT, "email": TEXT, "subject": TEXT}, ["name", "email"]),
+    tool("send_note", "Send a note", {"recipient": TEXT, "text": TEXT}),
+    tool("get_weather", "Get the weather for a city", {"city": TEXT}),
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments"),
+    [
+        ("Fill the form with name Ada Lovelace and email ada@x.org", {"name": "Ada Lovelace", "email": "ada@x.org"}),
+        ("Fill the form: the email ada@x.org, the name is Ada", {"name": "Ada", "email": "ada@x.org"}),
+        (
+            "Fill the contact form, name Ada, subject Lunch on Friday, email ada@x.org",
+            {"name": "Ada", "email": "ada@x.org", "subject": "Lunch on Friday"},
+        ),
+        ("Fill the form for Ada Lovelace, ada@x.org", {"name": "Ada Lovelace", "email": "ada@x.org"}),
+        ("Send a note with recipient Bob and text hello my friend", {"recipient": "Bob", "text": "hello my friend"}),
+        ("Send a note, text hello, recipient Bob Smith", {"recipient": "Bob Smith", "text": "hello"}),
+        ("What is the weather for the city of Paris?", {"city": "Paris"}),
+        ("What is the weather in Quebec City tomorrow?", {"city": "Quebec City tomorrow"}),
+    ],
+)
+def test_text_behind_an_arguments_name_is_that_arguments_and_ends_at_the_next_ones(
+    text: str, arguments: JsonObject
+) -> None:
+    [match] = match_tools(text, FORM)
+    assert (match.arguments, match.missing) == (arguments, ())
+
+
 @pytest.mark.parametrize("text", ["", "hello", "who are you?", "ändere was", "the of and", "???", "\n\n"])
 def test_words_that_fit_no_tool_choose_none(text: str) -> None:
     assert match_tools(text, TOOLS) == []
@@ -142,9 +172,9 @@ def test_odd_schemas_do_no_harm(schema: JsonObject) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["'" * 2000, '"a' * 1000, "add " * 500, "1," * 1000, "a" * 2000, "-" * 2000, "@." * 1000]
+    "text", ["'" * 2000, '"a' * 1000, "add " * 500, "1," * 1000, "a" * 2000, "-" * 2000, "@." * 1000, "the text " * 300]
 )
 def test_odd_words_take_no_time(text: str) -> None:
     start = time.process_time()
-    match_tools(text, TOOLS)
+    match_tools(text, [*TOOLS, *FORM])
     assert time.process_time() - start < 2
