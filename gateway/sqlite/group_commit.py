@@ -47,6 +47,9 @@ _LOOP_PAGES = 256
 # guessed too large (they share pages): the next guess is corrected by the last, at most by so much.
 CHECKPOINT_PAGES = 1000
 _MOST_CORRECTION = 4
+# What was erased is in the log for so long: several erasures share the emptying, which flushes to the disk.
+ERASE_SECONDS = 1.0
+_MOST_ERASE_SECONDS = 60.0
 
 
 class GroupCommit:
@@ -81,6 +84,7 @@ class GroupCommit:
         self._log_pages = 0  # as guessed
         self._checkpoint_pages = CHECKPOINT_PAGES  # as guessed
         self._log_begins = has_log  # the next commit flushes the log's head to the disk
+        self._erasure: asyncio.TimerHandle | None = None
         self._jobs: SimpleQueue[Callable[[], Callable[[], None]] | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._serve, name="sqlite-writer", daemon=True)
         self._thread.start()
@@ -115,11 +119,18 @@ class GroupCommit:
             self._timer = self._loop.call_later(GROUP_SECONDS, self._time_up)
         return group.future
 
+    def erase(self) -> None:
+        """Something was deleted that must be found nowhere any more: empty the log before long, which still has it."""
+        if self._has_log and self._erasure is None:
+            self._erase_in(ERASE_SECONDS)
+
     async def close(self) -> None:
-        """Write what is queued and end the thread."""
+        """Write what is queued and end the thread. What closes the connections empties the log."""
         await asyncio.shield(self.submit(_nothing, long=True))
         while self._with_thread:  # it may be emptying the log
             await asyncio.shield(self.submit(_nothing, long=True))
+        if self._erasure is not None:
+            self._erasure.cancel()
         self._jobs.put(None)
         await asyncio.to_thread(self._thread.join)
 
@@ -240,6 +251,28 @@ class GroupCommit:
         self._log_pages = 0
         self._log_begins = True
         return self._commit
+
+    def _erase_in(self, seconds: float) -> None:
+        self._erasure = self._loop.call_later(seconds, self._empty_log, seconds)
+
+    def _empty_log(self, waited: float) -> None:
+        if self._with_thread:
+            self._erase_in(waited)
+        else:
+            self._erasure = None
+            self._send(partial(self._empty_there, waited))
+
+    def _empty_there(self, waited: float) -> Callable[[], None]:
+        is_empty = self._transactions.empty_log()
+        if is_empty:
+            self._log_pages = 0
+            self._log_begins = True
+        return partial(self._emptied, is_empty, waited)
+
+    def _emptied(self, is_empty: bool, waited: float) -> None:
+        if not is_empty and self._erasure is None:
+            self._erase_in(min(2 * waited, _MOST_ERASE_SECONDS))
+        self._commit()
 
 
 def _nothing(connection: sqlite3.Connection) -> None:

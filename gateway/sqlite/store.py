@@ -128,6 +128,7 @@ class SqliteStore:
         )
         if deleted:
             await self._sweep()
+            self._erase()
         return deleted
 
     async def due_deletions(self) -> list[DueDeletion]:
@@ -200,11 +201,16 @@ class SqliteStore:
             tables.update_run(connection, key, run)
             return tables.write_thread(connection, thread, keep)
 
+        def kept(written: KeptThread) -> None:
+            self._thread_written(thread, keep, written)
+            if erase:
+                self._erase()
+
         self._runs.pop((run.owner, run.run_id), None)
         self._early.discard((run.owner, run.run_id))
         return self._write(
             work,
-            lambda written: self._thread_written(thread, keep, written),
+            kept,
             lambda: self._cache.changed((thread.owner, thread.thread_id)),
             pages=_RUN_PAGES + _message_pages(thread, keep) + pages_of(1, len(records.lines)),
             long=bool(erase),
@@ -253,15 +259,24 @@ class SqliteStore:
         ):
             removed += forgotten
             await self._sweep()
-        await self._sweep()  # what a thread that was deleted just before a kill -9 left behind
+        swept = await self._sweep()  # what a thread that was deleted just before a kill -9 left behind
+        if removed or swept:
+            self._erase()
         return removed
 
     async def keep_secret(self, name: str, fresh: bytes) -> bytes:
         return await self._write(lambda connection: tables.keep_secret(connection, name, fresh))
 
-    async def _sweep(self) -> None:
+    async def _sweep(self) -> bool:
+        """Whether there was anything."""
+        swept = False
         while await self._write(event_log.sweep_forgotten, long=True):
-            pass
+            swept = True
+        return swept
+
+    def _erase(self) -> None:
+        if self._commits is not None:
+            self._commits.erase()
 
     # --- ways to the threads
 

@@ -66,6 +66,17 @@ class Transactions:
             return 0
         return int(pages)
 
+    def empty_log(self) -> bool:
+        """As `checkpoint`, and cut the log to nothing: what was overwritten in the file is in it no more. False where
+        another connection reads just now, or it failed: nothing is lost.
+        """
+        try:
+            busy, _, _ = self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        except sqlite3.Error as error:
+            logger.debug("store could not cut its write-ahead log", exc_info=error)
+            return False
+        return not busy
+
     def _write_waiting(self, batch: list[Operation[Any]]) -> list[Any]:
         try:
             self.connection.execute("BEGIN IMMEDIATE")

@@ -1,0 +1,129 @@
+"""What is deleted in the embedded store is in none of its files any more."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import signal
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from gateway.events import Event, TextDelta
+from gateway.messages import Message, TextBlock
+from gateway.records import encode_events
+from gateway.store import Store, Thread
+from tests.running_gateway import agent, gateway_process, run_body, scripted, write_configuration
+from tests.stored_samples import DEADLINE_SECONDS, OWNER, begin, ended, run, sqlite_file, sqlite_store, thread, within
+
+
+@pytest.fixture(autouse=True)
+def nothing_waits_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.sqlite.group_commit.ERASE_SECONDS", 0.01)
+
+
+@pytest_asyncio.fixture
+async def store(tmp_path: Path) -> AsyncGenerator[Store]:
+    opened = sqlite_store(tmp_path)
+    await within(opened.open())
+    yield opened
+    await within(opened.close())
+
+
+def found(folder: Path, words: Sequence[str]) -> set[str]:
+    """Those of the words that are in a file of the store."""
+    contents = [path.read_bytes() for path in folder.iterdir() if path.name.startswith("gateway.db")]
+    return {word for word in words if any(word.encode() in content for content in contents)}
+
+
+async def until_gone(folder: Path, words: Sequence[str]) -> None:
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        while found(folder, words):
+            await asyncio.sleep(0.01)
+
+
+def long_thread(thread_id: str, word: str, sizes: Sequence[int]) -> Thread:
+    """Every message says the word again and again."""
+    messages = tuple(
+        Message(f"{thread_id}-{number}", "user", (TextBlock((f"{word} " * size)[:size].strip()),))
+        for number, size in enumerate(sizes)
+    )
+    return replace(thread(thread_id), messages=messages, title=word, state={"said": [word] * 10})
+
+
+async def keep_run(store: Store, run_id: str, kept: Thread, word: str, deltas: int) -> None:
+    """A run on the thread, with that many deltas of the word in its log."""
+    await within(store.begin_run(run(run_id, kept.thread_id), kept, keep=0))
+    events: list[Event] = [TextDelta("m", f"{word} ") for _ in range(deltas)]
+    end = ended(run_id, kept.thread_id)
+    await within(store.end_run(end, kept, keep=len(kept.messages), first=1, records=encode_events(events)))
+
+
+async def test_a_deleted_threads_words_are_in_no_file(store: Store, tmp_path: Path) -> None:
+    await keep_run(store, "r1", long_thread("t1", "unspeakable", [100, 5_000, 50_000]), "unspeakable", 500)
+    await keep_run(store, "r2", long_thread("t2", "remarkable", [100, 5_000, 50_000]), "remarkable", 500)
+    both = ["unspeakable", "remarkable"]
+    assert found(tmp_path, both) == set(both)
+    await within(store.delete_thread(OWNER, "t1"))
+    await until_gone(tmp_path, ["unspeakable"])
+    assert found(tmp_path, both) == {"remarkable"}
+
+
+async def test_a_retracted_messages_words_are_in_no_file(store: Store, tmp_path: Path) -> None:
+    said: list[Event] = [TextDelta("secret", "unspeakable "), TextDelta("said", "remarkable ")] * 100
+    await begin(store)
+    await within(store.append_events(OWNER, "r1", 1, encode_events(said), urgent=True))
+    assert found(tmp_path, ["unspeakable"]) == {"unspeakable"}
+    end: list[Event] = [TextDelta("secret", "unspeakable")]
+    erase = frozenset({"secret"})
+    await within(store.end_run(ended(), thread(), keep=1, first=201, records=encode_events(end), erase=erase))
+    await until_gone(tmp_path, ["unspeakable"])
+    assert found(tmp_path, ["remarkable"]) == {"remarkable"}
+
+
+async def test_the_words_of_forgotten_logs_are_in_no_file(store: Store, tmp_path: Path) -> None:
+    await keep_run(store, "r1", thread(), "unspeakable", 2_000)
+    await within(store.remove_logs(finished_before=1_000.0))
+    await until_gone(tmp_path, ["unspeakable"])
+
+
+async def test_of_many_threads_that_are_changed_and_deleted_nothing_is_left(store: Store, tmp_path: Path) -> None:
+    """Whatever SQLite moved from page to page meanwhile."""
+    chance = random.Random(1)
+    words = [f"word{number:04}x" for number in range(120)]
+    for number, word in enumerate(words):
+        kept = long_thread(f"t{number}", word, [chance.choice((20, 300, 3_000, 30_000)) for _ in range(6)])
+        await keep_run(store, f"a{number}", kept, word, chance.randrange(200))
+        edited = replace(kept, messages=kept.messages[: chance.randrange(6)])
+        await keep_run(store, f"b{number}", edited, word, chance.randrange(200))
+    deleted = chance.sample(range(len(words)), 80)
+    for number in deleted:
+        await within(store.delete_thread(OWNER, f"t{number}"))
+    await until_gone(tmp_path, [words[number] for number in deleted])
+    assert len(found(tmp_path, words)) == len(words) - len(deleted)
+
+
+async def test_who_reads_meanwhile_only_puts_it_off(store: Store, tmp_path: Path) -> None:
+    await keep_run(store, "r1", long_thread("t1", "unspeakable", [5_000]), "unspeakable", 100)
+    with sqlite_file(tmp_path) as other:
+        other.execute("BEGIN")
+        other.execute("SELECT count(*) FROM messages").fetchone()
+        await within(store.delete_thread(OWNER, "t1"))
+        await begin(store, "r2", "t2")
+        assert found(tmp_path, ["unspeakable"]) == {"unspeakable"}
+    await until_gone(tmp_path, ["unspeakable"])
+    assert await within(store.load_run(OWNER, "r2")) is not None
+
+
+async def test_after_a_kill_the_next_process_sees_to_it(tmp_path: Path) -> None:
+    configuration = write_configuration(tmp_path, [agent("a", scripted([{"text": "unspeakable"}]))])
+    async with gateway_process(configuration) as gateway:
+        await gateway.client.run("a", run_body("unmentionable", thread_id="t"))
+        assert (await gateway.client.http.delete("/threads/t")).status_code == 204
+        await gateway.signal(signal.SIGKILL)
+    async with gateway_process(configuration) as gateway:
+        await until_gone(tmp_path, ["unspeakable", "unmentionable"])
+        assert await gateway.signal(signal.SIGTERM) == 0
