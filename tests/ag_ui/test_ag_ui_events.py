@@ -327,6 +327,35 @@ def test_texts_are_whole_at_the_client_however_they_were_cut(texts: list[str]) -
     assert "".join(json.loads(line)["delta"] for line in lines) == "".join(texts)
 
 
+PLAIN = st.sampled_from(["a", '","', '"', "\\", '\\"', "\\\\", "\n", "\x00", "%b", "é😀"])
+AWKWARD = st.one_of(PLAIN, st.sampled_from(["\ud83d", "", "long" * 100_000]))
+MANY_DELTAS = st.lists(
+    st.one_of(
+        st.builds(TextDelta, st.sampled_from(["m", 'a "%d"', "é"]), AWKWARD),
+        st.builds(ReasoningDelta, st.just("m"), AWKWARD),
+        st.builds(ToolCallDelta, st.just("m"), AWKWARD),
+        st.sampled_from([TextStarted("n"), UsageReported(Usage("p", "m"))]),
+    ),
+    max_size=6,
+)
+
+
+@settings(deadline=None)  # the machine may be busy
+@given(
+    MANY_DELTAS,
+    st.one_of(st.lists(PLAIN, max_size=40), st.lists(AWKWARD, max_size=40)),
+    MANY_DELTAS,
+    st.integers(1, 10**9),
+)
+def test_many_events_are_written_as_each_is(
+    before: list[Event], texts: list[str], after: list[Event], first: int
+) -> None:
+    events = [*before, *(TextDelta("m", text) for text in texts), *after]
+    one_by_one = Renderer(FULL, "thread", "run")
+    written = [one_by_one.render([event], number) for number, event in enumerate(events, first)]
+    assert render(*events, first=first) == b"".join(written)
+
+
 def test_the_halves_of_a_character_in_two_deltas_become_one_at_the_client() -> None:
     stream = render(TextDelta("m", "\ud83d"), TextDelta("m", "\ude00"))
     joined = "".join(json.loads(line[6:])["delta"] for line in stream.split(b"\n") if line.startswith(b"data: "))
