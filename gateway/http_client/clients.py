@@ -52,6 +52,7 @@ SETTLE_SECONDS = 0.05
 _CALL = "gateway.call"
 _OWN_HEADERS = {"accept-encoding": "identity", "user-agent": "agui-gateway"}
 _NO_AUTOMATIC_HEADERS = frozenset({"Accept", "Accept-Encoding", "Content-Type", "User-Agent"})
+_GIVEN_HEADERS = frozenset({"accept", "content-type"})  # with our own, aiohttp has none of these to add
 # Headers and bodies go past httpx, which would encode them and look for what aiohttp adds itself: Host, lengths.
 _AT_HAND = httpx.ByteStream(b"")
 _INLINE_BODY = 2**20  # aiohttp writes larger bodies piece by piece when they come as a file
@@ -187,6 +188,8 @@ class _Body(httpx.AsyncByteStream):
         self._content.set_exception(ModelError(ModelErrorKind.TIMEOUT, f"the model provider's {what}"))
 
     async def settle(self) -> None:
+        if self._content.at_eof():  # as nearly always: no timer for it
+            return
         try:
             async with asyncio.timeout(SETTLE_SECONDS):
                 while await self._content.readany():
@@ -219,16 +222,21 @@ class _Transport(AiohttpTransport):
             request.method,
             url,
             headers={**_OWN_HEADERS, **call.headers},
-            skip_auto_headers=_NO_AUTOMATIC_HEADERS,
+            skip_auto_headers=None if call.headers.keys() >= _GIVEN_HEADERS else _NO_AUTOMATIC_HEADERS,
             data=(io.BytesIO(call.content) if len(call.content) > _INLINE_BODY else call.content) or None,
             allow_redirects=False,
             auto_decompress=False,
-            # no total: aiohttp's default would end every stream after 300 seconds
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=timeouts.connect),
+            timeout=_client_timeout(timeouts.connect),
             proxy=str(self.proxy.url) if self.proxy else None,
             proxy_auth=aiohttp.BasicAuth(*self.proxy.auth) if self.proxy and self.proxy.auth else None,
         )
         return httpx.Response(response.status, stream=_Body(response, clock, timeouts, began))
+
+
+@lru_cache(maxsize=64)
+def _client_timeout(connect_seconds: float) -> aiohttp.ClientTimeout:
+    # no total: aiohttp's default would end every stream after 300 seconds
+    return aiohttp.ClientTimeout(total=None, sock_connect=connect_seconds)
 
 
 class _Endpoint(NamedTuple):
