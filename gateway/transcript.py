@@ -127,16 +127,20 @@ class Transcript:
         """Take the next events in. Gives those that are no deltas: what others may want to look at."""
         entries = self._entries
         rare: list[Event] | tuple[()] = ()
+        name: str | None = None  # of the deltas that follow one another, and what they add to
+        parts: list[str] | None = None
         for event in events:
             kind = type(event)
             if kind is TextDelta or kind is ReasoningDelta:
-                parts = entries[event.message_id].parts  # type: ignore[union-attr]  # one of the two, by the line above
-                assert parts is not None
+                if event.message_id is not name:  # type: ignore[union-attr]  # one of the two, by the line above
+                    parts = entries[event.message_id].parts  # type: ignore[union-attr]
+                    assert parts is not None
+                    name = event.message_id  # type: ignore[union-attr]
                 parts.append(event.text)  # type: ignore[union-attr]
             elif kind is ToolCallDelta:
                 self._calls[event.call_id].parts.append(event.arguments)  # type: ignore[union-attr]
             else:
-                self.text_id = None
+                self.text_id = name = None
                 self._follow_rare(event)
                 if rare:
                     rare.append(event)
