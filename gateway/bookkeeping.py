@@ -30,7 +30,7 @@ from gateway.events import (
     StateReplaced,
 )
 from gateway.frozen import replace
-from gateway.known_thread import KnownThread, own_calls, turns_of, words_or_blocks
+from gateway.known_thread import KnownThread, digest_rows, own_calls, turns_of
 from gateway.messages import JsonValue, Message, ToolCall
 from gateway.model import ModelCapabilities
 from gateway.model_state import Conversation, marked
@@ -58,11 +58,10 @@ def input_digest(given: AgentInput, produced: frozenset[str] = frozenset()) -> s
     if given.known is not None and not minted and not produced:
         with contextlib.suppress(TypeError):  # as below
             return given.known.digest(given.messages, orjson.dumps(answers))
-    rows = [
-        (None if message.id in minted else message.id, message.role, words_or_blocks(message.content))
-        for message in given.messages
-        if message.id not in produced
-    ]
+    messages = [message for message in given.messages if message.id not in produced] if produced else given.messages
+    rows: Sequence[tuple[str | None, str, object]] = digest_rows(messages)
+    if minted:
+        rows = [(None if message_id in minted else message_id, role, said) for message_id, role, said in rows]
     try:
         encoded = orjson.dumps((rows, answers))  # dataclasses as they are: ten times faster than records
     except TypeError:

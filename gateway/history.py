@@ -6,7 +6,7 @@ Below: messages. Above: the loop and intake. All functions are pure.
 from __future__ import annotations
 
 import logging
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Collection, Container, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -22,7 +22,7 @@ UNANSWERED = "This call was not answered: it was given up before there was a res
 
 
 def merge_history(
-    stored: Sequence[Message], sent: Sequence[Message], answered_before: Container[str] = ()
+    stored: Sequence[Message], sent: Sequence[Message], answered_before: Collection[str] = frozenset()
 ) -> tuple[Message, ...]:
     """The thread after a client sent what it holds to be the whole history.
 
@@ -31,6 +31,9 @@ def merge_history(
     these, and providers refuse an answer without them). A client's result for a call that the server answered is
     dropped; `answered_before` are calls that it answered in messages that are not in `stored`.
     """
+    words = _words(sent)
+    if not stored and not answered_before:
+        return tuple(words.values())
     known = {message.id: message for message in stored}
     turns: dict[str, list[Message]] = {}
     answered: set[str] = set()
@@ -39,7 +42,6 @@ def merge_history(
             turns.setdefault(message.turn_id, []).append(message)
             if message.role == "tool" and (result := message.tool_result) is not None:
                 answered.add(result.call_id)
-    words = _words(sent)
     merged: list[Message] = []
     for message_id, word in words.items():
         earlier = known.get(message_id)
@@ -116,6 +118,8 @@ def model_view(messages: Sequence[Message]) -> tuple[Message, ...]:
     of several results the server's own stays, else the last; of several calls with one id the server's own stays, else
     the first. Empty assistant messages disappear.
     """
+    if _is_plain_talk(messages):
+        return tuple(messages)
     view: list[Message] = []
     results = _results(messages)
     for item in _entries(messages):
@@ -131,6 +135,30 @@ def model_view(messages: Sequence[Message]) -> tuple[Message, ...]:
     for call_id in results:
         logger.warning("dropped a tool result whose call is not in the history", extra={"call_id": call_id})
     return tuple(view)
+
+
+def _is_plain_talk(messages: Sequence[Message]) -> bool:
+    """Whether the messages are their own view: words alone, and no two answers that follow one another or are one."""
+    turns: set[str] = set()
+    after_answer = False
+    for message in messages:
+        role = message.role
+        if role == "assistant":
+            content = message.content
+            if after_answer or len(content) != 1 or type(block := content[0]) is not TextBlock:
+                return False
+            if not block.text or block.text.isspace():
+                return False
+            if (turn_id := message.turn_id) is not None:
+                if turn_id in turns:
+                    return False
+                turns.add(turn_id)
+            after_answer = True
+        elif role == "tool" or role == "reasoning":
+            return False
+        else:
+            after_answer = False
+    return True
 
 
 @dataclass(slots=True)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from gateway.history import merge_history, model_view
-from gateway.messages import ContentBlock, Message, TextBlock, ToolCall
+from gateway.messages import Message, TextBlock, ToolCall
 
 Messages = tuple[Message, ...]
 
@@ -135,7 +135,7 @@ class KnownThread:
         # What is kept ends before the last message: that is what people write anew.
         for end in (len(messages) - 1, len(messages)):
             if new := messages[len(known) : end]:
-                rows = orjson.dumps([digest_row(message) for message in new])
+                rows = orjson.dumps(digest_rows(new))
                 hasher = hasher.copy()
                 hasher.update((b"," if known else b"") + rows[1:-1])
                 known = messages[:end]
@@ -147,16 +147,22 @@ class KnownThread:
         return digest
 
 
-def digest_row(message: Message) -> tuple[str, str, object]:
-    """What of a message tells two requests apart."""
-    return message.id, message.role, words_or_blocks(message.content)
-
-
-def words_or_blocks(content: tuple[ContentBlock, ...]) -> object:
-    """The text alone where there is nothing else, as nearly always: a tenth of what blocks cost the encoder."""
-    if len(content) == 1 and type(block := content[0]) is TextBlock and block.index == -1 and block.opaque is None:
-        return block.text
-    return content
+def digest_rows(messages: Iterable[Message]) -> list[tuple[str, str, object]]:
+    """What of the messages tells two requests apart: their ids, roles and contents."""
+    # The text alone where there is nothing else, as nearly always: a tenth of what blocks cost the encoder.
+    return [
+        (
+            message.id,
+            message.role,
+            block.text
+            if len(content := message.content) == 1
+            and type(block := content[0]) is TextBlock
+            and block.index == -1
+            and block.opaque is None
+            else content,
+        )
+        for message in messages
+    ]
 
 
 class _Part(NamedTuple):

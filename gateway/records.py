@@ -115,23 +115,22 @@ def decode_events(lines: bytes) -> Iterator[Event]:
 
 def encode_message(message: Message) -> bytes:
     """The message as one JSON object."""
+    content = message.content
     # A client's plain words, which come by the thousand, are written out.
-    if (text := _plain_words(message)) is not None:
-        words: JsonValue = [{"type": "TextBlock", "text": text}]
+    if (
+        len(content) == 1
+        and type(block := content[0]) is TextBlock
+        and block.index == -1
+        and block.opaque is None
+        and message.turn_id is None
+        and message.name is None
+        and message.metadata is None
+        and message.conversation is None
+        and not message.incomplete
+    ):
+        words: JsonValue = [{"type": "TextBlock", "text": block.text}]
         return dump_json({"type": "Message", "id": message.id, "role": message.role, "content": words})
     return encode_record(message)
-
-
-def _plain_words(message: Message) -> str | None:
-    """The text of a message that has nothing else."""
-    content = message.content
-    if len(content) != 1 or type(block := content[0]) is not TextBlock or block.index != -1 or block.opaque is not None:
-        return None
-    if message.turn_id is not None or message.name is not None or message.incomplete or message.metadata is not None:
-        return None
-    if message.conversation is not None:
-        return None
-    return block.text
 
 
 def decode_message(data: bytes) -> Message:

@@ -25,6 +25,7 @@ from gateway.messages import (
     Message,
     Opaque,
     ReasoningBlock,
+    Role,
     TextBlock,
     ToolCall,
     ToolResult,
@@ -362,6 +363,26 @@ def test_a_history_that_is_in_order_is_shown_as_it_is() -> None:
         user("v"),
     )
     assert model_view(history) == history
+
+
+TALK = st.lists(
+    st.tuples(
+        st.sampled_from(["user", "assistant", "assistant", "system", "developer"]),
+        st.sampled_from(["", " \n", "words", "more"]),
+        st.sampled_from([None, None, "T1", "T2"]),
+    ),
+    max_size=8,
+)
+
+
+@settings(deadline=None)  # the machine may be busy
+@given(TALK)
+def test_mere_talk_is_shown_as_anything_else_is(talk: list[tuple[Role, str, str | None]]) -> None:
+    messages = tuple(
+        Message(f"m{place}", role, (TextBlock(text),), turn_id=turn if role == "assistant" else None)
+        for place, (role, text, turn) in enumerate(talk)
+    )
+    assert model_view(messages) == model_view((*messages, result("orphan", "of no call")))
 
 
 def test_an_answer_of_several_messages_is_one_with_its_blocks_in_the_order_they_were_made() -> None:

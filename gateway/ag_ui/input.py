@@ -227,15 +227,9 @@ class InputReader(ContentReader):
         places: dict[str, int] = {}
         oddities = self.oddities
         for i, item in enumerate(self.items(data, "messages", required=True), self._place):
-            if type(item) is not dict:
-                self.wrong(f"/messages/{i}", f"expected an object, got {json_kind(item)}")
+            message = (usual_message(item) if type(item) is dict else None) or self.unusual_message(item, i)
+            if message is None:
                 continue
-            role = item.get("role")
-            read = _READ_BY_ROLE.get(role) if type(role) is str else None
-            if read is None:
-                self.skip_role(item, i)
-                continue
-            message = usual_message(role, item) or read(self, item, i)
             place = places.setdefault(message.id, len(messages))
             if place == len(messages):
                 messages.append(message)
@@ -246,12 +240,19 @@ class InputReader(ContentReader):
         self.messages_are_plain = not self.minted and self.oddities == oddities
         return self._before + tuple(messages)
 
-    def skip_role(self, item: dict[str, Any], i: int) -> None:
+    def unusual_message(self, item: Any, i: int) -> Message | None:
+        """The message, if it is one that a server takes."""
+        if type(item) is not dict:
+            self.wrong(f"/messages/{i}", f"expected an object, got {json_kind(item)}")
+            return None
         role = item.get("role")
-        if not isinstance(role, str):
+        if type(role) is not str:
             self.text(item, "role", f"/messages/{i}")
+        elif (read := _READ_BY_ROLE.get(role)) is not None:
+            return read(self, item, i)
         elif role != "activity":  # known, and not for a server
             self.leave_out(f"message of role {role[:64]!r}")
+        return None
 
     def add_duplicate(self, messages: list[Message], places: dict[str, int], place: int, message: Message) -> None:
         before, result = messages[place], message.tool_result

@@ -79,7 +79,8 @@ class _KnownInput:
             if not body.startswith(raw, place):
                 break
             place += len(raw)
-            count = sum(item["role"] != "activity" for item in chunk)  # each of the others is a message
+            # each of the others is a message
+            count = len(chunk) - [item["role"] for item in chunk].count("activity")
             seen = has_media and any(map(_shows_media, chunk))
             pieces.append(_Piece(raw, len(chunk), messages[done : done + count], seen))
             done += count

@@ -7,57 +7,35 @@ from __future__ import annotations
 
 from typing import Any
 
+from gateway.frozen import draft_of
 from gateway.messages import ContentBlock, Message, TextBlock, ToolCall, ToolResult
 
+# A history has thousands of them.
+_DraftOfText = draft_of(TextBlock)
+_DraftOfMessage = draft_of(Message)
 
-def usual_message(role: object, item: dict[str, Any]) -> Message | None:
+
+def usual_message(item: dict[str, Any]) -> Message | None:
     """The message, where it is what most are: a user's or an assistant's words, or a tool's text, and nothing else."""
-    message_id, content = item.get("id"), item.get("content")
+    message_id, role, content = item.get("id"), item.get("role"), item.get("content")
     if type(message_id) is not str or not message_id or type(content) is not str or not content:
         return None
+    words = _DraftOfText()
+    words.text, words.index, words.opaque = content, -1, None
+    words.__class__ = TextBlock
     if len(item) == 3 and (role == "user" or role == "assistant"):
-        return _message(message_id, role, _text_block(content))
-    if len(item) == 4 and role == "tool" and type(call_id := item.get("toolCallId")) is str:
-        return _message(message_id, role, ToolResult(call_id, (_text_block(content),)))
-    return None
-
-
-# A frozen dataclass sets its fields in a way that takes four times as long, and a history has thousands of them. Each
-# is made of a class with the same slots that may be written, and is frozen then.
-
-
-class _DraftOfText:
-    __slots__ = TextBlock.__slots__
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.index = -1
-        self.opaque = None
-
-
-class _DraftOfMessage:
-    __slots__ = Message.__slots__
-
-    def __init__(self, message_id: str, role: object, block: ContentBlock) -> None:
-        self.id = message_id
-        self.role = role
-        self.content = (block,)
-        self.name = self.turn_id = self.metadata = self.conversation = None
-        self.incomplete = False
-
-
-def _text_block(text: str) -> TextBlock:
-    draft: Any = _DraftOfText(text)
-    draft.__class__ = TextBlock
-    block: TextBlock = draft
-    return block
-
-
-def _message(message_id: str, role: object, block: ContentBlock) -> Message:
-    draft: Any = _DraftOfMessage(message_id, role, block)
-    draft.__class__ = Message
-    message: Message = draft
-    return message
+        block: ContentBlock = words
+    elif len(item) == 4 and role == "tool" and type(call_id := item.get("toolCallId")) is str:
+        block = ToolResult(call_id, (words,))
+    else:
+        return None
+    message = _DraftOfMessage()
+    message.id, message.role, message.content = message_id, role, (block,)
+    message.name = message.turn_id = message.metadata = message.conversation = None
+    message.incomplete = False
+    message.__class__ = Message
+    made: Message = message
+    return made
 
 
 def usual_call(item: Any) -> ToolCall | None:

@@ -13,7 +13,7 @@ from gateway.messages import Message, Role, TextBlock, ToolResult
 
 @pytest.mark.parametrize("role", ["user", "assistant"])
 def test_words_become_a_whole_message_that_cannot_be_changed(role: Role) -> None:
-    made: Any = usual_message(role, {"id": "m", "role": role, "content": "words"})
+    made: Any = usual_message({"id": "m", "role": role, "content": "words"})
     assert type(made) is Message
     assert type(made.content[0]) is TextBlock
     assert repr(made) == repr(Message("m", role, (TextBlock("words"),)))
@@ -24,7 +24,7 @@ def test_words_become_a_whole_message_that_cannot_be_changed(role: Role) -> None
 
 
 def test_a_tools_text_becomes_its_result() -> None:
-    made = usual_message("tool", {"id": "m", "role": "tool", "toolCallId": "c", "content": "42"})
+    made = usual_message({"id": "m", "role": "tool", "toolCallId": "c", "content": "42"})
     assert repr(made) == repr(Message("m", "tool", (ToolResult("c", (TextBlock("42"),)),)))
 
 
@@ -39,4 +39,4 @@ def test_a_tools_text_becomes_its_result() -> None:
     ],
 )
 def test_whatever_is_not_like_most_is_left_to_the_reader_of_everything(item: dict[str, Any]) -> None:
-    assert usual_message("user", item) is None
+    assert usual_message(item) is None
