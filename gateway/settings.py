@@ -213,7 +213,11 @@ def _apply_environment(text: ConfigurationText, environ: Mapping[str, str]) -> N
             continue
         path = tuple(name.removeprefix(_ENVIRONMENT_PREFIX).lower().split("__"))
         place = f"environment variable {name}"
-        if path not in _ENVIRONMENT_PATHS:
+        if path in _FILE_ONLY:
+            text.problems.append(
+                Problem(place, (), "holds mappings; write them in the file, with '${env:NAME}' in them")
+            )
+        elif path not in _ENVIRONMENT_PATHS:
             near = did_you_mean(name, [_variable(known) for known in _ENVIRONMENT_PATHS])
             text.problems.append(Problem(place, (), f"sets no known field{near or '; unset it'}"))
         elif path[-1] in _WORD_LISTS:
@@ -228,6 +232,7 @@ def _variable(path: tuple[str, ...]) -> str:
 
 _WORD_LISTS = frozenset({"cors_origins", "allowed_hosts", "allowed_private_hosts", "trusted_proxies"})
 _KEY_LISTS = frozenset({"api_keys", "publishable_keys"})
+_FILE_ONLY = frozenset({("agents",), *(("server", name) for name in _KEY_LISTS)})
 _ENVIRONMENT_PATHS: tuple[tuple[str, ...], ...] = (
     *(("server", name) for name in ServerSection.model_fields if name not in _KEY_LISTS),
     ("store",),

@@ -191,6 +191,14 @@ def test_the_environment_separates_words_by_commas() -> None:
     assert server.cors_origins == ("http://localhost:3000", "https://a.example")
 
 
+@pytest.mark.parametrize("field", ["AGENTS", "SERVER__API_KEYS", "SERVER__PUBLISHABLE_KEYS"])
+def test_what_holds_mappings_is_not_set_by_the_environment_but_by_references_in_the_file(field: str) -> None:
+    [found] = problems(AGENT, **{f"AGUI_GATEWAY__{field}": "a-key-of-16-characters"})
+    assert found == (
+        f"environment variable AGUI_GATEWAY__{field}: holds mappings; write them in the file, with '${{env:NAME}}' in them"
+    )
+
+
 def test_a_store_is_relative_to_who_named_it(directory: Path) -> None:
     (directory / "etc").mkdir()
     file = directory / "etc" / "gateway.yaml"
