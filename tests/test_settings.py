@@ -193,10 +193,12 @@ def test_the_environment_separates_words_by_commas() -> None:
 
 @pytest.mark.parametrize("field", ["AGENTS", "SERVER__API_KEYS", "SERVER__PUBLISHABLE_KEYS"])
 def test_what_holds_mappings_is_not_set_by_the_environment_but_by_references_in_the_file(field: str) -> None:
-    [found] = problems(AGENT, **{f"AGUI_GATEWAY__{field}": "a-key-of-16-characters"})
-    assert found == (
-        f"environment variable AGUI_GATEWAY__{field}: holds mappings; write them in the file, with '${{env:NAME}}' in them"
-    )
+    Path("f.yaml").write_text(AGENT)
+    variable = f"AGUI_GATEWAY__{field}"
+    with pytest.raises(InvalidConfigurationError) as caught:
+        load_settings(Flags(config=Path("f.yaml")), environ={variable: "a-key-of-16-characters"}, parts=PARTS)
+    told = "holds mappings; write them in the file, with '${env:NAME}' in them"
+    assert caught.value.message == f"environment variable {variable}: {told}"
 
 
 def test_a_store_is_relative_to_who_named_it(directory: Path) -> None:
