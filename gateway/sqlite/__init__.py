@@ -3,6 +3,7 @@
 store.py          the Store: what each promise of the contract is made of
 group_commit.py   writes in call order, many runs in one commit, on the event loop or on the writer thread
 disk_pace.py      whether the disk is quick enough for the event loop
+erasure.py        deleted words out of the files, when nobody waits
 transactions.py   the connection that writes
 writes.py         what waits for a commit
 worker_turns.py   the store's threads get their turn while the event loop is busy

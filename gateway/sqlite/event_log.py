@@ -38,6 +38,9 @@ _READ = """
 
 def insert_events(connection: sqlite3.Connection, rows: Sequence[EventRow]) -> None:
     """Keep rows of runs whose keys are known."""
+    if len(rows) == 1:  # of one run that has the loop for itself
+        connection.execute(_INSERT[1], rows[0])
+        return
     start = 0
     for count in _STATEMENT_ROWS:
         while len(rows) - start >= count:

@@ -1,7 +1,7 @@
 """Writes in the order of the calls, as many as come together in one commit: on the event loop, or on a thread.
 
-Below: writes, transactions. Above: the store. The event loop collects writes; as soon as one of them is urgent, all of
-them become one transaction at the end of the loop's turn.
+Below: writes, transactions, erasure. Above: the store. The event loop collects writes; as soon as one of them is
+urgent, all of them become one transaction at the end of the loop's turn.
 
 The loop does it itself, against the house's rule that blocking calls enter threads. Under WAL with synchronous=NORMAL
 a commit waits for no disk: it is 10 to 100 us of copying pages into the system's cache. The way to a thread and back is
@@ -29,6 +29,7 @@ from typing import Any, TypeVar
 from gateway.errors import StoreError
 from gateway.records import EventRecords
 from gateway.sqlite.disk_pace import DiskPace
+from gateway.sqlite.erasure import Erasures, Job
 from gateway.sqlite.transactions import HeldFileError, Transactions
 from gateway.sqlite.worker_turns import WorkerTurns
 from gateway.sqlite.writes import EventGroup, Operation, RunLog
@@ -47,9 +48,6 @@ _LOOP_PAGES = 256
 # guessed too large (they share pages): the next guess is corrected by the last, at most by so much.
 CHECKPOINT_PAGES = 1000
 _MOST_CORRECTION = 4
-# What was erased is in the log for so long: several erasures share the emptying, which flushes to the disk.
-ERASE_SECONDS = 1.0
-_MOST_ERASE_SECONDS = 60.0
 
 
 class GroupCommit:
@@ -69,6 +67,7 @@ class GroupCommit:
         has_log: bool,
     ) -> None:
         self._transactions = Transactions(connection)
+        self._erasures = Erasures(self._transactions, self._lend) if has_log else None
         self._turns = turns
         self._on_lost = on_lost
         self._has_log = has_log
@@ -84,7 +83,6 @@ class GroupCommit:
         self._log_pages = 0  # as guessed
         self._checkpoint_pages = CHECKPOINT_PAGES  # as guessed
         self._log_begins = has_log  # the next commit flushes the log's head to the disk
-        self._erasure: asyncio.TimerHandle | None = None
         self._jobs: SimpleQueue[Callable[[], Callable[[], None]] | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._serve, name="sqlite-writer", daemon=True)
         self._thread.start()
@@ -120,17 +118,17 @@ class GroupCommit:
         return group.future
 
     def erase(self) -> None:
-        """Something was deleted that must be found nowhere any more: empty the log before long, which still has it."""
-        if self._has_log and self._erasure is None:
-            self._erase_in(ERASE_SECONDS)
+        """Something was deleted that is to be found nowhere any more, see erasure."""
+        if self._erasures is not None:
+            self._erasures.note()
 
     async def close(self) -> None:
-        """Write what is queued and end the thread. What closes the connections empties the log."""
+        """Write what is queued and end the thread."""
         await asyncio.shield(self.submit(_nothing, long=True))
         while self._with_thread:  # it may be emptying the log
             await asyncio.shield(self.submit(_nothing, long=True))
-        if self._erasure is not None:
-            self._erasure.cancel()
+        if self._erasures is not None:
+            self._erasures.close()
         self._jobs.put(None)
         await asyncio.to_thread(self._thread.join)
 
@@ -143,13 +141,22 @@ class GroupCommit:
     def _hurry(self) -> None:
         """What is pending is due. It is put off to the end of this turn of the loop: others may join."""
         self._due = True
-        if not self._with_thread and not self._scheduled:
+        if self._with_thread:
+            self._ask_back()
+        elif not self._scheduled:
             self._scheduled = True
             self._loop.call_soon(self._commit)
 
     def _time_up(self) -> None:
         self._due = True
-        self._commit()
+        if self._with_thread:
+            self._ask_back()
+        else:
+            self._commit()
+
+    def _ask_back(self) -> None:
+        if self._erasures is not None:
+            self._erasures.give_way()
 
     def _commit(self) -> None:
         self._scheduled = False
@@ -252,26 +259,16 @@ class GroupCommit:
         self._log_begins = True
         return self._commit
 
-    def _erase_in(self, seconds: float) -> None:
-        self._erasure = self._loop.call_later(seconds, self._empty_log, seconds)
-
-    def _empty_log(self, waited: float) -> None:
+    def _lend(self, job: Job) -> bool:
+        """Have a job done on the thread that may begin the log anew; False where it is busy."""
         if self._with_thread:
-            self._erase_in(waited)
-        else:
-            self._erasure = None
-            self._send(partial(self._empty_there, waited))
+            return False
+        self._send(lambda: partial(self._after_loan, job()))
+        return True
 
-    def _empty_there(self, waited: float) -> Callable[[], None]:
-        is_empty = self._transactions.empty_log()
-        if is_empty:
-            self._log_pages = 0
-            self._log_begins = True
-        return partial(self._emptied, is_empty, waited)
-
-    def _emptied(self, is_empty: bool, waited: float) -> None:
-        if not is_empty and self._erasure is None:
-            self._erase_in(min(2 * waited, _MOST_ERASE_SECONDS))
+    def _after_loan(self, conclude: Callable[[], None]) -> None:
+        self._log_begins = True
+        conclude()
         self._commit()
 
 

@@ -191,14 +191,9 @@ class SqliteStore:
         erase: frozenset[str] = frozenset(),
     ) -> Kept[KeptThread]:
         def work(connection: sqlite3.Connection) -> KeptThread:
-            key, last = _open_log(connection, run.owner, run.run_id)
-            if records.count:
-                if first != last + 1:
-                    raise StoreError(f"the log of run {run.run_id!r} ends with event {last}, not before event {first}")
-                event_log.insert_events(connection, [_event_row(key, first, records)])
+            key = _end_log(connection, log, run, first, records)
             if erase:
                 event_log.erase_words(connection, key, erase)
-            tables.update_run(connection, key, run)
             return tables.write_thread(connection, thread, keep)
 
         def kept(written: KeptThread) -> None:
@@ -206,7 +201,7 @@ class SqliteStore:
             if erase:
                 self._erase()
 
-        self._runs.pop((run.owner, run.run_id), None)
+        log = self._runs.pop((run.owner, run.run_id), None)
         self._early.discard((run.owner, run.run_id))
         return self._write(
             work,
@@ -388,6 +383,22 @@ def _open_log(connection: sqlite3.Connection, owner: str, run_id: str) -> tuple[
     if status.ended:
         raise ConflictError(f"run {run_id!r} has ended")
     return key, last
+
+
+def _end_log(
+    connection: sqlite3.Connection, log: RunLog | None, run: RunRecord, first: int, records: EventRecords
+) -> int:
+    """The run as it ended, behind its last events; its key. `log`: what is known of it, which the tables confirm."""
+    if log is not None and records.count and tables.end_run(connection, log.key, run, first - 1):
+        key = log.key
+    else:
+        key, last = _open_log(connection, run.owner, run.run_id)
+        if records.count and first != last + 1:
+            raise StoreError(f"the log of run {run.run_id!r} ends with event {last}, not before event {first}")
+        tables.update_run(connection, key, run)
+    if records.count:
+        event_log.insert_events(connection, [_event_row(key, first, records)])
+    return key
 
 
 def _kept_log(connection: sqlite3.Connection, owner: str, run_id: str) -> int | None:

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from gateway.agent import ABSENT, Absent
 from gateway.errors import ConflictError, StoreError
 from gateway.events import OpenInterrupt, Usage
+from gateway.frozen import quickly_made
 from gateway.messages import Message
 from gateway.model_state import decode_states, encode_states
 from gateway.records import decode_message, decode_record, dump_json, encode_message, encode_record, load_json
@@ -39,6 +40,11 @@ _UPDATE_RUN = (
     "UPDATE runs SET status = ?, started_at = ?, finished_at = ?, error_code = ?, error_message = ?, usage = ?"
     " WHERE key = ?"
 )
+# One whose log ends where it is thought to.
+_END_RUN = (
+    f"{_UPDATE_RUN} AND id = ? AND status IN ('queued', 'running')"
+    " AND ifnull((SELECT last FROM events WHERE run = key ORDER BY first DESC LIMIT 1), 0) = ?"
+)
 # Also one that has left the queue: nothing of it has begun.
 _FIND_WAITING = "SELECT key FROM runs WHERE owner = ? AND id = ? AND (status = 'queued' OR started_at IS NULL)"
 _FIND_LOG = (
@@ -52,6 +58,7 @@ _IS_NEW = (
 _SUMMARY_COLUMNS = "id, title, agent_id, created_at, updated_at"
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class KeptThread:
     """What a thread became when it was written.
@@ -302,6 +309,12 @@ def update_run(connection: sqlite3.Connection, key: int, run: RunRecord) -> None
     connection.execute(_UPDATE_RUN, (*_state_values(run), key))
 
 
+def end_run(connection: sqlite3.Connection, key: int, run: RunRecord, last: int) -> bool:
+    """How the run now is, if it has not ended and its last event has that number; whether that is so."""
+    values = (*_state_values(run), key, to_text(run.run_id), last)
+    return connection.execute(_END_RUN, values).rowcount == 1
+
+
 def start_run(connection: sqlite3.Connection, run: RunRecord) -> int:
     """A new run's row, or that of one that waits made what it now is; its key.
 
@@ -402,6 +415,8 @@ def keep_secret(connection: sqlite3.Connection, name: str, fresh: bytes) -> byte
 
 def to_text(value: str) -> str | bytes:
     """The text as SQLite takes it: half a surrogate pair is no UTF-8, such text is kept as bytes."""
+    if value.isascii():
+        return value
     try:
         value.encode()
     except UnicodeEncodeError:

@@ -18,6 +18,10 @@ logger = logging.getLogger(__name__)
 
 _WAIT = f"PRAGMA busy_timeout = {round(BUSY_SECONDS * 1000)}"
 _NO_WAIT = "PRAGMA busy_timeout = 0"
+_SIZE = ("page_count", "page_size")
+
+# It takes as much of the temporary directory, and the end of it, which gives way to nobody, about a second.
+LARGEST_REBUILD_BYTES = 256 * 1024 * 1024
 
 
 class HeldFileError(Exception):
@@ -76,6 +80,24 @@ class Transactions:
             logger.debug("store could not cut its write-ahead log", exc_info=error)
             return False
         return not busy
+
+    def rebuild(self) -> bool:
+        """Write the whole file anew. False: it was interrupted, or the file is held; it is as it was.
+
+        A file that is too large, or for which there is no room, stays as it is, too.
+        """
+        try:
+            pages, page_size = (self.connection.execute(f"PRAGMA {each}").fetchone()[0] for each in _SIZE)
+            if pages * page_size <= LARGEST_REBUILD_BYTES:
+                self._set("PRAGMA temp_store = FILE")
+                self.connection.execute("VACUUM")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_INTERRUPT, sqlite3.SQLITE_BUSY):
+                return False
+            logger.warning("store could not be written anew", extra={"cause": error.sqlite_errorname})
+        finally:
+            self._set("PRAGMA temp_store = MEMORY")
+        return True
 
     def _write_waiting(self, batch: list[Operation[Any]]) -> list[Any]:
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import signal
+import threading
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest_asyncio
 from gateway.events import Event, TextDelta
 from gateway.messages import Message, TextBlock
 from gateway.records import encode_events
+from gateway.sqlite.transactions import Transactions
 from gateway.store import Store, Thread
 from tests.running_gateway import agent, gateway_process, run_body, scripted, write_configuration
 from tests.stored_samples import DEADLINE_SECONDS, OWNER, begin, ended, run, sqlite_file, sqlite_store, thread, within
@@ -22,7 +24,7 @@ from tests.stored_samples import DEADLINE_SECONDS, OWNER, begin, ended, run, sql
 
 @pytest.fixture(autouse=True)
 def nothing_waits_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.sqlite.group_commit.ERASE_SECONDS", 0.01)
+    monkeypatch.setattr("gateway.sqlite.erasure.EMPTY_SECONDS", 0.01)
 
 
 @pytest_asyncio.fixture
@@ -90,20 +92,64 @@ async def test_the_words_of_forgotten_logs_are_in_no_file(store: Store, tmp_path
     await until_gone(tmp_path, ["unspeakable"])
 
 
-async def test_of_many_threads_that_are_changed_and_deleted_nothing_is_left(store: Store, tmp_path: Path) -> None:
-    """Whatever SQLite moved from page to page meanwhile."""
-    chance = random.Random(1)
-    words = [f"word{number:04}x" for number in range(120)]
-    for number, word in enumerate(words):
-        kept = long_thread(f"t{number}", word, [chance.choice((20, 300, 3_000, 30_000)) for _ in range(6)])
-        await keep_run(store, f"a{number}", kept, word, chance.randrange(200))
-        edited = replace(kept, messages=kept.messages[: chance.randrange(6)])
-        await keep_run(store, f"b{number}", edited, word, chance.randrange(200))
-    deleted = chance.sample(range(len(words)), 80)
+async def churn(store: Store, chance: random.Random) -> tuple[list[str], list[str]]:
+    """Many threads, changed in turn, most of them deleted; the words of those that are, and of those that stay."""
+    words = [f"word{number:04}x" for number in range(60)]
+    order = [number for number in range(60) for _ in range(3)]
+    chance.shuffle(order)
+    for step, number in enumerate(order):
+        sizes = [chance.choice((10, 30, 100, 300, 900, 9_000)) for _ in range(chance.randrange(1, 9))]
+        await keep_run(store, f"r{step}", long_thread(f"t{number}", words[number], sizes), words[number], step % 60)
+    deleted = chance.sample(range(60), 40)
     for number in deleted:
         await within(store.delete_thread(OWNER, f"t{number}"))
-    await until_gone(tmp_path, [words[number] for number in deleted])
-    assert len(found(tmp_path, words)) == len(words) - len(deleted)
+    return [words[number] for number in deleted], [word for number, word in enumerate(words) if number not in deleted]
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_of_threads_that_changed_often_nothing_is_left_once_it_is_quiet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """Though SQLite leaves bytes of rows on the pages from which it moved them."""
+    monkeypatch.setattr("gateway.sqlite.erasure.REBUILD_SECONDS", 0.01)
+    monkeypatch.setattr("gateway.sqlite.erasure.QUIET_SECONDS", 0.01)
+    store = sqlite_store(tmp_path)
+    await within(store.open())
+    deleted, kept = await churn(store, random.Random(seed))
+    await until_gone(tmp_path, deleted)
+    assert found(tmp_path, kept) == set(kept)
+    await within(store.close())
+
+
+async def test_a_write_ends_a_rebuilding_which_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.sqlite.erasure.REBUILD_SECONDS", 0.01)
+    monkeypatch.setattr("gateway.sqlite.erasure.QUIET_SECONDS", 0.01)
+    outcomes: list[bool] = []
+    begun, rebuild = threading.Event(), Transactions.rebuild
+
+    def noted(self: Transactions) -> bool:
+        begun.set()
+        outcomes.append(rebuild(self))
+        return outcomes[-1]
+
+    store = sqlite_store(tmp_path)
+    await within(store.open())
+    await keep_run(store, "large", long_thread("large", "remarkable", [20_000_000]), "remarkable", 1)
+    monkeypatch.setattr(Transactions, "rebuild", noted)
+    number = 0
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        while False not in outcomes:
+            number += 1
+            await begin(store, f"gone{number}", "gone")
+            begun.clear()
+            await within(store.delete_thread(OWNER, "gone"))
+            assert await asyncio.to_thread(begun.wait, DEADLINE_SECONDS)
+            await begin(store, f"r{number}", f"t{number}")
+        while outcomes[-1] is False:
+            await asyncio.sleep(0.01)
+    for each in range(1, number + 1):
+        assert await within(store.load_run(OWNER, f"r{each}")) is not None
+    await within(store.close())
 
 
 async def test_who_reads_meanwhile_only_puts_it_off(store: Store, tmp_path: Path) -> None:

@@ -1,0 +1,120 @@
+"""Deleted words out of the store's files, while nobody is kept waiting by it.
+
+Below: transactions. Above: group_commit, which lends the connection. SQLite overwrites what is deleted where it stood
+(database says so), which leaves two places that may still have it:
+
+- The write-ahead log. It is emptied a moment later.
+- Pages on which a row stood once. When pages fill up or run empty, SQLite moves rows between neighbours, and what is
+  free on a page keeps the bytes of a row that has left: of 90 threads that were deleted after many changes, one to
+  five had some. Only a file that is written anew is rid of them. That happens in a quiet hour, and a write that comes
+  meanwhile ends it, to be tried again later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import TypeAlias
+
+from gateway.sqlite.transactions import Transactions
+
+# Several erasures share an emptying, which flushes to the disk, and a rebuilding, which writes as much as there is.
+EMPTY_SECONDS = 1.0
+REBUILD_SECONDS = 3600.0
+# It is quiet when hardly anything was written for so long: who asks whether the gateway is ready has something written.
+QUIET_SECONDS = 5.0
+_QUIET_CHANGES = 10
+_MOST_EMPTY_SECONDS = 60.0
+_AGAIN_SECONDS = 0.005  # an interrupt that comes before the statement is lost
+
+Job: TypeAlias = Callable[[], Callable[[], None]]
+
+
+class Erasures:
+    """One for a file that has a log, used on the event loop.
+
+    `lend` has a job done on the writer's thread, and what it gives called on the loop; False where the thread is busy.
+    """
+
+    def __init__(self, transactions: Transactions, lend: Callable[[Job], bool]) -> None:
+        self._transactions = transactions
+        self._lend = lend
+        self._loop = asyncio.get_running_loop()
+        self._emptying: asyncio.TimerHandle | None = None
+        self._interrupting: asyncio.TimerHandle | None = None
+        self._is_rebuilding = False
+        self._is_stale = True  # what earlier processes deleted is not known
+        self._changes = 0
+        self._pause = QUIET_SECONDS  # behind a rebuilding that was interrupted
+        self._looking = self._loop.call_later(REBUILD_SECONDS, self._look)
+
+    def note(self) -> None:
+        """Something was deleted that is to be found nowhere any more."""
+        if self._emptying is None:
+            self._empty_in(EMPTY_SECONDS)
+        if not self._is_stale and not self._is_rebuilding:
+            self._look_in(REBUILD_SECONDS)
+        self._is_stale = True
+
+    def give_way(self) -> None:
+        """Somebody wants to write."""
+        if self._is_rebuilding and self._interrupting is None:
+            self._interrupt()
+
+    def close(self) -> None:
+        """While nothing is being done. What closes the connections empties the log."""
+        for timer in (self._emptying, self._looking, self._interrupting):
+            if timer is not None:
+                timer.cancel()
+
+    # --- the log
+
+    def _empty_in(self, seconds: float) -> None:
+        self._emptying = self._loop.call_later(seconds, self._empty, seconds)
+
+    def _empty(self, waited: float) -> None:
+        self._emptying = None
+        if not self._lend(partial(self._empty_there, waited)):
+            self._empty_in(waited)
+
+    def _empty_there(self, waited: float) -> Callable[[], None]:
+        return partial(self._emptied, self._transactions.empty_log(), waited)
+
+    def _emptied(self, is_empty: bool, waited: float) -> None:
+        if not is_empty and self._emptying is None:
+            self._empty_in(min(2 * waited, _MOST_EMPTY_SECONDS))
+
+    # --- the file
+
+    def _look_in(self, seconds: float) -> None:
+        self._looking = self._loop.call_later(seconds, self._look)
+
+    def _look(self) -> None:
+        """Rebuild, if hardly anything was written since the last look."""
+        changes, self._changes = self._changes, self._transactions.connection.total_changes
+        if self._changes - changes <= _QUIET_CHANGES and self._lend(self._rebuild_there):
+            self._is_rebuilding, self._is_stale = True, False
+        else:
+            self._look_in(QUIET_SECONDS)
+
+    def _rebuild_there(self) -> Callable[[], None]:
+        is_over = self._transactions.rebuild()
+        return partial(self._rebuilt, is_over and self._transactions.empty_log())
+
+    def _rebuilt(self, is_over: bool) -> None:
+        self._is_rebuilding = False
+        if not is_over:
+            self._is_stale = True
+            self._look_in(self._pause)
+            self._pause = min(2 * self._pause, REBUILD_SECONDS)
+        else:
+            self._pause = QUIET_SECONDS
+            if self._is_stale:
+                self._look_in(REBUILD_SECONDS)
+
+    def _interrupt(self) -> None:
+        self._interrupting = None
+        if self._is_rebuilding:
+            self._transactions.connection.interrupt()
+            self._interrupting = self._loop.call_later(_AGAIN_SECONDS, self._interrupt)
