@@ -6,6 +6,7 @@ Below: tool (the state), events. Above: the loop. https://www.rfc-editor.org/rfc
 from __future__ import annotations
 
 import logging
+import re
 from typing import cast
 
 import jsonpatch
@@ -19,6 +20,10 @@ from gateway.tool import SharedState
 from gateway.tool_output import json_text
 
 logger = logging.getLogger(__name__)
+
+# What clients' libraries let no patch touch, as whoever patches these in JavaScript may change every object there is:
+# https://github.com/Starcounter-Jack/JSON-Patch (banPrototypeModifications)
+_PROTOTYPE = re.compile(r"/(?:__proto__|constructor/prototype)(?:/|$)")
 
 # Beyond this, finding the differences costs more than sending the state.
 _LARGEST_COMPARED_BYTES = 256 * 1024
@@ -64,15 +69,19 @@ def _change(before: bytes, after: bytes, value: JsonValue) -> Event:
 
 
 def _patch(before: bytes, after: bytes) -> list[JsonObject] | None:
-    """A patch that is known to make `after` of `before`; None where none was found."""
+    """A patch that is known to make `after` of `before`, for every client; None where none was found."""
     try:
         patch = jsonpatch.make_patch(load_json(before), load_json(after))
         # The library takes 1 and true for the same inside arrays: what it made is tried before it is sent.
-        if _canonical(patch.apply(load_json(before))) == after:
+        if _canonical(patch.apply(load_json(before))) == after and not _touches_prototypes(patch.patch):
             return cast("list[JsonObject]", patch.patch)
     except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException, RecursionError):
         logger.warning("no patch was found between two states", exc_info=True)
     return None
+
+
+def _touches_prototypes(patch: list[dict[str, str]]) -> bool:
+    return any(_PROTOTYPE.search(operation.get(name, "")) for operation in patch for name in ("path", "from"))
 
 
 def _canonical(value: JsonValue) -> bytes:

@@ -103,6 +103,27 @@ async def test_a_client_that_follows_the_events_has_the_servers_state(states: li
     assert repr(client_state(run, {"start": 1})) == repr(run.state.value)
 
 
+@pytest.mark.parametrize(
+    "states",
+    [
+        [{**LONG, "n": 1}, {**LONG, "n": 1, "__proto__": {"a": 1}}],
+        [{**LONG, "x": {"__proto__": {"a": 1}}}, {**LONG, "x": {"__proto__": {"a": 2}}}],
+        [{**LONG, "constructor": {"prototype": {"a": 1}}}, {**LONG, "constructor": {"prototype": {"a": 2}}}],
+        [{**LONG, "__proto__": [LONG]}, {**LONG, "moved": [LONG]}],
+    ],
+)
+async def test_what_a_browsers_patches_may_not_touch_is_told_whole(states: list[Any]) -> None:
+    """HttpAgent would warn, and have another state than the server from then on."""
+    run = await played(states, {"start": 1})
+    assert [event.state for event in run.all_of(StateReplaced)] == states
+    assert run.all_of(StateChanged) == []
+
+
+async def test_a_name_that_only_looks_like_a_prototype_is_patched() -> None:
+    run = await played([{**LONG, "constructor": 1, "prototype": 1}, {**LONG, "constructor": 2, "prototype": 2}])
+    assert len(run.all_of(StateChanged)) == 1
+
+
 async def test_values_without_a_json_form_become_json() -> None:
     run = await played([{"when": datetime.date(2026, 11, 20), "nan": float("nan"), "half": "\ud83d", "set": {1}}])
     assert run.state.value == {"when": "2026-11-20", "nan": None, "half": "�", "set": [1]}
