@@ -21,6 +21,60 @@ afterEach(() => {
   }
 });
 
+describe("what is written from right to left", () => {
+  const direction = (text: string, kind: string) => show(text).querySelector(kind)?.getAttribute("dir");
+
+  test("lists, quotations and tables stand on the side of their first letter, whatever the page's language", () => {
+    expect(direction("1. أولًا ثبّت `agui-gateway`\n2. Use it.", "ol")).toBe("rtl");
+    expect(direction("- 12: שלום", "ul")).toBe("rtl");
+    expect(direction("- One: שלום", "ul")).toBe("ltr");
+    expect(direction("> هذا", "blockquote")).toBe("rtl");
+    expect(direction("| السنة | n |\n|---|---:|\n| 2023 | 5 |", ".agui-table")).toBe("rtl");
+    expect(direction("| Year | n |\n|---|---:|\n| 2023 | 5 |", ".agui-table")).toBe("ltr");
+  });
+
+  test("where there is no letter, they stand as everything does", () => {
+    expect(direction("- 12\n- 13", "ul")).toBeNull();
+  });
+
+  test("the word for a picture is not the paragraph's first", () => {
+    expect(direction("![a cat](https://example.org/cat.png) is shown", "a")).toBe("auto");
+    expect(direction("[a link](https://example.org) is shown", "a")).toBeNull();
+  });
+});
+
+test("columns of sentences are wide, those of words and numbers are not", () => {
+  const table = show("| Year | Remarks |\n|---|---|\n| 2021 | up |\n| 2022 | People moved away to the suburbs |");
+  expect([...table.querySelectorAll("th")].map((head) => head.className)).toEqual(["", "agui-wide"]);
+});
+
+describe("code", () => {
+  const code = `let a = 1; // one\n/* two\n${"let b;\n".repeat(60)}*/ let c;`;
+  const read = (shown: Element) =>
+    [...shown.querySelectorAll(".agui-lines")].map((lines) => lines.textContent).join("\n");
+
+  test("is in colours, over all of its pieces, and its words are as they were", () => {
+    const shown = show(`\`\`\`ts\n${code}\n\`\`\``);
+    expect(read(shown)).toBe(code);
+    expect([...shown.querySelectorAll(".agui-code-word")].map((each) => each.textContent)).toEqual(["let", "let"]);
+    expect(shown.querySelectorAll(".agui-lines").length).toBeGreaterThan(1);
+  });
+
+  test("has none where it has no language, or is very long", () => {
+    for (const block of [`\`\`\`\n${code}\n\`\`\``, `\`\`\`ts\n${code.repeat(100)}\n\`\`\``]) {
+      expect(show(block).querySelectorAll(".agui-lines > span")).toHaveLength(0);
+    }
+  });
+
+  test("while it comes, only its last piece is drawn anew", () => {
+    const grown = show(`\`\`\`ts\n${code}`, true);
+    const first = grown.querySelector(".agui-lines > span");
+    render(<Markdown text={`\`\`\`ts\n${code} let d`} open />, grown);
+    expect(grown.querySelector(".agui-lines > span")).toBe(first);
+    expect(read(grown)).toBe(`${code} let d`);
+  });
+});
+
 const SAMPLE = `# Report
 
 Some **bold text**, *slanted* and \`code with **no** bold\`, ~~gone~~ and [a link](https://example.org/a?b=1&c=2 "title").

@@ -6,7 +6,9 @@
 import type { Token, Tokens } from "marked";
 import type { ComponentChildren, VNode } from "preact";
 import { useMemo, useRef, useState } from "preact/hooks";
+import { colourCode } from "./code_colours";
 import { CopyButton } from "./copy_button";
+import { directionOf } from "./direction";
 import { Icon } from "./icons";
 import { decoded, safeAddress } from "./links";
 import { MarkdownReader } from "./markdown_blocks";
@@ -15,6 +17,10 @@ import { useTexts } from "./texts";
 const MAX_DEPTH = 24;
 /** Lines of code in one element, so that a growing block lays out its end alone. */
 const LINES_TOGETHER = 40;
+/** Longer code, in characters, stays in one colour: each part that has one is an element more. */
+const MOST_COLOURED = 30_000;
+/** A column in which something is longer has sentences, in characters. */
+const SENTENCE = 24;
 
 /** `open`: more will come. */
 export function Markdown({ text, open }: { text: string; open: boolean }) {
@@ -54,7 +60,7 @@ function Block({ token, depth }: Part): VNode | null {
       return <Table token={token as Tokens.Table} depth={depth} />;
     case "blockquote":
       return (
-        <blockquote>
+        <blockquote dir={directionOf(token.raw)}>
           <Blocks tokens={block.tokens ?? []} depth={depth + 1} />
         </blockquote>
       );
@@ -94,25 +100,33 @@ function Heading({ token, depth }: { token: Tokens.Heading; depth: number }) {
 function List({ token, depth }: { token: Tokens.List; depth: number }) {
   const read = token.items.map((item) => ({ item, raw: `${item.loose} ${item.raw}` }));
   const items = useUnchanged(read, ({ item }, index) => (
-    <li key={index} dir="auto" class={item.task ? "agui-task" : undefined}>
+    <li key={index} class={item.task ? "agui-task" : undefined}>
       {item.task && (
         <input type="checkbox" checked={item.checked === true} disabled aria-label={plainText(item.tokens)} />
       )}
       <Blocks tokens={item.tokens} depth={depth + 1} />
     </li>
   ));
-  if (!token.ordered) return <ul>{items}</ul>;
-  return <ol start={typeof token.start === "number" && token.start !== 1 ? token.start : undefined}>{items}</ol>;
+  const dir = directionOf(token.raw);
+  if (!token.ordered) return <ul dir={dir}>{items}</ul>;
+  const start = typeof token.start === "number" && token.start !== 1 ? token.start : undefined;
+  return (
+    <ol dir={dir} start={start}>
+      {items}
+    </ol>
+  );
 }
 
 function Table({ token, depth }: { token: Tokens.Table; depth: number }) {
   const { say } = useTexts();
+  const isWide = (index: number) => token.rows.some((cells) => (cells[index]?.text.length ?? 0) > SENTENCE);
   const row = (cells: readonly Tokens.TableCell[], Cell: "th" | "td") =>
     cells.map((cell, index) => (
       <Cell
         key={index}
-        dir="auto"
-        class={cell.align ? `agui-${cell.align}` : undefined}
+        class={[cell.align && `agui-${cell.align}`, Cell === "th" && isWide(index) && "agui-wide"]
+          .filter(Boolean)
+          .join(" ")}
         scope={Cell === "th" ? "col" : undefined}
       >
         {inline(cell.tokens, depth + 1)}
@@ -124,7 +138,7 @@ function Table({ token, depth }: { token: Tokens.Table; depth: number }) {
   );
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reached without a mouse
-    <section class="agui-table" tabIndex={0} aria-label={say("table")}>
+    <section class="agui-table" dir={directionOf(token.raw)} tabIndex={0} aria-label={say("table")}>
       <table>
         <thead>
           <tr>{row(token.header, "th")}</tr>
@@ -151,31 +165,61 @@ function useUnchanged<Item extends { readonly raw: string }>(
 function Code({ token }: { token: Tokens.Code }) {
   const { say } = useTexts();
   const language = /^[\w+#.-]{1,24}/.exec(token.lang ?? "")?.[0] ?? "";
-  const lines = token.text.split("\n");
-  const pieces: string[] = [];
-  for (let line = 0; line < lines.length; line += LINES_TOGETHER) {
-    pieces.push(lines.slice(line, line + LINES_TOGETHER).join("\n"));
-  }
+  const pieces = usePieces(token.text, language);
   return (
-    <figure class="agui-code" part="code">
+    <figure class="agui-code" part="code" data-language={language || undefined}>
       <figcaption>
         <span>{language || say("code")}</span>
         <CopyButton text={() => token.text} label={say("copyCode")} />
       </figcaption>
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reached without a mouse */}
       <pre tabIndex={0} dir="ltr">
-        <code>
-          {pieces.map((piece, index) => (
-            <Lines key={index} text={piece} />
-          ))}
-        </code>
+        <code>{pieces}</code>
       </pre>
     </figure>
   );
 }
 
-function Lines({ text }: { text: string }) {
-  return useMemo(() => <span class="agui-lines">{text}</span>, [text]);
+interface Piece {
+  readonly raw: string;
+  readonly node: VNode;
+  /** What it leaves open for the next one. */
+  readonly open: string;
+}
+
+/** Code in pieces of some lines; those that read as they did the time before are the same elements. */
+function usePieces(text: string, language: string): VNode[] {
+  const before = useRef<Piece[]>([]);
+  const lines = text.split("\n");
+  const shown = text.length > MOST_COLOURED ? "" : language;
+  const pieces: Piece[] = [];
+  for (let line = 0; line < lines.length; line += LINES_TOGETHER) {
+    const piece = lines.slice(line, line + LINES_TOGETHER).join("\n");
+    const open = pieces.at(-1)?.open ?? "";
+    const raw = [shown, open, piece].join("\n");
+    const known = before.current[pieces.length];
+    pieces.push(known?.raw === raw ? known : { raw, ...drawn(piece, shown, open, pieces.length) });
+  }
+  before.current = pieces;
+  return pieces.map(({ node }) => node);
+}
+
+function drawn(code: string, language: string, open: string, key: number): { node: VNode; open: string } {
+  const coloured = colourCode(code, language, open);
+  const node = (
+    <span class="agui-lines" key={key}>
+      {coloured.parts.map(({ kind, text }, index) =>
+        kind === undefined ? (
+          text
+        ) : (
+          <span key={index} class={`agui-code-${kind}`}>
+            {text}
+          </span>
+        ),
+      )}
+    </span>
+  );
+  return { node, open: coloured.open };
 }
 
 function inline(tokens: readonly Token[], depth: number): ComponentChildren {
@@ -227,15 +271,22 @@ function RemoteImage({ token }: { token: Tokens.Image }) {
   if (url === undefined) return <>{name}</>;
   return (
     <Outward url={url} kind="agui-remote-image">
-      <Icon name="image" />
-      {say("remoteImage", { name })} <span class="agui-host">({url.host || url.protocol})</span>
+      <Icon name="image" /> {say("remoteImage", { name })} <span class="agui-host">({url.host || url.protocol})</span>
     </Outward>
   );
 }
 
 function Outward({ url, kind, children }: { url: URL; kind?: string; children: ComponentChildren }) {
   return (
-    <a class={kind} href={url.href} title={url.href} target="_blank" rel="noopener noreferrer nofollow">
+    // with a direction of its own it does not decide that of the paragraph, whose words are others'
+    <a
+      class={kind}
+      dir={kind ? "auto" : undefined}
+      href={url.href}
+      title={url.href}
+      target="_blank"
+      rel="noopener noreferrer nofollow"
+    >
       {children}
     </a>
   );
