@@ -111,6 +111,21 @@ async def test_an_answer_is_stopped_where_it_is_and_the_next_message_is_served(
         await screen.expect_idle()
 
 
+async def test_a_question_that_was_stopped_before_its_answer_is_asked_again(browser: Browser, tmp_path: Path) -> None:
+    steps: list[Mapping[str, Any]] = [{"reasoning": "Hm."}, {"hang": True}]
+    async with shown_page(browser, tmp_path, [agent("thinker", scripted(steps))]) as screen:
+        await screen.say("Why?")
+        for _ in range(2):
+            await expect(screen.page.get_by_test_id("reasoning")).to_have_count(1)
+            await expect(screen.button("Answer again")).to_have_count(0)
+            await screen.button("Stop").click()
+            await screen.expect_idle()
+            await screen.button("Answer again").click()
+        await expect(screen.questions).to_have_text(["Why?"])
+        await screen.button("Stop").click()
+        await screen.expect_idle()
+
+
 async def test_an_answer_is_given_again(browser: Browser, tmp_path: Path) -> None:
     clock = MovableClock(time.time())
     async with shown_page(browser, tmp_path, [agent("talker", paced("One two"))], clock=clock) as screen:

@@ -12,7 +12,7 @@ import pytest
 from playwright.async_api import Browser, CDPSession, Page, expect
 
 from tests.movable_clock import MovableClock
-from tests.page_browser import Screen, paced, shown_page, tell
+from tests.page_browser import PHONE, Screen, paced, shown_page, tell
 from tests.running_gateway import agent, run_body, scripted
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -208,6 +208,45 @@ async def test_the_page_follows_the_answer_until_the_reader_scrolls_up_and_again
         await tell(clock, 600)
         await expect(screen.answers).to_contain_text("Paragraph 130")
         await screen.until(f"{TO_END} < 2")
+
+
+async def test_what_the_browser_scrolls_by_itself_is_not_the_reader_s_doing(browser: Browser, tmp_path: Path) -> None:
+    """Where something above becomes lower, the browser scrolls up as much; when it tells, more has come below."""
+    async with shown_page(browser, tmp_path, [agent("talker", scripted([{"text": PARAGRAPHS}]))]) as screen:
+        await screen.ask("One")
+        await screen.until(f"{TO_END} < 2")
+        await screen.evaluate("""() => {
+            document.querySelector(".agui-view").scrollBy(0, -12);
+            document.querySelector(".agui-answer").style.paddingBlockEnd = "300px";
+        }""")
+        await screen.until(f"{TO_END} < 2")
+        await expect(screen.button("To the latest message")).to_have_count(0)
+
+
+async def test_a_question_keeps_its_lines_when_the_next_one_comes(browser: Browser, tmp_path: Path) -> None:
+    async with shown_page(browser, tmp_path, [agent("talker", scripted([{"text": "Well."}]))], size=PHONE) as screen:
+        heights = []
+        for _ in range(2):
+            await screen.ask("These are so many words that there is just no room for another one" * 2)
+            box = await screen.page.locator(".agui-bubble").first.bounding_box()
+            assert box is not None
+            heights.append((box["width"], box["height"]))
+        assert heights[0] == heights[1]
+
+
+async def test_a_reader_who_has_no_hand_in_it_is_let_go_too(browser: Browser, tmp_path: Path) -> None:
+    """A search in the page, or a screen reader, scrolls without a wheel or a key."""
+    clock = MovableClock(time.time())
+    async with shown_page(browser, tmp_path, [agent("talker", paced(PARAGRAPHS))], clock=clock) as screen:
+        await screen.say("Go on")
+        await tell(clock, 1_500)
+        await expect(screen.answers).to_contain_text(PARAGRAPHS[:1_500].split("\n\n")[-1])
+        await screen.until(f"{PLACE} > 100 && {TO_END} < 2")
+        await screen.evaluate("document.querySelector('.agui-view').scrollTo(0, 20)")
+        await expect(screen.button("To the latest message")).to_be_visible()
+        await tell(clock, 1_000)
+        await expect(screen.answers).to_contain_text("Paragraph 80")
+        assert await screen.evaluate(PLACE) == 20
 
 
 async def test_a_message_that_is_sent_is_seen_wherever_the_reader_was(browser: Browser, tmp_path: Path) -> None:

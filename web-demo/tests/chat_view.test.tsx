@@ -122,6 +122,58 @@ function call(given: Partial<CallEntry>): CallEntry {
   };
 }
 
+describe("a turn without an answer", () => {
+  const question = { kind: "user", id: "1", text: "Hello", attachments: [] } as const;
+  const thought = (milliseconds: number | undefined) =>
+    ({
+      kind: "reasoning",
+      id: "2",
+      text: signal("Hmm."),
+      open: signal(false),
+      milliseconds: signal(milliseconds),
+    }) satisfies Entry;
+
+  test("can be had anew once it is over", async () => {
+    const chat = played();
+    chat.entries.value = [question, thought(5)];
+    chat.phase.value = "streaming";
+    show(chat);
+    expect(() => button("Answer again")).toThrow("no button");
+    chat.phase.value = "idle";
+    await shown(() => button("Answer again"));
+    button("Answer again").click();
+    expect(chat.done).toEqual([["regenerate"]]);
+  });
+
+  test("is not over while something is asked of the person, and a failure has its own button", async () => {
+    for (const open of [call({ status: signal("waiting") }), call({ status: signal("approval") })]) {
+      const chat = played();
+      chat.entries.value = [question, open];
+      show(chat);
+      expect(() => button("Answer again")).toThrow("no button");
+      render(null, root);
+    }
+    const chat = played();
+    chat.entries.value = [question, call({})];
+    show(chat);
+    button("Answer again");
+    chat.problem.value = { code: "network", message: "", retryable: true, retryAfterSeconds: undefined };
+    await shown(() => button("Try again"));
+    expect(() => button("Answer again")).toThrow("no button");
+  });
+
+  test.each([
+    [undefined, "Thoughts"],
+    [999, "Thought for a moment"],
+    [1_400, "Thought for 1.4 sec"],
+  ])("after thoughts of %s ms it says so: %s", (milliseconds, words) => {
+    const chat = played();
+    chat.entries.value = [question, thought(milliseconds)];
+    show(chat);
+    expect(one(".agui-reasoning-head").textContent).toBe(words);
+  });
+});
+
 describe("the composer", () => {
   test("sends with Enter, and neither with Shift nor while an input method has the key", async () => {
     const chat = played();

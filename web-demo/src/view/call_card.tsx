@@ -26,6 +26,11 @@ const STATUS_ICON: Readonly<Partial<Record<CallStatus, IconName>>> = {
   declined: "close",
 };
 
+/** Nothing comes of it any more. */
+export function isOver(call: CallEntry): boolean {
+  return STATUS_ICON[call.status.value] !== undefined;
+}
+
 export function CallCard({ call }: { call: CallEntry }) {
   const { conversation, tools } = useChat();
   const status = call.status.value;
@@ -47,7 +52,11 @@ export function CallCard({ call }: { call: CallEntry }) {
         {() => <CallBody call={call} />}
       </Disclosure>
       {own !== undefined && <Drawn node={own} />}
-      {(status === "failed" || status === "declined") && result && <p class="agui-call-problem">{result}</p>}
+      {(status === "failed" || status === "declined") && result && (
+        <p class="agui-call-problem" dir="auto">
+          {result}
+        </p>
+      )}
       {question !== undefined && <QuestionCard question={question} />}
       {approval !== undefined && (
         <ApprovalCard
@@ -125,7 +134,7 @@ function QuestionCard({ question }: { question: Question }) {
   return (
     // biome-ignore lint/a11y/useSemanticElements: a fieldset is laid out unlike everything else
     <div class="agui-question" part="question" role="group" aria-label={question.text} tabIndex={-1} ref={card}>
-      <p>{question.text}</p>
+      <p dir="auto">{question.text}</p>
       <div class="agui-actions">
         <button
           type="button"

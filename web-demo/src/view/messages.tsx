@@ -2,6 +2,7 @@
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { AnswerEntry, Attachment, UserEntry } from "../chat/contract";
 import { isShownImage } from "./attachments";
+import { isOver } from "./call_card";
 import { useChat } from "./chat_context";
 import { CopyButton } from "./copy_button";
 import { Icon } from "./icons";
@@ -156,22 +157,41 @@ function AnswerTools({ entry, last }: { entry: AnswerEntry; last: boolean }) {
   return (
     <div class="agui-tools" data-last={last || undefined}>
       <CopyButton text={() => entry.text.value} label={say("copy")} />
-      {last && idle && (
-        <button
-          type="button"
-          class="agui-icon-button agui-small"
-          aria-label={say("regenerate")}
-          title={say("regenerate")}
-          onClick={() => void conversation.regenerate()}
-        >
-          <Icon name="again" />
-        </button>
-      )}
+      {last && idle && <Again />}
       {usage !== undefined && (
         <span class="agui-usage" part="usage" data-testid="usage">
           {say("usage", { input: usage.inputTokens, output: usage.outputTokens })}
         </span>
       )}
     </div>
+  );
+}
+
+/** A turn that ended without an answer: stopped, or failed, or with a tool's result as all there is to say. */
+export function Unanswered() {
+  const { phase, problem, approvals, entries } = useChat().conversation;
+  const last = entries.value.at(-1);
+  const isUnderWay = phase.value !== "idle" || approvals.value.length > 0 || (last?.kind === "call" && !isOver(last));
+  if (last === undefined || isUnderWay || problem.value) return null;
+  return (
+    <div class="agui-tools" data-last>
+      <Again />
+    </div>
+  );
+}
+
+function Again() {
+  const { say } = useTexts();
+  const { conversation } = useChat();
+  return (
+    <button
+      type="button"
+      class="agui-icon-button agui-small"
+      aria-label={say("regenerate")}
+      title={say("regenerate")}
+      onClick={() => void conversation.regenerate()}
+    >
+      <Icon name="again" />
+    </button>
   );
 }

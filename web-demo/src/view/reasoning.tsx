@@ -5,6 +5,9 @@ import { Icon } from "./icons";
 import { Markdown } from "./markdown";
 import { useTexts } from "./texts";
 
+/** What took less says nothing by its number. */
+const A_MOMENT = 1_000;
+
 export function Reasoning({ entry }: { entry: ReasoningEntry }) {
   return (
     <div class="agui-reasoning" part="reasoning" data-open={entry.open.value || undefined} data-testid="reasoning">
@@ -18,6 +21,10 @@ export function Reasoning({ entry }: { entry: ReasoningEntry }) {
 function Head({ entry }: { entry: ReasoningEntry }) {
   const { say, duration } = useTexts();
   const milliseconds = entry.milliseconds.value;
+  const words = () => {
+    if (milliseconds === undefined) return say("thought");
+    return milliseconds < A_MOMENT ? say("thoughtBriefly") : say("thoughtFor", { duration: duration(milliseconds) });
+  };
   if (entry.open.value) {
     return (
       <>
@@ -29,9 +36,7 @@ function Head({ entry }: { entry: ReasoningEntry }) {
   return (
     <>
       <Icon name="thought" />
-      <span>
-        {milliseconds === undefined ? say("thought") : say("thoughtFor", { duration: duration(milliseconds) })}
-      </span>
+      <span>{words()}</span>
     </>
   );
 }

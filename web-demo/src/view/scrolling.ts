@@ -11,6 +11,10 @@ import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 const NEAR = 48;
 /** A reader who scrolls up is let go after this many pixels. */
 const LET_GO = 4;
+/** So long after a wheel, a finger, a key or a button moved, what scrolls is their doing, in milliseconds. */
+const BY_HAND = 1_000;
+/** What a reader scrolls with. */
+const HANDS = ["wheel", "touchmove", "pointerdown", "keydown"] as const;
 
 export interface Following {
   readonly view: RefObject<HTMLDivElement | null>;
@@ -33,11 +37,21 @@ export function useFollowing(isShort: ReadonlySignal<boolean>): Following {
     const inner = content.current;
     if (area === null || inner === null) return;
     let top = area.scrollTop;
+    let height = area.scrollHeight;
+    let moved = Number.NEGATIVE_INFINITY;
+    const onHand = () => {
+      moved = performance.now();
+    };
     const onScroll = () => {
       const left = area.scrollHeight - area.clientHeight - area.scrollTop;
       const up = area.scrollTop < top - 1;
+      const byHand = performance.now() - moved < BY_HAND;
+      // The browser scrolls up too, where something went away before something came. Readers have other means than
+      // their hands (a search, a screen reader), which change nothing in the view.
+      const isReader = byHand ? left > LET_GO : left > NEAR && area.scrollHeight === height;
       top = area.scrollTop;
-      if (up && left > LET_GO) following.current = false;
+      height = area.scrollHeight;
+      if (up && isReader) following.current = false;
       else if (!up && left < NEAR) following.current = true;
       away.value = !following.current && left > NEAR && !isShort.peek();
     };
@@ -47,14 +61,17 @@ export function useFollowing(isShort: ReadonlySignal<boolean>): Following {
       } else if (following.current) {
         area.scrollTop = area.scrollHeight;
         top = area.scrollTop;
+        height = area.scrollHeight;
       } else onScroll();
     };
     const sizes = new ResizeObserver(follow);
     sizes.observe(inner);
     sizes.observe(area);
     area.addEventListener("scroll", onScroll, { passive: true });
+    for (const hand of HANDS) area.addEventListener(hand, onHand, { passive: true });
     return () => {
       sizes.disconnect();
+      for (const hand of HANDS) area.removeEventListener(hand, onHand);
       area.removeEventListener("scroll", onScroll);
     };
   }, [away, isShort]);

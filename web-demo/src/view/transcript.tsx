@@ -5,9 +5,9 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import type { Entry } from "../chat/contract";
 import { Activity } from "./activity";
 import { ApprovalCard } from "./approval";
-import { CallCard } from "./call_card";
+import { CallCard, isOver } from "./call_card";
 import { useChat } from "./chat_context";
-import { Answer, UserMessage } from "./messages";
+import { Answer, Unanswered, UserMessage } from "./messages";
 import { Reasoning } from "./reasoning";
 import { useKeptPlace } from "./scrolling";
 import { useTexts } from "./texts";
@@ -41,6 +41,7 @@ export function Transcript({ view }: { view: RefObject<HTMLDivElement | null> })
           last={from + index === lastAnswer || from + index === lastUser}
         />
       ))}
+      {lastAnswer < 0 && <Unanswered />}
       <LooseApprovals />
       <Waiting />
     </>
@@ -122,12 +123,7 @@ function Waiting() {
   const seen = useComputed(() => {
     const last = conversation.entries.value.at(-1);
     if (last?.kind === "answer" || last?.kind === "reasoning") return last.open.value;
-    return (
-      last?.kind === "call" &&
-      last.status.value !== "done" &&
-      last.status.value !== "failed" &&
-      last.status.value !== "declined"
-    );
+    return last?.kind === "call" && !isOver(last);
   });
   const phase = conversation.phase.value;
   if (phase === "loading") {

@@ -54,6 +54,7 @@ export const english = {
   // Reasoning
   thinking: "Thinking",
   thoughtFor: "Thought for {duration}",
+  thoughtBriefly: "Thought for a moment",
   thought: "Thoughts",
 
   // Tool calls
