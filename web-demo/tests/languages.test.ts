@@ -94,6 +94,17 @@ test("a language is found by its first part, and those without a file are Englis
   expect((await fetchWords(url, "en-GB")).language).toBe("en-GB");
 });
 
+test("words in simplified Chinese say that they are, also to those who write it otherwise", async () => {
+  const spoken = async (language: string) => (await fetchWords(url, language)).language;
+  expect(await Promise.all(["zh", "zh-CN", "zh-TW", "zh-Hant", "zh-Hant-HK"].map(spoken))).toEqual([
+    "zh",
+    "zh-CN",
+    "zh-Hans",
+    "zh-Hans",
+    "zh-Hans",
+  ]);
+});
+
 test("a browser's languages are gone through in its order, and English counts as one", () => {
   expect(spokenOf(["sv", "de-AT", "fr"])).toBe("de-AT");
   expect(spokenOf(["sv", "en-GB", "fr"])).toBe("en-GB");

@@ -62,7 +62,10 @@ test("what was refused while the list was looked at anew is still said, and a li
   await Promise.all([renaming, looking]);
   expect([list.refused.value?.code, list.problem.value]).toEqual(["invalid_request", undefined]);
   await list.rename(id, "short");
-  expect([list.refused.value, list.threads.value.find((thread) => thread.id === id)?.title]).toEqual([undefined, "short"]);
+  expect([list.refused.value, list.threads.value.find((thread) => thread.id === id)?.title]).toEqual([
+    undefined,
+    "short",
+  ]);
 });
 
 test("a wrong key is a problem with words, for the list and for a conversation", async () => {

@@ -7,6 +7,8 @@
 import { type TextChanges, type Words, wordsIn } from "./texts";
 
 export const LANGUAGES = ["ar", "de", "es", "fr", "he", "ja", "pt", "zh"] as const;
+/** Regions and scripts whose Chinese is written otherwise than ours is: our words say what they are, for the right font. */
+const TRADITIONAL = /^zh[-_](?:.*[-_])?(?:hant|tw|hk|mo)\b/i;
 const ENGLISH = /^en(?:[-_]|$)/i;
 const OLD_NAMES: { readonly [code: string]: string } = { iw: "he" };
 
@@ -44,7 +46,8 @@ export async function fetchWords(
     const tables = ["texts", ...(more ? [more.folder] : [])].map((folder) =>
       fetchTable(`${baseUrl}/${folder}/${file}.json`),
     );
-    return wordsIn(language, Object.assign({}, more?.english, ...(await Promise.all(tables))), changes);
+    const written = TRADITIONAL.test(language) && !Object.keys(changes).length ? "zh-Hans" : language;
+    return wordsIn(written, Object.assign({}, more?.english, ...(await Promise.all(tables))), changes);
   } catch (error) {
     console.warn(`agui-chat: the texts in ${language} did not come, so it speaks English`, error);
     return wordsIn("en", more?.english, changes);

@@ -49,7 +49,9 @@ export function Questions() {
   if (asked === undefined) return null;
   return (
     <Dialog label={asked.text} onClose={() => asked.answer(false)}>
-      <p class="page-question">{asked.text}</p>
+      <p class="page-question" dir="auto">
+        {asked.text}
+      </p>
       <div class="page-actions">
         <button type="button" class="agui-button" onClick={() => asked.answer(false)}>
           {asked.no}
