@@ -20,6 +20,7 @@ import httpx
 import pytest
 
 from gateway.configuration.sections import ServerSection
+from gateway.connection import Connection
 from gateway.page import WebPage, read_page
 from tests.local_certificate import tls_contexts, write_certificate
 from tests.running_gateway import (
@@ -214,6 +215,25 @@ def free_port() -> int:
 
 
 # --- streams
+
+
+@pytest.mark.parametrize("write_proxy", [nginx, bare_nginx])
+async def test_a_stream_that_was_cut_off_does_not_look_whole(
+    write_proxy: Callable[[Place], list[str]], tmp_path: Path
+) -> None:
+    """Also where a proxy asks in HTTP/1.0, in which the end of the connection is the end of a stream. (Caddy ends all
+    streams alike.)
+    """
+    async with (
+        proxied(write_proxy, tmp_path, agent("slow", HANGING)) as through,
+        through.client.stream("slow", run_body("hi", run_id="r1")) as stream,
+    ):
+        await stream.until("TEXT_MESSAGE_CONTENT")
+        for connection in list(through.gateway.server.server_state.connections):
+            assert isinstance(connection, Connection)
+            connection.transport.abort()
+        with pytest.raises(httpx.RemoteProtocolError):
+            await stream.rest()
 
 
 @pytest.mark.parametrize("write_proxy", [nginx, bare_nginx, caddy])
