@@ -1,6 +1,6 @@
 """What a backend tool is, and the `ToolType` part that opens tools from an agent's configuration.
 
-Below: messages, agent, events. A tool knows nothing of the loop, the wire or the model.
+Below: messages, agent, announcement. A tool knows nothing of the loop, the wire or the model.
 """
 
 from __future__ import annotations
@@ -9,12 +9,13 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, TypeAlias, TypeVar
+from typing import Protocol, TypeVar
 
 from gateway.agent import ToolSettings
+from gateway.announcement import Announcement, announced
 from gateway.clock import Clock
 from gateway.errors import ConfigurationError
-from gateway.events import ActivityChanged, ActivityReplaced, Custom, Events, StepEnded, StepStarted
+from gateway.events import Events
 from gateway.frozen import quickly_made
 from gateway.http_client.clients import HttpClients
 from gateway.messages import ContentBlock, JsonObject, JsonValue, ToolSpec
@@ -35,10 +36,6 @@ class SharedState:
         """Make `value` the state. It is not to be changed in place afterwards."""
         self.value = value
         self.changes.append(value)
-
-
-Announcement: TypeAlias = StepStarted | StepEnded | ActivityReplaced | ActivityChanged | Custom
-"""What a tool may let viewers see while it works."""
 
 
 class Announcements:
@@ -89,7 +86,14 @@ class ToolContext:
     model_state: ModelState = field(default_factory=dict)
 
     def announce(self, event: Announcement) -> None:
-        """Let viewers see a step, an activity or an application's own event now, before the result. From any thread."""
+        """Let viewers see a step, an activity or an application's own event now, before the result. From any thread.
+
+        Its values become JSON as results do.
+
+        Raises:
+            ToolError: it is none of these, or clients would refuse it.
+        """
+        event = announced(event)
         if self.announcements is not None:
             self.announcements.add(event)
 
