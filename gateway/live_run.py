@@ -169,14 +169,16 @@ class LiveRun:
     def accept(self, batch: Events) -> None:
         """Take the next events in and hand them to the store."""
         if len(batch) == 1:
-            # One more delta of the open text, behind others that wait for the store: as nearly all batches of a model
-            # that is slower than the network.
-            event, transcript, gathered = batch[0], self.transcript, self._gathered
-            if type(event) is TextDelta and event.message_id == transcript.text_id and event.text and gathered:
+            # One more delta of the open text: as nearly all batches of a model that is slower than the network.
+            event, transcript = batch[0], self.transcript
+            if type(event) is TextDelta and event.message_id == transcript.text_id and event.text:
                 if self.failure is None:
                     transcript.text_parts.append(event.text)
                     self.sequence += 1
+                    gathered = self._gathered
                     gathered.append(event)
+                    if len(gathered) == 1:
+                        self._window.add(self)
                 return
         events = self.follow(batch)
         if events:
@@ -196,15 +198,15 @@ class LiveRun:
         elif first:
             self._window.add(self)
 
-    def hand_over(self) -> None:
-        """Give the store what was gathered: to be kept at once."""
+    def hand_over(self) -> int:
+        """Give the store what was gathered, to be kept at once; how many events."""
         events = self._gathered
         if not events:
-            return
+            return 0
         self._gathered = []
         self._window.discard(self)
         if self.failure is not None:
-            return
+            return 0
         owner, run_id = self.key
         first = self.sequence - len(events) + 1
         try:
@@ -212,12 +214,13 @@ class LiveRun:
         except Exception as error:  # in a timer's call for many runs: it is this one's failure alone
             logger.exception("events could not be written as JSON", extra={"run_id": run_id})
             self._fail(error)
-            return
+            return 0
         future = self._store.append_events(owner, run_id, first, records, urgent=True)
         self._unkept.append((future, first, events))
         if future is not self._last_future:
             self._last_future = future
             future.add_done_callback(self._on_kept)
+        return len(events)
 
     def number(self, events: Events) -> tuple[int, EventRecords]:
         """Number events that go to the store by another way (begin, end): the first number, the records."""
@@ -273,14 +276,13 @@ class LiveRun:
         if error is not None:
             self._fail(error)
             return
-        kept: list[tuple[int, Events]] = []
-        while self._unkept and self._unkept[0][0] is future:
-            _, first, events = self._unkept.popleft()
-            kept.append((first, events))
-        if len(kept) == 1:
-            self._publish(*kept[0])
-        elif kept:
-            self._publish(kept[0][0], [event for _, events in kept for event in events])
+        unkept = self._unkept
+        if not unkept or unkept[0][0] is not future:
+            return
+        _, first, events = unkept.popleft()
+        while unkept and unkept[0][0] is future:
+            events = [*events, *unkept.popleft()[2]]
+        self._publish(first, events)
 
     def _fail(self, error: BaseException) -> None:
         """What was said can no longer be kept: the run ends, and says so while it can."""

@@ -191,6 +191,7 @@ class EventStreamResponse(EventSourceResponse):
             timer.cancel()
             if self._watching is not None:
                 self._watching.cancel()
+                self._watching = None  # it ends with an exception whose traceback knows this object
             self._streams.remove(self)
             self._task = None
 

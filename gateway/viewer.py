@@ -66,11 +66,12 @@ class Viewer:
         self.prelude = prelude
         self.dropped = False
         self._clock = clock
+        self._loop = asyncio.get_running_loop()  # asking for it again asks the system for the process's number
         self._after = after  # events up to this number are not for this viewer, or come from the log
         self._on_close = on_close
         self._max_events = max_events
         self._first = 0
-        self._events: list[Event] = []
+        self._events: Sequence[Event] = ()
         self._farewell: list[Event] = []
         self._over = False
         self._closed = False
@@ -90,10 +91,13 @@ class Viewer:
                 raise
             self._log = None
         if not self._events and not self._over:
-            await self._wait(timeout_seconds)
+            try:
+                await self._waiting(timeout_seconds)
+            finally:
+                self._waiter = None
         if self._events:
             batch = Batch(self._first, self._events)
-            self._events = []
+            self._events = ()
             return batch
         if self._over and self._farewell:
             farewell, self._farewell = self._farewell, []
@@ -104,7 +108,7 @@ class Viewer:
         """What is there already; None where `next` would have to wait or to read."""
         if self._log is not None or not self._events:
             return None
-        batch, self._events = Batch(self._first, self._events), []
+        batch, self._events = Batch(self._first, self._events), ()
         return batch
 
     def read_first(self, log: AsyncGenerator[Batch]) -> None:
@@ -122,11 +126,11 @@ class Viewer:
                 return
         if not self._events:
             self._first = first
+            self._events = events
         elif len(self._events) > self._max_events:  # before these: a burst alone is no reader's fault
             self._drop()
-            self._wake()
-            return
-        self._events.extend(events)
+        else:
+            self._events = [*self._events, *events]
         self._wake()
 
     def feed_unnumbered(self, events: Sequence[Event]) -> None:
@@ -154,18 +158,17 @@ class Viewer:
     def _drop(self) -> None:
         self.dropped = True
         self._over = True
-        self._events = []
+        self._events = ()
         self._farewell = []
 
-    async def _wait(self, timeout_seconds: float) -> None:
-        waiter = self._waiter = asyncio.get_running_loop().create_future()
+    def _waiting(self, timeout_seconds: float) -> asyncio.Future[None]:
+        """Done when there is something to read, or when it is time. To be forgotten then."""
+        waiter: asyncio.Future[None] = self._loop.create_future()
+        self._waiter = waiter
         self._wait_until = self._clock.monotonic() + timeout_seconds
         if self._timer is None:
             self._timer = self._clock.call_later(timeout_seconds, self._time_up)
-        try:
-            await waiter
-        finally:
-            self._waiter = None
+        return waiter
 
     def _time_up(self) -> None:
         # One timer for many waits: one for each wait costs as much as the rest of it.

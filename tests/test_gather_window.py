@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
+from gateway import gather_window
 from gateway.gather_window import GatherWindow
 
 DEADLINE_SECONDS = 20
@@ -22,10 +25,11 @@ class Run:
         self.said.append(words)
         self._window.add(self)
 
-    def hand_over(self) -> None:
+    def hand_over(self) -> int:
         self.kept.append(self.said)
         self.said = []
         self.handed_over.set()
+        return len(self.kept[-1])
 
 
 async def test_what_comes_right_when_the_moment_is_over_is_kept_with_what_was_there() -> None:
@@ -76,3 +80,73 @@ async def test_without_a_moment_nobody_waits() -> None:
     said: list[str] = []
     GatherWindow(0).when_over(lambda: said.append("read"))
     assert said == ["read"]
+
+
+# --- how long a moment lasts
+
+BUSY, HALF_BUSY, CALM = 0.95, 0.75, 0.1
+
+
+class Machine:
+    """The clocks that a window asks, and one that has asked them before."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 1000.0
+        self.worked = 0.0
+        monkeypatch.setattr(gather_window, "time", self)
+        monkeypatch.setattr(asyncio.get_running_loop(), "time", self.monotonic)
+        self.window = GatherWindow()
+        self.window._hand_over()
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def thread_time(self) -> float:
+        return self.worked
+
+    def lengths(self, times: int, share_of_work: float, late: float, events: int) -> list[float]:
+        """Milliseconds that the moment lasts which follows each of so many of that kind."""
+        lengths, run = [], Run(self.window)
+        for _ in range(times):
+            for _ in range(events):
+                run.say("word")
+            self.now += 0.100
+            self.worked += share_of_work * 0.100
+            self.window._due = self.now - late
+            self.window._time_up()
+            lengths.append(round(self.window.seconds * 1000, 2))
+        return lengths
+
+
+@pytest.mark.parametrize(
+    ("share_of_work", "late", "events", "lengths"),
+    [
+        pytest.param(BUSY, 0.0, 1, [20, 40, 80, 160, 200, 200], id="few-to-a-loop-that-has-too-much-to-do"),
+        pytest.param(CALM, 0.004, 1, [20, 40, 80, 160, 200, 200], id="few-to-a-loop-whose-processor-others-have"),
+        pytest.param(CALM, 0.002, 1, [10, 10], id="few-to-a-loop-that-is-nearly-in-time"),
+        pytest.param(CALM, 0.0, 1, [10, 10], id="few-to-a-loop-that-has-time"),
+        pytest.param(BUSY, 0.0, 16, [10, 10], id="enough"),
+        pytest.param(BUSY, 1.0, 0, [10, 10], id="none"),
+    ],
+)
+async def test_a_moment_is_longer_only_where_few_events_come_to_a_loop_that_has_too_much_to_do(
+    share_of_work: float, late: float, events: int, lengths: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert Machine(monkeypatch).lengths(len(lengths), share_of_work, late, events) == lengths
+
+
+@pytest.mark.parametrize(
+    ("share_of_work", "events", "lengths"),
+    [
+        pytest.param(CALM, 1, [100, 50, 25, 12.5, 10, 10], id="a-loop-has-time-again"),
+        pytest.param(BUSY, 64, [100, 50, 25, 12.5, 10, 10], id="so-many-that-less-would-do"),
+        pytest.param(BUSY, 20, [200, 200], id="it-is-just-long-enough"),
+        pytest.param(HALF_BUSY, 1, [200, 200], id="a-loop-has-a-little-time-left"),
+    ],
+)
+async def test_a_long_moment_is_followed_by_shorter_ones_once_it_need_not_be_so_long(
+    share_of_work: float, events: int, lengths: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = Machine(monkeypatch)
+    assert machine.lengths(5, BUSY, 0.0, 1)[-1] == 200
+    assert machine.lengths(len(lengths), share_of_work, 0.0, events) == lengths

@@ -131,17 +131,6 @@ async def test_what_many_runs_say_in_one_moment_goes_to_the_store_in_one_turn_of
         assert [row.sequence for row in await read_ready(scene.first_viewer)] == [1, 2, 3, 4]
 
 
-async def test_the_moment_is_longer_only_while_the_loop_is_late_for_its_length(monkeypatch: pytest.MonkeyPatch) -> None:
-    window, loop = GatherWindow(0.010), asyncio.get_running_loop()
-    monkeypatch.setattr(loop, "time", lambda: 1000.0)  # it is as late as is said here, whatever else the machine does
-    moments = []
-    for late in (0.0, 0.001, 0.004, 0.004, 0.004, 0.004, 1.0, 1.0, 1.0, 1.0, 1.0, 0.010, 0.0, 0.0, 0.0, 0.0):
-        window._due = 1000.0 - late
-        window._time_up()
-        moments.append(round(window._seconds * 1000, 2))
-    assert moments == [10, 10, 20, 40, 20, 40, 80, 160, 200, 200, 200, 100, 50, 25, 12.5, 10]
-
-
 async def test_whoever_waits_for_what_was_said_does_not_wait_for_more_to_be_said() -> None:
     scene = Scene(window=GatherWindow(1000.0))
     scene.live.accept([Custom("a", 1)])

@@ -133,8 +133,7 @@ class GroupCommit:
         await asyncio.to_thread(self._thread.join)
 
     def _open_group(self) -> EventGroup:
-        group = EventGroup(self._loop, lambda: self._lose(group))
-        self._group = group
+        group = self._group = EventGroup(self._loop, self._lose)
         self._pending.append(group)
         return group
 

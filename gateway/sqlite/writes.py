@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Generic, TypeVar
 
 from gateway.records import EventRecords
@@ -84,13 +85,18 @@ class _Row:
 
 
 class EventGroup(Operation[None]):
-    """The events of many runs, each run's as one row."""
+    """The events of many runs, each run's as one row. `on_lost` is told of the group where they could not be kept.
 
-    __slots__ = ("runs",)
+    It holds no method of its own and nothing that holds it: so it goes, with all that was written, when it is done, and
+    does not wait for the garbage collector.
+    """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, on_failed: Callable[[], None]) -> None:
-        super().__init__(loop, self._insert, None, on_failed, pages=0)
+    __slots__ = ("_on_lost", "runs")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, on_lost: Callable[[EventGroup], None]) -> None:
         self.runs: dict[RunLog, _Row] = {}
+        self._on_lost = on_lost
+        super().__init__(loop, partial(_insert, self.runs), pages=0)
 
     def add(self, run: RunLog, first: int, records: EventRecords) -> None:
         row = self.runs.get(run)
@@ -101,12 +107,17 @@ class EventGroup(Operation[None]):
         row.last = run.next - 1
         self.pages += pages_of(1, len(records.lines))
 
-    def _insert(self, connection: sqlite3.Connection) -> None:
-        rows: list[EventRow] = [
-            (run.key, row.first, row.last, row.lines[0] if len(row.lines) == 1 else b"\n".join(row.lines))
-            for run, row in self.runs.items()
-        ]
-        insert_events(connection, rows)
+    def fail(self, error: BaseException) -> None:
+        self._on_lost(self)
+        super().fail(error)
+
+
+def _insert(runs: Mapping[RunLog, _Row], connection: sqlite3.Connection) -> None:
+    rows: list[EventRow] = [
+        (run.key, row.first, row.last, row.lines[0] if len(row.lines) == 1 else b"\n".join(row.lines))
+        for run, row in runs.items()
+    ]
+    insert_events(connection, rows)
 
 
 def pages_of(rows: int, size: int) -> int:
