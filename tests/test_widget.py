@@ -558,6 +558,30 @@ async def test_on_a_phone_it_is_a_sheet_that_keeps_the_focus(browser: Browser, t
             await expect(page.launcher).to_be_focused()
 
 
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+async def test_escape_ends_what_one_is_at_before_it_closes_the_panel(
+    browser: Browser, tmp_path: Path, size: tuple[int, int]
+) -> None:
+    async with neighbours(tmp_path) as (site, _), somebody(browser, size=size) as person:
+        site.page(TAG)
+        async with visit(person, site.origin) as page:
+            await page.launcher.click()
+            await page.ask("Hello")
+            await page.questions.hover()
+            await page.button("Edit").click()
+            await expect(page.page.get_by_label("Edit your message")).to_be_focused()
+            await page.page.keyboard.press("Escape")
+            await expect(page.button("Edit")).to_be_focused()
+            await page.say("Refund order 1234, 20 dollars")
+            reason = page.button(re.compile("^Deny with a reason"))
+            await reason.click()
+            await expect(page.page.get_by_label("Reason")).to_be_focused()
+            await page.page.keyboard.press("Escape")
+            await expect(reason).to_be_focused()
+            await page.page.keyboard.press("Escape")
+            await expect(page.panel).to_have_count(0)
+
+
 async def test_at_400_percent_most_of_the_window_is_there_to_read_in(browser: Browser, tmp_path: Path) -> None:
     async with neighbours(tmp_path, [ECHO]) as (site, _), somebody(browser, size=(320, 256)) as person:
         site.page(TAG.replace("assistant", "echo"))

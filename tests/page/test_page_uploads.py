@@ -119,6 +119,23 @@ async def test_a_drop_says_where_and_words_are_pasted_as_words(browser: Browser,
         assert await screen.composer.evaluate(GIVE, ["paste", []]), "the browser's own affair"
 
 
+async def test_files_stay_with_a_message_that_is_said_differently(browser: Browser, tmp_path: Path) -> None:
+    async with shown_page(browser, tmp_path, [THANKS]) as screen:
+        await screen.page.get_by_test_id("file-input").set_input_files([file("dot.png", "image/png", PIXEL)])
+        await screen.ask("What is this?")
+        picture = screen.conversation.get_by_role("img", name="Attachment: dot.png")
+        await expect(picture).to_be_visible()
+        await screen.questions.hover()
+        await screen.button("Edit").click()
+        await expect(picture).to_be_visible()
+        await screen.page.get_by_label("Edit your message").fill("And this?")
+        await screen.page.keyboard.press("Enter")
+        await expect(screen.questions).to_have_text("And this?")
+        await screen.expect_idle()
+        await expect(picture).to_be_visible()
+        assert [part["type"] for part in await sent_content(screen)] == ["image", "text"]
+
+
 async def test_what_is_too_large_or_of_no_use_is_refused_and_said(browser: Browser, tmp_path: Path) -> None:
     async with shown_page(browser, tmp_path, [THANKS]) as screen:
         chooser = screen.page.get_by_test_id("file-input")

@@ -3,7 +3,7 @@ import { useId, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks"
 import type { Approval, ApprovalChoice, JsonObject } from "../chat/contract";
 import { ArgumentsForm, type Drafts } from "./arguments_form";
 import { useNow } from "./clock";
-import { leave, takeFocus } from "./focus";
+import { leave, stay, takeFocus } from "./focus";
 import { Icon } from "./icons";
 import { draftOf, fieldsOf, readDraft, same } from "./schema_fields";
 import { useTexts } from "./texts";
@@ -75,6 +75,12 @@ function Decision({ approval, onChoose }: ApprovalCardProps) {
   );
   const [checked, setChecked] = useState(false);
   const [denying, setDenying] = useState(false);
+  const reasonButton = useRef<HTMLButtonElement>(null);
+  const wasDenying = useRef(false);
+  useLayoutEffect(() => {
+    if (wasDenying.current && !denying) reasonButton.current?.focus();
+    wasDenying.current = denying;
+  }, [denying]);
   const now = useNow(approval.expiresAt);
   const over = approval.expiresAt !== undefined && approval.expiresAt <= now;
 
@@ -112,7 +118,7 @@ function Decision({ approval, onChoose }: ApprovalCardProps) {
             <button type="button" class="agui-button" onClick={() => onChoose({ approved: false })}>
               {say("deny")}
             </button>
-            <button type="button" class="agui-button agui-quiet" onClick={() => setDenying(true)}>
+            <button type="button" class="agui-button agui-quiet" ref={reasonButton} onClick={() => setDenying(true)}>
               {say("denyWithReason")}
             </button>
           </div>
@@ -132,12 +138,17 @@ function Denial({ onBack, onDeny }: { onBack: () => void; onDeny: (reason: strin
   const { say } = useTexts();
   const input = useRef<HTMLInputElement>(null);
   useLayoutEffect(() => input.current?.focus(), []);
+  const onKey = (event: KeyboardEvent) => {
+    if (event.key !== "Escape" || event.isComposing) return;
+    stay(event);
+    onBack();
+  };
   const deny = (event: Event) => {
     event.preventDefault();
     onDeny(input.current?.value.trim() ?? "");
   };
   return (
-    <form class="agui-denial" onSubmit={deny}>
+    <form class="agui-denial" onSubmit={deny} onKeyDown={onKey}>
       <label>
         {say("denyReason")}
         <input type="text" ref={input} maxLength={500} autocomplete="off" />

@@ -26,6 +26,12 @@ export function leave(element: Element): void {
   element.closest(".agui")?.querySelector<HTMLElement>(".agui-view")?.focus({ preventScroll: true });
 }
 
+/** The key was for this alone: what is around it, a list or a whole panel, does not close with it. */
+export function stay(event: Event): void {
+  event.preventDefault();
+  event.stopPropagation();
+}
+
 /** Whether writing brings up a keyboard on the screen, which nobody asked for. */
 export function hasTouchKeyboard(): boolean {
   return matchMedia("(pointer: coarse)").matches;

@@ -5,6 +5,7 @@ import { isShownImage } from "./attachments";
 import { isOver } from "./call_card";
 import { useChat } from "./chat_context";
 import { CopyButton } from "./copy_button";
+import { stay } from "./focus";
 import { Icon } from "./icons";
 import { LocalImage } from "./local_image";
 import { Markdown } from "./markdown";
@@ -26,17 +27,16 @@ export function UserMessage({ entry, last }: { entry: UserEntry; last: boolean }
       setEditing(false);
       void conversation.edit(entry.id, text);
     };
-    return <Edit text={entry.text} onSave={save} onCancel={() => setEditing(false)} />;
+    return (
+      <div class="agui-edit">
+        <SentFiles entry={entry} />
+        <Edit text={entry.text} onSave={save} onCancel={() => setEditing(false)} />
+      </div>
+    );
   }
   return (
     <article class="agui-user" part="message user-message" aria-label={say("you")} data-testid="user-message">
-      {entry.attachments.length > 0 && (
-        <div class="agui-sent">
-          {entry.attachments.map((attachment, index) => (
-            <Sent key={index} attachment={attachment} />
-          ))}
-        </div>
-      )}
+      <SentFiles entry={entry} />
       <div class="agui-said">
         <div class="agui-tools" data-last={last || undefined}>
           <CopyButton text={() => entry.text} label={say("copy")} />
@@ -60,6 +60,17 @@ export function UserMessage({ entry, last }: { entry: UserEntry; last: boolean }
         )}
       </div>
     </article>
+  );
+}
+
+function SentFiles({ entry }: { entry: UserEntry }) {
+  if (entry.attachments.length === 0) return null;
+  return (
+    <div class="agui-sent">
+      {entry.attachments.map((attachment, index) => (
+        <Sent key={index} attachment={attachment} />
+      ))}
+    </div>
   );
 }
 
@@ -97,16 +108,17 @@ function Edit({ text, onSave, onCancel }: EditProps) {
     if (draft.trim() !== "") onSave(draft.trim());
   };
   const onKey = (event: KeyboardEvent) => {
+    if (event.isComposing) return;
     if (event.key === "Escape") {
-      event.stopPropagation();
+      stay(event);
       onCancel();
-    } else if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+    } else if (event.key === "Enter" && !event.shiftKey) {
       event.preventDefault();
       save();
     }
   };
   return (
-    <div class="agui-edit">
+    <>
       <div class="agui-grow" data-text={draft}>
         <textarea
           ref={area}
@@ -125,7 +137,7 @@ function Edit({ text, onSave, onCancel }: EditProps) {
           {say("cancel")}
         </button>
       </div>
-    </div>
+    </>
   );
 }
 

@@ -5,7 +5,7 @@
 import type { RefObject } from "preact";
 import { useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { ThreadList, ThreadSummary } from "../chat/contract";
-import { takeFocus } from "./focus";
+import { stay, takeFocus } from "./focus";
 import { Icon, type IconName } from "./icons";
 import { useTexts } from "./texts";
 
@@ -231,10 +231,4 @@ function Deletion({ title, onYes, onNo }: { title: string; onYes: () => void; on
       </div>
     </div>
   );
-}
-
-/** The key was for the row: what is around it does not go away. */
-function stay(event: Event): void {
-  event.preventDefault();
-  event.stopPropagation();
 }
