@@ -117,6 +117,29 @@ async def test_from_right_to_left_it_is_as_usable(browser: Browser, tmp_path: Pa
         assert question["x"] == pytest.approx(composer["x"], abs=2)  # where a line of Arabic ends
 
 
+async def test_words_run_their_own_way_and_stand_where_the_page_has_them(browser: Browser, tmp_path: Path) -> None:
+    text = "Yes, it is:\n\n- هذا\n- That (there)."
+    async with (
+        local_gateway(tmp_path, [agent("echo", scripted([{"text": text}]), name="Echo")], page=built_page()) as gateway,
+        screen(browser, f"{gateway.client.base_url}/", context={"locale": "ar"}) as shown,
+    ):
+        area = shown.page.locator(".agui-composer textarea")
+        for written, direction in [("", "rtl"), ("Is it so?", "ltr"), ("12: مرحبا", "rtl"), ("Is it so?", "ltr")]:
+            await area.fill(written)
+            await expect(area).to_have_css("direction", direction)
+        await area.press("Enter")
+        answer = shown.answers.get_by_role("list")
+        await expect(answer).to_have_css("direction", "rtl")
+        await expect(answer.get_by_role("listitem").last).to_have_css("text-align", "right")
+        await expect(shown.answers.get_by_role("paragraph").first).to_have_css("direction", "ltr")
+        row = shown.page.get_by_role("listitem").filter(has=shown.page.locator("[part=thread]"))
+        places = [await each.bounding_box() for each in (row, row.locator("[dir=auto]"))]
+        assert places[0] is not None
+        assert places[1] is not None
+        ends = [place["x"] + place["width"] for place in places if place]
+        assert ends[0] - ends[1] < 20  # the title is English and begins where all titles begin
+
+
 async def test_without_its_texts_the_page_speaks_english(browser: Browser, tmp_path: Path) -> None:
     expected = ["texts in de did not come", "ERR_FAILED"]
     async with (

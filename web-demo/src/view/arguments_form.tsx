@@ -1,5 +1,6 @@
 /** The arguments of a call as a form. Below: schema_fields. Above: approval. */
 import { useId } from "preact/hooks";
+import { directionOf } from "./direction";
 import { type Draft, type Field, readDraft } from "./schema_fields";
 import { useTexts } from "./texts";
 
@@ -97,6 +98,7 @@ function FieldInput({ field, draft, common, onDraft }: FieldInputProps) {
   const typed = {
     ...common,
     value: draft,
+    dir: directionOf(draft),
     required: field.required,
     onInput: (event: Event) => onDraft((event.currentTarget as HTMLInputElement).value),
   };

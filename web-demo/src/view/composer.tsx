@@ -4,6 +4,7 @@ import { useRef, useState } from "preact/hooks";
 import type { Attachment } from "../chat/contract";
 import { isShownImage, readAttachment, refusal, type UploadLimits } from "./attachments";
 import { useChat } from "./chat_context";
+import { directionOf } from "./direction";
 import { Icon } from "./icons";
 import { LocalImage } from "./local_image";
 import { useTexts } from "./texts";
@@ -99,7 +100,7 @@ export function Composer({ draft, limits, disabled, area, onSend }: ComposerProp
           {draft.refused}
         </p>
       )}
-      <div class="agui-grow" data-text={draft.text}>
+      <div class="agui-grow" dir={directionOf(draft.text)} data-text={draft.text}>
         <textarea
           ref={area}
           rows={1}

@@ -5,6 +5,7 @@ import { isShownImage } from "./attachments";
 import { isOver } from "./call_card";
 import { useChat } from "./chat_context";
 import { CopyButton } from "./copy_button";
+import { directionOf } from "./direction";
 import { stay } from "./focus";
 import { Icon } from "./icons";
 import { LocalImage } from "./local_image";
@@ -119,7 +120,7 @@ function Edit({ text, onSave, onCancel }: EditProps) {
   };
   return (
     <>
-      <div class="agui-grow" data-text={draft}>
+      <div class="agui-grow" dir={directionOf(draft)} data-text={draft}>
         <textarea
           ref={area}
           rows={1}
