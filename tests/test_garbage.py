@@ -1,4 +1,4 @@
-"""A run that is over is gone: nothing of it waits for the garbage collector, which would look through all others too."""
+"""A run that is over is gone: nothing of it waits for the garbage collector, which looks through all others too."""
 
 from __future__ import annotations
 
