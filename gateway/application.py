@@ -96,7 +96,8 @@ class Application:
         exception handling costs every chunk of every stream a coroutine.
         """
         scope["app"] = self.starlette
-        if b"%2f" in scope["raw_path"].lower():
+        raw_path = scope["raw_path"].lower()
+        if b"%2f" in raw_path or b"%00" in raw_path:
             scope["path"] = path_with_marked_slashes(scope["raw_path"])
         if self.visitors is not None and "caller" in scope["state"] and scope["state"]["caller"].is_visitor:
             check_open_to_visitors(self.starlette.routes, scope)

@@ -21,6 +21,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from gateway.errors import NotFoundError
+from gateway.problems import shown_path
 
 WIDGET_PATH = "/widget.js"
 SHOP_PATH = "/shop"
@@ -148,7 +149,7 @@ class WebPage:
         file = self.files.get(request.scope["path"])
         if file is None:
             raise NotFoundError(
-                f"there is no file {request.scope['path']!r}; it may be of an older page: load the page again"
+                f"there is no file {shown_path(request.scope)}; it may be of an older page: load the page again"
             )
         return file.response(request)
 

@@ -24,6 +24,8 @@ from gateway.messages import JsonValue
 
 _TRY_AGAIN_SECONDS = 5  # a full disk or a restart is over sooner than a person reads the message
 
+_SHOWN_CHARACTERS = 200
+
 _ROUTER_CODES = {404: "not_found", 405: "method_not_allowed"}
 
 
@@ -60,13 +62,19 @@ def http_problem(error: HTTPException, scope: Scope) -> Response:
     """The answer where the router raised: its 404 and 405."""
     status = error.status_code
     if status == 404:
-        detail = f"there is nothing at {scope['path']!r}; GET /docs lists what there is"
+        detail = f"there is nothing at {shown_path(scope)}; GET /docs lists what there is"
     elif status == 405:
-        detail = f"{scope['method']} is not served at {scope['path']!r}"
+        detail = f"{scope['method']} is not served at {shown_path(scope)}"
     else:
         detail = str(error.detail)
     code = _ROUTER_CODES.get(status, "invalid_request" if status < 500 else "internal_error")
     return _response(status, code, detail, [], dict(error.headers or {}), scope)
+
+
+def shown_path(scope: Scope) -> str:
+    """The path for a message: a slash that was sent as `%2F` stands in the scope as a NUL."""
+    path = scope["path"].replace("\0", "%2F")
+    return repr(path if len(path) <= _SHOWN_CHARACTERS else path[:_SHOWN_CHARACTERS] + "...")
 
 
 def _response(

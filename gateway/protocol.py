@@ -134,7 +134,9 @@ def path_with_marked_slashes(raw_path: bytes) -> str:
 
     Otherwise nobody could ask for the run `a/events`: servers decode a path before it is taken apart.
     """
-    return "/".join(unquote(part.decode("ascii", "replace")).replace("/", _SLASH) for part in raw_path.split(b"/"))
+    parts = (unquote(part.decode("ascii", "replace")) for part in raw_path.split(b"/"))
+    # a NUL that was sent is no slash, and in no id either
+    return "/".join(part.replace(_SLASH, "\ufffd").replace("/", _SLASH) for part in parts)
 
 
 def json_response(value: JsonValue, status: int = 200) -> Response:

@@ -29,6 +29,22 @@ async def test_ids_with_slashes_are_asked_for_as_any_other(tmp_path: Path) -> No
             assert (await gateway.client.http.delete(f"/threads/{thread}")).status_code == 204
 
 
+async def test_a_path_that_leads_nowhere_is_named_as_it_was_asked_for(tmp_path: Path) -> None:
+    async with local_gateway(tmp_path, [agent("a", scripted([{"text": "hello"}]))]) as gateway:
+        await gateway.client.run("a", run_body(run_id="a/b", thread_id="t"))
+        for path, told in {
+            "/no%2Fwhere": "there is nothing at '/no%2Fwhere'; GET /docs lists what there is",
+            "/assets/no%2Fwhere": "there is no file '/assets/no%2Fwhere'; it may be of an older page",
+            "/" + "x" * 10_000: f"there is nothing at '/{'x' * 199}...'",
+            "/runs/a%00b": "there is no run 'a\ufffdb'",
+        }.items():
+            response = await gateway.client.http.get(path)
+            assert response.status_code == 404
+            assert response.json()["detail"].startswith(told)
+        response = await gateway.client.http.put("/runs/a%2Fb")
+        assert (response.status_code, response.json()["detail"]) == (405, "PUT is not served at '/runs/a%2Fb'")
+
+
 async def test_a_client_that_leaves_within_its_body_is_no_error(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
