@@ -118,9 +118,10 @@ class TriedStream:
                 async with aclosing(tries.model.stream(tries.request)) as batches:
                     async for events in batches:
                         if not seen:
-                            told = _usage_in(events) or told
                             if seen := any(map(_is_visible, events)):
                                 tries.answered()
+                            else:
+                                told = _usage_in(events) or told
                         if not tries.unchanged:
                             events = tries.complete(events)
                         if seen and tries.unchanged:

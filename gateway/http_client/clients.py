@@ -293,9 +293,9 @@ class HttpClients:
                 compressed; INVALID for a URL that is none.
         """
         response = await self._send(call, timeouts)
+        body = response.stream
+        assert isinstance(body, _Body), "what the transport gave it"
         try:
-            body = response.stream
-            assert isinstance(body, _Body), "what the transport gave it"
             if (coding := body.content_coding) not in ("", "identity"):
                 raise ModelError(
                     ModelErrorKind.PROTOCOL,
@@ -305,7 +305,7 @@ class HttpClients:
                 )
             yield HttpStream(response.status_code, body.headers, body)
         finally:
-            await response.aclose()
+            await body.aclose()
 
     async def _send(self, call: HttpCall, timeouts: StreamTimeouts) -> httpx.Response:
         seconds = timeouts.first_byte

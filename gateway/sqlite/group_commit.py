@@ -189,12 +189,15 @@ class GroupCommit:
 
     def _settle(self, batch: Batch, outcomes: list[Any]) -> None:
         """Tell everybody how it went, then go on."""
+        failed = self._failing
         for operation, outcome in zip(batch, outcomes, strict=True):
             if isinstance(outcome, Exception):
+                failed = True
                 operation.fail(outcome)
             else:
                 operation.succeed(outcome)
-        self._tell_health(outcomes)
+        if failed:
+            self._tell_health(outcomes)
         if self._has_log and self._log_pages >= self._checkpoint_pages:
             self._send(self._checkpoint_there)
         elif self._due:
