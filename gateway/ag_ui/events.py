@@ -81,6 +81,9 @@ _CUT: Final = "\n[The rest was left out: the result is too long to be shown.]"
 _OMITTED: Final = "agui_gateway.omitted"
 _RETRACTED: Final = "agui_gateway.retracted"
 
+# The provider's side of a run, and what the terminal event sums up.
+_UNSHOWN: Final = frozenset({ModelCallStarted, ModelCallAccepted, ModelCallEnded, UsageReported})
+
 # Roles that TEXT_MESSAGE_START may have; a client refuses the run for any other.
 _TEXT_ROLES: Final[frozenset[Role]] = frozenset({"developer", "system", "assistant", "user"})
 
@@ -123,6 +126,8 @@ class Renderer:
             elif kind is TextDelta or kind is ReasoningDelta or kind is ToolCallDelta:
                 prefix, delta = self._delta(event)  # type: ignore[arg-type]
                 text_id, text_prefix = self._text_id, self._text
+            elif kind in _UNSHOWN:
+                continue
             else:
                 frames.append(self._rare(event, number))
                 continue
@@ -187,11 +192,7 @@ class Renderer:
         return b"".join(frames)
 
     def _payloads(self, event: Event) -> Iterator[JsonObject]:
-        match event:  # what every run has first: each case before costs the price of a look
-            case ModelCallStarted() | ModelCallAccepted() | ModelCallEnded():  # the provider's side of it
-                pass
-            case UsageReported():  # the terminal event sums these up
-                pass
+        match event:
             case RunStarted():
                 yield self._run_started(event.parent_run_id)
             case RunFinished():
@@ -237,6 +238,8 @@ class Renderer:
             case Raw():
                 yield {"type": "RAW", "event": event.event, **_given(source=event.source)}
             case TextDelta() | ReasoningDelta() | ToolCallDelta():  # render writes these itself
+                pass
+            case ModelCallStarted() | ModelCallAccepted() | ModelCallEnded() | UsageReported():  # see _UNSHOWN
                 pass
 
     def _run_started(self, parent_run_id: str | None = None) -> JsonObject:
