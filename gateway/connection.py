@@ -59,6 +59,10 @@ class Connection(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._head_is_there()
         super().connection_lost(exc)
+        # uvicorn tells the last request that came, which others may be before.
+        if self._answering is not None and not self._answering.response_complete:
+            self._answering.disconnected = True
+            self._answering.message_event.set()
 
     def data_received(self, data: bytes) -> None:
         self._unset_keepalive_if_required()
@@ -257,8 +261,9 @@ def _reset_at_close(transport: asyncio.Transport, does: bool) -> None:
     """Whether closing resets the connection. Where its end is the end of the body, there is no other way of saying that
     the body was cut off.
     """
-    connection: socket.socket = transport.get_extra_info("socket")
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", does, 0))
+    if not transport.is_closing():
+        connection: socket.socket = transport.get_extra_info("socket")
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", does, 0))
 
 
 class _JoinedHeads(asyncio.Transport):

@@ -375,6 +375,34 @@ async def test_a_stream_in_http_1_0_that_is_cut_off_does_not_look_whole() -> Non
         await client.close()
 
 
+@pytest.mark.parametrize("leaves", ["before the answer", "within the answer"])
+async def test_who_leaves_in_http_1_0_is_no_failure_of_the_application(leaves: str) -> None:
+    ends: asyncio.Queue[Exception | None] = asyncio.Queue()
+
+    async def application(scope: Scope, receive: Receive, send: Send) -> None:
+        if leaves == "within the answer":
+            await send(dict(HEAD))
+            await send({"type": "http.response.body", "body": b"first", "more_body": True})
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        try:
+            if leaves == "before the answer":
+                await send(dict(HEAD))
+            await send({"type": "http.response.body", "body": b"last", "more_body": False})
+            ends.put_nowait(None)
+        except Exception as error:
+            ends.put_nowait(error)
+
+    async with serving(application, Connection) as port:
+        client = await RawClient.connect(port)
+        client.writer.write(b"POST / HTTP/1.0\r\nContent-Length: 5\r\n\r\nhel")
+        if leaves == "within the answer":
+            await client.read_until(b"first")
+        await client.close()
+        async with asyncio.timeout(10):
+            assert await ends.get() is None
+
+
 async def test_http_1_0_keeps_a_connection_that_it_asks_to_keep() -> None:
     async with serving(Stream(), Connection) as port:
         client = await RawClient.connect(port)
@@ -472,6 +500,35 @@ async def test_who_sends_garbage_into_a_stream_is_seen_to_leave() -> None:
         await client.close()
         async with asyncio.timeout(10):
             await stream.left.wait()
+
+
+async def test_who_leaves_while_another_request_waits_is_seen_to_leave() -> None:
+    left = asyncio.Event()
+
+    async def application(scope: Scope, receive: Receive, send: Send) -> None:
+        watching = asyncio.create_task(watch(receive))
+        await send(dict(HEAD))
+        while not left.is_set():  # nothing is read while a request waits: only what is written finds nobody there
+            await send({"type": "http.response.body", "body": b"more", "more_body": True})
+            await asyncio.sleep(0)
+        await watching
+
+    async def watch(receive: Receive) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        left.set()
+
+    async with serving(application, Connection) as port:
+        client = await RawClient.connect(port)
+        client.send("GET", "/one")
+        client.send("GET", "/two")
+        await client.read_until(b"more")
+        client.writer.transport.abort()
+        try:
+            async with asyncio.timeout(10):
+                await left.wait()
+        finally:
+            left.set()
 
 
 async def test_requests_that_come_together_are_answered_in_their_order() -> None:
