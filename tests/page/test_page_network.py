@@ -11,6 +11,7 @@ import signal
 import socket
 import time
 from collections.abc import AsyncGenerator, Sequence
+from itertools import chain
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -19,7 +20,15 @@ from playwright.async_api import Browser, expect
 
 from tests.movable_clock import MovableClock
 from tests.page_browser import PHONE, built_page, paced, screen, shown_page, tell
-from tests.running_gateway import GatewayClient, agent, gateway_process, local_gateway, scripted, write_configuration
+from tests.running_gateway import (
+    DEADLINE_SECONDS,
+    GatewayClient,
+    agent,
+    gateway_process,
+    local_gateway,
+    scripted,
+    write_configuration,
+)
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -200,9 +209,12 @@ async def cutting_proxy(target: GatewayClient, cuts: Sequence[int]) -> AsyncGene
     """
     port = urlsplit(target.base_url).port
     made: list[int] = []
+    relays: dict[asyncio.Task[None] | None, tuple[asyncio.StreamWriter, ...]] = {}
 
     async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         upstream_reader, upstream = await asyncio.open_connection("127.0.0.1", port)
+        task: asyncio.Task[None] | None = asyncio.current_task()
+        relays[task] = (writer, upstream)
         upward = asyncio.create_task(pump(reader, upstream))
         passed, streaming = 0, False
         try:
@@ -221,10 +233,16 @@ async def cutting_proxy(target: GatewayClient, cuts: Sequence[int]) -> AsyncGene
             upward.cancel()
             upstream.close()
             writer.close()
+            await asyncio.wait([upward])
+            del relays[task]
 
     async with await asyncio.start_server(relay, "127.0.0.1", 0) as server:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/", made
         server.close()
+        for end in chain.from_iterable(relays.values()):
+            end.transport.abort()  # what relays between them sees it, and leaves
+        if tasks := [each for each in relays if each]:
+            await asyncio.wait(tasks, timeout=DEADLINE_SECONDS)
 
 
 async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
