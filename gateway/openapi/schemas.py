@@ -205,7 +205,7 @@ SCHEMAS: JsonObject = {
             "cacheWriteInputTokens",
         ],
         {
-            "provider": _text("As in the configuration: `openai/v1/responses`. Events have the vendor alone: `openai`."),
+            "provider": _text("As in the configuration: `openai/v1/responses`; in events the vendor alone: `openai`."),
             "model": _text(),
             "inputTokens": _MAYBE_COUNT,
             "outputTokens": _MAYBE_COUNT,
