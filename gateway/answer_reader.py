@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable
+from typing import Any
 
 from gateway.answer_builder import AnswerBuilder
 from gateway.errors import ModelError, ModelErrorKind
@@ -19,8 +20,12 @@ from gateway.model_access import refusal
 from gateway.model_failures import failure
 from gateway.wire.answer_body import AnswerBody
 from gateway.wire.provider_errors import ProviderError
+from gateway.wire.repeated_events import Likeness, RepeatedEvents
 from gateway.wire.sse_reader import UnreadableAnswerError
 
+# So much is read event by event before it is looked again whether what follows repeats one of them.
+_PART_BYTES = 1024
+_BLANKS = (b"\n\n", b"\n\r\n")
 # Behind one of these a run has shown its first sign, which nothing may hold back.
 _WORDS = (TextDelta, ReasoningDelta, ToolCallDelta)
 
@@ -59,19 +64,52 @@ class RecordReader(AnswerReader):
     What a reader of one wire adds are the hooks at the end.
     """
 
-    def __init__(self, builder: AnswerBuilder, *, takes_documents: bool = True) -> None:
-        """`takes_documents`: the answer may be one JSON document, whatever was asked for."""
+    def __init__(self, builder: AnswerBuilder, likeness: Likeness, *, takes_documents: bool = True) -> None:
+        """`likeness` is that of events that bring more of a text; `takes_documents`: the answer may be one JSON
+        document, whatever was asked for.
+        """
         super().__init__(builder)
         self._body = AnswerBody(takes_documents=takes_documents)
+        self._repeated = RepeatedEvents(likeness)
+        self._takes_repeated = False  # what comes next may well be more of the text that comes
+        self._lesson: tuple[bytes, Any, str] | None = None  # the last event if it is one: its data, itself, its text
+        self._begun = False
 
     def feed(self, data: bytes) -> Events:
         """As AnswerReader says."""
+        while data:
+            if self._takes_repeated and (texts := self._repeated.take(data)):
+                self._on_more_text(texts)
+                data = data[self._repeated.taken :]
+            else:
+                data = self._feed_part(data)
+        return self._builder.take()
+
+    def _feed_part(self, data: bytes) -> bytes:
+        """Read what comes event by event: all of it, or, where what follows may be more of the same text, some events.
+        Gives what is left.
+        """
+        if self._is_over():
+            return b""
+        end = len(data)
+        if end > _PART_BYTES and (self._text_place() is not None or not self._begun):
+            end = next((at + len(blank) for blank in _BLANKS if (at := data.find(blank, _PART_BYTES)) >= 0), end)
+        part = data[:end]
+        self._begun = True
         try:
-            if self.failure is None and not self.done:
-                self._read(self._body.feed(data))
+            self._read(self._body.feed(part))
         except UnreadableAnswerError as error:
             self._fail(ModelErrorKind.PROTOCOL, str(error), error.sample)
-        return self._builder.take()
+        place, lesson, self._lesson = self._text_place(), self._lesson, None
+        if lesson is not None and place is not None and self._repeated.wants_lesson(place):
+            self._repeated.learn(part, *lesson, place)
+        self._takes_repeated = (
+            place is not None
+            and self._repeated.is_known(place)
+            and self._body.is_between_records
+            and not self._is_over()
+        )
+        return data[end:]
 
     def eof(self) -> Events:
         """As AnswerReader says."""
@@ -103,6 +141,14 @@ class RecordReader(AnswerReader):
     @abstractmethod
     def _read(self, records: list[bytes]) -> None:
         """Take what one network read brought of the stream; may be empty."""
+
+    @abstractmethod
+    def _text_place(self) -> Hashable:
+        """What text is coming for; None where the next event is not likely to bring more of it."""
+
+    @abstractmethod
+    def _on_more_text(self, texts: list[str]) -> None:
+        """Take what events say that bring more of that text, and nothing else."""
 
     @abstractmethod
     def _record(self, record: bytes, *, cut: bool = False) -> None:

@@ -50,6 +50,7 @@ from gateway.wire.anthropic_messages import (
 )
 from gateway.wire.lenient_json import load
 from gateway.wire.provider_errors import parse_error
+from gateway.wire.repeated_events import likeness
 
 logger = logging.getLogger(__name__)
 
@@ -58,6 +59,7 @@ API_KEY = "anthropic_api_key"
 
 _TEXT = "text"
 _DELTA = "content_block_delta"
+_LIKENESS = likeness("delta", "text", padding=" ")
 
 
 # --- the response ----------------------------------------------------------------------------------------------------
@@ -78,13 +80,19 @@ class MessageReader(RecordReader):
     """Reads one response. Nothing but its `message_stop` makes it whole."""
 
     def __init__(self, request: ModelRequest, model_id: str) -> None:
-        super().__init__(AnswerBuilder(request, PROVIDER_NAME, model_id), takes_documents=False)
+        super().__init__(AnswerBuilder(request, PROVIDER_NAME, model_id), _LIKENESS, takes_documents=False)
         self._model_id = model_id
         self._names = {safe: spec.name for spec in request.tools if (safe := wire_name(spec.name)) != spec.name}
         self._blocks: dict[object, _Block] = {}
         self._text_index: object = None  # of the text block that was opened last and is open
         self._usage: dict[str, object] = {}
         self._stop_reason: str | None = None
+
+    def _text_place(self) -> object:
+        return self._text_index
+
+    def _on_more_text(self, texts: list[str]) -> None:
+        self._builder.texts(_TEXT, texts)
 
     def _read(self, records: list[bytes]) -> None:
         texts: list[str] = []  # more of the block that text came for last: nearly every event is that
@@ -95,6 +103,7 @@ class MessageReader(RecordReader):
             if texts:
                 self._builder.texts(_TEXT, texts)
                 texts = []
+            self._lesson = None
             self._record(record)
             if self._is_over():
                 return
@@ -111,7 +120,10 @@ class MessageReader(RecordReader):
             text = delta["text"]
         except (ValueError, KeyError, TypeError):
             return None
-        return text if type(text) is str else None
+        if type(text) is not str:
+            return None
+        self._lesson = record, event, text
+        return text
 
     def _record(self, record: bytes, *, cut: bool = False) -> None:
         try:

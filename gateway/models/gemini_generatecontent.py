@@ -32,7 +32,6 @@ from gateway.model import ModelCapabilities, ModelEnvironment, ModelProvider, Mo
 from gateway.model_access import checked_address, key_header
 from gateway.model_requests.gemini_generatecontent import ITEM, PROVIDER_NAME, SIGNATURE, TEXT_SIGNATURE, gemini_request
 from gateway.wire import strict_json
-from gateway.wire.counted_chunks import CountedChunks
 from gateway.wire.gemini import (
     FAILED_REASONS,
     ITEM_PARTS,
@@ -44,6 +43,7 @@ from gateway.wire.gemini import (
 )
 from gateway.wire.lenient_json import load
 from gateway.wire.provider_errors import error_in
+from gateway.wire.repeated_events import likeness
 
 logger = logging.getLogger(__name__)
 
@@ -55,6 +55,8 @@ _LARGEST_MEDIUM = 14_000_000
 
 _TEXT = "text"
 _THOUGHT = "thought"
+# Each chunk tells how many tokens there are by now: https://ai.google.dev/api/generate-content#UsageMetadata
+_LIKENESS = likeness("candidates", 0, "content", "parts", 0, "text", counted=True)
 
 
 # --- the response ----------------------------------------------------------------------------------------------------
@@ -64,13 +66,12 @@ class GenerateContentReader(RecordReader):
     """Reads one response. The wire has no last record: it is whole once its connection ends behind a `finishReason`."""
 
     def __init__(self, request: ModelRequest, model_id: str) -> None:
-        super().__init__(AnswerBuilder(request, PROVIDER_NAME, model_id), takes_documents=False)
+        super().__init__(AnswerBuilder(request, PROVIDER_NAME, model_id), _LIKENESS, takes_documents=False)
         self._model_id = model_id
         self._names = {safe: spec.name for spec in request.tools if (safe := function_name(spec.name)) != spec.name}
         self._in_text = False
         self._parts = 0
         self._usage: Mapping[str, object] | None = None
-        self._counted = CountedChunks()
         self._last_counted = b""  # a chunk whose usage is the latest, and was not read
         self._finish_reason: str | None = None
 
@@ -79,12 +80,15 @@ class GenerateContentReader(RecordReader):
         """Whether the answer is whole, even if its connection does not end well."""
         return self._finish_reason is not None
 
+    def _text_place(self) -> str | None:
+        return _TEXT if self._in_text else None
+
+    def _on_more_text(self, texts: list[str]) -> None:
+        self._last_counted = self._repeated.last
+        self._builder.texts(_TEXT, texts)
+
     def _read(self, records: list[bytes]) -> None:
-        # More of the text that is being written: nearly every chunk is that.
-        texts = self._counted.texts(records) if self._in_text else []
-        if texts:
-            self._last_counted = records[len(texts) - 1]
-            records = records[len(texts) :]
+        texts: list[str] = []  # more of the text that is being written: nearly every chunk is that
         for record in records:
             if self._in_text and (text := self._more_text(record)) is not None:
                 texts.append(text)
@@ -92,6 +96,7 @@ class GenerateContentReader(RecordReader):
             if texts:
                 self._builder.texts(_TEXT, texts)
                 texts = []
+            self._lesson = None
             self._record(record)
             if self.failure is not None:
                 return
@@ -113,8 +118,7 @@ class GenerateContentReader(RecordReader):
             return None
         if type(usage := chunk.get("usageMetadata")) is dict:
             self._usage, self._last_counted = usage, b""
-        if self._counted.learning:
-            self._counted.learn(record, chunk, text)
+        self._lesson = record, chunk, text
         return text
 
     def _on_end(self) -> None:

@@ -41,7 +41,7 @@ from gateway.wire.openai_chat import (
     token_counts,
 )
 from gateway.wire.provider_errors import error_in
-from gateway.wire.repeated_chunks import RepeatedChunks
+from gateway.wire.repeated_events import likeness
 from gateway.wire.stand_ins import TAKEN_BACK
 from gateway.wire.streamed_calls import CallStep, StreamedCalls
 from gateway.wire.tagged_reasoning import TaggedReasoning
@@ -54,6 +54,7 @@ API_KEY = "openai_api_key"
 _DONE = b"[DONE]"
 _TEXT = "text"
 _REASONING = "reasoning"
+_LIKENESS = likeness("choices", 0, "delta", "content", padding="obfuscation")
 _REASONING_FIELDS = ("reasoning_content", "reasoning")
 
 
@@ -64,15 +65,13 @@ class ChatCompletionReader(RecordReader):
     """Reads one response: a stream, or the JSON document that some servers answer with whatever they were asked."""
 
     def __init__(self, request: ModelRequest, model_id: str) -> None:
-        super().__init__(AnswerBuilder(request, PROVIDER_NAME, model_id))
+        super().__init__(AnswerBuilder(request, PROVIDER_NAME, model_id), _LIKENESS)
         self._model_id = model_id
         self._in_document = False
         self._names = {safe: spec.name for spec in request.tools if (safe := safe_tool_name(spec.name)) != spec.name}
         self._calls = StreamedCalls({name for spec in request.tools for name in (spec.name, safe_tool_name(spec.name))})
         self._tagged = TaggedReasoning("<think>", "</think>")
-        self._repeated = RepeatedChunks()
         self._in_text = False
-        self._awaits_text = False  # the next read may well bring a repeated chunk alone
         self._in_reasoning = False
         self._reasoning_field: str | None = None
         self._details: list[object] = []
@@ -86,33 +85,23 @@ class ChatCompletionReader(RecordReader):
         """Whether the answer is whole, even if its connection does not end well."""
         return self._finish_reason is not None
 
-    def feed(self, data: bytes) -> Events:
-        """As AnswerReader says."""
-        if self._awaits_text and (text := self._repeated.lone_text(data)):
-            self._builder.text(_TEXT, text)
-            return self._builder.take()
-        events = super().feed(data)
-        self._awaits_text = self._in_text and not self._is_over() and self._body.is_between_records
-        return events
+    def _text_place(self) -> str | None:
+        return _TEXT if self._in_text else None
+
+    def _on_more_text(self, texts: list[str]) -> None:
+        self._builder.texts(_TEXT, texts)
 
     def _read(self, records: list[bytes]) -> None:
-        place = 0
         texts: list[str] = []  # more text: nearly every record is that
-        while place < len(records):
-            if self._in_text:
-                if self._repeated.known and (repeated := self._repeated.texts(records[place:] if place else records)):
-                    texts += repeated
-                    place += len(repeated)
-                    continue
-                if (text := self._more_text(records[place])) is not None:
-                    texts.append(text)
-                    place += 1
-                    continue
+        for record in records:
+            if self._in_text and (text := self._more_text(record)) is not None:
+                texts.append(text)
+                continue
             if texts:
                 self._builder.texts(_TEXT, texts)
                 texts = []
-            self._record(records[place])
-            place += 1
+            self._lesson = None
+            self._record(record)
             if self._is_over():
                 return
         if texts:
@@ -148,8 +137,7 @@ class ChatCompletionReader(RecordReader):
             return None
         if type(content) is not str or chunk.get("usage") or "error" in chunk or "x_groq" in chunk:
             return None
-        if self._repeated.learning:
-            self._repeated.learn(record, chunk, content)
+        self._lesson = record, chunk, content
         return content
 
     def _record(self, record: bytes, *, cut: bool = False) -> None:

@@ -51,6 +51,11 @@ class ResponsesOutput:
 
     # --- more of the same -------------------------------------------------------------------------------------------
 
+    @property
+    def text_place(self) -> object:
+        """What text is coming for: the part, and what its events call it. None where it is not known."""
+        return None if self._text_key is None else (self._text_key, self._text_place)
+
     def more_of_text(self, event: Any) -> str | None:
         """The delta, if it is one, as the book has it, for the part that the last one was for."""
         if self._text_key is None:

@@ -22,8 +22,11 @@ from gateway.wire.answer_body import AnswerBody
 from gateway.wire.lenient_json import load
 from gateway.wire.openai_responses import INCOMPLETE_REASONS, failed_response, token_counts
 from gateway.wire.provider_errors import ProviderError, error_in
+from gateway.wire.repeated_events import likeness
 
 logger = logging.getLogger(__name__)
+
+_LIKENESS = likeness("delta", number="sequence_number", padding="obfuscation")
 
 
 class ResponsesReader(RecordReader):
@@ -41,7 +44,7 @@ class ResponsesReader(RecordReader):
         background: bool = False,
     ) -> None:
         """`stored`: the provider keeps the response; `background`: it may have to be taken up again."""
-        super().__init__(AnswerBuilder(request, provider, model_id))
+        super().__init__(AnswerBuilder(request, provider, model_id), _LIKENESS)
         self.error: ProviderError | None = None  # the provider's own words for the failure, where they are its words
         self.response_id: str | None = None
         self.sequence_number = -1
@@ -67,8 +70,16 @@ class ResponsesReader(RecordReader):
             self._builder.name_after(response_id)
         self.failure = self.error = None
         self._body = AnswerBody()
+        self._takes_repeated = False
         self._taken_to = self.sequence_number
         self._output.forget_place()
+
+    def _text_place(self) -> object:
+        return self._output.text_place
+
+    def _on_more_text(self, texts: list[str]) -> None:
+        self.sequence_number = self._repeated.number
+        self._output.take_more(texts)
 
     def _read(self, records: list[bytes]) -> None:
         output = self._output
@@ -81,11 +92,13 @@ class ResponsesReader(RecordReader):
             else:
                 if (text := output.more_of_text(event)) is not None:
                     self.sequence_number = event["sequence_number"]
+                    self._lesson = record, event, text
                     texts.append(text)
                     continue
             if texts:
                 output.take_more(texts)
                 texts = []
+            self._lesson = None
             self._take(event)
             if self._is_over():
                 return

@@ -26,6 +26,7 @@ _NUMBERS = {2: struct.Struct("!b"), 3: struct.Struct("!h"), 4: struct.Struct("!i
 _TIMESTAMP = struct.Struct("!q")
 _OVERHEAD = _PRELUDE.size + _CHECKSUM.size
 _CACHED_HEADERS = 64
+_LARGEST_USUAL = MAX_HEADERS_BYTES  # a frame of so many bytes breaks neither limit
 
 
 class EventStreamError(ValueError):
@@ -71,16 +72,22 @@ class EventStreamDecoder:
         start, end, known = 0, len(data), self._known_headers
         while end - start >= _PRELUDE.size:
             total, headers_length, prelude_checksum = _read_prelude(data, start)
-            checksum = crc32(data[start : start + 8])
-            if checksum != prelude_checksum:
-                raise EventStreamError("the checksum of a frame's lengths is wrong")
-            _check_lengths(total, headers_length)
             stop = start + total
-            if stop > end:
-                self._keep(data, start, total)
-                return
-            if crc32(data[start + 8 : stop - 4], checksum) != _read_checksum(data, stop - 4)[0]:
-                raise EventStreamError("a frame's checksum is wrong")
+            # The checksum of the whole is of the lengths too: theirs is looked at where that of the whole cannot be.
+            if (
+                total - headers_length < _OVERHEAD
+                or total > _LARGEST_USUAL
+                or stop > end
+                or crc32(data[start : stop - 4]) != _read_checksum(data, stop - 4)[0]
+            ):
+                if crc32(data[start : start + 8]) != prelude_checksum:
+                    raise EventStreamError("the checksum of a frame's lengths is wrong")
+                _check_lengths(total, headers_length)
+                if stop > end:
+                    self._keep(data, start, total)
+                    return
+                if crc32(data[start : stop - 4]) != _read_checksum(data, stop - 4)[0]:
+                    raise EventStreamError("a frame's checksum is wrong")
             payload_start = start + 12 + headers_length
             raw = data[start + 12 : payload_start]
             headers = known.get(raw) or self._headers(raw)

@@ -1,0 +1,225 @@
+"""Takes the text out of a stream's events that are the same but for it, without reading each of them whole. Pure.
+
+Above: the readers of providers' answers. Most servers repeat an event byte for byte, only the words change. What stands
+before and after the words of one event, once it is read and found to hold nothing else, is looked for in what follows;
+the words of all events of a network read are then read together: neither are lines told apart nor is the rest of the
+JSON parsed, which cost more than everything else that is done with an event. Servers whose events differ in more than
+their `Likeness` allows are noticed and left to the ordinary way.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, NamedTuple
+
+import orjson
+
+_MOST_LESSONS = 4
+_MOST_BYTES = 8192  # what is looked at together: one odd event among many must not have all of them looked at again
+_DIGITS = b"0123456789"
+_OPENING = re.compile(rb"(?:event: [^\r\n]*\r?\n)?data: ")
+_BLANKS = (b"\n\n", b"\r\n\r\n")
+_DATA = b"data: "
+_WORDS = rb'"([^"\\\n]*(?:\\.[^"\\\n]*)*)"'
+_NEXT = rb"\r?\n\r?\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Likeness:
+    """In what one event is like the next. `path` leads to the words in an event; `patterns`, of which the first that
+    fits counts, find the words in its bytes and what follows them, up to what may differ at its end.
+
+    `number` names one before the words that grows by one each time. `counted`: digits behind the words may differ.
+    `constant` is the pattern of those events in which nothing else may differ.
+    """
+
+    path: tuple[str | int, ...]
+    patterns: tuple[re.Pattern[bytes], ...]
+    number: str = ""
+    counted: bool = False
+    constant: re.Pattern[bytes] | None = None
+
+
+def likeness(*path: str | int, padding: str = "", number: str = "", counted: bool = False) -> Likeness:
+    """`padding`: the last member of an event holds letters that may differ, so that its length tells nothing
+    (https://platform.openai.com/docs/api-reference/chat/create, `include_obfuscation`); ` `: there are spaces there.
+    """
+    words = b'"%b": ?%b' % (str(path[-1]).encode(), _WORDS)
+    patterns = [words + b"(.*)" + _NEXT]
+    if padding == " ":
+        patterns = [words + rb"(.*?) *\}" + _NEXT]
+    elif padding:
+        patterns.insert(0, words + rb'(.*)"%b": ?"[A-Za-z0-9]*"\}' % padding.encode() + _NEXT)
+    compiled = tuple(map(re.compile, patterns))
+    constant = None if number or counted or padding == " " else compiled[-1]
+    return Likeness(path, compiled, number, counted, constant)
+
+
+class _Constant(NamedTuple):
+    """What stands around the words of events in which nothing else may differ. That is found faster than any pattern.
+
+    `key` is the end of `before`; `rest` how many bytes are between the words of an event and the next one's key.
+    """
+
+    before: bytes
+    behind: bytes
+    key: bytes
+    rest: int
+
+    def texts(self, read: bytes) -> tuple[list[str], int] | None:
+        """Those of the events with which a read begins, and how many bytes that are; None where they need another look,
+        as those that end in an escaped quotation mark do.
+        """
+        before, behind, key, rest = self
+        *pieces, last = read[len(before) :].split(key)
+        words = [piece[:-rest] for piece in pieces]
+        end = last.find(behind)
+        if end >= 0:
+            words.append(last[:end])
+        events = before + (behind + before).join(words) + behind
+        written = b'["%b"]' % b'","'.join(words)
+        if not words or not read.startswith(events) or b'\\","' in written or written.endswith(b'\\"]'):
+            return None
+        try:
+            texts: list[str] = orjson.loads(written)
+        except ValueError:
+            return None
+        # A quotation mark that ends a text in the midst of what was taken for words makes them more than they are.
+        return (texts, len(events)) if len(texts) == len(words) else None
+
+
+class RepeatedEvents:
+    """One per response. Of the last `take`: `taken` is how many bytes it took, `last` the data of the last event among
+    them, `number` its number.
+    """
+
+    def __init__(self, likeness: Likeness) -> None:
+        self.taken = 0
+        self.last = b""
+        self.number = 0
+        self._likeness = likeness
+        self._lessons = 0
+        self._known = False
+        self._place: Hashable = None
+        self._pattern = likeness.patterns[0]
+        self._split = self._pattern.split
+        self._before = self._behind = b""
+        self._constant: _Constant | None = None
+        self._numbered = b""  # what stands before the words, to be filled with the number; and where that stands
+        self._number_at = self._number_end = 0
+
+    def is_known(self, place: Hashable) -> bool:
+        """Whether an event was learnt whose words are for `place`."""
+        return self._known and place == self._place
+
+    def wants_lesson(self, place: Hashable) -> bool:
+        """Whether another event, with words for `place`, may teach something."""
+        return place != self._place or self._lessons < _MOST_LESSONS
+
+    def learn(self, read: bytes, record: bytes, event: Any, text: str, place: Hashable) -> None:
+        """`record`, the data of an event in a network read, is JSON for `event`, which says `text` and nothing else."""
+        self._lessons = 1 if place != self._place else self._lessons + 1
+        self._known, self._place = False, place
+        opening, blank = _frame_of(read, record)
+        # What is longer is never looked for, and a pattern may take long on it.
+        for pattern in self._likeness.patterns if blank and len(record) < _MOST_BYTES else ():
+            found = pattern.search(whole := opening + record + blank)
+            if found is not None and found.end() == len(whole):
+                break
+        else:
+            return
+        before, behind = whole[: found.start()], found[2]
+        other = whole[len(opening) : found.start(1)] + b"?" + whole[found.end(1) :]
+        if self._likeness.number and not self._learn_number(before, event):
+            return
+        if _is_other_only_there(other, self._likeness.path, event, text):
+            self._pattern, self._split, self._before, self._known = pattern, pattern.split, before, True
+            self._constant = self._learn_constant(whole, found) if pattern is self._likeness.constant else None
+            self._behind = behind.translate(None, _DIGITS) if self._likeness.counted else behind
+
+    def _learn_constant(self, whole: bytes, found: re.Match[bytes]) -> _Constant:
+        before, behind = whole[: found.start(1)], whole[found.end(1) :]
+        key = before[found.start() :]
+        return _Constant(before, behind, key, len(behind) + len(before) - len(key))
+
+    def _learn_number(self, before: bytes, event: Any) -> bool:
+        """Whether the number stands before the words, by itself and in the event itself."""
+        found = re.search(rb'"%b": ?([0-9]+),' % self._likeness.number.encode(), before)
+        if found is None or b"{" in before[before.find(b"{") + 1 : found.start()]:
+            return False
+        start, rest = before[: found.start(1)], before[found.end(1) :]
+        self._numbered = b"%b%%d%b" % (start.replace(b"%", b"%%"), rest.replace(b"%", b"%%"))
+        self._number_at, self._number_end = len(start), -len(rest)
+        return bool(event.get(self._likeness.number) == int(found[1]))
+
+    def take(self, read: bytes) -> list[str]:
+        """The words of the events with which a read begins, as many of them as repeat the event that was learnt."""
+        window = read if len(read) <= _MOST_BYTES else read[:_MOST_BYTES]
+        if self._constant is not None and (found := self._constant.texts(window)):
+            self.taken = found[1]
+            return found[0]
+        parts = self._split(window)
+        end = len(window) - len(parts[-1])
+        words = parts[1::3]
+        if len(parts) == 4 and parts[0] == self._before and parts[2] == self._behind:
+            pass  # one event and nothing else, as nearly every read of a stream that is slower than the network
+        elif words and not self._fits(befores := parts[:-1:3], behinds := parts[2::3]):
+            count = next(n for n in range(len(words)) if not self._fits(befores[: n + 1], behinds[: n + 1]))
+            words = words[:count]
+            end = max((found.end() for found in islice(self._pattern.finditer(window), count)), default=0)
+        if not words:
+            return []
+        try:
+            texts: list[str] = orjson.loads(b'["%b"]' % b'","'.join(words))
+        except ValueError:  # halves of a surrogate pair, among others: whoever reads the events whole will see
+            return []
+        self.taken = end
+        if self._likeness.counted:
+            line_end = window.rfind(b"}", 0, end) + 1
+            self.last = window[window.rfind(b"\n", 0, line_end) + 1 + len(_DATA) : line_end]
+        return texts
+
+    def _fits(self, befores: list[bytes], behinds: list[bytes]) -> bool:
+        """Whether events that begin and end so repeat the one that was learnt."""
+        count = len(befores)
+        if self._likeness.counted:
+            if b"\n".join(behinds).translate(None, _DIGITS) != b"\n".join([self._behind] * count):
+                return False
+        elif behinds.count(self._behind) != count:
+            return False
+        return self._is_numbered(befores) if self._numbered else befores.count(self._before) == count
+
+    def _is_numbered(self, befores: list[bytes]) -> bool:
+        """Whether they are the one that was learnt, each with the next number."""
+        digits = befores[0][self._number_at : self._number_end]
+        if not digits.isdigit():
+            return False
+        numbers = range(int(digits), int(digits) + len(befores))
+        if befores != [self._numbered % number for number in numbers]:
+            return False
+        self.number = numbers[-1]
+        return True
+
+
+def _frame_of(read: bytes, record: bytes) -> tuple[bytes, bytes]:
+    """What stands before an event's data and behind it, where they have a line of their own; else nothing."""
+    at = read.find(record)
+    blank = next((blank for blank in _BLANKS if read.startswith(blank, at + len(record))), b"")
+    before = read[: max(at, 0)].rpartition(blank)[2] if blank else b""
+    return (before, blank) if _OPENING.fullmatch(before) else (b"", b"")
+
+
+def _is_other_only_there(record: bytes, path: Sequence[str | int], event: Any, text: str) -> bool:
+    """Whether the record, with a question mark in the place of the words, is otherwise the event."""
+    try:
+        probe: Any = orjson.loads(record)
+        said = probe
+        for step in path[:-1]:
+            said = said[step]
+        asked, said[path[-1]] = said[path[-1]], text
+    except (ValueError, KeyError, TypeError, IndexError):
+        return False
+    return bool(asked == "?" and probe == event)
