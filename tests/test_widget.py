@@ -29,7 +29,7 @@ from tests.page_browser import (
     running_browser,
     tell,
 )
-from tests.running_gateway import local_gateway
+from tests.running_gateway import local_gateway, run_body
 
 BUDGET_BYTES = 60_000
 
@@ -492,6 +492,26 @@ async def test_a_visitor_renames_and_deletes_earlier_conversations(
             await expect(titles).to_have_text(["About whales"])
             await titles.click()
             await expect(page.answers).to_have_text(["You said: first"])
+
+
+async def test_a_visitor_s_conversations_are_found_among_those_of_others(browser: Browser, tmp_path: Path) -> None:
+    async with neighbours(tmp_path, [ECHO]) as (site, gateway):
+        site.page(TAG.replace("assistant", "echo"))
+        async with somebody(browser) as person, visit(person, site.origin) as page:
+            await page.open()
+            await page.ask("mine")
+            for number in range(35):
+                body = run_body("theirs", thread_id=f"t{number}", run_id=f"r{number}")
+                await gateway.client.run("echo", body)
+            listed = page.panel.get_by_role("navigation", name="Conversations")
+            await page.button("Show the conversations").click()
+            await expect(listed.locator("[part=thread] > :first-child")).to_have_text(["mine"])
+            await expect(page.button("Show older ones")).to_have_count(0)  # it was the only one that was begun here
+        async with somebody(browser) as stranger, visit(stranger, site.origin) as page:
+            await page.open()
+            await page.button("Show the conversations").click()
+            await expect(page.panel.get_by_text("No conversations yet")).to_be_visible()
+            await expect(page.button("Show older ones")).to_have_count(0)
 
 
 async def test_a_list_of_conversations_that_does_not_come_says_why_and_goes_away_with_the_panel(

@@ -50,9 +50,9 @@ const NAME = /[\p{L}_$][\p{L}\p{N}_$]*(?:'\p{L}+)?/u.source;
 // the words that tell a language's lines apart, not all that there are
 const SHARED =
   "async await break case class continue do else false for from if import in is null return true try while";
-const CURLY = `${SHARED} catch const default enum export extends final finally fn func function impl implements int interface let match mut new nil package private pub public self static string struct switch this throw throws type typeof undefined use var void`;
-const SCRIPT = `${SHARED} False None True and as def del done elif elsif end except export fi finally lambda local not or pass raise self then unless with yield`;
-const QUERY = `${SHARED} alter and as begin between by create delete distinct drop end exists group having index inner insert into join key left like limit not on or order outer primary references right select set table then union update values when where with`;
+const CURLY = `${SHARED} catch const default enum export extends fn func function impl int interface let match mut new nil private pub public static struct switch this throw type typeof use var void`;
+const SCRIPT = `${SHARED} False None True and as def done elif elsif end except export fi lambda local not or pass raise self then with yield`;
+const QUERY = `${SHARED} and as between by create delete distinct end exists group having insert into join left like limit not on or order select set table then union update values when where with`;
 const DATA = "false no null true yes";
 
 function family(comment: string, text: string, words: string, word = NEVER): Family {

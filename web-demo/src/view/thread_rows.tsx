@@ -17,14 +17,18 @@ interface ThreadRowsProps {
   readonly current: string | undefined;
   /** Whether the time stands in the row, or in its tooltip alone. */
   readonly timed?: boolean;
+  /** Whether these are all, whatever more the list has. */
+  readonly complete?: boolean;
   readonly onChoose: (thread: ThreadSummary) => void;
   readonly onRemove: (thread: ThreadSummary) => void;
 }
 
-export function ThreadRows({ list, threads, current, timed = false, onChoose, onRemove }: ThreadRowsProps) {
+export function ThreadRows(props: ThreadRowsProps) {
+  const { list, threads, current, timed = false, complete = false, onChoose, onRemove } = props;
   const { say, problem } = useTexts();
   const place = useRef<HTMLDivElement>(null);
-  const { hasMore, loading } = list;
+  const { loading } = list;
+  const hasMore = list.hasMore.value && !complete;
   // without any, a list that did not come is not an empty one
   const trouble = list.refused.value ?? (threads.length === 0 ? list.problem.value : undefined);
   const remove = (thread: ThreadSummary, row: Element) => {
@@ -39,7 +43,7 @@ export function ThreadRows({ list, threads, current, timed = false, onChoose, on
           {problem(trouble)}
         </p>
       )}
-      {hasMore.value === false && threads.length === 0 && <p class="agui-hint">{say("noThreads")}</p>}
+      {hasMore === false && threads.length === 0 && <p class="agui-hint">{say("noThreads")}</p>}
       <ul>
         {threads.map((thread) => (
           <Row
@@ -53,19 +57,20 @@ export function ThreadRows({ list, threads, current, timed = false, onChoose, on
           />
         ))}
       </ul>
-      <More list={list} shown={threads.length} place={place} />
+      {hasMore !== undefined && <More list={list} hasMore={hasMore} shown={threads.length} place={place} />}
     </div>
   );
 }
 
 interface MoreProps {
   readonly list: ThreadList;
+  readonly hasMore: boolean;
   readonly shown: number;
   readonly place: RefObject<HTMLElement | null>;
 }
 
 /** Asks for the next ones. The first of them has the keyboard then, since this button may be gone. */
-function More({ list, shown, place }: MoreProps) {
+function More({ list, hasMore, shown, place }: MoreProps) {
   const { say } = useTexts();
   const before = useRef<number | undefined>(undefined);
   useLayoutEffect(() => {
@@ -75,7 +80,7 @@ function More({ list, shown, place }: MoreProps) {
     before.current = undefined;
     takeFocus(button);
   }, [shown]);
-  if (!list.hasMore.value) return null;
+  if (!hasMore) return null;
   const onClick = () => {
     before.current = shown;
     void list.more();

@@ -29,6 +29,9 @@ export interface ChatWidgetOptions {
   readonly tell: TellHost;
 }
 
+/** So many are looked through for a first thread of the visitor's. */
+const PAGES = 10;
+
 /** What only the site can mend: the visitor reads that there is no chat, whoever put it there reads why in the console. */
 const OF_THE_SITE = /^(?:unauthenticated|forbidden|agent_not_found|publishable_key_\w+|\w+_not_allowed)$/;
 
@@ -47,6 +50,8 @@ export class ChatWidget {
   readonly threads: ThreadList;
   /** Of the threads those that this visitor had with this agent. */
   readonly ownThreads: ReadonlySignal<readonly ThreadSummary[]>;
+  /** Whether there can be no more of them. */
+  readonly hasAllThreads: ReadonlySignal<boolean>;
   /** Whether they are shown in place of the conversation. */
   readonly isListing = signal(false);
   readonly #begun: BegunThreads | undefined;
@@ -83,6 +88,10 @@ export class ChatWidget {
     this.ownThreads = computed(() =>
       this.threads.threads.value.filter((each) => each.agentId === agent && (!begun || begun.ids.includes(each.id))),
     );
+    this.hasAllThreads = computed(() => {
+      const { value } = this.threads.threads;
+      return begun?.ids.every((id) => value.some((each) => each.id === id)) ?? false;
+    });
     const { open, unread = 0, busy = false } = this.#kept.kept;
     this.isOpen.value = open === true && !settings.inline;
     this.wasClosed = open === false;
@@ -150,7 +159,17 @@ export class ChatWidget {
   /** Show the threads there are, or the conversation again. */
   toggleThreads(): void {
     this.isListing.value = !this.isListing.peek();
-    if (this.isListing.peek()) void this.threads.refresh();
+    if (this.isListing.peek()) void this.#look();
+  }
+
+  /** On a gateway that others use too, theirs may come first. */
+  async #look(): Promise<void> {
+    const { threads } = this;
+    await threads.refresh();
+    for (let page = 1; page < PAGES && this.isListing.peek() && !this.ownThreads.peek().length; page++) {
+      if (this.hasAllThreads.peek()) return;
+      await threads.more();
+    }
   }
 
   /** Show the thread that was shown before, if there was one; once. */

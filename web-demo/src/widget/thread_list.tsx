@@ -31,6 +31,7 @@ export function Threads({ widget }: { widget: ChatWidget }) {
         threads={widget.ownThreads.value}
         current={current}
         timed
+        complete={widget.hasAllThreads.value}
         onChoose={({ id }) => (id === current ? widget.toggleThreads() : void widget.openThread(id))}
         onRemove={({ id }) => void widget.removeThread(id)}
       />
