@@ -64,8 +64,9 @@ class KnownThread:
     """One per thread and process. It may be forgotten at any time, and it may be asked about any history."""
 
     def __init__(self) -> None:
-        self._merged = _Merged()
-        self._view = _View()
+        # Every run asks one, and most have nothing to tell it.
+        self._merged = _NOTHING_MERGED
+        self._view = _NOTHING_SEEN
         self._digested: tuple[Messages, Any] = ((), None)
 
     def merge(self, stored: Messages, sent: Messages) -> Messages:
@@ -74,9 +75,8 @@ class KnownThread:
         if known.fits(stored, sent) and known.go_on(stored[len(known.merged) :], sent[len(known.sent) :]):
             return known.merged
         merged = merge_history(stored, sent)
-        self._merged = _Merged()
-        if not self._merged.add(sent, merged):
-            self._merged = _Merged()
+        known = _Merged()
+        self._merged = known if known.add(sent, merged) else _NOTHING_MERGED
         return merged
 
     def own_calls(self, messages: Messages) -> Mapping[str, OwnCall]:
@@ -110,13 +110,15 @@ class KnownThread:
         """As `history.model_view`, and what of it is settled: None where nothing is."""
         known = self._view
         if messages[: len(known.messages)] != known.messages:
-            known = self._view = _View()
+            known = self._view = _NOTHING_SEEN
         rest = messages[len(known.messages) :]
         place = next((place for place in reversed(range(len(rest))) if rest[place].role == "user"), None)
         if place is None or (known.messages and rest[0].role != "user"):
             return model_view(messages), None
+        if known is _NOTHING_SEEN:
+            known = self._view = _View()
         if place and not known.add(rest[:place]):
-            self._view = _View()
+            self._view = _NOTHING_SEEN
             return model_view(messages), None
         last = rest[place:]
         if not known.is_apart(last):
@@ -332,6 +334,11 @@ class _View:
         """Whether neither a call nor a turn of these is in what came before: then each is seen by itself."""
         calls, turns = _calls_and_turns(messages)
         return calls.isdisjoint(self._calls) and turns.isdisjoint(self._turns)
+
+
+# Nobody adds anything to these.
+_NOTHING_MERGED = _Merged()
+_NOTHING_SEEN = _View()
 
 
 def _calls_and_turns(messages: Messages) -> tuple[set[str], set[str]]:

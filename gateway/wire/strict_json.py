@@ -45,11 +45,13 @@ def load(body: bytes, size: int | None = None) -> Any:
     except orjson.JSONDecodeError as error:
         where = f"{error.msg} (line {error.lineno}, column {error.colno})"
         raise NotStrictJsonError(where, _lone_surrogates(body)) from None
+    # So that the encoder's limit is ours; what has too few brackets for that cannot be too deep.
+    levels = 0 if body.count(b"[") + body.count(b"{") <= MAX_DEPTH else _ENCODER_DEPTH - MAX_DEPTH
     wrapped = data
-    for _ in range(_ENCODER_DEPTH - MAX_DEPTH):  # so that the encoder's limit is ours
+    for _ in range(levels):
         wrapped = [wrapped]
     try:
-        written = len(orjson.dumps(wrapped)) - 2 * (_ENCODER_DEPTH - MAX_DEPTH)
+        written = len(orjson.dumps(wrapped)) - 2 * levels
     except TypeError:
         raise NotStrictJsonError(f"it is nested more than {MAX_DEPTH} deep") from None
     # A document as JSON.stringify writes it comes out as long as it went in, unless a repeated member was lost.
