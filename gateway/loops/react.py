@@ -91,14 +91,16 @@ class ReactLoop:
             while outcome is None:
                 # Not a generator of its own: this is the hot path, and every layer costs each batch a switch.
                 async with aclosing(run.ask_model()) as responses:
-                    while True:
-                        try:
-                            with deadline:
+                    with deadline:
+                        while True:  # without what `async for` asks the iterator's class for each time
+                            try:
                                 response = await responses.__anext__()
-                        except StopAsyncIteration:
-                            break
-                        if events := run.follow_model(response):
-                            yield events
+                            except StopAsyncIteration:
+                                break
+                            if events := run.follow_model(response):
+                                deadline.pause()
+                                yield events
+                                deadline.resume()
                 if run.made_calls():
                     async with aclosing(run.answer_calls()) as batches:
                         async for batch in batches:
