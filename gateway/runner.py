@@ -223,5 +223,7 @@ class Runner:
                     head.task.cancel()
                 await asyncio.wait((head.ended,))
             held = await self.removal.look(self.agents, owner, thread_id)
-        if not (await self.removal.delete(self.agents, owner, thread_id, held) or deleted):
+        with self._lines.held(owner, thread_id):
+            deleted = await self.removal.delete(self.agents, owner, thread_id, held) or deleted
+        if not deleted:
             raise no_thread(thread_id)

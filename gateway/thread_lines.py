@@ -6,8 +6,10 @@ of a line works, the others wait. Everything here happens in one step of the eve
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Literal, TypeAlias
 
 from gateway.errors import ConflictError, GatewayError, StoreError, StoreFullError, TooManyRequestsError
@@ -30,6 +32,7 @@ class ThreadLines:
         self._stop = stop
         self._ends_unwatched = ends_unwatched
         self._lines: dict[tuple[str, str], deque[LiveRun]] = {}
+        self._held: dict[tuple[str, str], list[asyncio.Future[None]]] = {}
 
     def __len__(self) -> int:
         return len(self._lines)
@@ -43,6 +46,20 @@ class ThreadLines:
         line = self._lines.get((owner, thread_id))
         return line[0] if line else None
 
+    @contextmanager
+    def held(self, owner: str, thread_id: str) -> Iterator[None]:
+        """Let nobody into the thread's line, which is empty, until this is over: what would be read is about to go."""
+        over = asyncio.get_running_loop().create_future()
+        holders = self._held.setdefault((owner, thread_id), [])
+        holders.append(over)
+        try:
+            yield
+        finally:
+            holders.remove(over)
+            if not holders:
+                del self._held[owner, thread_id]
+            over.set_result(None)
+
     async def enter(self, live: LiveRun, policy: Policy) -> bool:
         """Stand in the thread's line. True: the run is to wait for its turn; False: its turn has come.
 
@@ -52,10 +69,14 @@ class ThreadLines:
             StoreError: the thread's last run cannot be kept at present, so that nothing can go on from it.
         """
         key = live.thread_key
-        if policy == "reject":
-            while (busy := self._first_to_stay(key)) is not None:
+        while True:
+            if holders := self._held.get(key):
+                await asyncio.wait(holders)
+            elif policy == "reject" and (busy := self._first_to_stay(key)) is not None:
                 if not await self._left(busy):
                     raise _busy(busy)
+            else:
+                break
         line = self._lines.setdefault(key, deque())
         if policy == "enqueue":
             if len(line) > self._max_waiting:

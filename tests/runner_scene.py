@@ -29,7 +29,7 @@ from gateway.runner import Runner
 from gateway.sqlite.address import Address
 from gateway.sqlite.store import SqliteStore
 from gateway.sqlite.tables import KeptThread
-from gateway.store import Kept, RunRecord, Thread
+from gateway.store import DueDeletion, Kept, RunRecord, Thread
 from gateway.tool import SingleTool, Tool, Toolbox
 from gateway.viewer import Viewer
 from tests.movable_clock import MovableClock
@@ -49,7 +49,8 @@ class GatedStore(SqliteStore):
         self._gates: dict[str, asyncio.Event] = {}
         self._errors: dict[str, Exception] = {}
         self.reached: dict[str, asyncio.Event] = {
-            name: asyncio.Event() for name in ("load_start", "queue_run", "begin_run", "end_run", "append_events")
+            name: asyncio.Event()
+            for name in ("load_start", "queue_run", "begin_run", "end_run", "append_events", "delete_thread")
         }
 
     def hold(self, name: str) -> None:
@@ -97,6 +98,10 @@ class GatedStore(SqliteStore):
             kept.set_result(await end())
         except Exception as error:
             kept.set_exception(error)
+
+    async def delete_thread(self, owner: str, thread_id: str, due: Sequence[DueDeletion] = ()) -> bool:
+        await self._pass("delete_thread")
+        return await super().delete_thread(owner, thread_id, due)
 
     def append_events(
         self, owner: str, run_id: str, first: int, records: EventRecords, *, urgent: bool

@@ -407,6 +407,30 @@ async def test_a_thread_whose_end_cannot_be_kept_can_be_deleted() -> None:
         await scene.until_idle()
 
 
+@pytest.mark.parametrize("policy", ["reject", "enqueue", "cancel_previous"])
+async def test_a_run_that_comes_while_its_thread_is_deleted_begins_the_thread_anew(policy: Any) -> None:
+    """It read messages that were gone when it was kept behind them, and was refused as if the store had failed."""
+    async with runner_scene(agent_of("a", SAYS_HELLO, on_concurrent_run=policy)) as scene:
+        await read(await scene.start("a", question()))
+        known = (await scene.runner.messages(OWNER, "t", limit=10, cursor=None)).items
+        scene.store.hold("delete_thread")
+        deletion = asyncio.create_task(scene.runner.delete_thread(OWNER, "t"))
+        await until(scene.store.reached["delete_thread"].is_set)
+        scene.store.reached["begin_run"].clear()
+        given = question(run_id="r2")
+        given = replace(given, messages=(*known, *given.messages))
+        again = asyncio.create_task(scene.start("a", given))
+        await until(lambda: (OWNER, "r2") in scene.runner.driver.runs)
+        for _ in range(50):
+            await asyncio.sleep(0)
+        assert not scene.store.reached["begin_run"].is_set()
+        scene.store.release("delete_thread")
+        await deletion
+        assert isinstance(end_of(await read(await again)), RunFinished)
+        kept = (await scene.runner.messages(OWNER, "t", limit=10, cursor=None)).items
+        assert [message.id for message in kept[:-1]] == [message.id for message in given.messages]
+
+
 async def test_a_run_whose_thread_is_gone_from_the_store_ends_all_the_same() -> None:
     async with runner_scene(agent_of("a", HANGS)) as scene:
         viewer = await scene.start("a", question())
