@@ -77,8 +77,12 @@ class WireProtocol:
 class VisitorRoute(Route):
     """A route that visitors of websites may use too: it shows the caller's own threads, runs and agents alone.
 
-    All others are closed to them, also those of protocols that know nothing of visitors.
+    All others are closed to them, also those of protocols that know nothing of visitors. No id in its path is empty.
     """
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        match, found = super().matches(scope)
+        return (match, found) if match is Match.NONE or all(found["path_params"].values()) else (Match.NONE, {})
 
 
 def check_open_to_visitors(routes: Sequence[BaseRoute], scope: Scope) -> None:

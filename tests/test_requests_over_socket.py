@@ -45,6 +45,18 @@ async def test_a_path_that_leads_nowhere_is_named_as_it_was_asked_for(tmp_path: 
         assert (response.status_code, response.json()["detail"]) == (405, "PUT is not served at '/runs/a%2Fb'")
 
 
+async def test_no_id_is_empty_and_a_slash_too_many_leads_to_the_list(tmp_path: Path) -> None:
+    async with local_gateway(tmp_path, [agent("a", scripted([{"text": "hello"}]))]) as gateway:
+        for path in ("/threads/", "/agents/"):
+            response = await gateway.client.http.get(path, follow_redirects=False)
+            assert response.status_code == 307
+            assert response.headers["location"].endswith(path.removesuffix("/"))
+            assert (await gateway.client.http.get(path, follow_redirects=True)).status_code == 200
+        for path in ("/runs", "/runs/", "/threads//messages"):
+            assert (await gateway.client.http.get(path, follow_redirects=True)).json()["code"] == "not_found"
+        assert (await gateway.client.http.delete("/threads/", follow_redirects=True)).status_code == 405
+
+
 async def test_a_client_that_leaves_within_its_body_is_no_error(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
