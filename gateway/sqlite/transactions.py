@@ -91,7 +91,7 @@ class Transactions:
             if pages * page_size <= LARGEST_REBUILD_BYTES:
                 self._set("PRAGMA temp_store = FILE")
                 self.connection.execute("VACUUM")
-        except sqlite3.OperationalError as error:
+        except sqlite3.Error as error:  # also what is damaged, which nobody else may have come across
             if error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_INTERRUPT, sqlite3.SQLITE_BUSY):
                 return False
             logger.warning("store could not be written anew", extra={"cause": error.sqlite_errorname})

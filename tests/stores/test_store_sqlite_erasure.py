@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 import signal
+import sqlite3
 import threading
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import replace
@@ -150,6 +152,24 @@ async def test_a_write_ends_a_rebuilding_which_is_tried_again(tmp_path: Path, mo
     for each in range(1, number + 1):
         assert await within(store.load_run(OWNER, f"r{each}")) is not None
     await within(store.close())
+
+
+def test_a_damaged_file_is_not_written_anew_and_can_still_be_written_to(tmp_path: Path) -> None:
+    """Rebuilding reads pages that nobody else came across."""
+    path = tmp_path / "damaged.db"
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("CREATE TABLE words (word TEXT)")
+        connection.executemany("INSERT INTO words VALUES (?)", [("remarkable" * 100,)] * 100)
+        (page_size,) = connection.execute("PRAGMA page_size").fetchone()
+    with path.open("r+b") as file:
+        file.seek(10 * page_size)
+        file.write(b"\xff" * 8)
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        transactions = Transactions(connection)
+        with pytest.raises(sqlite3.DatabaseError, match="malformed"):
+            connection.execute("VACUUM")
+        assert transactions.rebuild(), "what fails again is not tried again"
+        connection.execute("CREATE TABLE others (word TEXT)")
 
 
 async def test_who_reads_meanwhile_only_puts_it_off(store: Store, tmp_path: Path) -> None:
