@@ -67,10 +67,31 @@ _DELTA_FIELDS: dict[type, tuple[str, str]] = {
 
 def encode_events(events: Sequence[Event]) -> EventRecords:
     """The events as lines, in order."""
+    if not (lines := _line_of_one_text(events)):
+        lines = b"\n".join(_lines(events))
+    # A line as orjson made it has 4 KB of room behind it, however short it is, and waits with those of all other runs:
+    # what is joined is made anew.
+    return EventRecords(len(events), b"".join((lines, b"")))
+
+
+def _line_of_one_text(events: Sequence[Event]) -> bytes:
+    """The line of deltas of one text, as nearly all batches are, in two thirds of the time; nothing for any others."""
+    if not events or type(first := events[0]) is not TextDelta:
+        return b""
+    name = first.message_id
+    said: list[JsonValue] = []
+    for event in events:
+        if type(event) is not TextDelta or event.message_id != name:
+            return b""
+        said.append(event.text)
+    return dump_json({"type": "TextDelta", "message_id": name, "text": said[0] if len(said) == 1 else said})
+
+
+def _lines(events: Sequence[Event]) -> list[bytes]:
     lines: list[bytes] = []
     open_kind: type | None = None
     open_name = ""
-    said: list[str] = []
+    said: list[JsonValue] = []
     for event in events:
         kind = type(event)
         if kind is TextDelta or kind is ReasoningDelta:
@@ -90,14 +111,13 @@ def encode_events(events: Sequence[Event]) -> EventRecords:
         said.append(piece)
     if said:
         lines.append(_encode_deltas(open_kind, open_name, said))
-    # A line as orjson made it has 4 KB of room behind it, however short it is, and waits with those of all other runs.
-    return EventRecords(len(events), bytes(memoryview(lines[0])) if len(lines) == 1 else b"\n".join(lines))
+    return lines
 
 
-def _encode_deltas(kind: type | None, name: str, said: list[str]) -> bytes:
+def _encode_deltas(kind: type | None, name: str, said: list[JsonValue]) -> bytes:
     assert kind is not None, "deltas are of a kind"
     name_field, said_field = _DELTA_FIELDS[kind]
-    return dump_json({"type": kind.__name__, name_field: name, said_field: said[0] if len(said) == 1 else [*said]})
+    return dump_json({"type": kind.__name__, name_field: name, said_field: said[0] if len(said) == 1 else said})
 
 
 def decode_events(lines: bytes) -> Iterator[Event]:
