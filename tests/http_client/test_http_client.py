@@ -150,6 +150,44 @@ async def test_a_read_is_as_large_as_what_is_there(server: ChatServer, clients: 
 
 
 @on_both_loops
+async def test_an_answer_without_a_body_reads_as_nothing(server: ChatServer, clients: HttpClients) -> None:
+    server.answers(Script(204, content_type=None, framing="length"), Script(pieces=(), framing="length"))
+    for status in (204, 200):
+        async with clients.stream(call(server)) as response:
+            assert response.status == status
+            assert not response.pause() or status == 200
+            response.resume()
+            assert await response.receive() == b""
+
+
+@on_both_loops
+async def test_what_comes_during_a_pause_is_read_when_it_is_over(server: ChatServer, clients: HttpClients) -> None:
+    more = asyncio.Event()
+    pieces = [b"%d " % number for number in range(20)]
+    server.answers(Script(pieces=(b"first",), hold=more, pieces_after=pieces))
+    async with clients.stream(call(server)) as response:
+        assert await response.receive() == b"first"
+        assert response.pause()
+        more.set()
+        reading = asyncio.ensure_future(response.read())
+        for _ in range(200):
+            await asyncio.sleep(0)
+        assert not reading.done()
+        response.resume()
+        assert await reading == b"".join(pieces)
+
+
+@on_both_loops
+async def test_a_stream_that_was_left_during_a_pause_is_not_read_on(server: ChatServer, clients: HttpClients) -> None:
+    server.answers(Script(pieces=(b"one",), ending="silence"))
+    async with clients.stream(call(server)) as response:
+        assert await response.receive() == b"one"
+        assert response.pause()
+    response.resume()
+    await asyncio.wait_for(server.requests[0].disconnected.wait(), 5)
+
+
+@on_both_loops
 async def test_large_bodies_are_sent_whole(server: ChatServer, clients: HttpClients) -> None:
     server.answers(Script(pieces=(b"ok",)))
     content = b"0123456789" * 300_000
