@@ -19,6 +19,7 @@ MAX_DEPTH: Final = 200
 
 _ENCODER_DEPTH: Final = 254
 _COMPARED_BYTES: Final = 1024 * 1024
+_SHORT_BYTES: Final = 1024
 _MAX_POINTERS: Final = 20
 
 
@@ -45,8 +46,10 @@ def load(body: bytes, size: int | None = None) -> Any:
     except orjson.JSONDecodeError as error:
         where = f"{error.msg} (line {error.lineno}, column {error.colno})"
         raise NotStrictJsonError(where, _lone_surrogates(body)) from None
-    # So that the encoder's limit is ours; what has too few brackets for that cannot be too deep.
-    levels = 0 if body.count(b"[") + body.count(b"{") <= MAX_DEPTH else _ENCODER_DEPTH - MAX_DEPTH
+    # So that the encoder's limit is ours; what has too few brackets cannot be too deep, which is soon seen of short ones.
+    levels = _ENCODER_DEPTH - MAX_DEPTH
+    if len(body) <= _SHORT_BYTES and body.count(b"[") + body.count(b"{") <= MAX_DEPTH:
+        levels = 0
     wrapped = data
     for _ in range(levels):
         wrapped = [wrapped]
