@@ -204,6 +204,7 @@ class _Body(httpx.AsyncByteStream):
     async def settle(self) -> None:
         if self._content.at_eof():  # as nearly always: no timer for it
             return
+        self.resume()
         try:
             async with asyncio.timeout(SETTLE_SECONDS):
                 while await self._content.readany():
