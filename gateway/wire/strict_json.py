@@ -46,8 +46,8 @@ def load(body: bytes, size: int | None = None) -> Any:
     except orjson.JSONDecodeError as error:
         where = f"{error.msg} (line {error.lineno}, column {error.colno})"
         raise NotStrictJsonError(where, _lone_surrogates(body)) from None
-    # So that the encoder's limit is ours; what has too few brackets cannot be too deep, which is soon seen of short ones.
-    levels = _ENCODER_DEPTH - MAX_DEPTH
+    levels = _ENCODER_DEPTH - MAX_DEPTH  # so that the encoder's limit is ours
+    # What has too few brackets cannot be too deep, which is soon seen of a short document.
     if len(body) <= _SHORT_BYTES and body.count(b"[") + body.count(b"{") <= MAX_DEPTH:
         levels = 0
     wrapped = data
