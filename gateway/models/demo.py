@@ -187,7 +187,7 @@ def _filled_from_results(match: Match, situation: _Situation) -> list[JsonObject
     visible = [value for value in dict.fromkeys(values) if not value.startswith(".")]
     said = set(concepts(match.clause))
     meant = [value for value in visible if said & set(concepts(value.replace("-", " ")))]
-    several = schema_type(properties(match.spec.input_schema)[name]) == "array"
+    several = schema_type(properties(match.spec.input_schema).get(name, {})) == "array"
     chosen = (meant or visible)[:_CALLS_AT_ONCE]
     return [{name: [value] if several else value, **match.arguments} for value in chosen]
 

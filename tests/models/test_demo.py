@@ -165,6 +165,13 @@ async def test_what_is_missing_is_asked_for() -> None:
     assert run.results == []
 
 
+@pytest.mark.parametrize("schema", [{"required": ["a"]}, {"properties": {"a": True}, "required": ["a"]}])
+async def test_an_argument_of_which_the_schema_says_nothing_is_asked_for_as_any_other(schema: JsonObject) -> None:
+    run = demo_run("Frobnicate it", frontend=[ToolSpec("frobnicate", "", schema)])
+    await run.events()
+    assert "For `frobnicate` I also need `a`." in run.text
+
+
 async def test_a_denial_is_taken_gracefully() -> None:
     first = demo_run("add 1 and 2", tools=[adder()], approvals=["add"])
     await first.events()
