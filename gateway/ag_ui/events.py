@@ -159,11 +159,12 @@ class Renderer:
             written = orjson.dumps(said)
         except TypeError:  # half a surrogate pair
             return b""
-        if not all(said) or len(written) > _MAX_DELTA:
+        # A text that ends with '",', as JSON's own often do, has in it what stands between two.
+        if not all(said) or len(written) > _MAX_DELTA or b'\\","' in written:
             return b""
         prefix, _ = self._delta(deltas[0])
         frames = [prefix + b'"', b"", b'"}\nid: ', b"", b"\n\n"] * len(said)
-        frames[1::5] = written[2:-2].split(b'","')  # which stands in none of them: in JSON a text's quotes are escaped
+        frames[1::5] = written[2:-2].split(b'","')
         frames[3::5] = orjson.dumps([*range(first, first + len(said))])[1:-1].split(b",")
         return b"".join(frames)
 

@@ -327,7 +327,7 @@ def test_texts_are_whole_at_the_client_however_they_were_cut(texts: list[str]) -
     assert "".join(json.loads(line)["delta"] for line in lines) == "".join(texts)
 
 
-PLAIN = st.sampled_from(["a", '","', '"', "\\", '\\"', "\\\\", "\n", "\x00", "%b", "é😀"])
+PLAIN = st.sampled_from(["a", '",', ',"', '","', '"', "\\", '\\"', "\\\\", "\n", "\x00", "%b", "é😀"])
 AWKWARD = st.one_of(PLAIN, st.sampled_from(["\ud83d", "", "long" * 100_000]))
 MANY_DELTAS = st.lists(
     st.one_of(
@@ -354,6 +354,12 @@ def test_many_events_are_written_as_each_is(
     one_by_one = Renderer(FULL, "thread", "run")
     written = [one_by_one.render([event], number) for number, event in enumerate(events, first)]
     assert render(*events, first=first) == b"".join(written)
+
+
+@pytest.mark.parametrize("said", ['",', '{"a":"b",', "\\", '\\",', '",\\', ',"', '","'])
+def test_pieces_of_json_that_come_together_stay_as_they_are(said: str) -> None:
+    texts = ["{", *[said, '"', said] * 8, "}"]
+    assert [payload["delta"] for payload in payloads(*(TextDelta("m", text) for text in texts))] == texts
 
 
 def test_the_halves_of_a_character_in_two_deltas_become_one_at_the_client() -> None:
