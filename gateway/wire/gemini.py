@@ -23,6 +23,7 @@ from gateway.wire.tool_schema import (
     is_null,
     members_of_any,
     merged,
+    required_names,
     target,
 )
 
@@ -215,7 +216,7 @@ class _Subset:
     def _object(self, schema: JsonSchema, made: dict[str, object], within: tuple[str, ...], depth: int) -> None:
         properties = as_mapping(schema.get("properties")) if self._follows(depth) else {}
         made["properties"] = {name: self.of(as_mapping(inner), within, depth + 1) for name, inner in properties.items()}
-        names = [name for name in as_list(schema.get("required")) if name in properties]
+        names = [name for name in required_names(schema) if name in properties]
         if names:
             made["required"] = names
 

@@ -60,7 +60,7 @@ def members_of_any(branches: Sequence[JsonSchema]) -> dict[str, object]:
     for branch in branches:
         for name, inner in as_mapping(branch.get("properties")).items():
             members[name] = {"anyOf": [members[name], inner]} if members.get(name, inner) != inner else inner
-    required = [as_list(branch.get("required")) for branch in branches]
+    required = [required_names(branch) for branch in branches]
     return {"properties": members, "required": [name for name in required[0] if all(name in each for each in required)]}
 
 
@@ -70,8 +70,13 @@ def merged(one: JsonSchema, other: JsonSchema) -> dict[str, object]:
     if "properties" in one or "properties" in other:
         both["properties"] = {**as_mapping(other.get("properties")), **as_mapping(one.get("properties"))}
     if "required" in one or "required" in other:
-        both["required"] = list(dict.fromkeys([*as_list(one.get("required")), *as_list(other.get("required"))]))
+        both["required"] = list(dict.fromkeys([*required_names(one), *required_names(other)]))
     return both
+
+
+def required_names(schema: JsonSchema) -> list[str]:
+    """The members that the schema requires; what is no name there is passed over: tools' schemas come from anywhere."""
+    return [name for name in as_list(schema.get("required")) if isinstance(name, str)]
 
 
 def target(root: JsonSchema, reference: str) -> JsonSchema:

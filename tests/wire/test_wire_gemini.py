@@ -88,6 +88,10 @@ from gateway.wire.gemini import schema_subset, stream_url
             {"type": "OBJECT", "properties": {"a": {"type": "STRING"}}, "required": ["a"]},
         ),
         (
+            {"properties": {"a": {"type": "string"}}, "required": [["a"], {}, None, "a"]},
+            {"type": "OBJECT", "properties": {"a": {"type": "STRING"}}, "required": ["a"]},
+        ),
+        (
             {"type": "object", "properties": {}, "additionalProperties": False, "$schema": "x"},
             {"type": "OBJECT", "properties": {}},
         ),

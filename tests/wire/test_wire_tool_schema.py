@@ -51,3 +51,10 @@ def test_a_schema_that_holds_itself_comes_to_an_end() -> None:
     again = {"anyOf": [{"$ref": f"#/$defs/{name}"} for name in "abcdefgh"]}
     flat = object_schema({"$ref": "#/$defs/a", "$defs": dict.fromkeys("abcdefgh", again)})
     assert flat["properties"] == {}
+
+
+def test_what_is_required_and_is_no_name_is_passed_over() -> None:
+    """A page's tool may say anything; it ended the run as an internal error."""
+    odd: dict[str, Any] = {"properties": {"a": {}}, "required": [["a"], {}, 5, None, "a"]}
+    assert object_schema({"allOf": [odd]})["required"] == ["a"]
+    assert object_schema({"anyOf": [odd, odd]})["required"] == ["a"]
