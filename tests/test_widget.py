@@ -498,15 +498,25 @@ async def test_a_visitor_s_conversations_are_found_among_those_of_others(browser
     async with neighbours(tmp_path, [ECHO]) as (site, gateway):
         site.page(TAG.replace("assistant", "echo"))
         async with somebody(browser) as person, visit(person, site.origin) as page:
+            for number in range(35, 70):
+                await gateway.client.run("echo", run_body("theirs", thread_id=f"t{number}", run_id=f"r{number}"))
             await page.open()
             await page.ask("mine")
+            await page.button("New conversation").click()
+            await page.ask("also mine")
             for number in range(35):
-                body = run_body("theirs", thread_id=f"t{number}", run_id=f"r{number}")
-                await gateway.client.run("echo", body)
+                await gateway.client.run("echo", run_body("theirs", thread_id=f"t{number}", run_id=f"r{number}"))
             listed = page.panel.get_by_role("navigation", name="Conversations")
+            titles = listed.locator("[part=thread] > :first-child")
             await page.button("Show the conversations").click()
-            await expect(listed.locator("[part=thread] > :first-child")).to_have_text(["mine"])
-            await expect(page.button("Show older ones")).to_have_count(0)  # it was the only one that was begun here
+            await expect(titles).to_have_text(["also mine", "mine"])
+            await expect(page.button("Show older ones")).to_have_count(0)  # no others were begun here
+            await listed.get_by_role("listitem").first.hover()
+            await page.button("Delete: also mine").click()
+            await page.button("Delete").click()
+            await expect(titles).to_have_text(["mine"])
+            await page.until("!Object.entries(localStorage).some(([key, ids]) => /begun/.test(key) && /,/.test(ids))")
+            await expect(page.button("Show older ones")).to_have_count(0)
         async with somebody(browser) as stranger, visit(stranger, site.origin) as page:
             await page.open()
             await page.button("Show the conversations").click()

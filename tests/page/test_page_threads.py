@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Browser, Locator, Request, expect
+from playwright.async_api import Browser, Locator, Request, Route, expect
 
 from tests.page_browser import Screen, built_page, screen, shown_page
 from tests.running_gateway import agent, local_gateway, run_body, scripted
@@ -144,6 +144,23 @@ async def test_a_change_that_the_server_does_not_take_is_taken_back_and_said(bro
         await shown.button("Delete").click()
         await expect(rows(shown)).to_have_count(0)
         await expect(alert).to_have_count(0)
+
+
+async def test_the_open_conversation_that_is_not_deleted_after_all_is_open_again(
+    browser: Browser, tmp_path: Path
+) -> None:
+    async def lose(route: Route) -> None:
+        await (route.abort() if route.request.method == "DELETE" else route.continue_())
+
+    async with shown_page(browser, tmp_path, [ECHO], expected=["ERR_FAILED"]) as shown:
+        await shown.ask("About whales")
+        await shown.page.route("**/threads/*", lose)
+        await rows(shown).hover()
+        await shown.button("Delete: About whales").click()
+        await shown.button("Delete").click()
+        await expect(shown.threads.get_by_role("alert")).to_contain_text("The server cannot be reached.")
+        await expect(shown.answers).to_have_text(["You said: About whales"])
+        await expect(shown.threads.locator("[aria-current]")).to_have_text("About whales")
 
 
 async def test_older_conversations_come_when_they_are_asked_for(browser: Browser, tmp_path: Path) -> None:

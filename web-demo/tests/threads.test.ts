@@ -68,6 +68,55 @@ test("what was refused while the list was looked at anew is still said, and a li
   ]);
 });
 
+test("of two changes one is refused: the other one stays done", async () => {
+  const [kept, gone] = [await say("kept"), await say("gone")];
+  const list = createThreadList(connection());
+  await list.refresh();
+  const renaming = list.rename(kept, "x".repeat(501));
+  expect(await list.remove(gone)).toBe(true);
+  await renaming;
+  const titles = list.threads.value.map((thread) => [thread.id, thread.title]);
+  expect(titles).toContainEqual([kept, "kept"]);
+  expect(titles.map(([id]) => id)).not.toContain(gone);
+});
+
+test("a list that does not know of a change yet does not take it back", async () => {
+  const id = await say("hello");
+  let send = (): void => undefined;
+  const sending = new Promise<void>((resolve) => {
+    send = resolve;
+  });
+  const fetchLater = async (url: string, init: RequestInit) => {
+    if (init.method === "DELETE") await sending;
+    return fetch(url, init);
+  };
+  const key = "secret-key-of-a-1234";
+  const list = createThreadList(new Connection({ baseUrl: gateway.url, token: () => key, fetch: fetchLater }));
+  const ids = () => list.threads.value.map((thread) => thread.id);
+  await list.refresh();
+  const removing = list.remove(id);
+  await list.refresh(); // when a run ends meanwhile
+  expect(ids()).not.toContain(id);
+  send();
+  await removing;
+  expect(ids()).not.toContain(id);
+  await list.refresh();
+  expect(ids()).not.toContain(id);
+  expect(list.threads.value.length).toBeGreaterThan(0);
+});
+
+test("who looks at older ones goes on looking at them when a run begins or ends", async () => {
+  const list = createThreadList(connection());
+  for (let number = 0; number < 32; number++) await say(`of many ${number}`);
+  await list.refresh();
+  await list.more();
+  const before = list.threads.value.map((thread) => thread.id);
+  expect(before.length).toBeGreaterThan(30);
+  const id = await say("one more");
+  await list.refresh();
+  expect(list.threads.value.map((thread) => thread.id)).toEqual([id, ...before]);
+});
+
 test("a wrong key is a problem with words, for the list and for a conversation", async () => {
   const list = createThreadList(connection("wrong"));
   await list.refresh();

@@ -142,7 +142,8 @@ export interface ThreadList {
   /** The next page. */
   more(): Promise<void>;
   rename(threadId: string, title: string): Promise<void>;
-  remove(threadId: string): Promise<void>;
+  /** Whether it is gone. */
+  remove(threadId: string): Promise<boolean>;
 }
 
 export interface AgentSummary {

@@ -1,5 +1,5 @@
 /** The threads that there are, as a list to choose from. Below: the connection. */
-import { batch, signal } from "@preact/signals";
+import { batch, computed, signal } from "@preact/signals";
 import type { Connection } from "../wire/connection";
 import { failure, RefusedError } from "../wire/problem";
 import type { Problem, ThreadList, ThreadSummary } from "./contract";
@@ -8,8 +8,21 @@ export function createThreadList(connection: Connection): ThreadList {
   return new LiveThreadList(connection);
 }
 
+type Threads = readonly ThreadSummary[];
+
+/** What the person wants changed, or has changed. */
+interface Change {
+  readonly apply: (threads: Threads) => Threads;
+  /** How many lists had been asked for when it was done: those may not know of it. */
+  asked: number;
+}
+
 class LiveThreadList implements ThreadList {
-  readonly threads = signal<readonly ThreadSummary[]>([]);
+  readonly #known = signal<Threads>([]);
+  readonly #changes = signal<readonly Change[]>([]);
+  readonly threads = computed(() =>
+    this.#changes.value.reduce((threads, { apply }) => apply(threads), this.#known.value),
+  );
   readonly hasMore = signal<boolean | undefined>(undefined);
   readonly loading = signal(false);
   readonly problem = signal<Problem | undefined>(undefined);
@@ -39,8 +52,8 @@ class LiveThreadList implements ThreadList {
     );
   }
 
-  async remove(threadId: string): Promise<void> {
-    await this.#change(
+  remove(threadId: string): Promise<boolean> {
+    return this.#change(
       (threads) => threads.filter((each) => each.id !== threadId),
       () => this.connection.deleteThread(threadId).catch(unlessGone),
     );
@@ -58,35 +71,47 @@ class LiveThreadList implements ThreadList {
         (cursor === undefined ? this.problem : this.refused).value = answer;
         return;
       }
-      const known = cursor === undefined ? [] : this.threads.peek();
-      const ids = new Set(known.map((each) => each.id));
-      this.threads.value = [...known, ...answer.threads.filter((each) => !ids.has(each.id))];
-      this.#cursor = answer.nextCursor;
-      this.hasMore.value = answer.nextCursor !== undefined;
+      const known = this.#known.peek();
+      const isFirst = cursor === undefined;
+      const older = isFirst && answer.nextCursor !== undefined ? after(answer.threads.at(-1), known) : [];
+      this.#known.value = unique(isFirst ? [...answer.threads, ...older] : [...known, ...answer.threads]);
+      if (isFirst) this.#changes.value = this.#changes.peek().filter((each) => each.asked >= asked);
       this.problem.value = undefined;
       if (this.refused.peek() === told) this.refused.value = undefined; // what was refused meanwhile was not read yet
+      if (older.length > 0) return; // the next page is that after these, as before
+      this.#cursor = answer.nextCursor;
+      this.hasMore.value = answer.nextCursor !== undefined;
     });
   }
 
   /** Shown at once; taken back where the gateway does not agree. */
-  async #change(
-    change: (threads: readonly ThreadSummary[]) => readonly ThreadSummary[],
-    ask: () => Promise<void>,
-  ): Promise<void> {
-    const before = this.threads.peek();
-    this.#asked++; // a list that is on its way does not know of this
-    this.loading.value = false;
+  async #change(apply: Change["apply"], ask: () => Promise<void>): Promise<boolean> {
+    const change: Change = { apply, asked: Number.POSITIVE_INFINITY };
     this.refused.value = undefined;
-    this.threads.value = change(before);
+    this.#changes.value = [...this.#changes.peek(), change];
     try {
       await ask();
+      change.asked = this.#asked;
+      return true;
     } catch (error) {
       batch(() => {
-        this.threads.value = before;
+        this.#changes.value = this.#changes.peek().filter((each) => each !== change);
         this.refused.value = problemOf(error);
       });
+      return false;
     }
   }
+}
+
+/** Of what is known, what still comes after the last one of a page: nothing for certain where that has changed. */
+function after(last: ThreadSummary | undefined, known: Threads): Threads {
+  const at = known.findIndex(({ id, updatedAt }) => id === last?.id && +updatedAt === +last.updatedAt);
+  return at < 0 ? [] : known.slice(at + 1);
+}
+
+function unique(threads: Threads): Threads {
+  const ids = new Set<string>();
+  return threads.filter(({ id }) => !ids.has(id) && ids.add(id));
 }
 
 function problemOf(error: unknown): Problem {

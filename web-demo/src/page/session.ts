@@ -92,9 +92,16 @@ export class Session {
     void this.conversation.peek()?.open();
   }
 
+  /** Where it is the open one, a new one is there at once: nothing in it goes on. If it is refused, it is open again. */
   async removeThread(id: string): Promise<void> {
-    if (this.conversation.peek()?.threadId.peek() === id) this.newThread();
-    await this.threads.remove(id);
+    const conversation = this.conversation.peek();
+    const wasOpen = conversation?.threadId.peek() === id;
+    if (wasOpen) this.newThread();
+    const instead = conversation?.threadId.peek();
+    if ((await this.threads.remove(id)) || !wasOpen || conversation !== this.conversation.peek()) return;
+    if (conversation.threadId.peek() === instead && conversation.entries.peek().length === 0) {
+      await conversation.open(id);
+    }
   }
 
   askForKey(): void {

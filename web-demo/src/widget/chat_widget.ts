@@ -86,11 +86,13 @@ export class ChatWidget {
     const begun = key === undefined ? new BegunThreads(scope) : undefined;
     this.#begun = begun;
     this.ownThreads = computed(() =>
-      this.threads.threads.value.filter((each) => each.agentId === agent && (!begun || begun.ids.includes(each.id))),
+      this.threads.threads.value.filter(
+        (each) => each.agentId === agent && (!begun || begun.ids.value.includes(each.id)),
+      ),
     );
     this.hasAllThreads = computed(() => {
       const { value } = this.threads.threads;
-      return begun?.ids.every((id) => value.some((each) => each.id === id)) ?? false;
+      return begun?.ids.value.every((id) => value.some((each) => each.id === id)) ?? false;
     });
     const { open, unread = 0, busy = false } = this.#kept.kept;
     this.isOpen.value = open === true && !settings.inline;
@@ -149,11 +151,18 @@ export class ChatWidget {
     this.#handState();
   }
 
-  /** For good. The list stays; where the thread was the one behind it, a new one is there now. */
-  async removeThread(threadId: string): Promise<void> {
-    if (this.threadId === threadId) this.#restored = this.conversation.open();
-    await this.threads.remove(threadId);
-    if (!this.threads.refused.peek()) this.#begun?.forget(threadId);
+  /**
+   * For good. The list stays; where the thread is the one behind it, a new one is there at once: nothing in it goes on.
+   * If it is refused, it is there again.
+   */
+  async removeThread(id: string): Promise<void> {
+    const { threadId, entries } = this.conversation;
+    const wasOpen = this.threadId === id;
+    if (wasOpen) this.#restored = this.conversation.open();
+    const instead = threadId.peek();
+    if (await this.threads.remove(id)) this.#begun?.forget(id);
+    else if (wasOpen && threadId.peek() === instead && !entries.peek().length)
+      this.#restored = this.conversation.open(id);
   }
 
   /** Show the threads there are, or the conversation again. */
@@ -165,9 +174,10 @@ export class ChatWidget {
   /** On a gateway that others use too, theirs may come first. */
   async #look(): Promise<void> {
     const { threads } = this;
+    this.#begun?.look();
     await threads.refresh();
     for (let page = 1; page < PAGES && this.isListing.peek() && !this.ownThreads.peek().length; page++) {
-      if (this.hasAllThreads.peek()) return;
+      if (this.hasAllThreads.peek() || threads.refused.peek()) return;
       await threads.more();
     }
   }

@@ -3,6 +3,7 @@
  * was not read, whether an answer was under way; in the browser, the threads that were begun there. The thread that is
  * shown is the conversation's to keep. Below: nothing.
  */
+import { signal } from "@preact/signals";
 
 interface Kept {
   readonly open?: boolean;
@@ -39,30 +40,39 @@ export class Recollection {
 const MOST_THREADS = 200;
 
 export class BegunThreads {
+  /** The last one begun comes last. */
+  readonly ids = signal<readonly string[]>([]);
   readonly #place: string;
 
   constructor(scope: string) {
     this.#place = `agui-chat begun ${scope}`;
-  }
-
-  /** The last one begun comes last. */
-  get ids(): readonly string[] {
-    try {
-      return JSON.parse(localStorage.getItem(this.#place) ?? "[]") as string[];
-    } catch {
-      return [];
-    }
+    this.look();
   }
 
   add(id: string): void {
-    this.#keep([...this.ids.filter((each) => each !== id), id].slice(-MOST_THREADS));
+    this.#keep([...this.#others(id), id].slice(-MOST_THREADS));
   }
 
   forget(id: string): void {
-    this.#keep(this.ids.filter((each) => each !== id));
+    this.#keep(this.#others(id));
+  }
+
+  /** Other tabs begin and forget some too. */
+  look(): void {
+    try {
+      this.ids.value = JSON.parse(localStorage.getItem(this.#place) ?? "[]") as string[];
+    } catch {
+      // switched off: those of this page are known as long as it is there
+    }
+  }
+
+  #others(id: string): readonly string[] {
+    this.look();
+    return this.ids.peek().filter((each) => each !== id);
   }
 
   #keep(ids: readonly string[]): void {
+    this.ids.value = ids;
     try {
       localStorage.setItem(this.#place, JSON.stringify(ids));
     } catch {
