@@ -106,6 +106,8 @@ class Connection(HttpToolsProtocol):
                 version = self.parser.get_http_version().encode()
                 fields = [b"%b: %b\r\n" % field for field in self.headers if field[0] != b"upgrade"]
                 line = b"%b %b HTTP/%b\r\n" % (self.parser.get_method(), self.url, version)
+                # One that may be used again: where the connection is to be closed, the old one takes nothing more in.
+                self.parser = _open_parser(self)
                 self.parser.feed_data(b"%b%b\r\n" % (line, b"".join(fields)))
 
     def _asks_for_upgrade(self) -> bool:
@@ -207,6 +209,13 @@ class Connection(HttpToolsProtocol):
         if self._last_words:
             self.transport.write(self._last_words)
         self.transport.close()
+
+
+def _open_parser(connection: Connection) -> httptools.HttpRequestParser:
+    """As uvicorn opens it: what comes behind a request that is to be the last one does not matter."""
+    parser = httptools.HttpRequestParser(connection)
+    parser.set_dangerous_leniencies(lenient_data_after_close=True)
+    return parser
 
 
 def _problem(status: int, title: str, detail: str, request_id: str) -> bytes:

@@ -277,6 +277,21 @@ async def test_who_asks_for_another_protocol_is_answered_in_this_one(begun: int)
     assert bodies == [b"hello"] * 2 + [b""] * 4 + [b"hello"]
 
 
+@pytest.mark.parametrize("behind", ["", "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"])
+async def test_who_asks_for_another_protocol_and_for_the_end_of_the_connection_gets_both(behind: str) -> None:
+    bodies: list[bytes] = []
+    async with serving(keeping(bodies), Connection) as port:
+        client = await RawClient.connect(port)
+        head = (
+            f"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n{H2C.replace(': Upg', ': close, Upg', 1)}\r\n"
+        )
+        client.writer.write(f"{head}hello{behind}".encode())
+        lines, _ = parted(await client.read_rest())
+        assert (lines[0], lines[-1]) == ("http/1.1 204 no content", "connection: close")
+        await client.close()
+    assert bodies == [b"hello"]
+
+
 async def test_a_tunnel_is_a_request_like_others() -> None:
     async with serving(answer_nothing, Connection) as port:
         client = await RawClient.connect(port)
