@@ -26,6 +26,7 @@ import orjson
 
 from gateway.ag_ui.messages import ag_ui_messages, result_content
 from gateway.agent import Absent
+from gateway.errors import InvalidRequestError
 from gateway.events import (
     ActivityChanged,
     ActivityReplaced,
@@ -145,8 +146,12 @@ class Renderer:
 
         `messages` are the closed ones. Something open must not be among them: 0.0.47 would get it twice. The frames
         carry no id: they are of no event.
+
+        Raises:
+            InvalidRequestError: no client would read it. With less than the whole thread, a client's next request would
+                take the rest out of it.
         """
-        return b"".join(_frame(payload) for payload in self._prelude(messages, state, open_items))
+        return b"".join(_whole_frame(payload) for payload in self._prelude(messages, state, open_items))
 
     # --- deltas
 
@@ -345,6 +350,18 @@ def _frame(payload: JsonObject) -> bytes:
     if len(data) > MAX_FRAME_BYTES:
         logger.warning("an event is too large for a frame", extra={"event": payload["type"], "bytes": len(data)})
         data = strict_json.dump(_instead(payload, len(data)))
+    return b"data: %b\n\n" % data
+
+
+def _whole_frame(payload: JsonObject) -> bytes:
+    data = strict_json.dump(payload)
+    if len(data) > MAX_FRAME_BYTES:
+        raise InvalidRequestError(
+            f"the thread cannot be shown in one stream: its {payload['type']} would be an event of {len(data):,} bytes,"
+            f" and {MAX_FRAME_BYTES:,} is the most that clients read; read its messages page by page from"
+            " GET /threads/{threadId}/messages",
+            code="thread_too_large",
+        )
     return b"data: %b\n\n" % data
 
 

@@ -16,6 +16,7 @@ from pydantic import TypeAdapter
 from gateway import events
 from gateway.ag_ui.events import MAX_FRAME_BYTES, Renderer
 from gateway.agent import ABSENT
+from gateway.errors import InvalidRequestError
 from gateway.events import (
     ActivityChanged,
     ActivityReplaced,
@@ -620,3 +621,11 @@ def test_a_snapshot_for_a_legacy_peer_has_the_parts_that_it_knows() -> None:
         {"type": "binary", "mimeType": "image/png", "data": "AAAA", "filename": "a.png"},
         {"type": "binary", "mimeType": "application/*", "url": "https://x.test/a.pdf", "filename": "a.pdf"},
     ]
+
+
+def test_a_thread_that_no_client_would_read_whole_is_not_shown_in_part() -> None:
+    huge = "x" * 11_000_000
+    for messages, state in (((Message("u", "user", (TextBlock(huge),)),), ABSENT), ((), huge)):
+        with pytest.raises(InvalidRequestError, match="page by page") as refused:
+            prelude(messages, state)
+        assert refused.value.code == "thread_too_large"
