@@ -12,13 +12,12 @@ from functools import cached_property
 
 from gateway.frozen import replace
 from gateway.messages import ContentBlock, Message, ReasoningBlock, TextBlock, ToolCall, ToolResult
+from gateway.wire.stand_ins import UNANSWERED
 
 logger = logging.getLogger(__name__)
 
 # How many messages are compared at once: a tenth of the time of one by one.
 _PREFIX_STEPS = (512, 32, 1)
-
-UNANSWERED = "This call was not answered: it was given up before there was a result."
 
 
 def merge_history(

@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.history import (
-    UNANSWERED,
     append_history,
     merge_history,
     model_view,
@@ -31,6 +30,7 @@ from gateway.messages import (
     ToolResult,
     UrlSource,
 )
+from gateway.wire.stand_ins import UNANSWERED
 from tests.invariants import check_history
 from tests.word_samples import REPEATABLE
 

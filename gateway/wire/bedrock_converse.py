@@ -122,7 +122,6 @@ class Turn(TypedDict):
     content: list[Block]
 
 
-NO_RESULT = "This call was not answered: it was given up before there was a result."
 ACKNOWLEDGED = "OK."
 DOCUMENT_ATTACHED = "(see the attached document)"
 
@@ -279,7 +278,7 @@ def _with_new_calls_only(turn: Turn, called: set[str]) -> list[Block]:
 def _answer(call: ToolUse, results: dict[str, ToolResult]) -> Block:
     result = results.get(call["toolUseId"])
     if result is None:
-        return {"toolResult": {"toolUseId": call["toolUseId"], "content": [{"text": NO_RESULT}]}}
+        return {"toolResult": {"toolUseId": call["toolUseId"], "content": [{"text": stand_ins.UNANSWERED}]}}
     answer: ToolResult = {**result, "content": [part for part in result["content"] if not _is_blank(part)]}
     if not answer["content"]:
         answer["content"] = [{"text": stand_ins.NO_OUTPUT}]

@@ -11,6 +11,8 @@ OPENING: Final = "(the conversation begins)"
 GO_ON: Final = "(go on)"
 NO_CONTENT: Final = "(no content)"
 NO_OUTPUT: Final = "(no output)"
+# Behind a crash nobody knows how far the tool came.
+UNANSWERED: Final = "This call was not answered: there is no result of it. What it does may have been done, or not."
 TAKEN_BACK: Final = "This answer was taken back: a filter found that it must not be given."  # people read it, too
 
 # Why a medium was left out.

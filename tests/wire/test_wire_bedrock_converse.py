@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from gateway.wire.bedrock_converse import (
     ACKNOWLEDGED,
     DOCUMENT_ATTACHED,
-    NO_RESULT,
     Block,
     Turn,
     arrange,
@@ -23,7 +22,7 @@ from gateway.wire.bedrock_converse import (
     tool_name,
 )
 from gateway.wire.bedrock_families import FAMILIES, UNKNOWN, Family, family_of
-from gateway.wire.stand_ins import GO_ON, NO_CONTENT, NO_OUTPUT, OPENING
+from gateway.wire.stand_ins import GO_ON, NO_CONTENT, NO_OUTPUT, OPENING, UNANSWERED
 from tests.converse_rules import broken_rules
 
 CLAUDE = family_of("us.anthropic.claude-sonnet-4-5-20250929-v1:0")
@@ -94,7 +93,7 @@ def test_a_late_answer_moves_to_its_call_and_a_missing_one_is_put_in() -> None:
     assert arrange(turns, CLAUDE) == [
         user("go"),
         assistant(called("a"), called("b")),
-        user(gave("a", "1"), gave("b", NO_RESULT), "hm"),
+        user(gave("a", "1"), gave("b", UNANSWERED), "hm"),
         assistant("yes?"),
         user(GO_ON),
     ]
