@@ -22,6 +22,8 @@ _LATE_SHARE = 1 / 4
 # A moment that brings each run fewer events than this is short for a loop that has too much to do; with so many, long.
 _FEW_EVENTS = 16
 _MANY_EVENTS = 64
+# A longer one brings no more of runs whose events are so far apart.
+_LARGE_GAP_SECONDS = 0.040
 # How many turns of the loop readers have, once they read again, until what they brought is handed over: one in which
 # the system is asked what came, one in which they take it in.
 _TURNS_TO_READ = 2
@@ -40,10 +42,12 @@ class GatherWindow:
     A call of the store per event costs more than everything else that happens to the event. The moment is 10 ms, unless
     the loop has so much to do that this brings each run hardly more than one event, whatever was meant: most of the
     work is then what a moment costs for each run (a row of the log, a viewer that is woken, a write to its client). So
-    a moment that brought few events to a loop that did nothing but work is followed by one twice as long, up to 200 ms;
-    one of a loop that had time left, by one half as long. 1,000 streams of words as fast as they go took 11 to 14 us of
-    processor time per event with moments that were longer only where the one before had ended late, 6 to 7 with these;
-    300 took 7.5, and 5.7. The first sign of an answer never waits.
+    a moment that brought few events to a loop that did nothing but work is followed by one twice as long, up to 200 ms,
+    where the runs have more to say; one of a loop that had time left, by one half as long.
+
+    1,000 streams of words as fast as they go took 11 to 14 us of processor time per event with moments that were longer
+    only where the one before had ended late, 6 to 7 with these; 300 took 7.5, and 5.7. The first sign of an answer
+    never waits.
     """
 
     def __init__(self, seconds: float = GATHER_SECONDS) -> None:
@@ -119,7 +123,10 @@ class GatherWindow:
 
     def _choose_length(self, share_of_work: float, events_each: float) -> None:
         """How long the next moment is, by what this one was like."""
-        if (self._is_late or share_of_work > _BUSY_SHARE) and 0 < events_each < _FEW_EVENTS:
+        gap = self._seconds / events_each if events_each else 0.0
+        is_crowded = self._is_late or share_of_work > _BUSY_SHARE
+        has_time = not self._is_late and share_of_work < _CALM_SHARE
+        if is_crowded and 0 < events_each < _FEW_EVENTS and gap < _LARGE_GAP_SECONDS:
             self._seconds = min(2 * self._seconds, LONGEST_GATHER_SECONDS)
-        elif (not self._is_late and share_of_work < _CALM_SHARE) or events_each >= _MANY_EVENTS:
+        elif has_time or events_each >= _MANY_EVENTS or gap >= 2 * _LARGE_GAP_SECONDS:
             self._seconds = max(self._seconds / 2, self._shortest)

@@ -104,11 +104,13 @@ class Machine:
     def thread_time(self) -> float:
         return self.worked
 
-    def lengths(self, times: int, share_of_work: float, late: float, events: int) -> list[float]:
-        """Milliseconds that the moment lasts which follows each of so many of that kind."""
+    def lengths(self, times: int, share_of_work: float, late: float, gap: float) -> list[float]:
+        """Milliseconds that the moment lasts which follows each of so many of that kind, in which a run says something
+        every `gap` milliseconds, or nothing at all (0).
+        """
         lengths, run = [], Run(self.window)
         for _ in range(times):
-            for _ in range(events):
+            for _ in range(max(1, int(self.window.seconds * 1000 / gap)) if gap else 0):
                 run.say("word")
             self.now += 0.100
             self.worked += share_of_work * 0.100
@@ -119,34 +121,37 @@ class Machine:
 
 
 @pytest.mark.parametrize(
-    ("share_of_work", "late", "events", "lengths"),
+    ("share_of_work", "late", "gap", "lengths"),
     [
-        pytest.param(BUSY, 0.0, 1, [20, 40, 80, 160, 200, 200], id="few-to-a-loop-that-has-too-much-to-do"),
-        pytest.param(CALM, 0.004, 1, [20, 40, 80, 160, 200, 200], id="few-to-a-loop-whose-processor-others-have"),
-        pytest.param(CALM, 0.002, 1, [10, 10], id="few-to-a-loop-that-is-nearly-in-time"),
-        pytest.param(CALM, 0.0, 1, [10, 10], id="few-to-a-loop-that-has-time"),
-        pytest.param(BUSY, 0.0, 16, [10, 10], id="enough"),
-        pytest.param(BUSY, 1.0, 0, [10, 10], id="none"),
+        pytest.param(BUSY, 0.0, 20, [20, 40, 80, 160, 200, 200], id="few-to-a-loop-that-has-too-much-to-do"),
+        pytest.param(CALM, 0.004, 20, [20, 40, 80, 160, 200, 200], id="few-to-a-loop-whose-processor-others-have"),
+        pytest.param(BUSY, 0.0, 8, [20, 40, 80, 160, 160], id="until-they-are-enough"),
+        pytest.param(BUSY, 0.0, 200, [20, 40, 40, 40], id="while-more-would-come"),
+        pytest.param(CALM, 0.002, 20, [10, 10], id="not-for-a-loop-that-is-nearly-in-time"),
+        pytest.param(CALM, 0.0, 20, [10, 10], id="not-for-a-loop-that-has-time"),
+        pytest.param(BUSY, 0.0, 0.5, [10, 10], id="not-for-enough"),
+        pytest.param(BUSY, 1.0, 0, [10, 10], id="not-for-none"),
     ],
 )
 async def test_a_moment_is_longer_only_where_few_events_come_to_a_loop_that_has_too_much_to_do(
-    share_of_work: float, late: float, events: int, lengths: list[float], monkeypatch: pytest.MonkeyPatch
+    share_of_work: float, late: float, gap: float, lengths: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert Machine(monkeypatch).lengths(len(lengths), share_of_work, late, events) == lengths
+    assert Machine(monkeypatch).lengths(len(lengths), share_of_work, late, gap) == lengths
 
 
 @pytest.mark.parametrize(
-    ("share_of_work", "events", "lengths"),
+    ("share_of_work", "gap", "lengths"),
     [
-        pytest.param(CALM, 1, [100, 50, 25, 12.5, 10, 10], id="a-loop-has-time-again"),
-        pytest.param(BUSY, 64, [100, 50, 25, 12.5, 10, 10], id="so-many-that-less-would-do"),
-        pytest.param(BUSY, 20, [200, 200], id="it-is-just-long-enough"),
-        pytest.param(HALF_BUSY, 1, [200, 200], id="a-loop-has-a-little-time-left"),
+        pytest.param(CALM, 20, [100, 50, 25, 12.5, 10, 10], id="a-loop-has-time-again"),
+        pytest.param(BUSY, 3, [100, 100], id="so-many-that-less-would-do"),
+        pytest.param(BUSY, 200, [100, 50, 50], id="so-few-that-less-would-do"),
+        pytest.param(BUSY, 10, [200, 200], id="not-where-it-is-just-long-enough"),
+        pytest.param(HALF_BUSY, 20, [200, 200], id="not-where-a-loop-has-only-a-little-time-left"),
     ],
 )
 async def test_a_long_moment_is_followed_by_shorter_ones_once_it_need_not_be_so_long(
-    share_of_work: float, events: int, lengths: list[float], monkeypatch: pytest.MonkeyPatch
+    share_of_work: float, gap: float, lengths: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     machine = Machine(monkeypatch)
-    assert machine.lengths(5, BUSY, 0.0, 1)[-1] == 200
-    assert machine.lengths(len(lengths), share_of_work, 0.0, events) == lengths
+    assert machine.lengths(5, BUSY, 0.0, 20)[-1] == 200
+    assert machine.lengths(len(lengths), share_of_work, 0.0, gap) == lengths
