@@ -1,7 +1,7 @@
 """What a run's begin and end make of the records that are kept; and how a run that its process left behind is ended.
 
-Below: the words, store, transcript, event_order. Above: the runner. Pure but for `end_left_behind` and a
-line in the log.
+Below: the words, store, transcript, event_order. Above: the run driver, the runner. Pure but for
+`end_left_behind` and a line in the log.
 """
 
 from __future__ import annotations

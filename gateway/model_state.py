@@ -1,7 +1,7 @@
 """What a provider's server holds of a thread's conversations, so that only what is new need be sent to it.
 
 Below: messages, records. Above: the store, which keeps it with the thread; the loop, which asks `Conversation` what to
-send; the runner, which commits it. The thread's own messages stay the truth: whatever is forgotten or refused here
+send; the run driver, which commits it. The thread's own messages stay the truth: whatever is forgotten or refused here
 costs one request with the whole history, never a word of it.
 
 A chain is a line of responses, each given to the one before it and some new messages

@@ -1,6 +1,6 @@
 """An agent whose parts are open: its loop, its model, its tools.
 
-Below: the contracts. Above: the runner and the composition root, which opens and closes it.
+Below: the contracts. Above: the run driver and the composition root, which opens and closes it.
 """
 
 from __future__ import annotations

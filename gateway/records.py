@@ -1,6 +1,6 @@
 """Events, messages and what hangs on them as JSON records, and back: what a store keeps.
 
-Below: the words. Above: the stores and the runner. A record is a JSON object with the class's name as `type` and its
+Below: the words. Above: the stores and live_run. A record is a JSON object with the class's name as `type` and its
 fields by name; fields that have their default are left out, so a new field with a default reads old records.
 """
 

@@ -41,7 +41,7 @@ class RunStatus(StrEnum):
 @quickly_made
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """A run. `input_digest` tells a repeated request from another one; see runner. `error_*` only where it failed."""
+    """A run. `input_digest` tells a repeated request from another one, see bookkeeping. `error_*` where it failed."""
 
     owner: str
     run_id: str

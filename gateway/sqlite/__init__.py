@@ -7,7 +7,7 @@ erasure.py        deleted words out of the files, when nobody waits
 transactions.py   the connection that writes
 writes.py         what waits for a commit
 worker_turns.py   the store's threads get their turn while the event loop is busy
-tables.py         threads, messages and runs as rows
+tables.py         threads, messages, runs and what is to be deleted elsewhere as rows
 event_log.py      the runs' events as rows
 thread_cache.py   threads that were just used, decoded
 database.py       the file: lock, connections, SQLite's errors as ours
