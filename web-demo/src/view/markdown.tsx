@@ -17,8 +17,10 @@ import { useTexts } from "./texts";
 const MAX_DEPTH = 24;
 /** Lines of code in one element, so that a growing block lays out its end alone. */
 const LINES_TOGETHER = 40;
-/** Longer code, in characters, stays in one colour: each part that has one is an element more. */
+/** What comes after so many characters of code stays in one colour: each part that has one is an element more. */
 const MOST_COLOURED = 30_000;
+/** So do these lines where they are longer together: while they grow they are drawn anew. */
+const MOST_TOGETHER = 8_000;
 /** A column in which something is longer has sentences, in characters. */
 const SENTENCE = 24;
 
@@ -107,7 +109,7 @@ function List({ token, depth }: { token: Tokens.List; depth: number }) {
       <Blocks tokens={item.tokens} depth={depth + 1} />
     </li>
   ));
-  const dir = directionOf(token.raw);
+  const dir = directionOf(token.items.map((item) => item.text).join(" ")); // without the x of a box that is ticked
   if (!token.ordered) return <ul dir={dir}>{items}</ul>;
   const start = typeof token.start === "number" && token.start !== 1 ? token.start : undefined;
   return (
@@ -191,10 +193,12 @@ interface Piece {
 function usePieces(text: string, language: string): VNode[] {
   const before = useRef<Piece[]>([]);
   const lines = text.split("\n");
-  const shown = text.length > MOST_COLOURED ? "" : language;
   const pieces: Piece[] = [];
+  let length = 0;
   for (let line = 0; line < lines.length; line += LINES_TOGETHER) {
     const piece = lines.slice(line, line + LINES_TOGETHER).join("\n");
+    length += piece.length;
+    const shown = length > MOST_COLOURED || piece.length > MOST_TOGETHER ? "" : language;
     const open = pieces.at(-1)?.open ?? "";
     const raw = [shown, open, piece].join("\n");
     const known = before.current[pieces.length];
