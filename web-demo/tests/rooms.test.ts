@@ -7,9 +7,9 @@ const SOURCE = join(import.meta.dirname, "../src");
 
 /** What a room may import from others, as the beginning of a path in `src`. */
 const KNOWS: { readonly [room: string]: readonly string[] } = {
-  wire: ["chat/contract"],
+  wire: ["chat/contract", "chat/json"],
   chat: ["wire/"],
-  view: ["chat/contract", "chat/texts"],
+  view: ["chat/contract", "chat/json", "chat/texts"],
   page: ["view/", "chat/", "wire/"],
   widget: ["view/", "chat/", "wire/"],
   shop: ["widget/element"], // a website of somebody else: it knows the element's type

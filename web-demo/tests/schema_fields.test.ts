@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { JsonObject } from "../src/chat/contract";
-import { type Draft, draftOf, fieldsOf, readDraft, same } from "../src/view/schema_fields";
+import { same } from "../src/chat/json";
+import { type Draft, draftOf, fieldsOf, readDraft } from "../src/view/schema_fields";
 
 const SCHEMA: JsonObject = {
   type: "object",

@@ -1,10 +1,11 @@
 /**
  * Do arguments fit a tool's JSON Schema? The basics of it, for what a model gets wrong.
  *
- * Below: the contract. What is not known here (references, combinations, formats) counts as fitting: the handler is this
+ * Below: the contract, JSON. What is not known here (references, combinations, formats) counts as fitting: the handler is this
  * page's own and looks for itself.
  */
 import type { JsonObject, JsonValue } from "./contract";
+import { isObject, same } from "./json";
 
 /** What does not fit, each with a JSON pointer; empty: nothing. */
 export function misfits(value: JsonValue, schema: JsonValue | undefined, at = ""): string[] {
@@ -58,12 +59,4 @@ function isOfType(value: JsonValue, type: string): boolean {
 function typeOf(value: JsonValue): string {
   if (value === null) return "null";
   return Array.isArray(value) ? "array" : typeof value;
-}
-
-function same(one: JsonValue, other: JsonValue): boolean {
-  return one === other || JSON.stringify(one) === JSON.stringify(other);
-}
-
-function isObject(value: JsonValue | undefined): value is JsonObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

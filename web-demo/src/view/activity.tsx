@@ -1,9 +1,9 @@
 /** Something that happens beside the conversation. Of its content only the words are known here. */
 import type { ActivityEntry } from "../chat/contract";
+import { isObject } from "../chat/json";
 import { Disclosure } from "./disclosure";
 import { Icon } from "./icons";
 import { JsonText } from "./json_text";
-import { isObject } from "./schema_fields";
 import { useTexts } from "./texts";
 
 export function Activity({ entry }: { entry: ActivityEntry }) {

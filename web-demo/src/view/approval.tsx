@@ -1,11 +1,12 @@
 /** A tool that runs only if a person agrees: its arguments to look at and to change, and the choice. */
 import { useId, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Approval, ApprovalChoice, JsonObject } from "../chat/contract";
+import { same } from "../chat/json";
 import { ArgumentsForm, type Drafts } from "./arguments_form";
 import { useNow } from "./clock";
 import { leave, stay, takeFocus } from "./focus";
 import { Icon } from "./icons";
-import { draftOf, fieldsOf, readDraft, same } from "./schema_fields";
+import { draftOf, fieldsOf, readDraft } from "./schema_fields";
 import { useTexts } from "./texts";
 
 interface ApprovalCardProps {

@@ -3,6 +3,7 @@ import { useMemo } from "preact/hooks";
 import type { Problem } from "../chat/contract";
 import { useChat } from "./chat_context";
 import { useNow } from "./clock";
+import { IconButton } from "./icon_button";
 import { Icon } from "./icons";
 import { useTexts } from "./texts";
 
@@ -37,14 +38,7 @@ export function ProblemBanner({ problem, onKey }: { problem: Problem; onKey: (()
           {say("retry")}
         </button>
       )}
-      <button
-        type="button"
-        class="agui-icon-button agui-small"
-        aria-label={say("dismiss")}
-        onClick={() => conversation.dismissProblem()}
-      >
-        <Icon name="close" />
-      </button>
+      <IconButton icon="close" name={say("dismiss")} onClick={() => conversation.dismissProblem()} />
     </div>
   );
 }

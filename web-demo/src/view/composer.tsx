@@ -5,6 +5,7 @@ import type { Attachment } from "../chat/contract";
 import { isShownImage, readAttachment, refusal, type UploadLimits } from "./attachments";
 import { useChat } from "./chat_context";
 import { directionOf } from "./direction";
+import { IconButton } from "./icon_button";
 import { Icon } from "./icons";
 import { LocalImage } from "./local_image";
 import { useTexts } from "./texts";
@@ -183,16 +184,14 @@ function Attach({ draft, limits, disabled }: { draft: Draft; limits: UploadLimit
         onChange={onChange}
         data-testid="file-input"
       />
-      <button
-        type="button"
+      <IconButton
+        icon="attach"
         class="agui-icon-button"
-        aria-label={`${say("attach")}. ${hint}`}
+        name={`${say("attach")}. ${hint}`}
         title={hint}
         disabled={disabled}
         onClick={() => input.current?.click()}
-      >
-        <Icon name="attach" />
-      </button>
+      />
     </>
   );
 }
@@ -207,14 +206,11 @@ function Chips({ draft }: { draft: Draft }) {
           <Thumbnail attachment={attachment} />
           <span class="agui-chip-name">{attachment.name}</span>
           <Size attachment={attachment} />
-          <button
-            type="button"
-            class="agui-icon-button agui-small"
-            aria-label={say("removeAttachment", { name: attachment.name })}
+          <IconButton
+            icon="close"
+            name={say("removeAttachment", { name: attachment.name })}
             onClick={() => draft.remove(attachment)}
-          >
-            <Icon name="close" />
-          </button>
+          />
         </li>
       ))}
     </ul>

@@ -1,6 +1,6 @@
 /** A button that puts a text into the clipboard, and says that it did. */
 import { useEffect, useState } from "preact/hooks";
-import { Icon } from "./icons";
+import { IconButton } from "./icon_button";
 import { useTexts } from "./texts";
 
 const SHOWN_MS = 1_600;
@@ -19,15 +19,7 @@ export function CopyButton({ text, label }: { text: () => string; label: string 
     if (await copyText(text(), button)) setCopied(copied + 1);
   };
   return (
-    <button
-      type="button"
-      class="agui-icon-button agui-small"
-      aria-label={copied ? say("copied") : label}
-      title={label}
-      onClick={copy}
-    >
-      <Icon name={copied ? "check" : "copy"} />
-    </button>
+    <IconButton icon={copied ? "check" : "copy"} name={copied ? say("copied") : label} title={label} onClick={copy} />
   );
 }
 

@@ -1,7 +1,7 @@
 /** JSON, or any text, to read: laid out where it can be, and cut where it is long. */
 import { useState } from "preact/hooks";
 import type { JsonValue } from "../chat/contract";
-import { isObject } from "./schema_fields";
+import { isObject } from "../chat/json";
 import { useTexts } from "./texts";
 
 const SHOWN_CHARACTERS = 4_000;

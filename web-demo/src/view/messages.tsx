@@ -7,6 +7,7 @@ import { useChat } from "./chat_context";
 import { CopyButton } from "./copy_button";
 import { directionOf } from "./direction";
 import { stay } from "./focus";
+import { IconButton } from "./icon_button";
 import { Icon } from "./icons";
 import { LocalImage } from "./local_image";
 import { Markdown } from "./markdown";
@@ -42,16 +43,13 @@ export function UserMessage({ entry, last }: { entry: UserEntry; last: boolean }
         <div class="agui-tools" data-last={last || undefined}>
           <CopyButton text={() => entry.text} label={say("copy")} />
           {last && conversation.phase.value === "idle" && (
-            <button
-              type="button"
-              class="agui-icon-button agui-small"
+            <IconButton
+              icon="edit"
               ref={editButton}
-              aria-label={say("edit")}
+              name={say("edit")}
               title={say("edit")}
               onClick={() => setEditing(true)}
-            >
-              <Icon name="edit" />
-            </button>
+            />
           )}
         </div>
         {entry.text && (
@@ -197,14 +195,11 @@ function Again() {
   const { say } = useTexts();
   const { conversation } = useChat();
   return (
-    <button
-      type="button"
-      class="agui-icon-button agui-small"
-      aria-label={say("regenerate")}
+    <IconButton
+      icon="again"
+      name={say("regenerate")}
       title={say("regenerate")}
       onClick={() => void conversation.regenerate()}
-    >
-      <Icon name="again" />
-    </button>
+    />
   );
 }

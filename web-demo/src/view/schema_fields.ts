@@ -1,10 +1,11 @@
 /**
- * A tool's arguments as fields that a person can change, and back. Below: the contract. Above: arguments_form.
+ * A tool's arguments as fields that a person can change, and back. Below: the contract, JSON. Above: arguments_form.
  *
  * Every argument has a field, whether the schema names it or not: nothing runs that the person did not see. What the
  * schema says beyond single values (nested objects, patterns) is the gateway's to check.
  */
 import type { JsonObject, JsonValue } from "../chat/contract";
+import { isObject, same } from "../chat/json";
 import type { TextKey, TextValues } from "../chat/texts";
 
 export type FieldKind = "text" | "number" | "integer" | "boolean" | "choice" | "json";
@@ -81,20 +82,6 @@ export function readDraft(field: Field, draft: Draft): Reading {
     default:
       return readNumber(field, draft);
   }
-}
-
-/** Whether two values are the same JSON, whatever the order of their keys. */
-export function same(one: JsonValue | undefined, other: JsonValue | undefined): boolean {
-  if (one === other) return true;
-  if (Array.isArray(one) && Array.isArray(other)) {
-    return one.length === other.length && one.every((item, index) => same(item, other[index]));
-  }
-  if (!isObject(one) || !isObject(other)) return false;
-  const keys = Object.keys(one);
-  return (
-    keys.length === Object.keys(other).length &&
-    keys.every((key) => Object.hasOwn(other, key) && same(one[key], other[key]))
-  );
 }
 
 function readText({ schema }: Field, draft: string): Reading {
@@ -176,8 +163,4 @@ function spelledOut(name: string): string {
     .replace(/[_-]+/g, " ")
     .trim();
   return words === "" ? name : words.charAt(0).toUpperCase() + words.slice(1);
-}
-
-export function isObject(value: JsonValue | undefined): value is JsonObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

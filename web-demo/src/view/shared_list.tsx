@@ -1,9 +1,10 @@
 /** The list in the shared state (`state.list`), which tools and the person both change. */
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import type { JsonObject, JsonValue } from "../chat/contract";
+import { isObject } from "../chat/json";
 import { useChat } from "./chat_context";
+import { IconButton } from "./icon_button";
 import { Icon } from "./icons";
-import { isObject } from "./schema_fields";
 import { useTexts } from "./texts";
 
 const FLASH_MS = 900;
@@ -87,14 +88,7 @@ function ListItem({ item, onTick, onRemove }: ListItemProps) {
         <input type="checkbox" checked={item.done} onChange={(event) => onTick(event.currentTarget.checked)} />
         <span dir="auto">{item.text}</span>
       </label>
-      <button
-        type="button"
-        class="agui-icon-button agui-small"
-        aria-label={say("removeItem", { name: item.text })}
-        onClick={onRemove}
-      >
-        <Icon name="close" />
-      </button>
+      <IconButton icon="close" name={say("removeItem", { name: item.text })} onClick={onRemove} />
     </li>
   );
 }

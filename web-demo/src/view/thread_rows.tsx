@@ -6,7 +6,8 @@ import type { RefObject } from "preact";
 import { useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { ThreadList, ThreadSummary } from "../chat/contract";
 import { stay, takeFocus } from "./focus";
-import { Icon, type IconName } from "./icons";
+import { IconButton } from "./icon_button";
+import type { IconName } from "./icons";
 import { useTexts } from "./texts";
 
 interface ThreadRowsProps {
@@ -139,16 +140,7 @@ function Row({ thread, isCurrent, timed, onChoose, onRename, onRemove }: RowProp
     );
   }
   const change = (to: Mode, icon: IconName, name: string) => (
-    <button
-      type="button"
-      class="agui-icon-button agui-small"
-      aria-label={`${name}: ${title}`}
-      title={name}
-      data-mode={to}
-      onClick={() => setMode(to)}
-    >
-      <Icon name={icon} />
-    </button>
+    <IconButton icon={icon} name={`${name}: ${title}`} title={name} data-mode={to} onClick={() => setMode(to)} />
   );
   return (
     <li class="agui-thread" data-current={isCurrent || undefined} ref={row}>

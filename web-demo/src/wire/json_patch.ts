@@ -6,6 +6,7 @@
  * the new one. What cannot be done is refused as fast-json-patch refuses it, to which `tests/json_patch.test.ts` holds it.
  */
 import type { JsonObject, JsonValue } from "../chat/contract";
+import { same } from "../chat/json";
 
 export interface Operation {
   readonly op: "add" | "remove" | "replace" | "move" | "copy" | "test";
@@ -122,17 +123,6 @@ function indexIn(array: readonly JsonValue[], key: string): number {
   if (key === "-") return array.length;
   if (!/^\d+$/.test(key)) throw new PatchError(`${JSON.stringify(key)} is no place in a list`);
   return Number(key);
-}
-
-export function same(one: JsonValue | undefined, other: JsonValue | undefined): boolean {
-  if (one === other) return true;
-  if (typeof one !== "object" || typeof other !== "object" || !one || !other) return false;
-  const keys = Object.keys(one);
-  return (
-    Array.isArray(one) === Array.isArray(other) &&
-    keys.length === Object.keys(other).length &&
-    keys.every((key) => Object.hasOwn(other, key) && same(member(one, key), member(other, key)))
-  );
 }
 
 /** What makes `after` of `before`. */

@@ -1,0 +1,19 @@
+/** What JSON values are, and whether two are the same. Below: nothing. */
+import type { JsonObject, JsonValue } from "./contract";
+
+export function isObject(value: JsonValue | undefined): value is JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** Whatever the order of their keys. */
+export function same(one: JsonValue | undefined, other: JsonValue | undefined): boolean {
+  if (one === other) return true;
+  if (typeof one !== "object" || typeof other !== "object" || !one || !other) return false;
+  const [mine, theirs] = [one, other] as JsonObject[];
+  const keys = Object.keys(one);
+  return (
+    Array.isArray(one) === Array.isArray(other) &&
+    keys.length === Object.keys(other).length &&
+    keys.every((key) => Object.hasOwn(other, key) && same(mine?.[key], theirs?.[key]))
+  );
+}
