@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from typing import Any, get_args
 
 import pytest
-from ag_ui.core import Event as PackageEvent
 from ag_ui.encoder import EventEncoder
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import TypeAdapter
 
 from gateway import events
 from gateway.ag_ui.events import MAX_FRAME_BYTES, Renderer
-from gateway.agent import ABSENT
-from gateway.errors import InvalidRequestError
 from gateway.events import (
     ActivityChanged,
     ActivityReplaced,
@@ -56,18 +51,15 @@ from gateway.events import (
 )
 from gateway.messages import (
     Base64Source,
-    DocumentBlock,
     ImageBlock,
     Message,
     Opaque,
     TextBlock,
     ToolCall,
-    UrlSource,
 )
-from gateway.transcript import OpenCall, OpenItems, OpenReasoning, OpenText
 from gateway.wire.ag_ui_peer import PeerProfile
+from tests.ag_ui_frames import PACKAGE, read
 
-PACKAGE: TypeAdapter[Any] = TypeAdapter(PackageEvent)
 SEALED = Opaque("anthropic", "claude", "signature", "c2lnbmVk")
 CALL = ToolCall("c1", "pay", '{"n":1}')
 IMAGE = ImageBlock(Base64Source("AAAA", "image/png"))
@@ -76,23 +68,6 @@ FULL, LEGACY = PeerProfile.FULL, PeerProfile.LEGACY
 
 def render(*given: Event, profile: PeerProfile = FULL, first: int = 1) -> bytes:
     return Renderer(profile, "thread", "run").render(given, first)
-
-
-def read(stream: bytes) -> list[tuple[int | None, dict[str, Any]]]:
-    """The frames as (id, event); every one is checked against the package."""
-    assert b"\r" not in stream
-    *frames, rest = stream.split(b"\n\n")
-    assert rest == b""
-    read_frames = []
-    for frame in frames:
-        data, *more = frame.split(b"\n")
-        payload = json.loads(data.removeprefix(b"data: "), parse_constant=pytest.fail)
-        parsed = PACKAGE.validate_python(payload)
-        assert not parsed.model_extra, parsed.model_extra
-        assert json.loads(parsed.model_dump_json(by_alias=True)) == payload
-        assert len(more) <= 1
-        read_frames.append((int(more[0].removeprefix(b"id: ")) if more else None, payload))
-    return read_frames
 
 
 def payloads(*given: Event, profile: PeerProfile = FULL) -> list[dict[str, Any]]:
@@ -546,86 +521,3 @@ def test_no_value_breaks_the_stream(value: Any) -> None:
     for event in (Custom("x", value), StateReplaced({"a": [value]}), Raw(value)):
         stream = render(event)
         json.loads(stream.split(b"\n")[0][6:], parse_constant=pytest.fail)
-
-
-# --- the prelude -------------------------------------------------------------------------------------------------
-
-
-NOTHING_OPEN = OpenItems()
-
-
-def prelude(
-    messages: Sequence[Message] = (),
-    state: Any = ABSENT,
-    open_items: OpenItems = NOTHING_OPEN,
-    profile: PeerProfile = FULL,
-) -> list[dict[str, Any]]:
-    frames = read(Renderer(profile, "thread", "run").prelude(messages, state, open_items))
-    assert {number for number, _ in frames} == {None}
-    return [payload for _, payload in frames]
-
-
-def test_a_viewer_that_joins_a_fresh_run_is_told_that_it_started() -> None:
-    assert prelude() == [{"type": "RUN_STARTED", "threadId": "thread", "runId": "run", "protocolVersion": "1.0"}]
-
-
-def test_a_viewer_that_joins_late_is_told_what_is_closed_then_what_is_open() -> None:
-    told = prelude(
-        (Message("u", "user", (TextBlock("Hi"),)),),
-        {"k": 1},
-        OpenItems(
-            ("step",),
-            (OpenText("m", "assistant", "Hel"), OpenText("m2", "assistant", "")),
-            (OpenReasoning("r", "Hm"),),
-            (OpenCall("c1", "pay", "m", '{"a"', ended=False), OpenCall("c2", "pay", "m", "{}", ended=True)),
-        ),
-    )
-    assert [(p["type"], p.get("delta")) for p in told] == [
-        ("RUN_STARTED", None),
-        ("STATE_SNAPSHOT", None),
-        ("MESSAGES_SNAPSHOT", None),
-        ("STEP_STARTED", None),
-        ("REASONING_START", None),
-        ("REASONING_MESSAGE_START", None),
-        ("REASONING_MESSAGE_CONTENT", "Hm"),
-        ("TEXT_MESSAGE_START", None),
-        ("TEXT_MESSAGE_CONTENT", "Hel"),
-        ("TEXT_MESSAGE_START", None),
-        ("TOOL_CALL_START", None),
-        ("TOOL_CALL_ARGS", '{"a"'),
-        ("TOOL_CALL_START", None),
-        ("TOOL_CALL_ARGS", "{}"),
-        ("TOOL_CALL_END", None),
-    ]
-    assert told[10]["parentMessageId"] == "m"
-
-
-def test_a_state_of_null_is_shown_and_one_that_never_was_is_not() -> None:
-    assert [p["type"] for p in prelude(state=None)] == ["RUN_STARTED", "STATE_SNAPSHOT"]
-
-
-def test_what_is_open_and_huge_comes_in_pieces() -> None:
-    text = "y" * 12_000_000
-    told = prelude(open_items=OpenItems(texts=(OpenText("m", "assistant", text),)))
-    assert "".join(p["delta"] for p in told[2:]) == text
-
-
-def test_a_snapshot_for_a_legacy_peer_has_the_parts_that_it_knows() -> None:
-    document = DocumentBlock(UrlSource("https://x.test/a.pdf"), "a.pdf")
-    picture = ImageBlock(Base64Source("AAAA", "image/png"), "a.png")
-    asked = (Message("u", "user", (IMAGE, picture, document)),)
-    frames = Renderer(LEGACY, "t", "r").prelude(asked, ABSENT, OpenItems())
-    snapshot = json.loads(frames.split(b"\n\n")[1].removeprefix(b"data: "))
-    assert snapshot["messages"][0]["content"] == [
-        {"type": "binary", "mimeType": "image/png", "data": "AAAA"},
-        {"type": "binary", "mimeType": "image/png", "data": "AAAA", "filename": "a.png"},
-        {"type": "binary", "mimeType": "application/*", "url": "https://x.test/a.pdf", "filename": "a.pdf"},
-    ]
-
-
-def test_a_thread_that_no_client_would_read_whole_is_not_shown_in_part() -> None:
-    huge = "x" * 11_000_000
-    for messages, state in (((Message("u", "user", (TextBlock(huge),)),), ABSENT), ((), huge)):
-        with pytest.raises(InvalidRequestError, match="page by page") as refused:
-            prelude(messages, state)
-        assert refused.value.code == "thread_too_large"
