@@ -127,15 +127,17 @@ class Runner:
         Raises:
             NotFoundError: no such run.
         """
-        if (live := self._runs.get((owner, run_id))) is None:
-            return await self.run(owner, run_id)
+        record = await self.run(owner, run_id)
+        if (live := self._runs.get((owner, run_id))) is None:  # not before: it may begin while the store is asked
+            return record
         self.driver.cancel(live, "cancelled")
         return live.record
 
     async def run(self, owner: str, run_id: str) -> RunRecord:
         """A run's record. Raises NotFoundError."""
-        live = self._runs.get((owner, run_id))
-        record = live.record if live is not None else await self.store.load_run(owner, run_id)
+        record = None if (owner, run_id) in self._runs else await self.store.load_run(owner, run_id)
+        if (live := self._runs.get((owner, run_id))) is not None:  # perhaps since then
+            return live.record
         if record is None:
             raise NotFoundError(f"there is no run {run_id!r}", code="run_not_found")
         return record
@@ -147,8 +149,11 @@ class Runner:
             NotFoundError: no such run.
             InvalidRequestError: the run's log has not come that far.
         """
-        live = await self._settled(owner, run_id)
-        record = await self.run(owner, run_id)
+        while True:
+            live = await self._settled(owner, run_id)
+            record = await self.run(owner, run_id)
+            if live is self._runs.get((owner, run_id)):  # else it began while the store was asked
+                break
         last = live.sequence if live is not None else await self.store.last_sequence(owner, run_id)
         if after > last:
             raise InvalidRequestError(
