@@ -109,7 +109,7 @@ class HttpStream:
 
     def pause(self) -> bool:
         """Leave what comes with the system until `resume`, so that no part of it is read by itself; `receive` waits for
-        it as ever. Gives whether there is anything left to come.
+        it as ever. False: nothing is left to come, or it is not to be left there.
         """
         return self._body.pause()
 
@@ -138,6 +138,10 @@ class _Body(httpx.AsyncByteStream):
         self._waits_since: float | None = None
         self._timer: Timer | None = None
         self._paused: asyncio.Transport | None = None
+        # uvloop's TLS throws away what it has not handed on yet where a connection ends without TLS's own goodbye, as
+        # many servers end theirs: what is likely to end so is read as it comes.
+        said = response.headers.get("connection", "")
+        self._ends_connection = "close" in said.lower() or response.version != aiohttp.HttpVersion11
 
     @property
     def headers(self) -> Mapping[str, str]:
@@ -173,7 +177,7 @@ class _Body(httpx.AsyncByteStream):
     def pause(self) -> bool:
         connection = self._response.connection
         transport = None if connection is None else connection.transport
-        if transport is None or transport.is_closing():
+        if transport is None or transport.is_closing() or self._ends_connection:
             return False
         # What aiohttp has is read by now. Its own pause goes by how full its buffers are, and is over with each read.
         transport.pause_reading()

@@ -188,6 +188,16 @@ async def test_a_stream_that_was_left_during_a_pause_is_not_read_on(server: Chat
 
 
 @on_both_loops
+async def test_an_answer_that_ends_with_its_connection_is_not_paused(server: ChatServer, clients: HttpClients) -> None:
+    """What a pause has left with TLS may be gone with the connection."""
+    for said, is_paused in (("Close", False), ("keep-alive", True)):
+        server.answers(Script(pieces=(b"one",), headers=[("connection", said)], ending="silence"))
+        async with clients.stream(call(server)) as response:
+            assert await response.receive() == b"one"
+            assert response.pause() is is_paused
+
+
+@on_both_loops
 async def test_a_pause_ends_where_nothing_more_is_asked_for(server: ChatServer, clients: HttpClients) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("gateway.http_client.clients.SETTLE_SECONDS", 5.0)
