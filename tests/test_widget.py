@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.async_api import Browser, expect
+from playwright.async_api import Browser, Route, expect
 
 from tests.host_site import ECHO, SLOW, TAG, WORDS, neighbours, somebody, visit
 from tests.movable_clock import MovableClock
@@ -522,6 +522,29 @@ async def test_a_visitor_s_conversations_are_found_among_those_of_others(browser
             await page.button("Show the conversations").click()
             await expect(page.panel.get_by_text("No conversations yet")).to_be_visible()
             await expect(page.button("Show older ones")).to_have_count(0)
+
+
+async def test_the_open_conversation_that_is_not_deleted_after_all_is_there_again(
+    browser: Browser, tmp_path: Path
+) -> None:
+    async def lose(route: Route) -> None:
+        await (route.abort() if route.request.method == "DELETE" else route.fallback())
+
+    async with neighbours(tmp_path, [ECHO]) as (site, _), somebody(browser) as person:
+        site.page(TAG.replace("assistant", "echo"))
+        async with visit(person, site.origin, expected="ERR_FAILED") as page:
+            await page.open()
+            await page.ask("mine")
+            await page.page.route("**/threads/*", lose)
+            await page.button("Show the conversations").click()
+            listed = page.panel.get_by_role("navigation", name="Conversations")
+            await listed.get_by_role("listitem").hover()
+            await page.button("Delete: mine").click()
+            await page.button("Delete").click()
+            await expect(listed.get_by_role("alert")).to_contain_text("The server cannot be reached.")
+            await expect(listed.locator("[aria-current]")).to_have_text(re.compile("^mine"))
+            await page.button("Hide the conversations").click()
+            await expect(page.answers).to_have_text(["You said: mine"])
 
 
 async def test_a_list_of_conversations_that_does_not_come_says_why_and_goes_away_with_the_panel(

@@ -8,7 +8,6 @@ import type { JsonValue } from "../src/chat/contract";
 import type { WireEvent, WireMessage } from "../src/wire/ag_ui";
 import { RunFold } from "../src/wire/lean_fold";
 import { FrameReader } from "../src/wire/lean_frames";
-import { EventOrder } from "../src/wire/lean_order";
 import { LegalStream, randomNumbers } from "./legal_streams";
 
 let server: Server;
@@ -180,4 +179,8 @@ describe("a stream that AG-UI forbids", () => {
     pieces = [framed([START]), ...Array<Uint8Array>(12).fill(new Uint8Array(1024 * 1024).fill(120))];
     await expectRefused();
   });
+});
+
+test.each(["constructor", "toString", "__proto__", "SOMETHING_NEW"])("an event of the type %s is left out", (type) => {
+  expect(new EventOrder().follow({ type })).toEqual([]);
 });

@@ -1,39 +1,11 @@
 /** Which of the addresses that a model writes may be followed. Below: nothing. */
 
 const SCHEMES = new Set(["http:", "https:", "mailto:"]);
-const NAMED: Readonly<Record<string, string>> = {
-  amp: "&",
-  lt: "<",
-  gt: ">",
-  quot: '"',
-  apos: "'",
-  nbsp: "\u00a0",
-  copy: "©",
-  reg: "®",
-  trade: "™",
-  hellip: "…",
-  ndash: "–",
-  mdash: "—",
-  lsquo: "‘",
-  rsquo: "’",
-  ldquo: "“",
-  rdquo: "”",
-  bull: "•",
-  middot: "·",
-  times: "×",
-  deg: "°",
-  euro: "€",
-  pound: "£",
-  para: "¶",
-  sect: "§",
-  larr: "←",
-  rarr: "→",
-  uarr: "↑",
-  darr: "↓",
-  le: "≤",
-  ge: "≥",
-  ne: "≠",
-};
+const NAMED = new Map(
+  "amp& lt< gt> quot\" apos' nbsp\u00a0 copy© reg® trade™ hellip… ndash– mdash— lsquo‘ rsquo’ ldquo“ rdquo” bull• middot· times× deg° euro€ pound£ para¶ sect§ larr← rarr→ uarr↑ darr↓ le≤ ge≥ ne≠"
+    .split(" ")
+    .map((each) => [each.slice(0, -1), each.slice(-1)]),
+);
 
 /** The address, where it is a whole one of the web or of mail; undefined for everything else, relative ones too. */
 export function safeAddress(address: string): URL | undefined {
@@ -47,7 +19,7 @@ export function safeAddress(address: string): URL | undefined {
 export function decoded(text: string): string {
   if (!text.includes("&")) return text;
   return text.replace(/&(?:#(\d{1,7})|#[xX]([\da-fA-F]{1,6})|([a-zA-Z]{2,8}));/g, (whole, decimal, hex, name) => {
-    if (name !== undefined) return Object.hasOwn(NAMED, name) ? (NAMED[name] ?? whole) : whole;
+    if (name !== undefined) return NAMED.get(name) ?? whole;
     const code = Number.parseInt(decimal ?? hex, decimal === undefined ? 16 : 10);
     return code > 0 && code <= 0x10ffff && !(code >= 0xd800 && code <= 0xdfff) ? String.fromCodePoint(code) : "\ufffd";
   });

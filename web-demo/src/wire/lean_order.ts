@@ -7,48 +7,30 @@
 import type { WireEvent } from "./ag_ui";
 import { UnreadableStreamError } from "./run_reader";
 
-type Kind = "text" | "call" | "reasoning" | "span" | "step" | "subagent";
+/** What events open, go on with and close. */
+interface Life {
+  /** How the types begin. */
+  readonly kind: string;
+  /** The member that says which one of its kind. */
+  readonly member: string;
+  /** The types that open it, go on with it, and close it. */
+  readonly types: readonly string[];
+}
 
-/** How an event's type tells what it opens, goes on with or closes, and by which of its members. */
-const LIVES: { readonly [type: string]: readonly [Kind, "open" | "on" | "close", string] } = {
-  TEXT_MESSAGE_START: ["text", "open", "messageId"],
-  TEXT_MESSAGE_CONTENT: ["text", "on", "messageId"],
-  TEXT_MESSAGE_END: ["text", "close", "messageId"],
-  TOOL_CALL_START: ["call", "open", "toolCallId"],
-  TOOL_CALL_ARGS: ["call", "on", "toolCallId"],
-  TOOL_CALL_END: ["call", "close", "toolCallId"],
-  REASONING_MESSAGE_START: ["reasoning", "open", "messageId"],
-  REASONING_MESSAGE_CONTENT: ["reasoning", "on", "messageId"],
-  REASONING_MESSAGE_END: ["reasoning", "close", "messageId"],
-  REASONING_START: ["span", "open", "messageId"],
-  REASONING_END: ["span", "close", "messageId"],
-  STEP_STARTED: ["step", "open", "stepName"],
-  STEP_FINISHED: ["step", "close", "stepName"],
-  SUBAGENT_STARTED: ["subagent", "open", "subagentRunId"],
-  SUBAGENT_FINISHED: ["subagent", "close", "subagentRunId"],
-  SUBAGENT_ERROR: ["subagent", "close", "subagentRunId"],
-};
-
+const LIVES = [
+  "TEXT_MESSAGE messageId START CONTENT END",
+  "TOOL_CALL toolCallId START ARGS END",
+  "REASONING_MESSAGE messageId START CONTENT END",
+  "REASONING messageId START - END",
+  "STEP stepName STARTED - FINISHED",
+  "SUBAGENT subagentRunId STARTED - FINISHED ERROR",
+].map((words): Life => {
+  const [kind = "", member = "", ...ends] = words.split(" ");
+  return { kind, member, types: ends.map((end) => `${kind}_${end}`) };
+});
+const OF_TYPE = new Map(LIVES.flatMap((life) => life.types.map((type) => [type, life] as const)));
 /** What a chunk's kind expands to. */
-const CHUNKS: {
-  readonly [type: string]: { readonly kind: Kind; readonly id: string; readonly types: readonly string[] };
-} = {
-  TEXT_MESSAGE_CHUNK: {
-    kind: "text",
-    id: "messageId",
-    types: ["TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_END"],
-  },
-  TOOL_CALL_CHUNK: {
-    kind: "call",
-    id: "toolCallId",
-    types: ["TOOL_CALL_START", "TOOL_CALL_ARGS", "TOOL_CALL_END"],
-  },
-  REASONING_MESSAGE_CHUNK: {
-    kind: "reasoning",
-    id: "messageId",
-    types: ["REASONING_MESSAGE_START", "REASONING_MESSAGE_CONTENT", "REASONING_MESSAGE_END"],
-  },
-};
+const CHUNKS = new Map(LIVES.slice(0, 3).map((life) => [`${life.kind}_CHUNK`, life]));
 
 /** These say nothing of the order, so a chunked message stays open over them. */
 const BESIDE = /^(?:RAW|ACTIVITY_SNAPSHOT|ACTIVITY_DELTA|REASONING_ENCRYPTED_VALUE|SUBAGENT_STARTED)$/;
@@ -76,8 +58,10 @@ export class EventOrder {
   /** The event as one or several that hold no chunk; none where the type is unknown. Raises UnreadableStreamError. */
   follow(event: WireEvent): WireEvent[] {
     const { type } = event;
-    if (!(type in LIVES || type in CHUNKS || BESIDE.test(type) || WHOLE_RUN.test(type) || OTHERS.test(type))) return [];
-    const events = type in CHUNKS ? this.#expand(event) : [...this.#interrupt(event), event];
+    if (!(OF_TYPE.has(type) || CHUNKS.has(type) || BESIDE.test(type) || WHOLE_RUN.test(type) || OTHERS.test(type)))
+      return [];
+    const chunks = CHUNKS.get(type);
+    const events = chunks ? this.#expand(event, chunks) : [...this.#interrupt(event), event];
     for (const each of events) this.#check(each);
     return events;
   }
@@ -100,18 +84,20 @@ export class EventOrder {
       if (left !== undefined) throw new UnreadableStreamError(`RUN_FINISHED while ${left} is open`);
       this.#phase = "finished";
     }
-    const life = LIVES[type];
-    if (life) this.#live(event, ...life);
+    const life = OF_TYPE.get(type);
+    if (life) this.#live(event, life);
   }
 
-  #live(event: WireEvent, kind: Kind, step: string, member: string): void {
-    const owner = kind === "step" ? (event.subagentRunId ?? "") : "";
+  #live(event: WireEvent, { kind, member, types }: Life): void {
+    const owner = kind === "STEP" ? (event.subagentRunId ?? "") : "";
     const key = `${kind} ${owner} ${event[member]}`;
-    if (step === "open" ? this.#open.has(key) : !this.#open.has(key)) {
-      throw new UnreadableStreamError(`${event.type} of ${key}, which is ${step === "open" ? "open" : "not open"}`);
+    const place = types.indexOf(event.type);
+    const opens = place === 0;
+    if (this.#open.has(key) === opens) {
+      throw new UnreadableStreamError(`${event.type} of ${key}, which is ${opens ? "open" : "not open"}`);
     }
-    if (step === "open") this.#open.add(key);
-    if (step === "close") this.#open.delete(key);
+    if (opens) this.#open.add(key);
+    if (place > 1) this.#open.delete(key);
   }
 
   /** The ends of the chunked messages that this event, which is no chunk, breaks off. */
@@ -125,12 +111,11 @@ export class EventOrder {
     const open = this.#chunked.get(lane);
     if (!open) return [];
     this.#chunked.delete(lane);
-    const { id, types } = CHUNKS[open.type] as (typeof CHUNKS)[string];
-    return [{ type: types[2] as string, [id]: open.id, ...owned(open.first) }];
+    const { member, types } = CHUNKS.get(open.type) as Life;
+    return [{ type: types[2] as string, [member]: open.id, ...owned(open.first) }];
   }
 
-  #expand(chunk: WireEvent): WireEvent[] {
-    const { id: member, types } = CHUNKS[chunk.type] as (typeof CHUNKS)[string];
+  #expand(chunk: WireEvent, { member, types }: Life): WireEvent[] {
     const lane = this.#laneOf(chunk, member);
     const open = this.#chunked.get(lane);
     const events: WireEvent[] = [];
