@@ -1,6 +1,7 @@
 """The moment in which events of many runs wait for each other, to be kept by one commit.
 
-Nothing of ours is below. Above: live_run, whose runs hand their events over when the moment is over.
+Nothing of ours is below. Above: live_run, whose runs hand their events over when the moment is over; answer_reader,
+which leaves to it when words are read on.
 """
 
 from __future__ import annotations
