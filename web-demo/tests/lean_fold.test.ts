@@ -8,6 +8,7 @@ import type { JsonValue } from "../src/chat/contract";
 import type { WireEvent, WireMessage } from "../src/wire/ag_ui";
 import { RunFold } from "../src/wire/lean_fold";
 import { FrameReader } from "../src/wire/lean_frames";
+import { EventOrder } from "../src/wire/lean_order";
 import { LegalStream, randomNumbers } from "./legal_streams";
 
 let server: Server;
