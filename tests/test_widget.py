@@ -467,6 +467,8 @@ async def test_a_visitor_renames_and_deletes_earlier_conversations(
             await listed.get_by_role("listitem").last.hover()
             await page.button("Rename: first").click()
             await expect(page.page.get_by_label("New title")).to_be_focused()
+            await page.page.get_by_label("New title").dispatch_event("keydown", {"key": "Escape", "isComposing": True})
+            await expect(page.page.get_by_label("New title")).to_be_focused()  # it was for the characters being chosen
             await page.page.keyboard.press("Escape")
             await expect(page.button("Rename: first")).to_be_focused()  # and neither list nor panel went away
             await page.page.keyboard.press("Enter")

@@ -12,7 +12,7 @@ export function Threads({ widget }: { widget: ChatWidget }) {
   useLayoutEffect(() => place.current?.focus({ preventScroll: true }), []);
   const current = widget.conversation.threadId.value;
   const onKey = (event: KeyboardEvent) => {
-    if (event.key !== "Escape") return;
+    if (event.key !== "Escape" || event.isComposing) return;
     event.preventDefault(); // the panel stays
     widget.toggleThreads();
   };
