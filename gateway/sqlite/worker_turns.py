@@ -31,6 +31,8 @@ class WorkerTurns:
 
     def start(self) -> None:
         """A job goes to a thread."""
+        if not self._jobs and not self._bell.empty():  # one that was settled before it was done rang for nobody
+            self._bell = SimpleQueue()
         self._jobs += 1
         if self._timer is None:
             self._timer = self._loop.call_later(LATE_SECONDS, self._stand_still)

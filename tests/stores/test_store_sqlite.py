@@ -142,6 +142,21 @@ async def test_the_loop_stands_still_for_a_late_job_but_not_for_ever(monkeypatch
     turns.settle()
 
 
+async def test_a_job_that_nobody_waits_for_any_more_does_not_end_the_waits_for_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(worker_turns, "LATE_SECONDS", 0.0)
+    monkeypatch.setattr(worker_turns, "STAND_STILL_SECONDS", 0.25)
+    turns = worker_turns.WorkerTurns(asyncio.get_running_loop())
+    turns.start()
+    turns.settle()  # a read whose reader was cancelled
+    turns.finished()  # and which a thread was busy with all the same
+    turns.start()
+    assert await longest_turn(10) >= 0.25
+    turns.finished()
+    turns.settle()
+
+
 async def test_the_loop_goes_on_when_the_job_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_turns, "LATE_SECONDS", 0.0)
     monkeypatch.setattr(worker_turns, "STAND_STILL_SECONDS", 30.0)
