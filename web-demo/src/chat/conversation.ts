@@ -313,6 +313,7 @@ class LiveConversation implements Conversation {
     if (isStopping) await Promise.race([turn.over, pause(STOP_MILLISECONDS)]);
     else if (!turn.quiet && !this.#answering && this.#runId) {
       this.#picture.enter("stopping");
+      this.#picture.now();
       const told = this.#connection.cancelRun(this.#runId).then(() => turn.over);
       await Promise.race([told.catch(() => undefined), pause(STOP_MILLISECONDS)]);
     }
