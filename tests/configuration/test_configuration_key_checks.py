@@ -170,7 +170,10 @@ def test_the_visitors_secret_is_long_and_secret(tmp_path: Path) -> None:
 
 
 def test_keys_do_not_come_from_the_environment_as_a_whole(tmp_path: Path) -> None:
-    assert "holds mappings; write them in the file" in problems({}, tmp_path, AGUI_GATEWAY__SERVER__PUBLISHABLE_KEYS="x")[0]
+    assert (
+        "holds mappings; write them in the file"
+        in problems({}, tmp_path, AGUI_GATEWAY__SERVER__PUBLISHABLE_KEYS="x")[0]
+    )
 
 
 def test_what_the_example_shows_is_right_once_it_is_no_comment(tmp_path: Path) -> None:
