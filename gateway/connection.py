@@ -1,22 +1,24 @@
 """A client's connection: uvicorn's, with its own ways of beginning, of ending and of being talked to in bad form.
 
-Above: serving. What uvicorn does not do, and this does: heads and trailers have limits; requests that ask for another
-protocol keep their bodies; HTTP/1.0 is answered in what HTTP/1.0 knows; what is wrong with one request is never said
-in the middle of the answer to another; and who stops talking may go on listening.
+Above: serving. Below: problems. What uvicorn does not do, and this does: heads and trailers have limits; requests
+that ask for another protocol keep their bodies; HTTP/1.0 is answered in what HTTP/1.0 knows; what is wrong with one
+request is never said in the middle of the answer to another; and who stops talking may go on listening.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import os
 import socket
 import struct
+from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+from gateway.problems import problem_details
 
 if TYPE_CHECKING:
     from uvicorn._types import ASGI3Application, ASGISendEvent
@@ -71,12 +73,12 @@ class Connection(HttpToolsProtocol):
         try:
             self._feed(data)
         except httptools.HttpParserError:
-            self._refuse(400, "Bad Request", "what came is no HTTP request")
+            self._refuse(400, "what came is no HTTP request")
             return
         if self._in_head or self._in_trailers:  # so long as nearly none is
             self._head_bytes += len(data)
             if self._head_bytes > MAX_HEAD_BYTES:
-                self._refuse(431, "Request Header Fields Too Large", f"more than {MAX_HEAD_BYTES:,} bytes of headers")
+                self._refuse(431, f"more than {MAX_HEAD_BYTES:,} bytes of headers")
                 return
         # Whatever comes ends uvicorn's own wait for the next request.
         if self._patience is None and (self._in_head or self._is_idle()):
@@ -173,15 +175,15 @@ class Connection(HttpToolsProtocol):
         if self.flow.read_paused:  # it may have come
             self._wait_for_head()
         elif self._in_head:
-            self._refuse(408, "Request Timeout", f"the headers did not come within {HEAD_SECONDS} seconds")
+            self._refuse(408, f"the headers did not come within {HEAD_SECONDS} seconds")
         else:
             self.transport.close()
 
-    def _refuse(self, status: int, title: str, detail: str) -> None:
+    def _refuse(self, status: int, detail: str) -> None:
         """Say what is wrong with what is coming in where its answer belongs: behind those that are due before it."""
         request_id = os.urandom(16).hex()
         logger.info("refused a request", extra={"request_id": request_id, "status": status, "reason": detail})
-        problem = _problem(status, title, detail, request_id)
+        problem = _problem(status, detail, request_id)
         self._head_is_there()
         if not self._in_body:
             self._end_with(problem)
@@ -218,16 +220,9 @@ def _open_parser(connection: Connection) -> httptools.HttpRequestParser:
     return parser
 
 
-def _problem(status: int, title: str, detail: str, request_id: str) -> bytes:
-    problem = {
-        "type": "about:blank",
-        "title": title,
-        "status": status,
-        "detail": detail,
-        "code": title.lower().replace(" ", "_"),
-        "errors": [],
-    }
-    body = json.dumps(problem).encode()
+def _problem(status: int, detail: str, request_id: str) -> bytes:
+    phrase = HTTPStatus(status).phrase
+    body = problem_details(status, phrase.lower().replace(" ", "_"), detail, [])
     fields = {
         "content-type": "application/problem+json",
         "content-length": str(len(body)),
@@ -236,7 +231,7 @@ def _problem(status: int, title: str, detail: str, request_id: str) -> bytes:
         "x-request-id": request_id,
         "x-content-type-options": "nosniff",
     }
-    lines = [f"HTTP/1.1 {status} {title}", *(f"{name}: {value}" for name, value in fields.items()), "", ""]
+    lines = [f"HTTP/1.1 {status} {phrase}", *(f"{name}: {value}" for name, value in fields.items()), "", ""]
     return "\r\n".join(lines).encode() + body
 
 

@@ -1,6 +1,6 @@
 """Errors before the first byte, as RFC 9457 problem details.
 
-Below: errors. Above: authentication, the protocols and the application. https://www.rfc-editor.org/rfc/rfc9457
+Below: errors. Above: authentication, the protocols, the application and the connection. https://www.rfc-editor.org/rfc/rfc9457
 """
 
 from __future__ import annotations
@@ -71,6 +71,19 @@ def http_problem(error: HTTPException, scope: Scope) -> Response:
     return _response(status, code, detail, [], dict(error.headers or {}), scope)
 
 
+def problem_details(status: int, code: str, detail: str, errors: list[JsonValue]) -> bytes:
+    """The document itself."""
+    body: dict[str, JsonValue] = {
+        "type": "about:blank",  # the title is the status's own; `code` is what tells problems apart
+        "title": HTTPStatus(status).phrase,
+        "status": status,
+        "detail": detail,
+        "code": code,
+        "errors": errors,
+    }
+    return orjson.dumps(body, default=str)
+
+
 def shown_path(scope: Scope) -> str:
     """The path for a message: a slash that was sent as `%2F` stands in the scope as a NUL."""
     path = scope["path"].replace("\0", "%2F")
@@ -80,15 +93,8 @@ def shown_path(scope: Scope) -> str:
 def _response(
     status: int, code: str, detail: str, errors: list[JsonValue], headers: dict[str, str], scope: Scope
 ) -> Response:
-    body: dict[str, JsonValue] = {
-        "type": "about:blank",  # the title is the status's own; `code` is what tells problems apart
-        "title": HTTPStatus(status).phrase,
-        "status": status,
-        "detail": detail,
-        "code": code,
-        "errors": errors,
-    }
     accepts_stream = any(name == b"accept" and b"text/event-stream" in value for name, value in scope["headers"])
     media_type = "application/json" if accepts_stream else "application/problem+json"
-    content = orjson.dumps(body, default=str)
-    return Response(content, status, {"cache-control": "no-store", **headers}, media_type)
+    return Response(
+        problem_details(status, code, detail, errors), status, {"cache-control": "no-store", **headers}, media_type
+    )
