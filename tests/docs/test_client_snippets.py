@@ -1,0 +1,109 @@
+"""The snippets for clients talk to a real gateway: curl's line, HttpAgent's, CopilotKit's, and those for the widget."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+import yaml
+
+from gateway.settings import example_configuration
+from tests.agui_client import CLIENT_VERSIONS, HARNESS, find_node
+from tests.documentation import snippet
+from tests.running_gateway import DEADLINE_SECONDS, local_gateway, parse_frames
+
+ADDRESS = "http://127.0.0.1:8000"
+DEMONSTRATION: list[dict[str, Any]] = yaml.safe_load(example_configuration())["agents"]
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="no curl is installed here")
+async def test_the_curl_line_runs_the_demonstration_and_again_shows_the_same(tmp_path: Path) -> None:
+    async with local_gateway(tmp_path, DEMONSTRATION) as gateway:
+        line = snippet("README.md", "sh", "curl").replace(ADDRESS, gateway.client.base_url)
+        first, again = [await output("sh", "-c", line, directory=tmp_path) for _ in range(2)]
+
+    frames = parse_frames(first)
+    assert frames[-1].type == "RUN_FINISHED"
+    assert "3,519,000" in "".join(frame.data.get("delta", "") for frame in frames)
+    assert parse_frames(again) == frames
+
+
+@pytest.mark.parametrize("version", CLIENT_VERSIONS)
+async def test_the_http_agent_snippet_gets_an_answer(version: str, tmp_path: Path) -> None:
+    async with local_gateway(tmp_path, DEMONSTRATION) as gateway:
+        code = snippet("docs/clients.md", "ts", "agent.addMessage").replace(ADDRESS, gateway.client.base_url)
+        install_client(tmp_path, version)
+        messages = await run_module(tmp_path, f"{code}\nconsole.log(JSON.stringify(agent.messages));")
+
+    assert [message["role"] for message in messages] == ["user", "assistant"]
+    assert messages[1]["content"]
+
+
+async def test_the_copilotkit_snippet_has_an_agent_that_answers(tmp_path: Path) -> None:
+    """With a stand-in for CopilotKit's runtime, which only keeps the agents it is given."""
+    async with local_gateway(tmp_path, DEMONSTRATION) as gateway:
+        code = snippet("docs/clients.md", "ts", "CopilotRuntime").replace(ADDRESS, gateway.client.base_url)
+        install_client(tmp_path, "1.0.0")
+        stand_in = tmp_path / "node_modules" / "@copilotkit" / "runtime"
+        stand_in.mkdir(parents=True)
+        (stand_in / "package.json").write_text('{"type": "module", "exports": "./index.js"}')
+        (stand_in / "index.js").write_text("export class CopilotRuntime { constructor(o) { Object.assign(this, o); } }")
+        ask = """
+            const { assistant } = runtime.agents;
+            assistant.addMessage({ id: "m1", role: "user", content: "Hello" });
+            await assistant.runAgent();
+            console.log(JSON.stringify(assistant.messages));
+        """
+        messages = await run_module(tmp_path, code + ask)
+
+    assert [message["role"] for message in messages] == ["user", "assistant"]
+
+
+async def test_the_widget_snippets_fit_together(tmp_path: Path) -> None:
+    """With a stand-in for the browser: the page's own calls are made, the widget's side is tried in a real browser
+    elsewhere."""
+    tag = snippet("docs/website.md", "html", "widget.js")
+    code = snippet("docs/website.md", "js", "registerTool")
+    browser = """
+        const chat_ = { tools: [], registerTool(tool) { this.tools.push(tool); } }, cart = { text: "", add: () => 1 };
+        globalThis.customElements = { whenDefined: async (name) => name };
+        globalThis.document = { querySelector: () => chat_, addEventListener: (type) => (chat_.heard = type) };
+    """
+    show = "console.log(JSON.stringify([chat.tools[0].handler({ product: 1 }), chat.context(), chat_.heard]));"
+    said = await run_module(tmp_path, f"{browser}\n{code}\n{show}")
+
+    assert 'type="module"' in tag
+    assert said == [1, [{"description": "The cart", "value": ""}], "agui-chat:message"]
+
+
+def install_client(directory: Path, version: str) -> None:
+    (directory / "node_modules" / "@ag-ui").mkdir(parents=True)
+    (directory / "node_modules" / "@ag-ui" / "client").symlink_to(HARNESS.parent / "node_modules" / f"client-{version}")
+
+
+async def run_module(directory: Path, code: str) -> list[Any]:
+    """The JSON list that a module prints last."""
+    (directory / "snippet.mjs").write_text(code, "utf-8")
+    printed = await output(str(find_node()), "snippet.mjs", directory=directory)
+    return cast(list[Any], json.loads(printed.splitlines()[-1]))
+
+
+async def output(*command: str, directory: Path) -> bytes:
+    """What a command prints; it has to end well and in time."""
+    process = await asyncio.create_subprocess_exec(
+        *command, cwd=directory, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    try:
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            printed, complaints = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    assert process.returncode == 0, complaints.decode()
+    return printed

@@ -1,0 +1,70 @@
+"""The README is short, every page is found from it, and what pages point to is there."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.documentation import PAGES, README, ROOT
+
+MOST_LINES = 150
+WRITTEN = [*PAGES, "CHANGELOG.md", "web-demo/README.md"]
+LINKS = re.compile(r"\]\(([^)\s]+)\)|(?:src|href)=\"([^\"]+)\"")
+
+
+def prose(page: str) -> str:
+    """A page without its code."""
+    return re.sub(r"^```.*?^```$|`[^`\n]+`", "", (ROOT / page).read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+
+
+def links(page: str) -> Iterator[tuple[Path, str]]:
+    """(file, anchor) of each link that stays in the repository; the anchor is empty where there is none."""
+    for found in LINKS.finditer(prose(page)):
+        target = found[1] or found[2]
+        if not re.match(r"[a-z]+:", target):
+            name, _, anchor = target.partition("#")
+            yield (ROOT / page).parent / name if name else ROOT / page, anchor
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.+)$", re.sub(r"^```.*?^```$", "", page.read_text("utf-8"), flags=re.M | re.S), re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_the_readme_is_short() -> None:
+    assert len(PAGES[README].splitlines()) <= MOST_LINES
+
+
+def test_every_page_is_named_in_the_readme() -> None:
+    named = {path.resolve() for path, _ in links(README)}
+
+    assert {page for page in PAGES if page != README and (ROOT / page) not in named} == set()
+
+
+@pytest.mark.parametrize("page", WRITTEN)
+def test_every_link_leads_somewhere(page: str) -> None:
+    dead = [
+        f"{path.name}#{anchor}"
+        for path, anchor in links(page)
+        if not path.exists() or (anchor and anchor not in anchors(path))
+    ]
+
+    assert dead == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_module_that_is_named_is_there(page: str) -> None:
+    for name in re.findall(r"(?<![\w./-])[\w/]+\.py\b", PAGES[page]):
+        if name not in ("shop.py", "gateway/models/echo.py"):
+            assert (ROOT / "gateway" / name).is_file(), name
+
+
+def test_the_source_distribution_has_the_pages() -> None:
+    build = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["hatch"]["build"]
+
+    assert "/docs" in build["targets"]["sdist"]["include"]

@@ -1,0 +1,164 @@
+"""Every block of code in the README and under docs/ is tried as a newcomer would; clients have a file of their own."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import shlex
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+import yaml
+
+from gateway.cli import main
+from gateway.configuration.known_parts import known_parts
+from gateway.configuration.sections import AgentSection, ConfigurationSection, ServerSection
+from gateway.settings import Flags, check_settings
+from tests.documentation import PAGES, README, ROOT, SNIPPETS, Snippet, snippet, snippets
+from tests.running_gateway import agent, local_gateway, run_body, scripted
+
+# what the snippets take from the environment
+ENVIRON = dict.fromkeys(re.findall(r"\$\{env:(\w+)\}", "".join(PAGES.values())), "a-value-that-is-long-enough")
+NAMED = ("json", "python", "ts", "js", "html")
+
+
+def test_every_snippet_is_tried() -> None:
+    """YAML and shell are tried wherever they stand; any other block is named by a test of this folder."""
+    source = "".join(path.read_text("utf-8") for path in Path(__file__).parent.glob("test_*.py"))
+    named = [ast.literal_eval(f"({words},)") for words in re.findall(r"\bsnippet\(((?:\"[^\"]*\"(?:, )?)+)\)", source)]
+    tried = {snippet(*words) for words in named}
+
+    assert [str(each) for each in snippets(*NAMED) if each.text not in tried] == []
+    assert {each.language for each in SNIPPETS} <= {*NAMED, "yaml", "sh", ""}
+
+
+# --- configuration
+
+
+def write_configuration(yaml_text: str, directory: Path) -> Path:
+    """A snippet as a file: whole, or put where it belongs: below `server`, or into an agent."""
+    keys = set(yaml.safe_load(yaml_text))
+    values = yaml.safe_load(yaml_text)
+    if not keys & ConfigurationSection.model_fields.keys():
+        if keys <= ServerSection.model_fields.keys():
+            values = {"server": values}
+        else:
+            assert keys <= AgentSection.model_fields.keys(), keys
+            values = {"agents": [{"id": "assistant", "model": {"model_provider": "demo"}, **values}]}
+    path = directory / "gateway.yaml"
+    path.write_text(yaml_text if values.keys() == keys else yaml.safe_dump(values), "utf-8")
+    return path
+
+
+def write_shop(directory: Path) -> None:
+    """The modules that the snippets' tools are in."""
+    (directory / "shop").mkdir()
+    (directory / "shop" / "__init__.py").write_text(snippet("README.md", "python", "def stock"), "utf-8")
+    (directory / "shop" / "tools.py").write_text(
+        snippet("docs/tools.md", "python", "def add_to_list")
+        + "\n\ndef add(a: float, b: float) -> float:\n    return a + b\n"
+        + "\n\ndef refund(order_id: str, amount: float) -> str:\n    return 'refunded'\n",
+        "utf-8",
+    )
+
+
+@pytest.fixture(autouse=True)
+def no_shop_is_left() -> Iterator[None]:
+    yield
+    for name in [name for name in sys.modules if name.partition(".")[0] == "shop"]:
+        del sys.modules[name]
+
+
+@pytest.mark.parametrize("tried", snippets("yaml"), ids=str)
+def test_a_configuration_is_good(tried: Snippet, tmp_path: Path) -> None:
+    write_shop(tmp_path)
+
+    settings = check_settings(Flags(config=write_configuration(tried.text, tmp_path)), environ=ENVIRON)
+
+    assert {tool.type for each in settings.agents for tool in each.tools} <= known_parts().tools.keys()
+
+
+# --- the shell
+
+
+@pytest.mark.parametrize("tried", snippets("sh"), ids=str)
+def test_a_command_is_one(tried: Snippet, capsys: pytest.CaptureFixture[str]) -> None:
+    targets = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
+    for line in tried.text.replace("\\\n", " ").splitlines():
+        program, *words = shlex.split(line, comments=True) or [""]
+        if program == "make":
+            assert words[0] in targets
+        elif program.endswith("agui-gateway"):
+            command = [word for word in words if re.fullmatch("[a-z]+", word)]
+            options = [word for word in words if word.startswith("--")]
+            assert main([*command[:2], "--help"]) == 0
+            helped = capsys.readouterr().out
+            assert all(option.partition("=")[0] in helped for option in options), line
+        else:
+            assert program in ("", "curl"), f"{program}: no test here knows how to try it"
+
+
+# --- code of one's own
+
+
+async def test_the_readme_s_tool_is_called(tmp_path: Path) -> None:
+    write_shop(tmp_path)
+    model = scripted([{"tool": "stock", "arguments": {"item": "lamp"}}], [{"text": "{{result}}"}])
+    [described] = [each for each in snippets("yaml") if each.page == README and "shop:stock" in each.text]
+    tools = yaml.safe_load(described.text)["agents"][0]["tools"]
+    async with local_gateway(tmp_path, [agent("shop", model, tools=tools)]) as gateway:
+        frames = await gateway.client.run("shop", run_body("How many lamps?"))
+
+    assert "".join(frame.data.get("delta", "") for frame in frames).endswith("There are 7 of lamp.")
+
+
+async def test_the_python_tool_changes_the_state_that_clients_see(tmp_path: Path) -> None:
+    write_shop(tmp_path)
+    model = scripted([{"tool": "add_to_list", "arguments": {"item": "milk"}}], [{"text": "{{result}}"}])
+    tool = {"type": "PythonTool", "parameters": {"function": "shop.tools:add_to_list"}}
+    async with local_gateway(tmp_path, [agent("shop", model, tools=[tool])]) as gateway:
+        frames = await gateway.client.run("shop", run_body("Add milk"))
+
+    assert [frame.data["snapshot"] for frame in frames if frame.type == "STATE_SNAPSHOT"] == [{"list": ["milk"]}]
+    assert "".join(frame.data.get("delta", "") for frame in frames).endswith("Added milk.")
+
+
+async def test_the_provider_is_a_file_that_is_put_into_its_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = snippet("docs/architecture.md", "python", "class Echo")
+    assert code.startswith("# gateway/models/echo.py\n")
+    models = import_module("gateway.models")
+    monkeypatch.setattr(models, "__path__", [*models.__path__, str(tmp_path)])
+    (tmp_path / "echo.py").write_text(code, "utf-8")
+    try:
+        async with local_gateway(
+            tmp_path, [agent("parrot", {"model_provider": "echo"})], parts=known_parts()
+        ) as gateway:
+            frames = await gateway.client.run("parrot", run_body("Say it again"))
+    finally:
+        sys.modules.pop("gateway.models.echo", None)
+        vars(models).pop("echo", None)
+
+    assert [frame.data["delta"] for frame in frames if frame.type == "TEXT_MESSAGE_CONTENT"] == ["Say it again"]
+    assert frames[-1].type == "RUN_FINISHED"
+
+
+async def test_the_answer_to_an_interrupt_is_taken(tmp_path: Path) -> None:
+    refund = {"type": "PythonTool", "approval": "always", "parameters": {"function": "gateway.sample_tools:refund"}}
+    model = scripted(
+        [{"tool": "refund", "id": "call_1", "arguments": {"order_id": "1234", "amount": 20}}], [{"text": "{{result}}"}]
+    )
+    async with local_gateway(tmp_path, [agent("shop", model, tools=[refund])]) as gateway:
+        body = json.loads(snippet("docs/approvals.md", "json", "resume"))
+        asked = await gateway.client.run("shop", run_body("Refund", thread_id=body["threadId"], version=None))
+        answered = await gateway.client.run("shop", body)
+
+    assert asked[-1].data["outcome"]["interrupts"][0]["id"] == body["resume"][0]["interruptId"]
+    [result] = [frame.data["content"] for frame in answered if frame.type == "TOOL_CALL_RESULT"]
+    assert '"amount":10.0' in result
+    assert answered[-1].type == "RUN_FINISHED"
