@@ -49,6 +49,7 @@ logger = logging.getLogger(__name__)
 _HEALTH_PATHS = ("/healthz", "/readyz")
 _OPEN_PATHS = (*_HEALTH_PATHS, "/visitors", "/docs", "/docs/", "/openapi.json")
 _RETENTION_ROUND_SECONDS = 3600.0
+_OPEN_TO_OTHERS = "others than this machine reach the gateway and need no key: server.allow_unauthenticated is set"
 
 
 class Application:
@@ -237,14 +238,17 @@ class Application:
         return JSONResponse(body, 503 if problems else 200, headers={"cache-control": "no-store"})
 
     def _warnings(self) -> list[str]:
-        """Tool servers that are down: worth telling, no reason to send no requests, as their agents work without.
+        """What is worth telling and no reason to send no requests: that everybody may come in, and tool servers that
+        are down, as their agents work without.
 
-        A gateway with keys only counts them: readiness is told to anybody, and where its tools come from is nobody's.
+        Where others than this machine ask, these are only counted: readiness is told to anybody, and where the tools
+        come from is nobody's.
         """
+        server = self.settings.server
         warnings = [f"{id}: {text}" for id, agent in self.driver.agents.items() for text in agent.problems()]
-        if warnings and self.settings.server.has_keys:
-            return [f"tool servers that are down: {len(warnings)}; the log says which"]
-        return warnings
+        if warnings and (server.has_keys or server.is_open_to_others):
+            warnings = [f"tool servers that are down: {len(warnings)}; the log says which"]
+        return [*([_OPEN_TO_OTHERS] if server.is_open_to_others else []), *warnings]
 
     async def _metrics(self, request: Request) -> Response:
         content, content_type = self.metrics.render(request.headers.get("accept", ""))

@@ -23,7 +23,7 @@ from gateway.access.limits import KeyLimits, VisitorLimits
 from gateway.access.visitors import PublishableKey
 from gateway.agent import AgentDefinition, Budgets, ContextSettings, ModelSettings, ModelTimeouts, Secret, ToolSettings
 from gateway.clock import SystemClock
-from gateway.configuration.checks import check_configuration
+from gateway.configuration.checks import check_configuration, outside_reach
 from gateway.configuration.file import (
     ConfigurationText,
     FieldPath,
@@ -98,6 +98,11 @@ class ServerSettings:
     def has_keys(self) -> bool:
         """Whether requests need a key."""
         return bool(self.api_keys or self.publishable_keys)
+
+    @property
+    def is_open_to_others(self) -> bool:
+        """Whether others than this machine's own programs reach the gateway, and need no key."""
+        return not self.has_keys and outside_reach(self) is not None
 
     @property
     def host_names(self) -> tuple[str, ...]:

@@ -246,7 +246,8 @@ async def local_gateway(
     listener.bind(("127.0.0.1", 0))
     config = uvicorn.Config(
         application.asgi, http=Connection, lifespan="off", log_config=None, access_log=False, ws="none",
-        timeout_graceful_shutdown=2,
+        proxy_headers=bool(settings.server.trusted_proxies),
+        forwarded_allow_ips=list(settings.server.trusted_proxies), timeout_graceful_shutdown=2,
     )  # fmt: skip
     server = uvicorn.Server(config)
     server.capture_signals = contextlib.nullcontext  # type: ignore[method-assign,assignment]

@@ -131,7 +131,7 @@ def test_the_module_runs_and_a_closed_pipe_is_no_error() -> None:
         ("{host: '::1'}", "http://[::1]:8123"),
         ("{host: 0.0.0.0, allow_unauthenticated: true}", "http://127.0.0.1:8123"),
         ("{host: '::', allow_unauthenticated: true}", "http://[::1]:8123"),
-        ("{public_url: 'https://agents.example/base/'}", "https://agents.example/base"),
+        ("{public_url: 'https://agents.example/base/', allow_unauthenticated: true}", "https://agents.example/base"),
     ],
 )
 def test_the_address_is_one_that_a_person_can_open(server: str, expected: str) -> None:

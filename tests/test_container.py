@@ -21,7 +21,7 @@ import yaml
 
 from gateway import __version__
 from gateway.configuration.sections import ServerSection
-from gateway.settings import load_settings
+from gateway.settings import Flags, load_settings
 from tests.dockerfile_steps import Image, build, ignored, read_dockerfile, read_patterns, why_not
 from tests.running_gateway import DEADLINE_SECONDS, parse_frames, run_body
 
@@ -89,7 +89,8 @@ def test_compose_starts_the_image_as_it_is_meant_to_run() -> None:
     gateway, opensearch = (composed["services"][name] for name in ("gateway", "opensearch"))
 
     assert (ROOT / "deploy" / gateway["build"]["context"] / "Dockerfile").resolve() == ROOT / "Dockerfile"
-    assert gateway["volumes"] == [f"data:{IMAGE.last('VOLUME')}"]
+    workdir = [step.words for step in IMAGE.steps if step.name == "WORKDIR"][-1]
+    assert gateway["volumes"] == [f"data:{IMAGE.last('VOLUME')}", f"./gateway.yaml:{workdir}/gateway.yaml:ro"]
     assert gateway["read_only"] is True
     assert gateway["cap_drop"] == ["ALL"]
     assert gateway["security_opt"] == ["no-new-privileges:true"]
@@ -97,12 +98,27 @@ def test_compose_starts_the_image_as_it_is_meant_to_run() -> None:
     [published] = gateway["ports"]
     assert published == f"127.0.0.1:{IMAGE.last('EXPOSE')}:{IMAGE.last('EXPOSE')}"
     # a variable that the gateway does not know would keep it from starting
-    server = load_settings(environ=gateway["environment"] | {"AGUI_GATEWAY__SERVER__HOST": "0.0.0.0"}).server
-    assert server.allow_unauthenticated, "open, so published to this machine only"
+    key = "a-key-that-is-long-enough"
+    environ = {name: substituted(value, AGUI_GATEWAY_KEY=key) for name, value in gateway["environment"].items()}
+    environ["AGUI_GATEWAY__SERVER__HOST"] = "0.0.0.0"
+    server = load_settings(Flags(config=ROOT / "deploy" / "gateway.yaml"), environ=environ).server
+    assert [each.key.reveal() for each in server.api_keys] == [key]
+    assert not server.allow_unauthenticated
+    assert server.trusted_proxies == ("127.0.0.1",)
     assert opensearch["profiles"] == ["opensearch"]
     assert "ports" not in opensearch, "its security plugin is off"
     used = {volume.partition(":")[0] for service in (gateway, opensearch) for volume in service["volumes"]}
-    assert used == composed["volumes"].keys()
+    assert used - {"./gateway.yaml"} == composed["volumes"].keys()
+
+
+def substituted(text: str, **variables: str) -> str:
+    """What Compose makes of a value that may be one reference: https://docs.docker.com/reference/compose-file/interpolation/"""
+    found = re.fullmatch(r"\$\{(\w+):([-?])(.*)\}", text)
+    if found is None:
+        return text
+    name, kind, otherwise = found.groups()
+    assert kind == "-" or name in variables, f"{name} {otherwise}"
+    return variables.get(name, otherwise)
 
 
 # --- what comes of it

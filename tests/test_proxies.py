@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
+import yaml
 
 from gateway.configuration.sections import ServerSection
 from gateway.connection import Connection
@@ -160,6 +161,8 @@ async def proxied(
     page: WebPage | None = None,
     **server: Any,
 ) -> AsyncGenerator[Proxied]:
+    if "api_keys" not in server:
+        server = {"allow_unauthenticated": True, "trusted_proxies": ["127.0.0.1"], **server}
     certificate = write_certificate(directory / "certificate.pem", "localhost")
     async with local_gateway(directory, agents, page=page, server=server) as gateway:
         upstream = urlsplit(gateway.client.base_url).netloc
@@ -361,6 +364,36 @@ async def test_the_gateway_knows_how_it_was_asked(write_proxy: Callable[[Place],
     assert same_origin.status_code == 200
     assert (foreign.status_code, foreign.json()["code"]) == (403, "origin_not_allowed")
     assert (unknown_host.status_code, unknown_host.json()["code"]) == (403, "host_not_allowed")
+
+
+@by_proxy
+async def test_the_recipe_lets_nobody_in_without_a_key(
+    write_proxy: Callable[[Place], list[str]], tmp_path: Path
+) -> None:
+    key = "a-key-that-is-long-enough"
+    text = (DEPLOY / "gateway.yaml").read_text("utf-8").replace("${env:AGUI_GATEWAY_KEY}", key)
+    server = yaml.safe_load(text)["server"]
+    async with proxied(write_proxy, tmp_path, BRIEF, **server) as through:
+        http = through.client.http
+        stranger = await http.get("/agents")
+        alice = await http.get("/agents", headers={"authorization": f"Bearer {key}"})
+        ready = await http.get("/readyz")
+
+    assert server["trusted_proxies"] == ["127.0.0.1"]
+    assert (stranger.status_code, alice.status_code) == (401, 200)
+    assert (ready.status_code, ready.json()["warnings"]) == (200, [])
+
+
+@by_proxy
+@pytest.mark.parametrize("trusted", [[], ["127.0.0.1"]])
+async def test_a_proxy_on_this_machine_is_believed_only_where_it_is_named(
+    write_proxy: Callable[[Place], list[str]], tmp_path: Path, trusted: list[str]
+) -> None:
+    async with proxied(write_proxy, tmp_path, BRIEF, trusted_proxies=trusted) as through:
+        agents = await through.client.http.get("/agents")
+
+    expected = "https" if trusted else "http"
+    assert urlsplit(agents.json()["agents"][0]["url"]).scheme == expected
 
 
 @by_proxy

@@ -54,6 +54,7 @@ REQUIRED = [
     "shutdown",
     "one-process",
     "full-store",
+    "closed-door",
     "retention",
     "attach",
     "seed-requests",

@@ -436,6 +436,19 @@ def test_without_keys_the_gateway_stays_on_the_machine() -> None:
     assert load(f"server: {{host: 0.0.0.0, allow_unauthenticated: true}}\n{AGENT}").server.host == "0.0.0.0"
 
 
+@pytest.mark.parametrize("way_in", ["host: 0.0.0.0", "public_url: 'https://a.example'", "trusted_proxies: [10.0.0.2]"])
+def test_what_others_reach_needs_keys_or_the_operators_word(way_in: str) -> None:
+    [problem] = problems(f"server: {{{way_in}}}\n{AGENT}")
+    assert f"server.{way_in.partition(':')[0]}: " in problem
+    assert "no keys are configured; add server.api_keys, " in problem
+    assert "server.allow_unauthenticated: true" in problem
+    publishable = "{name: s, key: pk_0123456789abcdef, origins: ['https://a.example'], agents: [a]}"
+    for keys in ("api_keys: [{name: a, key: 0123456789abcdef}]", f"publishable_keys: [{publishable}]"):
+        assert not load(f"server: {{{way_in}, {keys}}}\n{AGENT}").server.is_open_to_others
+    assert load(f"server: {{{way_in}, allow_unauthenticated: true}}\n{AGENT}").server.is_open_to_others
+    assert not load(f"server: {{allow_unauthenticated: true}}\n{AGENT}").server.is_open_to_others
+
+
 def test_loopback_is_told_from_the_network() -> None:
     assert is_loopback("[::1]")
     assert is_loopback("LOCALHOST.")
@@ -478,7 +491,8 @@ agents:
 
 
 def test_the_gateway_knows_all_its_names() -> None:
-    server = load(f"server: {{allowed_hosts: [a.example], public_url: 'https://b.example/x'}}\n{AGENT}").server
+    names = "allowed_hosts: [a.example], public_url: 'https://b.example/x', allow_unauthenticated: true"
+    server = load(f"server: {{{names}}}\n{AGENT}").server
     assert server.host_names == ("a.example", "127.0.0.1", "b.example")
 
 

@@ -44,6 +44,7 @@ def keys(shop: Mapping[str, Any] | None = None, **more: Any) -> dict[str, Any]:
         ],
         "api_keys": [{"name": "alice", "key": ALICE_KEY}],
         "drain_seconds": 0,
+        "trusted_proxies": ["127.0.0.1"],  # a test says from where a visitor comes
         **more,
     }
 

@@ -9,6 +9,7 @@ import ipaddress
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Protocol
 from urllib.parse import urlsplit
 
 from gateway.access.origins import origin_problem
@@ -21,9 +22,15 @@ from gateway.model_headers import header_problem
 
 _OPTIONS = frozenset({"params", "compute_environment", "stateful", "background"})
 _OPEN_TO_ALL = (
-    "other machines can reach {host!r}, and no api_keys are configured; add server.api_keys, listen on 127.0.0.1, or "
-    "set server.allow_unauthenticated: true to let whoever reaches the port use every agent"
+    "{way_in}, and no keys are configured; add server.api_keys, {otherwise}, or set server.allow_unauthenticated: true "
+    "to let whoever reaches the gateway use every agent"
 )
+# By the field that says so: how others than this machine reach the gateway, and what to do where they are not to.
+_WAYS_IN = {
+    "host": ("other machines can reach {value!r}", "listen on 127.0.0.1"),
+    "public_url": ("clients reach the gateway at {value!r}", "leave it out where nobody else uses the gateway"),
+    "trusted_proxies": ("proxies pass on what others ask", "leave them out where no proxy stands before the gateway"),
+}
 _HOST_NAME = re.compile(r"[a-zA-Z0-9_]([a-zA-Z0-9_-]*[a-zA-Z0-9_])?(\.[a-zA-Z0-9_]([a-zA-Z0-9_-]*[a-zA-Z0-9_])?)*\.?")
 
 
@@ -60,8 +67,10 @@ class _Checks:
             self.text.report(("server", "public_url"), problem)
         check_keys(self.text, server, [agent.id for agent in self.section.agents or ()])
         has_keys = server.api_keys or server.publishable_keys
-        if not (is_loopback(server.host) or has_keys or server.allow_unauthenticated):
-            self.text.report(("server", "host"), _OPEN_TO_ALL.format(host=server.host))
+        if not (has_keys or server.allow_unauthenticated) and (field := outside_reach(server)):
+            way_in, otherwise = _WAYS_IN[field]
+            problem = _OPEN_TO_ALL.format(way_in=way_in.format(value=getattr(server, field)), otherwise=otherwise)
+            self.text.report(("server", field), problem)
 
     def _agent(self, agent: AgentSection, path: FieldPath) -> None:
         self._part((*path, "type"), agent.type, self.parts.agent_types, "agent type")
@@ -115,6 +124,28 @@ class _Checks:
             if earlier != index:
                 other = spell_path((*path, earlier))
                 self.text.report((*path, index, key), f"{name!r} is taken by {other}; choose another")
+
+
+class Reach(Protocol):
+    """What a server's section and its settings both say of where requests come from."""
+
+    @property
+    def host(self) -> str: ...
+
+    @property
+    def public_url(self) -> str | None: ...
+
+    @property
+    def trusted_proxies(self) -> tuple[str, ...]: ...
+
+
+def outside_reach(server: Reach) -> str | None:
+    """The field that says that others than this machine's own programs reach the gateway; None where none does."""
+    if not is_loopback(server.host):
+        return "host"
+    if server.public_url is not None:
+        return "public_url"
+    return "trusted_proxies" if server.trusted_proxies else None
 
 
 def is_loopback(host: str) -> bool:

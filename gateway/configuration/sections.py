@@ -144,11 +144,12 @@ class ServerSection(_Section):
     """How the gateway listens and how it treats its clients."""
 
     host: str = Field(default="127.0.0.1", min_length=1, max_length=255)
-    """The address to listen on. Any other than a loopback one needs api_keys, or allow_unauthenticated."""
+    """The address to listen on. Any other than a loopback one needs keys, or allow_unauthenticated."""
     port: Whole = Field(default=8000, ge=0, le=65535)
     """The port to listen on; 0 takes a free one."""
     public_url: str | None = Field(default=None, max_length=2048)
-    """The address under which clients reach the gateway, where a proxy stands before it: 'https://agents.example'."""
+    """The address under which clients reach the gateway, where a proxy stands before it: 'https://agents.example'.
+    It needs keys, or allow_unauthenticated."""
     cors_origins: tuple[str, ...] = ()
     """The origins, exactly as browsers send them, whose pages may use the gateway: 'https://app.example'."""
     allowed_hosts: tuple[str, ...] = ()
@@ -161,10 +162,11 @@ class ServerSection(_Section):
     """What visitors' tokens are signed with, best as '${env:NAME}'; one that is kept with the store where absent."""
     visitor_token_days: Seconds = Field(default=90.0, ge=0.01, le=3650)
     """How long a visitor's token holds. It is renewed for the same visitor until 30 days after."""
-    trusted_proxies: tuple[str, ...] = ("127.0.0.1", "::1")
-    """Addresses and networks of the proxies whose X-Forwarded-For and X-Forwarded-Proto are believed."""
+    trusted_proxies: tuple[str, ...] = ()
+    """Addresses and networks of the proxies whose X-Forwarded-For and X-Forwarded-Proto are believed; one on this
+    machine too is only believed where it is named: ['127.0.0.1']. They need keys, or allow_unauthenticated."""
     allow_unauthenticated: bool = False
-    """Listen beyond loopback without api_keys: whoever reaches the port can use every agent."""
+    """Start without keys although others than this machine reach the gateway: whoever does can use every agent."""
     allowed_private_hosts: tuple[str, ...] = ()
     """Hosts in private networks from which media that messages name may be fetched; all others must be public."""
     environment_proxies: bool = False

@@ -148,10 +148,9 @@ async def test_new_visitors_a_minute(tmp_path: Path, limit: str, same_address: b
         assert (await greet(local.client, address=address(9))).status == 201
 
 
-async def test_an_address_is_believed_only_from_trusted_proxies(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    document = keys({"address_visitors_per_minute": 1}, trusted_proxies=["10.0.0.0/8"])
+@pytest.mark.parametrize("others", [[], ["10.0.0.0/8"]])
+async def test_an_address_is_believed_only_from_trusted_proxies(tmp_path: Path, others: list[str]) -> None:
+    document = keys({"address_visitors_per_minute": 1}, trusted_proxies=others)
     path = write_configuration(tmp_path, AGENTS, server=document, search=None)
     async with gateway_process(path) as process:
         answers = [await greet(process.client, address=f"203.0.113.{number}") for number in range(3)]

@@ -48,7 +48,7 @@ def test_a_publishable_key_is_read_with_limits_for_a_small_site(tmp_path: Path) 
     assert None not in dataclasses.asdict(key.limits).values(), "everything is limited until somebody says otherwise"
     assert server.has_keys
     assert server.visitor_secret is None
-    assert server.trusted_proxies == ("127.0.0.1", "::1")
+    assert server.trusted_proxies == (), "nobody is believed, not even a proxy on this machine"
 
 
 def test_limits_are_read_and_null_is_none(tmp_path: Path) -> None:
@@ -151,11 +151,10 @@ def test_a_publishable_key_lets_the_gateway_be_reached_from_elsewhere(tmp_path: 
     ],
 )
 def test_trusted_proxies_are_addresses(tmp_path: Path, proxies: list[str], problem: str) -> None:
-    assert problems({"trusted_proxies": proxies}, tmp_path)[0].startswith(problem)
-    assert load({}, tmp_path, AGUI_GATEWAY__SERVER__TRUSTED_PROXIES="10.0.0.2, fd00::/8").server.trusted_proxies == (
-        "10.0.0.2",
-        "fd00::/8",
-    )
+    is_open = {"allow_unauthenticated": True}
+    assert problems({"trusted_proxies": proxies, **is_open}, tmp_path)[0].startswith(problem)
+    server = load(is_open, tmp_path, AGUI_GATEWAY__SERVER__TRUSTED_PROXIES="10.0.0.2, fd00::/8").server
+    assert server.trusted_proxies == ("10.0.0.2", "fd00::/8")
 
 
 def test_the_visitors_secret_is_long_and_secret(tmp_path: Path) -> None:

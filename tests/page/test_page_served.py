@@ -135,7 +135,10 @@ async def test_the_page_works_at_its_public_address_below_a_path_without_tls(bro
     async with behind_a_path(upstream, "/chat") as port:
         public = f"http://agents.example:{port}/chat"
         async with local_gateway(
-            tmp_path, [DEMONSTRATION], page=built_page(), server={"public_url": public}
+            tmp_path,
+            [DEMONSTRATION],
+            page=built_page(),
+            server={"public_url": public, "allow_unauthenticated": True},
         ) as gateway:
             upstream["url"] = gateway.client.base_url
             async with screen(
