@@ -168,7 +168,8 @@ class AgentInput:
     `messages` is the whole history (`history="replace"`), or only what is new (`"append"`); None leaves it to the
     agent. `conversation_id` names the conversation that a stateful model's server keeps. Messages that came without an
     id have one by now; `minted_ids` names those, because a repeated request cannot repeat them. `known` makes what
-    the last request came to cheap to go on from; it changes no result.
+    the last request came to cheap to go on from; it changes no result. `seen` is the id of the last message of the
+    thread that the client knows, None where it knows none; ABSENT where it does not say.
     """
 
     thread_id: str
@@ -183,6 +184,7 @@ class AgentInput:
     history: HistoryMode | None = None
     minted_ids: frozenset[str] = frozenset()
     conversation_id: str = "default"
+    seen: str | Absent | None = ABSENT
     known: KnownThread | None = field(default=None, compare=False, repr=False)
 
 

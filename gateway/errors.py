@@ -22,10 +22,10 @@ Nothing is below this module but the standard library; everything above raises t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import ClassVar
+from typing import Any, ClassVar
 
 
 class GatewayError(Exception):
@@ -53,16 +53,27 @@ class FieldProblem:
 
 
 class InvalidRequestError(GatewayError):
-    """The request cannot be served as it stands. `problems` lists its wrong fields; empty: no field is to blame."""
+    """The request cannot be served as it stands.
+
+    `problems` lists its wrong fields; empty: no field is to blame. `members` (JSON) stand in the problem's document
+    beside the usual ones, for what a program needs to put the request right.
+    """
 
     status: ClassVar[int] = 422
     default_code: ClassVar[str] = "invalid_request"
 
     def __init__(
-        self, message: str, *, code: str | None = None, problems: Sequence[FieldProblem] = (), status: int | None = None
+        self,
+        message: str,
+        *,
+        code: str | None = None,
+        problems: Sequence[FieldProblem] = (),
+        status: int | None = None,
+        members: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(message, code=code)
         self.problems = tuple(problems)
+        self.members = members or {}
         if status is not None:
             self.status = status  # type: ignore[misc]  # 400 and 422 differ in nothing but the number
 

@@ -9,7 +9,9 @@ import logging
 from collections.abc import Collection, Container, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
+from gateway.errors import ConflictError
 from gateway.frozen import replace
 from gateway.messages import ContentBlock, Message, ReasoningBlock, TextBlock, ToolCall, ToolResult
 from gateway.wire.stand_ins import UNANSWERED
@@ -18,6 +20,63 @@ logger = logging.getLogger(__name__)
 
 # How many messages are compared at once: a tenth of the time of one by one.
 _PREFIX_STEPS = (512, 32, 1)
+
+
+class Unseen(NamedTuple):
+    """Messages of a thread that a client does not know. `after`: the one that they follow; None: they are the first."""
+
+    after: str | None
+    messages: tuple[Message, ...]
+
+
+class StaleHistoryError(ConflictError):
+    """A client sent its history without messages of the thread that it does not know.
+
+    Taken as it is, that history would delete them.
+    """
+
+    default_code = "stale_history"
+
+    def __init__(self, unseen: Unseen) -> None:
+        super().__init__(
+            "the thread has messages that this client has not seen; take in those in `missing`, behind the message "
+            "`after`, and send again with the id of the last one as `seen`"
+        )
+        self.unseen = unseen
+
+
+def unseen_messages(stored: Sequence[Message], seen: str | None, sent: Sequence[Message]) -> Unseen | None:
+    """The thread's messages behind the last one that a client knows, but for those that it sent; None: there are none.
+
+    `seen` is that message's id, None where it knows none. Where it is not in the thread any more, what counts is the
+    last message that was sent and is there. Reasoning and tool results of the answer that was seen are known:
+    `merge_history` keeps them whoever sends them.
+    """
+    place = _place_of(stored, (seen,))
+    if place == len(stored) - 1:
+        return None
+    known = {message.id for message in sent}
+    if place < 0 and seen is not None:
+        place = _place_of(stored, known)
+    turn_id = stored[place].turn_id if place >= 0 else None
+    unseen = tuple(
+        message
+        for message in stored[place + 1 :]
+        if message.id not in known
+        and not (turn_id is not None and message.turn_id == turn_id and message.role in ("tool", "reasoning"))
+    )
+    return Unseen(stored[place].id if place >= 0 else None, unseen) if unseen else None
+
+
+def with_unseen(stored: Sequence[Message], sent: Sequence[Message], unseen: Unseen) -> tuple[Message, ...]:
+    """What was sent with the unseen messages in it: behind what the thread has of it, in front of what is new."""
+    place = _place_of(sent, {message.id for message in stored}) + 1
+    return (*sent[:place], *unseen.messages, *sent[place:])
+
+
+def _place_of(messages: Sequence[Message], ids: Container[str | None]) -> int:
+    """Where the last message with one of these ids stands; -1 where none has."""
+    return next((place for place in reversed(range(len(messages))) if messages[place].id in ids), -1)
 
 
 def merge_history(

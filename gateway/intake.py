@@ -5,14 +5,21 @@ Below: bookkeeping, approvals, history. Above: the run driver, which keeps what 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gateway.agent import Absent, AgentDefinition, AgentInput
 from gateway.approvals import arguments_check, decide
 from gateway.bookkeeping import still_asked, title_of, without_claims
 from gateway.frozen import quickly_made, replace
-from gateway.history import append_history, merge_history, unchanged_prefix
+from gateway.history import (
+    StaleHistoryError,
+    append_history,
+    merge_history,
+    unchanged_prefix,
+    unseen_messages,
+    with_unseen,
+)
 from gateway.loop import Decision
 from gateway.messages import Message
 from gateway.model_state import Conversation, marked
@@ -42,14 +49,19 @@ def take_in(
     tools: Mapping[str, Tool],
     now: float,
     conversation: Conversation | None = None,
+    *,
+    waited: bool = False,
 ) -> Intake:
     """What the thread becomes; `tools` are the backend's, by name; `conversation` is a stateful model's.
 
+    `waited`: the run waited for its turn, so that there are messages which nobody could know when it was asked for.
+
     Raises:
         InvalidRequestError: an answer that does not fit its interrupt.
+        StaleHistoryError: the thread has messages that the client has not seen.
     """
     known = given.known
-    sent = without_claims(given.messages, thread, tools, known)
+    sent = without_claims(up_to_date(given, thread.messages, waited=waited), thread, tools, known)
     # No message at all is no history to replace one with: the answers alone carry the thread on.
     append = not sent or (given.history or definition.history) == "append"
     merge = merge_history if known is None else known.merge
@@ -70,3 +82,19 @@ def take_in(
     )
     own, elsewhere = (messages, ()) if conversation is None else conversation.split(messages)
     return Intake(becomes, own, elsewhere, unchanged_prefix(thread.messages, messages), verdict.decisions)
+
+
+def up_to_date(given: AgentInput, stored: Sequence[Message], *, waited: bool = False) -> tuple[Message, ...]:
+    """The messages that were sent; with what came to the thread meanwhile, where the run `waited` for its turn.
+
+    Raises:
+        StaleHistoryError: the thread has messages that the client has not seen.
+    """
+    if isinstance(given.seen, Absent):
+        return given.messages
+    unseen = unseen_messages(stored, given.seen, given.messages)
+    if unseen is None:
+        return given.messages
+    if not waited:
+        raise StaleHistoryError(unseen)
+    return with_unseen(stored, given.messages, unseen)

@@ -5,6 +5,7 @@ Below: errors. Above: authentication, the protocols, the application and the con
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from http import HTTPStatus
 
 import orjson
@@ -44,9 +45,10 @@ def problem(error: GatewayError, scope: Scope) -> Response:
         headers["www-authenticate"] = 'Bearer realm="agui-gateway"'
     if error.status == 408 or error.code == TooLargeError.default_code:
         headers["connection"] = "close"  # the rest of the body would be taken for the next request
-    problems = error.problems if isinstance(error, InvalidRequestError) else ()
-    errors: list[JsonValue] = [{"pointer": each.pointer, "detail": each.detail} for each in problems]
-    return _response(error.status, error.code, error.message, errors, headers, scope)
+    if not isinstance(error, InvalidRequestError):
+        return _response(error.status, error.code, error.message, [], headers, scope)
+    errors: list[JsonValue] = [{"pointer": each.pointer, "detail": each.detail} for each in error.problems]
+    return _response(error.status, error.code, error.message, errors, headers, scope, error.members)
 
 
 def internal_problem(scope: Scope) -> Response:
@@ -71,8 +73,10 @@ def http_problem(error: HTTPException, scope: Scope) -> Response:
     return _response(status, code, detail, [], dict(error.headers or {}), scope)
 
 
-def problem_details(status: int, code: str, detail: str, errors: list[JsonValue]) -> bytes:
-    """The document itself."""
+def problem_details(
+    status: int, code: str, detail: str, errors: list[JsonValue], members: Mapping[str, JsonValue] | None = None
+) -> bytes:
+    """The document itself. `members` come behind the usual ones."""
     body: dict[str, JsonValue] = {
         "type": "about:blank",  # the title is the status's own; `code` is what tells problems apart
         "title": HTTPStatus(status).phrase,
@@ -80,6 +84,7 @@ def problem_details(status: int, code: str, detail: str, errors: list[JsonValue]
         "detail": detail,
         "code": code,
         "errors": errors,
+        **(members or {}),
     }
     return orjson.dumps(body, default=str)
 
@@ -91,10 +96,15 @@ def shown_path(scope: Scope) -> str:
 
 
 def _response(
-    status: int, code: str, detail: str, errors: list[JsonValue], headers: dict[str, str], scope: Scope
+    status: int,
+    code: str,
+    detail: str,
+    errors: list[JsonValue],
+    headers: dict[str, str],
+    scope: Scope,
+    members: Mapping[str, JsonValue] | None = None,
 ) -> Response:
     accepts_stream = any(name == b"accept" and b"text/event-stream" in value for name, value in scope["headers"])
     media_type = "application/json" if accepts_stream else "application/problem+json"
-    return Response(
-        problem_details(status, code, detail, errors), status, {"cache-control": "no-store", **headers}, media_type
-    )
+    document = problem_details(status, code, detail, errors, members)
+    return Response(document, status, {"cache-control": "no-store", **headers}, media_type)

@@ -32,7 +32,7 @@ from gateway.errors import ConflictError, GatewayError, NotFoundError, StoreErro
 from gateway.events import RunFailed, RunFinished, RunStarted
 from gateway.frozen import replace
 from gateway.gather_window import GatherWindow
-from gateway.intake import take_in
+from gateway.intake import take_in, up_to_date
 from gateway.live_run import LiveRun
 from gateway.loop import LoopContext
 from gateway.metrics import Metrics
@@ -111,10 +111,14 @@ class RunDriver:
             ConflictError: the thread is busy.
             TooManyRequestsError: too many runs wait for the thread.
             InvalidRequestError: an answer that does not fit its interrupt.
+            StaleHistoryError: the thread has messages that the client has not seen.
             StoreError: not now.
         """
         try:
-            waiting = await self.lines.enter(live, agent.definition.on_concurrent_run)
+            policy = agent.definition.on_concurrent_run
+            if policy == "cancel_previous":
+                self._check_seen(live, given)
+            waiting = await self.lines.enter(live, policy)
             if waiting:
                 await self.store.queue_run(live.record)
                 self.metrics.runs_waiting.inc()
@@ -126,7 +130,13 @@ class RunDriver:
             self._leave(live)
             raise
 
-    async def _begin(self, live: LiveRun, agent: OpenAgent, given: AgentInput) -> LoopContext:
+    def _check_seen(self, live: LiveRun, given: AgentInput) -> None:
+        """Refuse what has not seen the question that the run at work answers, before that run is cancelled for it."""
+        head = self.lines.head(live.record.owner, given.thread_id)
+        if head is not None and head.thread is not None:
+            up_to_date(given, head.thread.messages)
+
+    async def _begin(self, live: LiveRun, agent: OpenAgent, given: AgentInput, *, waited: bool = False) -> LoopContext:
         """Read the thread, take the input in, keep both with RunStarted: from here on the run exists."""
         owner = live.record.owner
         tools, approvals = await _tools(live, agent) if live.cancel_reason is None else ({}, frozenset())
@@ -136,7 +146,7 @@ class RunDriver:
         stored = await self.store.load_thread(owner, given.thread_id)
         thread = stored or Thread(owner, given.thread_id, agent.definition.id, now, now)
         live.conversation = conversation_of(agent.definition, agent.model.capabilities, thread, given.conversation_id)
-        taken = take_in(given, thread, agent.definition, tools, now, live.conversation)
+        taken = take_in(given, thread, agent.definition, tools, now, live.conversation, waited=waited)
         messages, state = taken.thread.messages, taken.thread.state
         live.thread = taken.thread
         live.state = state
@@ -187,7 +197,7 @@ class RunDriver:
         finally:
             self.metrics.runs_waiting.dec()
         try:
-            context = await unhurt(self._begin(live, agent, given))
+            context = await unhurt(self._begin(live, agent, given, waited=True))
         except Exception as error:
             self._end_unkept(live, failed(live.record, error))
             return

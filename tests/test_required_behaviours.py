@@ -32,6 +32,7 @@ REQUIRED = [
     "connect",
     "owners",
     "answers-taken-back",
+    "stale-history",
     "api-keys",
     "origins",
     "enqueue",

@@ -25,7 +25,7 @@ from typing import Any, Final
 
 from gateway.ag_ui.content import ContentReader
 from gateway.ag_ui.usual_messages import usual_call, usual_message
-from gateway.agent import ABSENT, AgentInput, Answer, ContextEntry
+from gateway.agent import ABSENT, Absent, AgentInput, Answer, ContextEntry
 from gateway.errors import FieldProblem, InvalidRequestError
 from gateway.known_thread import KnownThread
 from gateway.messages import (
@@ -141,6 +141,7 @@ class InputReader(ContentReader):
             parent_run_id=self.text(data, "parentRunId", "", optional=True),
             minted_ids=frozenset(self.minted),
             conversation_id=self.conversation_id(data.get("forwardedProps")),
+            seen=self.seen(data.get("forwardedProps")),
             known=known,
         )
         if self.repeats:
@@ -159,6 +160,17 @@ class InputReader(ContentReader):
             return value
         self.wrong("/forwardedProps/conversation_id", "expected a text of 1 to 256 printable characters")
         return DEFAULT_CONVERSATION
+
+    def seen(self, forwarded: object) -> str | Absent | None:
+        """The last message that the client knows; what the protocol has no field for stands under `agui_gateway`."""
+        wishes = forwarded.get("agui_gateway") if type(forwarded) is dict else None
+        if type(wishes) is not dict or "seen" not in wishes:
+            return ABSENT
+        value: object = wishes["seen"]
+        if value is None or type(value) is str:
+            return value
+        self.wrong("/forwardedProps/agui_gateway/seen", f"expected a message's id or null, got {json_kind(value)}")
+        return ABSENT
 
     # The members of the input.
 

@@ -357,7 +357,10 @@ _PROBLEMS = {
     "401": "A key is needed, and there was none that is known; `visitor_needed` and `visitor_expired`: POST /visitors.",
     "403": "The page's origin, or the host name, may not use the gateway, or this is not for visitors.",
     "404": "There is none, or none of the caller's.",
-    "409": "The thread is busy, or the run's id is taken.",
+    "409": (
+        "The thread is busy, or the run's id is taken; or `stale_history`: the thread has messages that the client has "
+        "not `seen`, which are in `missing`, behind the message `after`."
+    ),
     "413": "The body is larger than `server.max_body_bytes`, or it or a message larger than the key allows.",
     "415": "The body is not `application/json`.",
     "422": "Fields are wrong; `errors` lists them.",

@@ -59,6 +59,8 @@ SCHEMAS: JsonObject = {
             "detail": _text("What was wrong, then what would be right."),
             "code": _text("Stable: programs match on it."),
             "errors": _list("FieldProblem"),
+            "missing": {**_list("Message"), "description": "With `stale_history`: messages that were not seen."},
+            "after": _nullable("string", "With `stale_history`: the id of the message that they follow; null for none."),
         },
         "RFC 9457 problem details.",
     ),
@@ -102,7 +104,13 @@ SCHEMAS: JsonObject = {
             "state": {"description": "The shared state as the client has it; any JSON."},
             "tools": {**_list("Tool"), "description": "The tools that the client runs."},
             "context": {**_list("Context"), "description": "What the model should know."},
-            "forwardedProps": {"description": "Passed on untouched; any JSON."},
+            "forwardedProps": {
+                "description": (
+                    "Passed on untouched; any JSON. `agui_gateway.seen` is the id of the last message that the client "
+                    "knows, null for none: where the thread has messages behind it, the run is refused with "
+                    "`stale_history`."
+                ),
+            },
             "resume": {**_list("ResumeEntry"), "description": "Answers to open interrupts."},
         },
         "AG-UI RunAgentInput. What is unknown is dropped with a warning in the log; null is the same as absent.",

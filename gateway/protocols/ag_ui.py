@@ -14,7 +14,10 @@ from starlette.routing import BaseRoute
 
 from gateway.ag_ui.capabilities import capabilities
 from gateway.ag_ui.known_inputs import KnownInputs
+from gateway.ag_ui.messages import ag_ui_messages
 from gateway.ag_ui.stream import event_stream
+from gateway.errors import ConflictError
+from gateway.history import StaleHistoryError
 from gateway.messages import JsonObject
 from gateway.protocol import (
     Endpoint,
@@ -26,6 +29,9 @@ from gateway.protocol import (
     path_id,
     read_body,
 )
+
+# What one answer tells of a thread that went on without the client: who takes these in and asks again is told the rest.
+_MOST_MISSING = 500
 
 
 class _Endpoints:
@@ -39,7 +45,13 @@ class _Endpoints:
         self._gateway.agent(caller, agent_id)
         given, profile = self._inputs.parse(caller.owner, await read_body(request))
         admission = self._gateway.admission(caller)
-        viewer = await self._runner.start(caller.owner, agent_id, caller.admitted(given), admission)
+        try:
+            viewer = await self._runner.start(caller.owner, agent_id, caller.admitted(given), admission)
+        except StaleHistoryError as error:
+            after, unseen = error.unseen
+            missing = ag_ui_messages(unseen[:_MOST_MISSING], profile)
+            members = {"after": after, "missing": missing}
+            raise ConflictError(error.message, code=error.code, members=members) from None
         return event_stream(self._gateway, viewer, profile, given.thread_id, given.run_id)
 
     async def connect(self, request: Request) -> Response:
