@@ -60,7 +60,9 @@ SCHEMAS: JsonObject = {
             "code": _text("Stable: programs match on it."),
             "errors": _list("FieldProblem"),
             "missing": {**_list("Message"), "description": "With `stale_history`: messages that were not seen."},
-            "after": _nullable("string", "With `stale_history`: the id of the message that they follow; null for none."),
+            "after": _nullable(
+                "string", "With `stale_history`: the id of the message that they follow; null for none."
+            ),
         },
         "RFC 9457 problem details.",
     ),
