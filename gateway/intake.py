@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from gateway.agent import Absent, AgentDefinition, AgentInput
+from gateway.agent import Absent, AgentDefinition, AgentInput, Answer
 from gateway.approvals import arguments_check, decide
 from gateway.bookkeeping import still_asked, title_of, without_claims
 from gateway.frozen import quickly_made, replace
@@ -66,6 +66,8 @@ def take_in(
     append = not sent or (given.history or definition.history) == "append"
     merge = merge_history if known is None else known.merge
     messages = append_history(thread.messages, sent) if append else merge(thread.messages, sent)
+    if given.answers and not append:
+        messages = (*messages, *_asked_elsewhere(given.answers, thread, messages))
     if conversation is not None or thread.model_states:
         messages = marked(messages, thread.messages, None if conversation is None else conversation.mark)
     asked = still_asked(thread.interrupts, messages)
@@ -98,3 +100,21 @@ def up_to_date(given: AgentInput, stored: Sequence[Message], *, waited: bool = F
     if not waited:
         raise StaleHistoryError(unseen)
     return with_unseen(stored, given.messages, unseen)
+
+
+def _asked_elsewhere(answers: Sequence[Answer], thread: Thread, messages: Sequence[Message]) -> list[Message]:
+    """What the thread has of the calls that are answered and that the client's own history is without.
+
+    Clients lose calls (a reload, a history of their own making). A person's answer is not lost with them: it names the
+    question, so that nobody can have meant to withdraw it.
+    """
+    if not thread.interrupts:
+        return []
+    named = {answer.interrupt_id for answer in answers}
+    asked = {item.call.call_id for item in thread.interrupts if item.interrupt.id in named}
+    missing = asked - {call.call_id for message in messages for call in message.tool_calls}
+    if not missing:
+        return []
+    turns = {m.turn_id for m in thread.messages if any(call.call_id in missing for call in m.tool_calls)}
+    there = {message.id for message in messages}
+    return [m for m in thread.messages if m.turn_id is not None and m.turn_id in turns and m.id not in there]

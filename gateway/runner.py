@@ -13,7 +13,7 @@ from typing import TypeAlias
 from gateway.agent import AgentInput
 from gateway.bookkeeping import input_digest, no_thread, run_exists
 from gateway.errors import InvalidRequestError, NotFoundError, UnavailableError
-from gateway.events import Completed, RunFinished, RunStarted
+from gateway.events import Completed, Interrupt, RunFinished, RunStarted
 from gateway.frozen import replace
 from gateway.live_run import LiveRun
 from gateway.messages import Message
@@ -205,6 +205,12 @@ class Runner:
         if not page.items and await self.store.load_thread(owner, thread_id) is None:
             raise no_thread(thread_id)
         return page
+
+    async def interrupts(self, owner: str, thread_id: str) -> list[Interrupt]:
+        """The thread's questions that somebody may still answer; none for an unknown thread."""
+        now = self.clock.now()
+        open_ones = [item.interrupt for item in await self.store.list_interrupts(owner, thread_id) or ()]
+        return [each for each in open_ones if each.expires_at is None or each.expires_at > now]
 
     async def rename_thread(self, owner: str, thread_id: str, title: str | None) -> None:
         """Raises NotFoundError for an unknown thread."""

@@ -171,6 +171,9 @@ class Store(Protocol):
     async def list_messages(self, owner: str, thread_id: str, *, limit: int, cursor: str | None) -> Page[Message]:
         """In order, from the first. Empty for an unknown thread. Raises as list_threads."""
 
+    async def list_interrupts(self, owner: str, thread_id: str) -> tuple[OpenInterrupt, ...] | None:
+        """Those that are open on the thread. None: no such thread."""
+
     async def rename_thread(self, owner: str, thread_id: str, title: str | None) -> bool:
         """False: no such thread."""
 

@@ -46,6 +46,7 @@ REQUIRED = [
     "incomplete-answers",
     "ends",
     "approvals",
+    "lost-approvals",
     "durable-events",
     "disconnect",
     "stop-and-go-on",

@@ -266,7 +266,7 @@ class Renderer:
                 if full:
                     finished["outcome"] = _success(calls)
             case Interrupted(interrupts=interrupts):
-                finished["outcome"] = {"type": "interrupt", "interrupts": [_interrupt(item) for item in interrupts]}
+                finished["outcome"] = {"type": "interrupt", "interrupts": [interrupt_json(item) for item in interrupts]}
             case Incomplete(reason=reason):
                 finished["result"] = {"stopReason": reason.value}
                 if full:
@@ -452,7 +452,8 @@ def _success(pending: Sequence[ToolCall]) -> JsonObject:
     return outcome
 
 
-def _interrupt(interrupt: Interrupt) -> JsonObject:
+def interrupt_json(interrupt: Interrupt) -> JsonObject:
+    """An interrupt as AG-UI has it, in a run's outcome."""
     expires_at = interrupt.expires_at
     payload: JsonObject = {
         "id": interrupt.id,

@@ -248,7 +248,37 @@ SCHEMAS: JsonObject = {
             }
         },
     ),
-    "MessageList": _object(["messages", "nextCursor"], {"messages": _list("Message"), "nextCursor": _NEXT}),
+    "MessageList": _object(
+        ["messages", "incomplete", "interrupts", "nextCursor"],
+        {
+            "messages": _list("Message"),
+            "incomplete": {
+                "type": "array",
+                "items": _ref("Id"),
+                "description": "Those of the page's messages that were cut off, because their run failed or was"
+                " stopped.",
+            },
+            "interrupts": {
+                "type": "array",
+                "items": _ref("Interrupt"),
+                "description": "The thread's questions that wait for an answer, the same on each page.",
+            },
+            "nextCursor": _NEXT,
+        },
+    ),
+    "Interrupt": _object(
+        ["id", "reason", "message"],
+        {
+            "id": _text("What an answer in `resume` names as `interruptId`."),
+            "reason": _text("`tool_call`: a tool is not run without a person's approval."),
+            "message": _text(),
+            "toolCallId": _text("The call that waits."),
+            "responseSchema": {"type": "object", "description": "What the answer's `payload` has to be."},
+            "expiresAt": _TIME,
+            "metadata": {"type": "object"},
+        },
+        "An AG-UI interrupt.",
+    ),
     "VisitorRequest": _object([], {"visitorToken": _nullable("string", "The token that the visitor has.")}),
     "Visitor": _object(
         ["visitorToken", "expiresAt", "renewed"],

@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
+from gateway.ag_ui.events import interrupt_json
 from gateway.ag_ui.messages import ag_ui_messages
 from gateway.ag_ui.stream import event_stream
 from gateway.errors import FieldProblem, InvalidRequestError
@@ -64,9 +65,15 @@ class _Endpoints:
     async def messages(self, request: Request) -> Response:
         limit, cursor = _page(request)
         thread_id = path_id(request, "thread_id")
-        page = await self._runner.messages(owner_of(request), thread_id, limit=limit, cursor=cursor)
-        shown: list[JsonValue] = [*ag_ui_messages(page.items, _profile(request))]
-        return json_response({"messages": shown, "nextCursor": page.next_cursor})
+        owner = owner_of(request)
+        page = await self._runner.messages(owner, thread_id, limit=limit, cursor=cursor)
+        answer: JsonObject = {
+            "messages": [*ag_ui_messages(page.items, _profile(request))],
+            "incomplete": [message.id for message in page.items if message.incomplete],
+            "interrupts": [interrupt_json(each) for each in await self._runner.interrupts(owner, thread_id)],
+            "nextCursor": page.next_cursor,
+        }
+        return json_response(answer)
 
     async def thread(self, request: Request) -> Response:
         return await (self._delete(request) if request.method == "DELETE" else self._rename(request))

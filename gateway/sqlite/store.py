@@ -18,6 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from gateway.errors import ConflictError, InvalidRequestError, NotFoundError, StoreError
+from gateway.events import OpenInterrupt
 from gateway.messages import Message
 from gateway.records import NO_EVENTS, EventRecords
 from gateway.sqlite import event_log, tables
@@ -110,6 +111,9 @@ class SqliteStore:
         more = len(rows) > limit
         items = tuple([message for _, message in rows[:limit]])
         return Page(items, _messages_cursor(rows[limit][0]) if more else None)
+
+    async def list_interrupts(self, owner: str, thread_id: str) -> tuple[OpenInterrupt, ...] | None:
+        return await self._read(lambda connection: tables.read_interrupts(connection, owner, thread_id))
 
     async def rename_thread(self, owner: str, thread_id: str, title: str | None) -> bool:
         return await self._write(

@@ -232,6 +232,14 @@ def read_messages(
     return [(position, decode_message(record)) for position, record in rows]
 
 
+def read_interrupts(connection: sqlite3.Connection, owner: str, thread_id: str) -> tuple[OpenInterrupt, ...] | None:
+    """The thread's open interrupts; None where there is no such thread."""
+    row = connection.execute(
+        "SELECT interrupts FROM threads WHERE owner = ? AND id = ?", (to_text(owner), to_text(thread_id))
+    ).fetchone()
+    return None if row is None else split_records(OpenInterrupt, row[0])
+
+
 def _insert_thread(connection: sqlite3.Connection, thread: Thread, fields: tuple[object, ...]) -> int | None:
     return connection.execute(
         "INSERT INTO threads (owner, id, created_at, agent_id, title, updated_at, message_count, last_run_id,"
