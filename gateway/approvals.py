@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from gateway.agent import Answer
 from gateway.errors import FieldProblem, InvalidRequestError
 from gateway.events import OpenInterrupt
+from gateway.log_counts import counted
 from gateway.loop import Decision
 from gateway.messages import JsonObject
 from gateway.tool import Tool
@@ -54,12 +55,14 @@ def decide(
     """
     given: dict[str, tuple[int, Answer]] = {}
     known = {item.interrupt.id for item in interrupts}
+    ignored: list[str] = []
     for position, answer in enumerate(answers):
         if answer.interrupt_id not in known or answer.interrupt_id in given:
-            why = "it was answered" if answer.interrupt_id in given else "it is not open"
-            logger.warning("ignored an answer to an interrupt", extra={"interrupt_id": answer.interrupt_id, "why": why})
+            ignored.append(answer.interrupt_id)
         else:
             given[answer.interrupt_id] = (position, answer)
+    if ignored:
+        logger.warning("ignored answers to interrupts that are not open", extra=counted(ignored))
     problems: list[FieldProblem] = []
     decisions: list[Decision] = []
     still_open: list[OpenInterrupt] = []

@@ -31,6 +31,7 @@ from gateway.events import (
 )
 from gateway.frozen import replace
 from gateway.known_thread import KnownThread, digest_rows, own_calls, turns_of
+from gateway.log_counts import counted
 from gateway.messages import JsonValue, Message, ToolCall
 from gateway.model import ModelCapabilities
 from gateway.model_state import Conversation, marked
@@ -88,12 +89,15 @@ def without_claims(
         return sent
     produced = {message.id for message in thread.messages if message.turn_id is not None}
     kept: list[Message] = []
+    dropped: list[str] = []
     for message in sent:
         result = message.tool_result
         if result is not None and result.call_id in ours and message.id not in produced:
-            logger.warning("dropped a client's result for a backend call", extra={"call_id": result.call_id})
+            dropped.append(result.call_id)
         else:
             kept.append(message)
+    if dropped:
+        logger.warning("dropped a client's results for backend calls", extra=counted(dropped))
     return tuple(kept)
 
 

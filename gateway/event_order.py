@@ -94,6 +94,7 @@ class Sealer:
         # What stands for a reused id; by kind, because an id may stand for an open text and an open reasoning at once.
         self._answers: dict[str, str] = {}  # texts, and the messages that calls are part of
         self._thoughts: dict[str, str] = {}
+        self._told: frozenset[tuple[str, str]] = frozenset()  # what the log has of dropped events: each kind once
 
     def reserve(self, message_ids: Container[str]) -> None:
         """Ids that the thread has already: what a model says anew under one of them gets another."""
@@ -296,7 +297,12 @@ class Sealer:
         return [*closing, terminal]
 
     def _drop(self, event: Event, why: str) -> Events:
-        logger.warning("dropped an event out of order", extra={"event": type(event).__name__, "why": why})
+        what = (type(event).__name__, why)
+        if what not in self._told:
+            self._told |= {what}
+            logger.warning(
+                "dropped an event out of order, and will others like it", extra={"event": what[0], "why": why}
+            )
         return []
 
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from gateway.errors import ConflictError
 from gateway.frozen import replace
+from gateway.log_counts import counted
 from gateway.messages import ContentBlock, Message, ReasoningBlock, TextBlock, ToolCall, ToolResult
 from gateway.wire.stand_ins import UNANSWERED
 
@@ -101,6 +102,7 @@ def merge_history(
             if message.role == "tool" and (result := message.tool_result) is not None:
                 answered.add(result.call_id)
     merged: list[Message] = []
+    dropped: list[str] = []
     for message_id, word in words.items():
         earlier = known.get(message_id)
         if earlier is not None and earlier.turn_id is not None:
@@ -112,11 +114,13 @@ def merge_history(
             and (result := word.tool_result) is not None
             and (result.call_id in answered or result.call_id in answered_before)
         ):
-            logger.warning("dropped a client's result for a call that has one", extra={"call_id": result.call_id})
+            dropped.append(result.call_id)
         else:
             # The stored object in place of an equal one: what did not change is cheap to recognise.
             same = earlier is not None and (earlier is word or earlier == word)
             merged.append(earlier if same else word)  # type: ignore[arg-type]  # the same is not None
+    if dropped:
+        logger.warning("dropped a client's results for calls that have one", extra=counted(dropped))
     return tuple(merged)
 
 
@@ -190,8 +194,8 @@ def model_view(messages: Sequence[Message]) -> tuple[Message, ...]:
         if item.has_calls:
             calls = [block for block in message.content if type(block) is ToolCall]
             view += [results.pop(call.call_id) if call.call_id in results else _unanswered(call) for call in calls]
-    for call_id in results:
-        logger.warning("dropped a tool result whose call is not in the history", extra={"call_id": call_id})
+    if results:
+        logger.warning("dropped tool results whose calls are not in the history", extra=counted(results))
     return tuple(view)
 
 
@@ -265,6 +269,8 @@ def _entries(messages: Sequence[Message]) -> list[Message | _Answer]:
                 answer = turns[turn_id] = _Answer([], [])
                 entries.append(answer)
             calls.add(message, answer)
+    if calls.dropped:
+        logger.warning("dropped repeated tool calls from the history", extra=counted(calls.dropped))
     return _joined(entries)
 
 
@@ -274,6 +280,7 @@ class _CallFilter:
     def __init__(self, messages: Sequence[Message]) -> None:
         self._messages = messages
         self._seen: set[str] = set()
+        self.dropped: list[str] = []
 
     @cached_property
     def _own(self) -> set[str]:
@@ -292,7 +299,7 @@ class _CallFilter:
             elif kind is ToolCall:
                 call_id: str = block.call_id  # type: ignore[union-attr]
                 if call_id in self._seen or (message.turn_id is None and call_id in self._own):
-                    logger.warning("dropped a repeated tool call from the history", extra={"call_id": call_id})
+                    self.dropped.append(call_id)
                     continue
                 self._seen.add(call_id)
                 answer.has_calls = True

@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import binascii
 import logging
+from collections import Counter
 from collections.abc import Mapping
 from types import MappingProxyType
 from urllib.parse import unquote_to_bytes
@@ -36,11 +37,22 @@ class UnsendableError(Exception):
     """A provider does not take a medium. The text says why, for the model to read."""
 
 
-def left_out(block: MediaBlock, why: UnsendableError | str) -> str:
-    """What the model reads in the place of a medium that is not sent."""
-    kind = MEDIA_KINDS[type(block)]
-    logger.warning("a medium is not sent to the model", extra={"kind": kind, "why": str(why)})
-    return stand_ins.left_out(kind, str(why))
+class LeftOutMedia:
+    """What one request does not send of the media there are: the log is told once, when the request is written."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+
+    def stand_in(self, block: MediaBlock, why: UnsendableError | str) -> str:
+        """What the model reads in the place of a medium."""
+        kind = MEDIA_KINDS[type(block)]
+        self._counts[f"{kind}: {why}"] += 1
+        return stand_ins.left_out(kind, str(why))
+
+    def tell(self) -> None:
+        """Log what there was."""
+        if self._counts:
+            logger.warning("media are not sent to the model", extra={"left_out": dict(self._counts)})
 
 
 def reachable(source: MediaSource, *schemes: str) -> MediaSource:

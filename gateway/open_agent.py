@@ -13,6 +13,7 @@ from gateway.agent import AgentDefinition, ToolSettings
 from gateway.attempts import Fallback
 from gateway.context_reduction import KnownFits
 from gateway.errors import NotFoundError
+from gateway.log_counts import counted
 from gateway.loop import Loop
 from gateway.messages import ToolSpec
 from gateway.model import Model
@@ -78,11 +79,14 @@ class OpenAgent:
 def frontend_tools(declared: Sequence[ToolSpec], backend: Mapping[str, Tool]) -> tuple[ToolSpec, ...]:
     """The declared tools that the browser runs. One that has a backend tool's name, or stands twice, is dropped."""
     kept: dict[str, ToolSpec] = {}
+    dropped: list[str] = []
     for spec in declared:
         if spec.name in backend or spec.name in kept:
-            logger.warning("dropped a frontend tool whose name is taken", extra={"tool": spec.name})
+            dropped.append(spec.name)
         else:
             kept[spec.name] = spec
+    if dropped:
+        logger.warning("dropped frontend tools whose names are taken", extra=counted(dropped))
     return tuple(kept.values())
 
 

@@ -101,13 +101,13 @@ def test_an_answer_to_an_interrupt_that_is_not_open_decides_nothing(
     assert judge(says("unheard", payload)) == Verdict((), (asked("i"),))
     assert judge(says("unheard", payload), interrupts=()) == Verdict((), ())
     assert {record.levelno for record in caplog.records} == {logging.WARNING}
-    assert caplog.records[0].__dict__["interrupt_id"] == "unheard"
+    assert caplog.records[0].__dict__["first"] == ["unheard"]
 
 
 def test_of_two_answers_to_one_interrupt_the_first_counts(caplog: pytest.LogCaptureFixture) -> None:
     verdict = judge(says("i", {"approved": False}), says("i", {"approved": True}))
     assert verdict == Verdict((Decision(CALL, approved=False),), ())
-    assert caplog.records[0].__dict__["why"] == "it was answered"
+    assert caplog.records[0].__dict__["first"] == ["i"]
 
 
 @pytest.mark.parametrize(

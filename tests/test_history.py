@@ -428,7 +428,7 @@ def test_a_result_without_its_call_is_dropped_with_a_warning(caplog: pytest.LogC
     assert model_view([user("u"), result("orphan", "unheard")]) == (user("u"),)
     (record,) = caplog.records
     assert record.levelno == logging.WARNING
-    assert record.__dict__["call_id"] == "unheard"
+    assert record.__dict__["first"] == ["unheard"]
 
 
 @pytest.mark.parametrize("turn", [None, "T"])

@@ -91,6 +91,7 @@ REQUIRED = [
     "benchmarks",
     "readme",
     "invariants",
+    "short-log",
 ]
 
 

@@ -24,7 +24,7 @@ from typing import Final
 
 import orjson
 
-from gateway.ag_ui.messages import ag_ui_messages, result_content
+from gateway.ag_ui.messages import HiddenMedia, ag_ui_messages, result_content
 from gateway.agent import Absent
 from gateway.errors import InvalidRequestError
 from gateway.events import (
@@ -288,7 +288,9 @@ class Renderer:
         return {"type": "STATE_DELTA", "delta": list(event.patch)}
 
     def _result(self, event: ToolReturned) -> JsonObject:
-        content = result_content(event.content, self._profile)
+        hidden = HiddenMedia()
+        content = result_content(event.content, self._profile, hidden)
+        hidden.tell()
         if isinstance(content, str) and len(content) > _MAX_RESULT:
             content = content[:_MAX_RESULT] + _CUT
         result: JsonObject = {

@@ -37,10 +37,25 @@ logger = logging.getLogger(__name__)
 
 def ag_ui_messages(messages: Iterable[Message], profile: PeerProfile = PeerProfile.FULL) -> list[JsonObject]:
     """The messages in their order, as that client takes them."""
-    return [_message(message, profile) for message in messages]
+    hidden = HiddenMedia()
+    rendered = [_message(message, profile, hidden) for message in messages]
+    hidden.tell()
+    return rendered
 
 
-def result_content(content: Sequence[ContentBlock], profile: PeerProfile) -> JsonValue:
+class HiddenMedia:
+    """Media of tools' results that a client is not shown: the log is told once of all that go to it together."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def tell(self) -> None:
+        """Log how many there were."""
+        if self.count:
+            logger.warning("a client before AG-UI 1.0 cannot be shown tools' media", extra={"count": self.count})
+
+
+def result_content(content: Sequence[ContentBlock], profile: PeerProfile, hidden: HiddenMedia) -> JsonValue:
     """A tool's result as the content of a tool message: text, or parts where there is media and the client takes them.
 
     Clients before 1.0 take text alone: the media is left out, and nothing stands in for it.
@@ -51,11 +66,11 @@ def result_content(content: Sequence[ContentBlock], profile: PeerProfile) -> Jso
         return "\n".join(texts)
     if profile.is_full:
         return [_part(block, profile) for block in parts]
-    logger.warning("a client before AG-UI 1.0 cannot be shown a tool's media", extra={"parts": len(parts) - len(texts)})
+    hidden.count += len(parts) - len(texts)
     return "\n".join(texts)
 
 
-def _message(message: Message, profile: PeerProfile) -> JsonObject:
+def _message(message: Message, profile: PeerProfile, hidden: HiddenMedia) -> JsonObject:
     rendered: JsonObject = {"id": message.id, "role": message.role}
     match message.role:
         case "user":
@@ -63,7 +78,7 @@ def _message(message: Message, profile: PeerProfile) -> JsonObject:
         case "assistant":
             _add_answer(rendered, message)
         case "tool":
-            _add_result(rendered, message.tool_result or ToolResult("", ()), profile)
+            _add_result(rendered, message.tool_result or ToolResult("", ()), profile, hidden)
         case "reasoning":
             _add_reasoning(rendered, message.content)
         case "system" | "developer":
@@ -107,7 +122,7 @@ def _call(call: ToolCall) -> JsonObject:
     return rendered
 
 
-def _add_result(rendered: JsonObject, result: ToolResult, profile: PeerProfile) -> None:
+def _add_result(rendered: JsonObject, result: ToolResult, profile: PeerProfile, hidden: HiddenMedia) -> None:
     content = result.content
     error: str | None = None
     if result.is_error:
@@ -116,7 +131,7 @@ def _add_result(rendered: JsonObject, result: ToolResult, profile: PeerProfile) 
         error = last.text if isinstance(last, TextBlock) and last.text else "the tool failed"
         if isinstance(last, TextBlock) and len(content) > 1:
             content = content[:-1]
-    rendered["content"] = result_content(content, profile) or error or ""
+    rendered["content"] = result_content(content, profile, hidden) or error or ""
     rendered["toolCallId"] = result.call_id
     if error is not None:
         rendered["error"] = error

@@ -335,8 +335,9 @@ class _Run:
             self._reach_limit("max_iteration")
 
     def _reach_limit(self, name: str) -> None:
-        logger.warning("a run's budget is used up", extra={"run_id": self._context.input.run_id, "limit": name})
-        self.limit = self.limit or name
+        if self.limit is None:
+            logger.warning("a run's budget is used up", extra={"run_id": self._context.input.run_id, "limit": name})
+            self.limit = name
 
     def limit_error(self, name: str) -> LimitError:
         value = getattr(self._budgets, name)

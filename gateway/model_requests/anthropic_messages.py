@@ -12,7 +12,7 @@ from typing import cast
 
 import orjson
 
-from gateway.media import UnsendableError, left_out, picture, reachable, text_in, whole
+from gateway.media import LeftOutMedia, UnsendableError, picture, reachable, text_in, whole
 from gateway.messages import (
     AudioBlock,
     Base64Source,
@@ -65,6 +65,7 @@ def anthropic_request(request: ModelRequest, model_id: str, profile: Profile) ->
     """The body of the request. `model_parameters` come last; a null among them takes the field away."""
     writer = _HistoryWriter(model_id, profile)
     turns = _arranged(map(writer.turn, _without_refused(request.messages)))
+    writer.left_out.tell()
     system = [text for text in (request.system, *writer.system) if text.strip()]
     body: JsonObject = {"model": model_id, "max_tokens": profile.max_tokens, "stream": True}
     if system:
@@ -101,6 +102,7 @@ class _HistoryWriter:
         self._model_id = model_id
         self._profile = profile
         self.system: list[str] = []
+        self.left_out = LeftOutMedia()
 
     def turn(self, message: Message) -> tuple[str, list[JsonObject]]:
         if message.role in ("system", "developer"):
@@ -126,7 +128,7 @@ class _HistoryWriter:
                     "input": strict_json.object_in(block.arguments),
                 }
             case ImageBlock() | AudioBlock() | VideoBlock() | DocumentBlock():
-                return _text_part(left_out(block, stand_ins.ONLY_USERS))
+                return _text_part(self.left_out.stand_in(block, stand_ins.ONLY_USERS))
             case ToolResult():
                 return None
 
@@ -136,11 +138,17 @@ class _HistoryWriter:
                 if (text := _text(block.text)) is not None:
                     yield text
             case ImageBlock() | AudioBlock() | VideoBlock() | DocumentBlock():
-                yield _medium(block, self._profile)
+                yield self._medium(block)
             case ToolResult():
                 yield self._result(block)
             case ReasoningBlock() | ToolCall():
                 return
+
+    def _medium(self, block: MediaBlock) -> JsonObject:
+        try:
+            return _sent(block, self._profile)
+        except UnsendableError as error:
+            return _text_part(self.left_out.stand_in(block, error))
 
     def _result(self, result: ToolResult) -> JsonObject:
         parts: list[JsonValue] = [made for block in result.content for made in self._asked(block)]
@@ -150,7 +158,7 @@ class _HistoryWriter:
             texts: list[JsonValue] = [
                 _text(block.text)
                 if isinstance(block, TextBlock)
-                else _text_part(left_out(block, "a result that failed has only text"))
+                else _text_part(self.left_out.stand_in(block, "a result that failed has only text"))
                 for block in result.content
                 if isinstance(block, TextBlock | ImageBlock | AudioBlock | VideoBlock | DocumentBlock)
             ]
@@ -293,17 +301,14 @@ def _item(opaque: Opaque) -> JsonObject | None:
     return item if isinstance(item, dict) and is_server_item(str(item.get("type"))) else None
 
 
-def _medium(block: MediaBlock, profile: Profile) -> JsonObject:
-    try:
-        match block:
-            case ImageBlock():
-                return {"type": "image", "source": _image_source(reachable(block.source, "https://"))}
-            case DocumentBlock():
-                return _document(block, profile)
-            case AudioBlock() | VideoBlock():
-                raise UnsendableError(stand_ins.NO_SUCH_MEDIA)
-    except UnsendableError as error:
-        return _text_part(left_out(block, error))
+def _sent(block: MediaBlock, profile: Profile) -> JsonObject:
+    match block:
+        case ImageBlock():
+            return {"type": "image", "source": _image_source(reachable(block.source, "https://"))}
+        case DocumentBlock():
+            return _document(block, profile)
+        case AudioBlock() | VideoBlock():
+            raise UnsendableError(stand_ins.NO_SUCH_MEDIA)
 
 
 def _image_source(source: MediaSource) -> JsonObject:

@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 
 import orjson
 
-from gateway.media import MEDIA_KINDS, UnsendableError, left_out, whole
+from gateway.media import MEDIA_KINDS, LeftOutMedia, UnsendableError, whole
 from gateway.messages import (
     AudioBlock,
     Base64Source,
@@ -162,6 +162,7 @@ def _written(messages: Sequence[Message], model_id: str, family: Family) -> tupl
             _withhold_question(turns)
         if (turn := writer.turn(message)) is not None:
             turns.append(turn)
+    writer.left_out.tell()
     return turns, writer.system
 
 
@@ -187,6 +188,7 @@ class _HistoryWriter:
         self._model_id = bare_model_id(model_id)
         self._family = family
         self.system: list[str] = []
+        self.left_out = LeftOutMedia()
 
     def turn(self, message: Message) -> converse.Turn | None:
         if message.role in ("system", "developer"):
@@ -209,7 +211,7 @@ class _HistoryWriter:
                     "toolUse": {"toolUseId": call_id, "name": name, "input": strict_json.object_in(block.arguments)}
                 }
             case ImageBlock() | AudioBlock() | VideoBlock() | DocumentBlock():
-                return {"text": left_out(block, stand_ins.ONLY_USERS)}
+                return {"text": self.left_out.stand_in(block, stand_ins.ONLY_USERS)}
             case ToolResult():
                 return None
 
@@ -218,11 +220,17 @@ class _HistoryWriter:
             case TextBlock():
                 yield {"text": block.text}
             case ImageBlock() | AudioBlock() | VideoBlock() | DocumentBlock():
-                yield _medium(block)
+                yield self._medium(block)
             case ToolResult():
                 yield from self._result(block)
             case ReasoningBlock() | ToolCall():
                 return
+
+    def _medium(self, block: MediaBlock) -> converse.Block:
+        try:
+            return _sent(block)
+        except UnsendableError as error:
+            return {"text": self.left_out.stand_in(block, error)}
 
     def _result(self, result: ToolResult) -> Iterator[converse.Block]:
         """The result, then what may not stand inside one and has to follow it."""
@@ -256,13 +264,6 @@ class _HistoryWriter:
         if opaque.kind == "redacted":
             return {"reasoningContent": {"redactedContent": opaque.value}}
         return {"reasoningContent": {"reasoningText": {"text": block.text, "signature": opaque.value}}}
-
-
-def _medium(block: MediaBlock) -> converse.Block:
-    try:
-        return _sent(block)
-    except UnsendableError as error:
-        return {"text": left_out(block, error)}
 
 
 def _sent(block: MediaBlock) -> converse.Block:

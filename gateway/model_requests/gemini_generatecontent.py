@@ -11,7 +11,7 @@ from typing import TypeAlias, cast
 
 import orjson
 
-from gateway.media import MEDIA_KINDS, UnsendableError, left_out, whole
+from gateway.media import MEDIA_KINDS, LeftOutMedia, UnsendableError, whole
 from gateway.messages import (
     AudioBlock,
     Base64Source,
@@ -112,6 +112,7 @@ class _HistoryWriter:
         last_user = [place for place, message in enumerate(messages) if message.role == "user"]
         self._turn_begins = last_user[-1] if last_user else 0
         self.system: list[str] = []
+        self._left_out = LeftOutMedia()
 
     def contents(self) -> list[JsonObject]:
         """One side's messages as one content, a user's first and last, none empty."""
@@ -131,6 +132,7 @@ class _HistoryWriter:
                 arranged.append((role, parts))
         if media:
             arranged[-1][1].extend(media)
+        self._left_out.tell()
         return [{"role": role, "parts": cast(JsonValue, parts)} for role, parts in _framed(arranged)]
 
     def _content(self, message: Message, place: int, media: list[_Part]) -> tuple[str, list[_Part]]:
@@ -138,7 +140,23 @@ class _HistoryWriter:
             return "model", self._answer(message, self._profile.signed_calls and place > self._turn_begins)
         if (result := message.tool_result) is not None:
             return "user", [self._response(result, media)]
-        return "user", [part for block in message.content for part in _asked(block)]
+        return "user", [part for block in message.content for part in self._asked(block)]
+
+    def _asked(self, block: ContentBlock) -> Iterator[_Part]:
+        match block:
+            case TextBlock(text):
+                if text.strip():
+                    yield {"text": text}
+            case ImageBlock() | AudioBlock() | VideoBlock() | DocumentBlock():
+                yield self._medium(block)
+            case ReasoningBlock() | ToolCall() | ToolResult():
+                return
+
+    def _medium(self, block: MediaBlock) -> _Part:
+        try:
+            return _sent(block.source)
+        except UnsendableError as error:
+            return {"text": self._left_out.stand_in(block, error)}
 
     def _answer(self, message: Message, must_sign: bool) -> list[_Part]:
         parts: list[_Part] = []
@@ -171,7 +189,7 @@ class _HistoryWriter:
                 }
                 return _signed({"functionCall": call}, self._own(block.opaque, SIGNATURE))
             case ImageBlock() | AudioBlock() | VideoBlock() | DocumentBlock():
-                return {"text": left_out(block, stand_ins.ONLY_USERS)}
+                return {"text": self._left_out.stand_in(block, stand_ins.ONLY_USERS)}
             case ToolResult():
                 return None
 
@@ -193,7 +211,7 @@ class _HistoryWriter:
     def _response(self, result: ToolResult, media: list[_Part]) -> _Part:
         texts: list[str] = []
         for block in result.content:
-            for part in _asked(block):
+            for part in self._asked(block):
                 if isinstance(text := part.get("text"), str):
                     texts.append(text)
                 elif isinstance(block, MediaBlock):
@@ -213,24 +231,6 @@ def _framed(arranged: list[tuple[str, list[_Part]]]) -> list[tuple[str, list[_Pa
 
 
 # --- parts -----------------------------------------------------------------------------------------------------------
-
-
-def _asked(block: ContentBlock) -> Iterator[_Part]:
-    match block:
-        case TextBlock(text):
-            if text.strip():
-                yield {"text": text}
-        case ImageBlock() | AudioBlock() | VideoBlock() | DocumentBlock():
-            yield _medium(block)
-        case ReasoningBlock() | ToolCall() | ToolResult():
-            return
-
-
-def _medium(block: MediaBlock) -> _Part:
-    try:
-        return _sent(block.source)
-    except UnsendableError as error:
-        return {"text": left_out(block, error)}
 
 
 def _sent(source: MediaSource) -> _Part:

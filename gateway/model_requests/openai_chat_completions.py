@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 import orjson
 
-from gateway.media import MEDIA_KINDS, UnsendableError, left_out, quoted, reachable, whole
+from gateway.media import MEDIA_KINDS, LeftOutMedia, UnsendableError, quoted, reachable, whole
 from gateway.messages import (
     AudioBlock,
     Base64Source,
@@ -114,6 +114,7 @@ def _written(
     if last_user is None:
         last_user = next((place for place in reversed(range(len(view))) if view[place].role == "user"), -1)
     shown: list[JsonValue] = []  # media of tool results, for the user message that follows the last of them
+    left_out = LeftOutMedia()
     for place, message in enumerate(view):
         if shown and message.role != "tool":
             messages.append({"role": "user", "content": shown})
@@ -124,15 +125,17 @@ def _written(
             case "developer":
                 _append_instruction(messages, dialect.developer_role, message.text)
             case "user":
-                messages.append(_user(message, dialect))
+                messages.append(_user(message, dialect, left_out))
             case "assistant" | "reasoning":
                 if answer := _assistant(message, model_id, dialect, thoughts=place > last_user):
                     messages.append(answer)
             case "tool":
                 if (result := message.tool_result) is not None:
-                    messages.append(_tool_result(result, names.get(result.call_id, ""), dialect, shown))
+                    name = names.get(result.call_id, "")
+                    messages.append(_tool_result(result, name, dialect, shown, left_out))
     if shown:
         messages.append({"role": "user", "content": shown})
+    left_out.tell()
     return messages
 
 
@@ -147,8 +150,8 @@ def _append_instruction(messages: list[JsonObject], role: str, text: str) -> Non
         messages.append({"role": role, "content": text})
 
 
-def _user(message: Message, dialect: Dialect) -> JsonObject:
-    written: JsonObject = {"role": "user", "content": _content(message.content, dialect)}
+def _user(message: Message, dialect: Dialect, left_out: LeftOutMedia) -> JsonObject:
+    written: JsonObject = {"role": "user", "content": _content(message.content, dialect, left_out)}
     if dialect.participant_names and (name := safe_participant(message.name)):
         written["name"] = name
     return written
@@ -202,14 +205,16 @@ def _own(opaque: Opaque | None, kind: str, model_id: str) -> JsonValue:
     return value
 
 
-def _tool_result(result: ToolResult, name: str, dialect: Dialect, shown: list[JsonValue]) -> JsonObject:
+def _tool_result(
+    result: ToolResult, name: str, dialect: Dialect, shown: list[JsonValue], left_out: LeftOutMedia
+) -> JsonObject:
     """The result's words; its media go to `shown`, since a tool message may hold none."""
     texts: list[str] = []
     for block in result.content:
         if isinstance(block, TextBlock):
             texts.append(block.text)
         elif isinstance(block, MediaBlock):
-            part = _media_part(block, dialect)
+            part = _media_part(block, dialect, left_out)
             if part["type"] == "text":
                 texts.append(str(part["text"]))
             else:
@@ -224,7 +229,7 @@ def _tool_result(result: ToolResult, name: str, dialect: Dialect, shown: list[Js
     }
 
 
-def _content(blocks: Iterable[ContentBlock], dialect: Dialect) -> JsonValue:
+def _content(blocks: Iterable[ContentBlock], dialect: Dialect, left_out: LeftOutMedia) -> JsonValue:
     """A plain text where all is text, which every server takes; else parts."""
     parts: list[JsonObject] = []
     for block in blocks:
@@ -232,7 +237,7 @@ def _content(blocks: Iterable[ContentBlock], dialect: Dialect) -> JsonValue:
             if block.text.strip():
                 parts.append({"type": "text", "text": block.text})
         elif isinstance(block, MediaBlock):
-            parts.append(_media_part(block, dialect))
+            parts.append(_media_part(block, dialect, left_out))
     if all(part["type"] == "text" for part in parts):
         return "\n".join(str(part["text"]) for part in parts) or NO_CONTENT
     return list[JsonValue](parts)
@@ -241,12 +246,12 @@ def _content(blocks: Iterable[ContentBlock], dialect: Dialect) -> JsonValue:
 # --- media ---------------------------------------------------------------------------------------------------------
 
 
-def _media_part(block: MediaBlock, dialect: Dialect) -> JsonObject:
+def _media_part(block: MediaBlock, dialect: Dialect, left_out: LeftOutMedia) -> JsonObject:
     """The content part of a medium; a text that says what is missing where the wire has no part for it."""
     try:
         return _WRITERS[type(block)](block, reachable(block.source, "http://", "https://"), dialect)
     except UnsendableError as error:
-        return {"type": "text", "text": left_out(block, error)}
+        return {"type": "text", "text": left_out.stand_in(block, error)}
 
 
 def _data_url(source: Base64Source) -> str:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 import orjson
 
-from gateway.media import UnsendableError, left_out, picture, quoted, reachable, whole
+from gateway.media import LeftOutMedia, UnsendableError, picture, quoted, reachable, whole
 from gateway.messages import (
     AudioBlock,
     Base64Source,
@@ -123,6 +123,7 @@ def input_items(
     for message in messages:
         writer.add(message)
     writer.flush_shown()
+    writer.left_out.tell()
     items = writer.items
     if stored is None and items and all(item.get("role") in ("system", "developer") for item in items):
         items.append(_message("user", OPENING))
@@ -154,6 +155,7 @@ class _Writer:
 
     def __init__(self, target: ResponsesTarget, stored_calls: Sequence[ToolCall]) -> None:
         self.items: list[JsonObject] = []
+        self.left_out = LeftOutMedia()
         self._target = target
         self._profile = target.profile
         self._stored_ids = {call.call_id: call.provider_call_id or call.call_id for call in stored_calls}
@@ -291,7 +293,7 @@ class _Writer:
                 case AudioBlock() | VideoBlock():
                     raise UnsendableError(stand_ins.NO_SUCH_MEDIA)
         except UnsendableError as error:
-            return _text_part(left_out(block, error))
+            return _text_part(self.left_out.stand_in(block, error))
 
 
 def _in_plain_words(item: JsonObject) -> bool:
