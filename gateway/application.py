@@ -66,7 +66,7 @@ class Application:
         self.settings = settings
         self.clock = clock or SystemClock()
         self.metrics = Metrics()
-        self.streams = OpenStreams(self.clock, heartbeat_seconds=settings.server.heartbeat_seconds)
+        self.streams = OpenStreams(heartbeat_seconds=settings.server.heartbeat_seconds)
         self.metrics.viewers_active.set_function(lambda: len(self.streams))
         self._parts = parts or known_parts()
         self._page = page or read_page()

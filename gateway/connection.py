@@ -2,7 +2,8 @@
 
 Above: serving. Below: problems. What uvicorn does not do, and this does: heads and trailers have limits; requests
 that ask for another protocol keep their bodies; HTTP/1.0 is answered in what HTTP/1.0 knows; what is wrong with one
-request is never said in the middle of the answer to another; and who stops talking may go on listening.
+request is never said in the middle of the answer to another; who stops talking may go on listening; and who takes
+nothing of its answer is let go.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ logger = logging.getLogger(__name__)
 
 MAX_HEAD_BYTES = 65_536
 HEAD_SECONDS = 30
+STUCK_SECONDS = 30
 LARGEST_READ = 262_144  # what asyncio and uvloop read at once
 
 
@@ -40,7 +42,10 @@ class Connection(HttpToolsProtocol):
 
     # Up to 30 attributes objects of a class share a table of their names. uvicorn has 28: without slots a connection
     # would have a table of its own, 1.3 KB.
-    __slots__ = ("_answering", "_head_bytes", "_in_body", "_in_head", "_in_trailers", "_last_words", "_patience")
+    __slots__ = (
+        "_answering", "_head_bytes", "_in_body", "_in_head", "_in_trailers", "_last_words", "_patience", "_stuck_timer",
+        "_unwritten",
+    )  # fmt: skip
 
     _answering: RequestResponseCycle | None
     """What the next bytes that leave belong to, or the last ones that left."""
@@ -51,11 +56,17 @@ class Connection(HttpToolsProtocol):
 
     _patience: asyncio.TimerHandle | None
 
+    _stuck_timer: asyncio.TimerHandle | None
+
+    _unwritten: int | None
+    """The bytes that were to be written at the last look; None where more was written since."""
+
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self._in_head, self._in_body, self._in_trailers, self._head_bytes = False, False, False, 0
         self._answering, self._last_words, self._patience = None, None, None
+        self._stuck_timer, self._unwritten = None, None
         super().connection_made(transport)
-        self.transport = _JoinedHeads(transport, self.loop)
+        self.transport = _JoinedHeads(transport, self)
         self._wait_for_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -65,6 +76,9 @@ class Connection(HttpToolsProtocol):
         if self._answering is not None and not self._answering.response_complete:
             self._answering.disconnected = True
             self._answering.message_event.set()
+        if self._stuck_timer is not None:
+            self._stuck_timer.cancel()
+            self._stuck_timer = None
 
     def data_received(self, data: bytes) -> None:
         self._unset_keepalive_if_required()
@@ -90,6 +104,8 @@ class Connection(HttpToolsProtocol):
         if is_asked_for and self._last_words is None:
             self._head_is_there()
             self._end_with(b"")
+        if not is_asked_for:  # the transport closes itself
+            self.watch_writing()
         return is_asked_for or None
 
     def _feed(self, data: bytes) -> None:
@@ -157,6 +173,36 @@ class Connection(HttpToolsProtocol):
         super().on_response_complete()
         if self._last_words is not None and self._is_idle() and not self.transport.is_closing():
             self._end()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self.watch_writing()
+
+    def watch_writing(self) -> None:
+        """See to it that what is to be written, if anything is, does not wait for ever."""
+        if not self.transport.get_write_buffer_size():
+            return
+        self._unwritten = None
+        if self._stuck_timer is None:
+            self._stuck_timer = self.loop.call_later(STUCK_SECONDS, self._look_at_writing)
+
+    def _look_at_writing(self) -> None:
+        self._stuck_timer = None
+        if not self.flow.write_paused and not self.transport.is_closing():
+            return
+        unwritten = self.transport.get_write_buffer_size()
+        if self._unwritten == unwritten:
+            logger.warning("dropped a client that took nothing of its answer", extra={"unwritten_bytes": unwritten})
+            self.transport.abort()
+            return
+        self._unwritten = unwritten
+        self._stuck_timer = self.loop.call_later(STUCK_SECONDS, self._look_at_writing)
+
+    def breaks_off(self) -> bool:
+        """Whether the connection is closed in the middle of an answer whose client is behind."""
+        answering = self._answering
+        is_within = answering is not None and answering.response_started and not answering.response_complete
+        return is_within and self.flow.write_paused
 
     def _is_idle(self) -> bool:
         """Whether every request so far is answered."""
@@ -271,15 +317,16 @@ def _reset_at_close(transport: asyncio.Transport, does: bool) -> None:
 
 
 class _JoinedHeads(asyncio.Transport):
-    """A transport that keeps a response's head back until more is written, or to the end of the loop's turn.
+    """A transport that keeps a response's head back until more is written, or to the end of the loop's turn. Closing it
+    does not wait for a client that takes nothing.
 
     uvicorn writes a head by itself, and a write that wakes a sleeping client is what costs most in a short response.
     """
 
-    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, transport: asyncio.Transport, connection: Connection) -> None:
         super().__init__()
         self._transport = transport
-        self._loop = loop
+        self._connection = connection
         self._head = b""
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
@@ -287,7 +334,7 @@ class _JoinedHeads(asyncio.Transport):
             data, self._head = self._head + bytes(data), b""
         elif isinstance(data, bytes) and data.startswith(b"HTTP/1.1 "):
             self._head = data
-            self._loop.call_soon(self._write_head)
+            self._connection.loop.call_soon(self._write_head)
             return
         self._transport.write(data)
 
@@ -297,14 +344,21 @@ class _JoinedHeads(asyncio.Transport):
             self._transport.write(head)
 
     def close(self) -> None:
+        if self._connection.breaks_off():
+            self._transport.abort()
+            return
         self._write_head()
         self._transport.close()
+        self._connection.watch_writing()
 
     def abort(self) -> None:
         self._transport.abort()
 
     def is_closing(self) -> bool:
         return self._transport.is_closing()
+
+    def get_write_buffer_size(self) -> int:
+        return self._transport.get_write_buffer_size()
 
     def get_extra_info(self, name: str, default: object = None) -> object:
         return self._transport.get_extra_info(name, default)

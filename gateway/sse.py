@@ -1,6 +1,6 @@
-"""Ready server-sent frames onto the wire: heartbeat, the client that goes away, the reader that is too slow, the drain.
+"""Ready server-sent frames onto the wire: heartbeat, the client that goes away, the drain.
 
-Below: events and the clock. Above: the protocols, which give an `EventStreamResponse` a `FrameSource`.
+Below: events. Above: the protocols, which give an `EventStreamResponse` a `FrameSource`.
 
 sse-starlette's EventSourceResponse is the response; its `__call__` is replaced, because it runs four tasks in a task
 group per stream and passes each chunk through a cancel scope. Measured side by side (uvicorn 0.54 with uvloop and
@@ -26,10 +26,9 @@ from typing import Final, Protocol
 
 from sse_starlette.sse import AppStatus, EventSourceResponse
 from starlette.background import BackgroundTask
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 from uvicorn.server import Server
 
-from gateway.clock import Clock, Timer
 from gateway.events import Event, RunFailed, RunFinished
 
 if AppStatus.original_handler is not None:
@@ -77,13 +76,9 @@ class FrameSource(Protocol):
 class OpenStreams:
     """All streams of the process that are open, and what they have in common. One per application."""
 
-    def __init__(self, clock: Clock, *, heartbeat_seconds: float = 15.0, send_timeout_seconds: float = 30.0) -> None:
-        """`send_timeout_seconds`: a client that takes nothing for so long (up to twice as long) is dropped."""
+    def __init__(self, *, heartbeat_seconds: float = 15.0) -> None:
         self.heartbeat_seconds = heartbeat_seconds
-        self._clock = clock
-        self._send_timeout_seconds = send_timeout_seconds
-        self._streams: dict[EventStreamResponse, Message | None] = {}  # with what each was sending at the last look
-        self._timer: Timer | None = None
+        self._streams: set[EventStreamResponse] = set()
         self.draining = False
         self.closing = False
 
@@ -101,25 +96,12 @@ class OpenStreams:
             stream.source.close()
 
     def add(self, stream: EventStreamResponse) -> None:
-        self._streams[stream] = None
+        self._streams.add(stream)
         if self.closing:
             stream.source.close()
-        if self._timer is None:
-            self._timer = self._clock.call_later(self._send_timeout_seconds, self._drop_stuck)
 
     def remove(self, stream: EventStreamResponse) -> None:
-        self._streams.pop(stream, None)
-        if not self._streams and self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _drop_stuck(self) -> None:
-        # One look at all streams now and then, instead of a timer for each send.
-        self._timer = self._clock.call_later(self._send_timeout_seconds, self._drop_stuck)
-        for stream, before in list(self._streams.items()):
-            if stream.sending is not None and stream.sending is before:
-                stream.drop()
-            self._streams[stream] = stream.sending
+        self._streams.discard(stream)
 
 
 class EventStreamResponse(EventSourceResponse):
@@ -150,17 +132,8 @@ class EventStreamResponse(EventSourceResponse):
         self.active = True
         self.source = source
         self._opening = opening
-        self.sending: Message | None = None  # what `send` is busy with
         self._streams = streams
-        self._task: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
-        self._stuck = False
-
-    def drop(self) -> None:
-        """Give up on a client that takes nothing."""
-        self._stuck = True
-        if self._task is not None:
-            self._task.cancel()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -175,17 +148,12 @@ class EventStreamResponse(EventSourceResponse):
             await self.background()
 
     async def _stream(self, receive: Receive, send: Send) -> None:
-        self._task = asyncio.current_task()
         self._streams.add(self)
         timer = asyncio.get_running_loop().call_later(_UNWATCHED_SECONDS, self._start_watch, receive)
         try:
             await self._send_all(send)
-        except asyncio.CancelledError:
-            if not self._stuck or self._task is None or self._task.uncancel():
-                raise
-            # The response stays incomplete: the server closes the connection then, and the client knows it was cut.
-            logger.warning("dropped a client that took nothing from its stream")
-        except CutOffError:  # incomplete too: HttpAgent takes a stream that ends well for a run that did
+        except CutOffError:
+            # The response stays incomplete: HttpAgent takes a stream that ends well for a run that did.
             logger.warning("dropped a client that fell too far behind")
         finally:
             timer.cancel()
@@ -193,7 +161,6 @@ class EventStreamResponse(EventSourceResponse):
                 self._watching.cancel()
                 self._watching = None  # it ends with an exception whose traceback knows this object
             self._streams.remove(self)
-            self._task = None
 
     async def _send_all(self, send: Send) -> None:
         source, heartbeat_seconds = self.source, self._streams.heartbeat_seconds
@@ -208,9 +175,7 @@ class EventStreamResponse(EventSourceResponse):
             if self._streams.draining and opened and not told:
                 body, told = _farewell() + body, True
             opened = True
-            self.sending = {"type": "http.response.body", "body": body, "more_body": more}
-            await send(self.sending)
-            self.sending = None
+            await send({"type": "http.response.body", "body": body, "more_body": more})
             if not self.active:  # nobody reads any more what a long log still has
                 return
             if more:

@@ -51,6 +51,7 @@ REQUIRED = [
     "disconnect",
     "stop-and-go-on",
     "viewers",
+    "clients-that-do-not-read",
     "cancel",
     "restart",
     "shutdown",

@@ -13,7 +13,6 @@ from gateway.ag_ui.events import Renderer
 from gateway.ag_ui.input import parse_run_input
 from gateway.ag_ui.messages import ag_ui_messages
 from gateway.agent import ABSENT, AgentInput
-from gateway.clock import SystemClock
 from gateway.events import (
     ActivityReplaced,
     Cancelled,
@@ -95,7 +94,7 @@ class Server:
     cut: int = 0
     asked: Message | None = None
     inputs: list[tuple[AgentInput, PeerProfile]] = field(default_factory=list)
-    streams: OpenStreams = field(default_factory=lambda: OpenStreams(SystemClock()))
+    streams: OpenStreams = field(default_factory=OpenStreams)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         given, profile = parse_run_input(await Request(scope, receive).body())
