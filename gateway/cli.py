@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import os
 import shlex
 import sys
@@ -22,13 +23,16 @@ from urllib.parse import quote
 from gateway import __version__
 from gateway.agent import AgentDefinition
 from gateway.configuration.sections import json_schema
-from gateway.errors import ConfigurationError
+from gateway.errors import ConfigurationError, GatewayError
 from gateway.logs import configure_logging
-from gateway.settings import Flags, Settings, check_settings, example_configuration, load_settings
+from gateway.settings import DEFAULT_FILE, Flags, Settings, check_settings, example_configuration, load_settings
 
 _Command: TypeAlias = Callable[[argparse.Namespace], int]
 
 _KEY_VARIABLE = "AGUI_GATEWAY_KEY"
+_NO_AGENTS = "no agents are configured; add one under 'agents', or serve the demonstration with --demo"
+
+logger = logging.getLogger(__name__)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -40,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     command = cast(_Command, arguments.command)
     try:
         return command(arguments)
-    except ConfigurationError as error:
+    except GatewayError as error:
         print(error.message, file=sys.stderr)
         return 1
     except KeyboardInterrupt:
@@ -85,12 +89,14 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_config(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument(
         "--config",
         metavar="FILE",
         type=Path,
-        help="the configuration file (default: $AGUI_GATEWAY_CONFIG, else ./gateway.yaml, else a demonstration)",
+        help="the configuration file (default: $AGUI_GATEWAY_CONFIG, else ./gateway.yaml, else the demonstration)",
     )
+    which.add_argument("--demo", action="store_true", help="the demonstration, also where there is a file")
 
 
 def _port(text: str) -> int:
@@ -101,8 +107,10 @@ def _port(text: str) -> int:
 
 
 def _serve(arguments: argparse.Namespace) -> int:
-    settings = load_settings(Flags(arguments.config, arguments.host, arguments.port, arguments.store))
+    flags = Flags(arguments.config, arguments.host, arguments.port, arguments.store, arguments.demo)
+    settings = load_settings(flags)
     configure_logging(settings.server.log_level, settings.server.log_format, settings.secrets)
+    _log_source(settings, flags)
     # here, because nothing else needs a web framework
     from gateway.page import page_is_built
     from gateway.serving import serve
@@ -112,15 +120,31 @@ def _serve(arguments: argparse.Namespace) -> int:
     def announce(port: int) -> None:
         print(startup_banner(settings, address(settings, port), has_page=has_page), flush=True)
 
-    return serve(settings, on_listening=announce)
+    try:
+        return serve(settings, on_listening=announce)
+    except ConfigurationError:
+        check_settings(flags)  # knows the line and the field of what did not open, and whatever else is wrong
+        raise
+
+
+def _log_source(settings: Settings, flags: Flags) -> None:
+    """The first line of the log: where the configuration comes from. Nobody has to have named a file that is used."""
+    if settings.source is None:
+        logger.info("serving the demonstration")
+    elif settings.source == Path(DEFAULT_FILE) != flags.config:
+        logger.info("using ./gateway.yaml from the current directory", extra={"file": str(settings.source.absolute())})
+    else:
+        logger.info("using a configuration file", extra={"file": str(settings.source.absolute())})
+    if not settings.agents:
+        logger.warning("an empty gateway: %s", _NO_AGENTS)
 
 
 def _config_check(arguments: argparse.Namespace) -> int:
     settings = check_settings(Flags(config=arguments.file))
     count = len(settings.agents)
-    print(
-        f"{arguments.file}: good; {count} agent{'' if count == 1 else 's'}: {', '.join(a.id for a in settings.agents)}"
-    )
+    ids = ", ".join(agent.id for agent in settings.agents)
+    has = f"{count} agent{'' if count == 1 else 's'}: {ids}" if count else f"but an empty gateway: {_NO_AGENTS}"
+    print(f"{arguments.file}: good{';' if count else ','} {has}")
     return 0
 
 
@@ -135,9 +159,11 @@ def _config_example(_: argparse.Namespace) -> int:
 
 
 def _agents(arguments: argparse.Namespace) -> int:
-    settings = load_settings(Flags(config=arguments.config))
+    settings = load_settings(Flags(config=arguments.config, demo=arguments.demo))
     if arguments.json:
         print(json.dumps([_agent_row(agent) for agent in settings.agents], indent=2))
+    elif not settings.agents:
+        print(_NO_AGENTS, file=sys.stderr)
     else:
         width = max(len(agent.id) for agent in settings.agents)
         for agent in settings.agents:
@@ -200,6 +226,8 @@ def startup_banner(settings: Settings, base_url: str, *, has_page: bool = True) 
     lines.append(f"  docs    {base_url}/docs")
     for agent in settings.agents:
         lines += [f"  agent   {base_url}{run_path(agent)}", f"          {agent.name}: {_model(agent)}"]
+    if not settings.agents:
+        return "\n".join([*lines, "", f"{_NO_AGENTS[0].upper()}{_NO_AGENTS[1:]}.", ""])
     if settings.server.publishable_keys and not settings.server.api_keys:
         sites = ", ".join(key.name for key in settings.server.publishable_keys)
         return "\n".join(

@@ -21,7 +21,6 @@ import uvicorn
 
 from gateway.application import Application
 from gateway.connection import Connection
-from gateway.errors import GatewayError
 from gateway.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -33,13 +32,13 @@ _CLOSE_SECONDS = 3
 
 
 def serve(settings: Settings, *, on_listening: Callable[[int], None] = lambda port: None) -> int:
-    """Serve until a signal; the process's exit code. `on_listening` is called once, with the port."""
+    """Serve until a signal; the process's exit code. `on_listening` is called once, with the port.
+
+    Raises:
+        GatewayError: the gateway could not start; a ConfigurationError where the operator can mend it.
+    """
     server = settings.server
-    try:
-        application = Application(settings)
-    except GatewayError as error:
-        print(error.message, file=sys.stderr)
-        return 1
+    application = Application(settings)
     try:
         listener = _listen(server.host, server.port)
     except OSError as error:
@@ -49,10 +48,11 @@ def serve(settings: Settings, *, on_listening: Callable[[int], None] = lambda po
     with contextlib.closing(listener):
         port = listener.getsockname()[1]
         with asyncio.Runner(loop_factory=_loop_factory()) as loop_runner:
-            return loop_runner.run(_serve(application, listener, lambda: on_listening(port)))
+            loop_runner.run(_serve(application, listener, lambda: on_listening(port)))
+    return 0
 
 
-async def _serve(application: Application, listener: socket.socket, on_listening: Callable[[], None]) -> int:
+async def _serve(application: Application, listener: socket.socket, on_listening: Callable[[], None]) -> None:
     trusted_proxies = application.settings.server.trusted_proxies
     config = uvicorn.Config(
         application.asgi,
@@ -69,15 +69,10 @@ async def _serve(application: Application, listener: socket.socket, on_listening
         h11_max_incomplete_event_size=None,
     )
     server = _Server(config)
-    try:
-        async with application.starlette.router.lifespan_context(application.starlette):
-            with _signals(application, server):
-                server.on_listening = on_listening
-                await server.serve([listener])
-    except GatewayError as error:
-        print(error.message, file=sys.stderr)
-        return 1
-    return 0
+    async with application.starlette.router.lifespan_context(application.starlette):
+        with _signals(application, server):
+            server.on_listening = on_listening
+            await server.serve([listener])
 
 
 class _Server(uvicorn.Server):

@@ -5,8 +5,9 @@ Flags win over the environment, the environment over the file, the file over the
 
 The environment sets single fields of `server`, and `store` and `search`: `AGUI_GATEWAY__SERVER__PORT=9000`,
 `AGUI_GATEWAY__STORE=sqlite:////data/gateway.db`; lists of words are separated by commas. `AGUI_GATEWAY_CONFIG` names
-the file where no flag does; without either it is `gateway.yaml` in the current directory if there is one, else the
-demonstration in `example.yaml` of this package, with its data in the current directory.
+the file where no flag does; without either it is `gateway.yaml` in the current directory if there is one. Without any
+file, or with the flag for it, it is the demonstration in `example.yaml` of this package, with its data in the current
+directory. A file without agents is a gateway without agents.
 """
 
 from __future__ import annotations
@@ -131,12 +132,16 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Flags:
-    """What the command line says; None where it says nothing. `store` is relative to the current directory."""
+    """What the command line says; None where it says nothing. `store` is relative to the current directory.
+
+    `demo`: serve the demonstration, whatever files there are.
+    """
 
     config: Path | None = None
     host: str | None = None
     port: int | None = None
     store: str | None = None
+    demo: bool = False
 
 
 def load_settings(
@@ -174,8 +179,6 @@ def example_configuration() -> str:
 def _load(flags: Flags, environ: Mapping[str, str], parts: KnownParts) -> tuple[Settings, ConfigurationText]:
     source = _source(flags, environ)
     text = _demonstration() if source is None else read_configuration(source, environ)
-    if text.values.get("agents") is None:
-        text.values["agents"] = _demonstration().values["agents"]
     _apply_environment(text, environ)
     _apply_flags(text, flags)
     section = read_sections(text)
@@ -187,6 +190,8 @@ def _load(flags: Flags, environ: Mapping[str, str], parts: KnownParts) -> tuple[
 
 
 def _source(flags: Flags, environ: Mapping[str, str]) -> Path | None:
+    if flags.demo:
+        return None
     if flags.config is not None:
         return flags.config
     if named := environ.get("AGUI_GATEWAY_CONFIG"):

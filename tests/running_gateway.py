@@ -295,11 +295,20 @@ async def gateway_process(
     configuration: Path, *arguments: str, env: Mapping[str, str] | None = None
 ) -> AsyncGenerator[GatewayProcess]:
     """`agui-gateway serve --config ...` until the block is left."""
-    log = configuration.parent / "gateway.log"
+    async with serving_process(configuration.parent, "--config", str(configuration), *arguments, env=env) as gateway:
+        yield gateway
+
+
+@contextlib.asynccontextmanager
+async def serving_process(
+    directory: Path, *arguments: str, env: Mapping[str, str] | None = None
+) -> AsyncGenerator[GatewayProcess]:
+    """`agui-gateway serve` with these arguments in this directory, until the block is left."""
+    log = directory / "gateway.log"
     with log.open("ab") as errors:
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "gateway", "serve", "--config", str(configuration), *arguments,
-            cwd=configuration.parent, stdout=asyncio.subprocess.PIPE, stderr=errors,
+            sys.executable, "-m", "gateway", "serve", *arguments,
+            cwd=directory, stdout=asyncio.subprocess.PIPE, stderr=errors,
             env={**os.environ, "PYTHONUNBUFFERED": "1", **(env or {})},
         )  # fmt: skip
     client: GatewayClient | None = None

@@ -43,6 +43,19 @@ def test_a_good_file_is_good(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr() == ("g.yaml: good; 1 agent: helper\n", "")
 
 
+def test_a_file_without_agents_is_said_to_be_an_empty_gateway(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("gateway.yaml").write_text("server: {port: 8001}\n")
+    assert main(["config", "check", "gateway.yaml"]) == 0
+    assert capsys.readouterr().out.startswith("gateway.yaml: good, but an empty gateway: no agents are configured")
+    assert main(["agents"]) == 0
+    out, err = capsys.readouterr()
+    assert (out, "no agents are configured" in err) == ("", True)
+    assert main(["agents", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == []
+    assert main(["agents", "--demo"]) == 0
+    assert capsys.readouterr().out.startswith("assistant  Assistant: demo model")
+
+
 def test_a_bad_file_is_named_with_lines_and_exits_1(capsys: pytest.CaptureFixture[str]) -> None:
     Path("g.yaml").write_text("sever: {}\n" + GOOD.replace("sample_tools:add", "sample_tools:ad"))
     assert main(["config", "check", "g.yaml"]) == 1
@@ -181,6 +194,13 @@ def test_the_banner_says_where_no_page_is() -> None:
     assert "widget.js" not in banner
     assert "/shop" not in banner
     assert "curl -N" in banner
+
+
+def test_the_banner_of_an_empty_gateway_has_nothing_to_paste() -> None:
+    banner = startup_banner(settings_of("server: {port: 8001}\n"), "http://127.0.0.1:8001")
+    assert "No agents are configured; add one under 'agents'" in banner
+    assert "curl" not in banner
+    assert "<script" not in banner
 
 
 def test_where_only_visitors_get_in_no_line_is_offered_that_would_be_refused() -> None:

@@ -16,6 +16,7 @@ CASES = [f"ag-ui-case-{number:02d}" for number in range(1, 59)]
 REQUIRED = [
     "configuration-file",
     "command-line",
+    "empty-gateway",
     "secrets",
     "demo-model",
     "problem-details",

@@ -6,7 +6,10 @@ import asyncio
 import json
 import signal
 from pathlib import Path
+from typing import Any, cast
 from urllib.parse import urlsplit
+
+import pytest
 
 from tests.running_gateway import (
     DEADLINE_SECONDS,
@@ -15,6 +18,7 @@ from tests.running_gateway import (
     parse_frames,
     run_body,
     scripted,
+    serving_process,
     write_configuration,
 )
 
@@ -47,3 +51,45 @@ async def test_old_clients_and_those_that_have_no_more_to_say_are_answered(tmp_p
             lines, body = await exchange(url, request, half_closed=True)
             assert (lines[0], json.loads(body)["status"]) == ("http/1.1 200 ok", "ok")
         assert await gateway.signal(signal.SIGTERM) == 0
+
+
+# --- where the configuration comes from
+
+
+def first_line(log: Path) -> dict[str, Any]:
+    return cast(dict[str, Any], json.loads(log.read_text().splitlines()[0]))
+
+
+async def test_a_file_that_nobody_named_is_said_in_the_first_line_of_the_log(tmp_path: Path) -> None:
+    file = write_configuration(tmp_path, [agent("mine", {"model_provider": "demo"})])
+    async with serving_process(tmp_path) as gateway:
+        agents = await gateway.client.get("/agents")
+
+    assert [each["id"] for each in agents["agents"]] == ["mine"]
+    said = first_line(gateway.log)
+    assert (said["message"], said["file"]) == ("using ./gateway.yaml from the current directory", str(file))
+
+
+async def test_a_file_without_agents_serves_an_empty_gateway_that_says_so(tmp_path: Path) -> None:
+    file = write_configuration(tmp_path, [])
+    async with gateway_process(file) as gateway:
+        agents = await gateway.client.get("/agents")
+        ready = await gateway.client.get("/readyz")
+
+    assert agents["agents"] == []
+    assert ready["status"] == "ready"
+    assert first_line(gateway.log)["file"] == str(file)
+    assert "an empty gateway: no agents are configured" in gateway.log.read_text()
+
+
+@pytest.mark.parametrize("arguments", [(), ("--demo",)])
+async def test_without_a_file_or_where_it_is_asked_for_the_demonstration_is_served(
+    arguments: tuple[str, ...], tmp_path: Path
+) -> None:
+    if arguments:
+        write_configuration(tmp_path, [agent("mine", {"model_provider": "demo"})])
+    async with serving_process(tmp_path, *arguments, "--port", "0") as gateway:
+        agents = await gateway.client.get("/agents")
+
+    assert [each["id"] for each in agents["agents"]] == ["assistant"]
+    assert first_line(gateway.log)["message"] == "serving the demonstration"

@@ -170,7 +170,19 @@ def test_gateway_yaml_in_the_current_directory_is_found(directory: Path) -> None
     assert settings.server.port == 9
     assert settings.source == Path("gateway.yaml")
     assert settings.directory == directory
-    assert [agent.id for agent in settings.agents] == ["assistant"], "a file without agents has the demonstration's"
+
+
+@pytest.mark.parametrize("text", ["", "server: {port: 9}\n", "agents:\n  # - id: mine\n", "agents: []\n"])
+def test_a_file_without_agents_has_none_of_the_demonstrations(text: str) -> None:
+    assert load(text).agents == ()
+
+
+def test_the_demonstration_can_be_asked_for_where_there_are_files() -> None:
+    Path("gateway.yaml").write_text("server: {port: 9}\n")
+    Path("other.yaml").write_text("server: {port: 10}\n")
+    settings = load_settings(Flags(demo=True), environ={"AGUI_GATEWAY_CONFIG": "other.yaml"}, parts=PARTS)
+    assert settings.source is None
+    assert (settings.server.port, [agent.id for agent in settings.agents]) == (8000, ["assistant"])
 
 
 def test_the_environment_may_name_the_file() -> None:
@@ -220,7 +232,6 @@ def test_a_section_whose_lines_are_commented_out_means_the_defaults() -> None:
     assert settings.server.port == 8000
     assert settings.agents[0].tools == ()
     assert settings.search is None, "null search means none"
-    assert load("agents:\n  # - id: mine\n").agents == load("").agents, "no agents of its own: the demonstration's"
 
 
 @pytest.mark.parametrize(
@@ -357,10 +368,6 @@ agents:
         "agents[1].model.model_id",
         "agents[2]",
     ]
-
-
-def test_an_empty_list_of_agents_is_refused() -> None:
-    assert problems("agents: []\n") == ["f.yaml:1:1: agents: is empty; at least one entry is needed"]
 
 
 def test_a_problem_says_where_the_value_came_from() -> None:

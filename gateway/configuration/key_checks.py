@@ -65,7 +65,7 @@ def _check_publishable(
             text.report((*path, "origins", index), wrong)
     for index, agent_id in enumerate(entry.agents):
         if agent_id not in agent_ids:
-            near = did_you_mean(agent_id, agent_ids) or f"; there are: {', '.join(agent_ids)}"
+            near = did_you_mean(agent_id, agent_ids) or f"; there are: {', '.join(agent_ids) or 'none'}"
             text.report((*path, "agents", index), f"no agent has the id {agent_id!r}{near}")
 
 

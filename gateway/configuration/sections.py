@@ -326,8 +326,8 @@ class ConfigurationSection(_Section):
     """Where threads and runs are kept. A relative path is relative to this file."""
     search: str | None = Field(default="embedded:sample")
     """What the search tools search in; null: nothing."""
-    agents: tuple[AgentSection, ...] | None = Field(default=None, min_length=1)
-    """The agents; the demonstration's where absent."""
+    agents: tuple[AgentSection, ...] | None = None
+    """The agents. Without any, the gateway is empty: it answers, and has nothing to run."""
 
 
 def read_sections(text: ConfigurationText) -> ConfigurationSection | None:

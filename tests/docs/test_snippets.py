@@ -40,17 +40,18 @@ def test_every_snippet_is_tried() -> None:
 
 
 def write_configuration(yaml_text: str, directory: Path) -> Path:
-    """A snippet as a file: whole, or put where it belongs: below `server`, or into an agent."""
-    keys = set(yaml.safe_load(yaml_text))
+    """A snippet as a whole file: a part of an agent or of `server` is put where it belongs, and there is an agent."""
     values = yaml.safe_load(yaml_text)
-    if not keys & ConfigurationSection.model_fields.keys():
-        if keys <= ServerSection.model_fields.keys():
-            values = {"server": values}
-        else:
-            assert keys <= AgentSection.model_fields.keys(), keys
-            values = {"agents": [{"id": "assistant", "model": {"model_provider": "demo"}, **values}]}
+    assistant = {"id": "assistant", "model": {"model_provider": "demo"}}
+    if values.keys() <= ConfigurationSection.model_fields.keys():
+        document = {"agents": [assistant], **values}
+    elif values.keys() <= ServerSection.model_fields.keys():
+        document = {"agents": [assistant], "server": values}
+    else:
+        assert values.keys() <= AgentSection.model_fields.keys(), values.keys()
+        document = {"agents": [{**assistant, **values}]}
     path = directory / "gateway.yaml"
-    path.write_text(yaml_text if values.keys() == keys else yaml.safe_dump(values), "utf-8")
+    path.write_text(yaml.safe_dump(document), "utf-8")
     return path
 
 

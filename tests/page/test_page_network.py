@@ -38,6 +38,21 @@ OFFLINE = "You are offline. The answer goes on when you are back."
 FAILED_TO_LOAD = "Failed to load resource|ERR_|Failed to fetch|network error"
 
 
+async def test_a_gateway_without_agents_says_so(browser: Browser, tmp_path: Path) -> None:
+    async with (
+        local_gateway(tmp_path, [], page=built_page()) as empty,
+        screen(browser, f"{empty.client.base_url}/") as shown,
+    ):
+        status = shown.page.get_by_role("status").filter(has_text="no agents")
+        await expect(status).to_have_text(
+            "This gateway has no agents yet. Add one to its configuration file, and start it again."
+        )
+        await shown.expect_accessible("a gateway without agents")
+        async with shown.page.expect_response("**/agents"):
+            await shown.button("Try again").click()
+        await expect(status).to_be_visible()
+
+
 async def test_a_reload_in_mid_answer_goes_on_where_it_was(browser: Browser, tmp_path: Path) -> None:
     clock = MovableClock(time.time())
     async with shown_page(browser, tmp_path, [agent("talker", paced(WORDS))], clock=clock) as shown:

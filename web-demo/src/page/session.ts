@@ -34,6 +34,8 @@ export class Session {
   /** Whether to ask for a key: because there is none, or because the one there is was refused. */
   readonly keyNeeded = signal<"no" | "missing" | "wrong">("no");
   readonly hasKey = signal(kept(KEY) !== undefined);
+  /** The gateway has no agents: there is nobody to talk to, and nothing is wrong. */
+  readonly isEmpty = signal(false);
   /** Why there is nothing to talk to. */
   readonly problem = signal<Problem | undefined>(undefined);
   readonly threads: ThreadList;
@@ -72,6 +74,7 @@ export class Session {
     }
     this.problem.value = undefined;
     this.keyNeeded.value = "no";
+    this.isEmpty.value = this.agents.value.length === 0;
     const known = this.agents.value.find((agent) => agent.id === kept(AGENT)) ?? this.agents.value[0];
     if (known === undefined) return;
     this.#talkTo(known, this.#memory.get("thread"));

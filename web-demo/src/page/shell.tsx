@@ -162,6 +162,14 @@ function Talk({ session, onExplain }: PartProps) {
     const key = trouble?.code === "unauthenticated";
     return (
       <div class="page-trouble">
+        {trouble === undefined && session.isEmpty.value && (
+          <>
+            <p role="status">{say("noAgents")}</p>
+            <button type="button" class="agui-button agui-primary" onClick={() => void session.start()}>
+              {say("retry")}
+            </button>
+          </>
+        )}
         {trouble !== undefined && (
           <>
             <p role="alert">{key ? say("keyNeeded") : problem(trouble)}</p>

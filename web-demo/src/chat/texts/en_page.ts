@@ -10,6 +10,7 @@ export const pageEnglish = {
   keyForget: "Forget the key",
   keyWrong: "The server does not know this key.",
   api: "API",
+  noAgents: "This gateway has no agents yet. Add one to its configuration file, and start it again.",
 
   // The demonstration
   demo: "Demo model",
