@@ -1,7 +1,8 @@
 """The built page, the sample shop and the widget: read once at start, served from memory.
 
 Above: the application. Below: errors. `web-demo/` is what they are made from, `make page` makes them, and this package
-carries the result in `page_files/`: HTML files, `assets/` whose names hold a hash of their content, `widget.js`.
+carries the result in `page_files/`: HTML files, `assets/` whose names hold a hash of their content, `widget.js`, and in
+`widget/` and `texts/` the scripts and the words that the widget asks for when it needs them.
 
 What may be asked for is a table that is made at start, so no request ever reaches the file system. A gateway whose page
 was not built serves everything else, and says at `/` what is missing.
@@ -26,7 +27,7 @@ from gateway.problems import shown_path
 WIDGET_PATH = "/widget.js"
 SHOP_PATH = "/shop"
 _ASSETS = "assets/"
-_TEXTS = "texts/"  # the widget's, by language
+_BESIDE_WIDGET = ("texts/", "widget/")  # what it asks for on other sites: its words by language, rarely needed scripts
 _ICON_PATH = "/favicon.ico"
 
 _CONTENT_TYPES = {
@@ -207,7 +208,7 @@ def _page_file(name: str, contents: Mapping[str, bytes]) -> PageFile | None:
 def _headers(name: str) -> Mapping[str, str]:
     if name.endswith(".html"):
         return _HTML_HEADERS
-    if f"/{name}" == WIDGET_PATH or name.startswith(_TEXTS):
+    if f"/{name}" == WIDGET_PATH or name.startswith(_BESIDE_WIDGET):
         return _WIDGET_HEADERS
     return _ASSET_HEADERS if name.startswith(_ASSETS) else _OTHER_HEADERS
 

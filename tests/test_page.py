@@ -26,6 +26,7 @@ def write_page(directory: Path) -> Path:
         "favicon.svg": "<svg xmlns='http://www.w3.org/2000/svg'/>",
         "widget.js": WIDGET,
         "texts/de.json": "{}",
+        "widget/code_colours.js": SCRIPT,
         "assets/index-AbCd1234.js": SCRIPT,
         "assets/index-Ef_-5678.css": "body {}",
         ".stamp": "",
@@ -90,7 +91,7 @@ async def test_the_widget_is_for_every_origin(page: WebPage, tmp_path: Path, ori
     async with local_gateway(tmp_path, [ECHO], page=page, server={"cors_origins": origins}) as gateway:
         for origin in ("https://app.example", "https://stranger.example"):
             headers = {"origin": origin, "sec-fetch-site": "cross-site", "sec-fetch-mode": "cors"}
-            for path in ("/widget.js", "/texts/de.json"):
+            for path in ("/widget.js", "/texts/de.json", "/widget/code_colours.js"):
                 answer = await gateway.client.http.get(path, headers=headers)
                 assert answer.status_code == 200
                 assert answer.headers.get_list("access-control-allow-origin") == ["*"]
@@ -237,12 +238,16 @@ async def test_the_built_page_has_nothing_inline_and_asks_for_nothing_that_is_no
 
 
 @pytest.mark.skipif(not page_is_built(), reason="the page is not built here; 'make page' builds it")
-async def test_the_built_widget_is_one_file(tmp_path: Path) -> None:
+async def test_the_built_widget_is_one_file_and_what_it_asks_for_later_lies_beside_it(tmp_path: Path) -> None:
     async with local_gateway(tmp_path, [ECHO]) as gateway:
         widget = await gateway.client.http.get("/widget.js")
+        later = re.findall(r"""\bimport\(["'`]\.(/widget/\w+\.js)["'`]\)""", widget.text)
+        answers = [await gateway.client.http.get(path) for path in later]
 
-    assert widget.status_code == 200
-    assert not re.search(r"""\bimport\s*[("'{*]|\bfrom\s*["']|\beval\(|new Function\b""", widget.text)
+    assert [answer.status_code for answer in (widget, *answers)] == [200, 200]
+    at_once = re.sub(r"\bimport\([^()]*\)", "", widget.text)
+    for script in (at_once, *(answer.text for answer in answers)):
+        assert not re.search(r"""\bimport\s*[("'`{*]|\bfrom\s*["'`]|\beval\(|new Function\b""", script)
 
 
 @pytest.mark.skipif(not page_is_built(), reason="the page is not built here; 'make page' builds it")

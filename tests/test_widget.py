@@ -22,7 +22,7 @@ from playwright.async_api import Browser, expect
 from tests.host_site import ECHO, SLOW, TAG, WORDS, neighbours, somebody, visit
 from tests.movable_clock import MovableClock
 from tests.page_browser import DEMONSTRATION, DESKTOP, PHONE, built_page, file, running_browser, tell
-from tests.running_gateway import local_gateway
+from tests.running_gateway import agent, local_gateway, scripted
 
 BUDGET_BYTES = 60_000
 
@@ -79,6 +79,25 @@ async def test_one_tag_is_a_chat_on_a_page_of_another_origin_under_a_strict_poli
         await page.page.reload()
         await expect(page.answers).to_have_text(told)
         await expect(page.panel).to_be_visible()  # as it was left
+
+
+async def test_what_few_chats_need_comes_when_it_is_needed_under_the_same_policy(
+    browser: Browser, tmp_path: Path
+) -> None:
+    coder = agent("assistant", scripted([{"text": "```python\nreturn 1  # one\n```"}]))
+    asked: list[str] = []
+    async with (
+        neighbours(tmp_path, [coder]) as (site, _),
+        somebody(browser) as person,
+        visit(person, site.origin) as page,
+    ):
+        page.page.on("request", lambda request: asked.append(request.url))
+        colours = f"{site.gateway}/widget/code_colours.js"
+        await page.open()
+        assert colours not in asked
+        await page.ask("Code, please")
+        await expect(page.answers.locator(".agui-code-word")).to_have_text("return")
+        assert asked.count(colours) == 1
 
 
 async def test_the_styles_of_page_and_widget_never_meet(browser: Browser, tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ async def test_the_scripts_of_the_page_are_small(tmp_path: Path) -> None:
             seen.add(path)
             script = (await http.get(path)).text
             total += len(gzip.compress(script.encode()))
-            names += [urljoin(path, name) for name in re.findall(r"""["'](\./[\w.-]+\.js)["']""", script)]
+            names += [urljoin(path, name) for name in re.findall(r"""["'`](\./[\w.-]+\.js)["'`]""", script)]
     print(f"\n{total} bytes of gzipped JavaScript in {sorted(seen)}")
     assert seen
     assert 10_000 < total <= BUDGET_BYTES

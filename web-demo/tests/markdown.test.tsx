@@ -1,6 +1,6 @@
 // @vitest-environment happy-dom
 import { render } from "preact";
-import { afterEach, describe, expect, test } from "vitest";
+import { afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 import { Markdown } from "../src/view/markdown";
 import { MarkdownReader } from "../src/view/markdown_blocks";
 
@@ -53,6 +53,13 @@ describe("code", () => {
   const code = `let a = 1; // one\n/* two\n${"let b;\n".repeat(60)}*/ let c;`;
   const read = (shown: Element) =>
     [...shown.querySelectorAll(".agui-lines")].map((lines) => lines.textContent).join("\n");
+
+  // the colours are a file of their own: the first code has one colour until it is there
+  beforeAll(async () => {
+    const first = show(`\`\`\`ts\n${code}\n\`\`\``);
+    expect(read(first)).toBe(code);
+    await vi.waitFor(() => expect(first.querySelector(".agui-code-word")).not.toBeNull());
+  });
 
   test("is in colours as far as that costs little: neither line by line without end, nor in a line without end", () => {
     const long = "let b;\n".repeat(10_000);

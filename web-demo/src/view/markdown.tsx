@@ -3,10 +3,11 @@
  *
  * Below: markdown_blocks, links. Nothing is ever loaded: an image is a link that opens it.
  */
+import { signal } from "@preact/signals";
 import type { Token, Tokens } from "marked";
 import type { ComponentChildren, VNode } from "preact";
-import { useMemo, useRef, useState } from "preact/hooks";
-import { colourCode } from "./code_colours";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import type { ColouredCode, colourCode } from "./code_colours";
 import { CopyButton } from "./copy_button";
 import { directionOf } from "./direction";
 import { Icon } from "./icons";
@@ -189,30 +190,49 @@ interface Piece {
   readonly open: string;
 }
 
+/** A file of its own, which comes with the first code. Until it is there, and where it is refused, code has one colour. */
+const colours = signal<typeof colourCode | undefined>(undefined);
+let asked = false;
+
+function askForColours(): void {
+  if (asked) return;
+  asked = true;
+  import("./code_colours").then(
+    (file) => {
+      colours.value = file.colourCode;
+    },
+    () => undefined,
+  );
+}
+
 /** Code in pieces of some lines; those that read as they did the time before are the same elements. */
 function usePieces(text: string, language: string): VNode[] {
   const before = useRef<Piece[]>([]);
+  const colour = language ? colours.value : undefined;
+  useEffect(() => {
+    if (language) askForColours();
+  }, [language]);
   const lines = text.split("\n");
   const pieces: Piece[] = [];
   let length = 0;
   for (let line = 0; line < lines.length; line += LINES_TOGETHER) {
     const piece = lines.slice(line, line + LINES_TOGETHER).join("\n");
     length += piece.length;
-    const shown = length > MOST_COLOURED || piece.length > MOST_TOGETHER ? "" : language;
+    const shown = !colour || length > MOST_COLOURED || piece.length > MOST_TOGETHER ? "" : language;
     const open = pieces.at(-1)?.open ?? "";
     const raw = [shown, open, piece].join("\n");
     const known = before.current[pieces.length];
-    pieces.push(known?.raw === raw ? known : { raw, ...drawn(piece, shown, open, pieces.length) });
+    pieces.push(known?.raw === raw ? known : { raw, ...drawn(colour?.(piece, shown, open), piece, pieces.length) });
   }
   before.current = pieces;
   return pieces.map(({ node }) => node);
 }
 
-function drawn(code: string, language: string, open: string, key: number): { node: VNode; open: string } {
-  const coloured = colourCode(code, language, open);
+function drawn(coloured: ColouredCode | undefined, code: string, key: number): { node: VNode; open: string } {
+  const parts = coloured?.parts ?? [{ kind: undefined, text: code }];
   const node = (
     <span class="agui-lines" key={key}>
-      {coloured.parts.map(({ kind, text }, index) =>
+      {parts.map(({ kind, text }, index) =>
         kind === undefined ? (
           text
         ) : (
@@ -223,7 +243,7 @@ function drawn(code: string, language: string, open: string, key: number): { nod
       )}
     </span>
   );
-  return { node, open: coloured.open };
+  return { node, open: coloured?.open ?? "" };
 }
 
 function inline(tokens: readonly Token[], depth: number): ComponentChildren {
