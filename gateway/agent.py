@@ -169,7 +169,8 @@ class AgentInput:
     agent. `conversation_id` names the conversation that a stateful model's server keeps. Messages that came without an
     id have one by now; `minted_ids` names those, because a repeated request cannot repeat them. `known` makes what
     the last request came to cheap to go on from; it changes no result. `seen` is the id of the last message of the
-    thread that the client knows, None where it knows none; ABSENT where it does not say.
+    thread that the client knows, None where it knows none; ABSENT where it does not say. `forced_tool` is one of
+    `tools`, which the first answer of the model has to call.
     """
 
     thread_id: str
@@ -185,6 +186,7 @@ class AgentInput:
     minted_ids: frozenset[str] = frozenset()
     conversation_id: str = "default"
     seen: str | Absent | None = ABSENT
+    forced_tool: str | None = None
     known: KnownThread | None = field(default=None, compare=False, repr=False)
 
 

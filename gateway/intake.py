@@ -81,6 +81,8 @@ def take_in(
         state=thread.state if isinstance(given.state, Absent) else given.state,
         interrupts=verdict.still_open,
         last_run_id=given.run_id,
+        # A thread whose runs all force a tool is no conversation of a person's: CopilotKit asks for suggestions so.
+        listed=given.forced_tool is None or (thread.listed and thread.last_run_id is not None),
     )
     own, elsewhere = (messages, ()) if conversation is None else conversation.split(messages)
     return Intake(becomes, own, elsewhere, unchanged_prefix(thread.messages, messages), verdict.decisions)

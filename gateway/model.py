@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 from gateway.agent import ModelSettings
 from gateway.clock import Clock
@@ -21,6 +21,16 @@ from gateway.messages import JsonObject, Message, ToolSpec
 from gateway.model_state import Continuation
 
 
+@dataclass(frozen=True, slots=True)
+class OneTool:
+    """A model's answer has to be a call of this tool."""
+
+    name: str
+
+
+ToolChoice: TypeAlias = Literal["auto", "none"] | OneTool
+
+
 @quickly_made
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
@@ -29,7 +39,8 @@ class ModelRequest:
     `messages` is a model view (history.model_view): system and developer messages where they stand, user and assistant
     turns, every assistant turn with calls followed at once by one tool message per call, in call order; nothing
     orphaned, nothing unanswered, no incomplete call. `system` is the agent's own prompt with the context in it, or
-    empty. `parameters` are the agent's `model_parameters`, passed on as they are. `continuation` is where a stateful
+    empty. `tool_choice` outranks the agent's parameters; a model that cannot be told to call one certain tool is asked
+    without. `parameters` are the agent's `model_parameters`, passed on as they are. `continuation` is where a stateful
     model's server already stands, and which of the messages are new to it; where it does not stand there any more,
     `messages` are all there is to say. `settled` is the beginning of `messages` that the thread's next request will
     have too, as long as nobody shortened these: whoever uses it has to look.
@@ -46,7 +57,7 @@ class ModelRequest:
     messages: tuple[Message, ...]
     system: str = ""
     tools: tuple[ToolSpec, ...] = ()
-    tool_choice: Literal["auto", "none"] = "auto"
+    tool_choice: ToolChoice = "auto"
     parameters: JsonObject = field(default_factory=dict)
     continuation: Continuation | None = None
     settled: SettledView | None = field(default=None, compare=False, repr=False)

@@ -9,10 +9,11 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gateway.agent import AgentDefinition, ToolSettings
+from gateway.agent import AgentDefinition, AgentInput, ToolSettings
 from gateway.attempts import Fallback
 from gateway.context_reduction import KnownFits
 from gateway.errors import NotFoundError
+from gateway.frozen import replace
 from gateway.log_counts import counted
 from gateway.loop import Loop
 from gateway.messages import ToolSpec
@@ -76,18 +77,21 @@ class OpenAgent:
             await other.model.close()
 
 
-def frontend_tools(declared: Sequence[ToolSpec], backend: Mapping[str, Tool]) -> tuple[ToolSpec, ...]:
-    """The declared tools that the browser runs. One that has a backend tool's name, or stands twice, is dropped."""
+def with_frontend_tools(given: AgentInput, backend: Mapping[str, Tool]) -> AgentInput:
+    """The input with those of its tools that the browser runs: not what has a backend tool's name, or stands twice."""
     kept: dict[str, ToolSpec] = {}
     dropped: list[str] = []
-    for spec in declared:
+    for spec in given.tools:
         if spec.name in backend or spec.name in kept:
             dropped.append(spec.name)
         else:
             kept[spec.name] = spec
-    if dropped:
-        logger.warning("dropped frontend tools whose names are taken", extra=counted(dropped))
-    return tuple(kept.values())
+    if not dropped:
+        return given
+    logger.warning("dropped frontend tools whose names are taken", extra=counted(dropped))
+    return replace(
+        given, tools=tuple(kept.values()), forced_tool=given.forced_tool if given.forced_tool in kept else None
+    )
 
 
 def no_agent(agent_id: str) -> NotFoundError:

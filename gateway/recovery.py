@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from gateway.agent import Absent, AgentInput
 from gateway.bookkeeping import conversation_of, end_left_behind
@@ -17,7 +17,7 @@ from gateway.errors import StoreError
 from gateway.events import Event
 from gateway.live_run import LiveRun
 from gateway.loop import LoopContext
-from gateway.open_agent import OpenAgent, frontend_tools
+from gateway.open_agent import OpenAgent, with_frontend_tools
 from gateway.store import RunRecord, RunStatus, Store, Thread
 from gateway.taken_up import RESTARTED, TakenUp, open_call, restored_input
 from gateway.tool import SharedState, Tool
@@ -100,7 +100,7 @@ def loop_context(
     own, elsewhere = (messages, ()) if conversation is None else conversation.split(messages)
     return LoopContext(
         agent=agent.definition,
-        input=replace(given, tools=frontend_tools(given.tools, tools)),
+        input=with_frontend_tools(given, tools),
         owner=left.record.owner,
         model=agent.model,
         tools=tools,

@@ -36,7 +36,7 @@ from gateway.intake import take_in, up_to_date
 from gateway.live_run import LiveRun
 from gateway.loop import LoopContext
 from gateway.metrics import Metrics
-from gateway.open_agent import OpenAgent, frontend_tools, no_agent
+from gateway.open_agent import OpenAgent, no_agent, with_frontend_tools
 from gateway.recovery import LeftOpen, loop_context, recover, restore
 from gateway.run_counts import count_end, count_failed_tools
 from gateway.store import RunRecord, RunStatus, Store, Thread
@@ -142,6 +142,7 @@ class RunDriver:
         tools, approvals = await _tools(live, agent) if live.cancel_reason is None else ({}, frozenset())
         if live.cancel_reason is not None:
             given = words_alone(given)
+        given = with_frontend_tools(given, tools)
         now = self.clock.now()
         stored = await self.store.load_thread(owner, given.thread_id)
         thread = stored or Thread(owner, given.thread_id, agent.definition.id, now, now)
@@ -160,10 +161,9 @@ class RunDriver:
         live.begun = True
         self.metrics.runs_active.inc()
         live.publish_numbered()
-        offered = frontend_tools(given.tools, tools)
         return LoopContext(
             agent=agent.definition,
-            input=given if offered == given.tools else replace(given, tools=offered),
+            input=given,
             owner=owner,
             model=agent.model,
             tools=tools,

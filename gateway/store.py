@@ -72,7 +72,8 @@ class ThreadSummary:
 class Thread:
     """A thread whole. `state` is ABSENT where no run ever had one. `last_run_id` is the run that was begun last.
 
-    `model_states` has what providers' servers hold of the thread's conversations, by agent.
+    `model_states` has what providers' servers hold of the thread's conversations, by agent. A thread that is not
+    `listed` is left out by list_threads, and is there for whoever knows its id.
     """
 
     owner: str
@@ -86,6 +87,7 @@ class Thread:
     interrupts: tuple[OpenInterrupt, ...] = ()
     last_run_id: str | None = None
     model_states: Mapping[str, ModelState] = field(default_factory=dict)
+    listed: bool = True
 
 
 @dataclass(frozen=True, slots=True)

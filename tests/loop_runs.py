@@ -116,6 +116,7 @@ class LoopRun:
         model: Model | None = None,
         tools: Sequence[FunctionTool] = (),
         frontend: Sequence[ToolSpec] = (),
+        forced_tool: str | None = None,
         approvals: Sequence[str] = (),
         messages: Sequence[Message] = (user("Hello"),),
         state: JsonValue = None,
@@ -141,7 +142,9 @@ class LoopRun:
         )
         self.context = LoopContext(
             agent=definition,
-            input=AgentInput("thread", "run", tuple(messages), tuple(frontend), tuple(context), state),
+            input=AgentInput(
+                "thread", "run", tuple(messages), tuple(frontend), tuple(context), state, forced_tool=forced_tool
+            ),
             owner="owner",
             model=self.model,
             tools=by_name,

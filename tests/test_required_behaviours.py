@@ -33,6 +33,7 @@ REQUIRED = [
     "connect",
     "owners",
     "answers-taken-back",
+    "forced-tools",
     "stale-history",
     "api-keys",
     "origins",

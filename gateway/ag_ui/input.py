@@ -20,7 +20,7 @@ warning; a known field of the wrong type is refused. On top of the models:
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Sequence
 from typing import Any, Final
 
 from gateway.ag_ui.content import ContentReader
@@ -129,11 +129,12 @@ class InputReader(ContentReader):
         self.expect_known(data, _INPUT, "input")
         profile = self.profile(self.text(data, "protocolVersion", "", optional=True))
         state = data.get("state")
+        tools = self.tools(data)
         parsed = AgentInput(
             thread_id=self.identifier(data, "threadId"),
             run_id=self.identifier(data, "runId"),
             messages=self.messages(data),
-            tools=self.tools(data),
+            tools=tools,
             context=self.context(data),
             state=ABSENT if state is None else state,
             forwarded=data.get("forwardedProps"),
@@ -142,6 +143,7 @@ class InputReader(ContentReader):
             minted_ids=frozenset(self.minted),
             conversation_id=self.conversation_id(data.get("forwardedProps")),
             seen=self.seen(data.get("forwardedProps")),
+            forced_tool=self.forced_tool(data.get("forwardedProps"), tools),
             known=known,
         )
         if self.repeats:
@@ -171,6 +173,21 @@ class InputReader(ContentReader):
             return value
         self.wrong("/forwardedProps/agui_gateway/seen", f"expected a message's id or null, got {json_kind(value)}")
         return ABSENT
+
+    def forced_tool(self, forwarded: object, tools: Sequence[ToolSpec]) -> str | None:
+        """The client's tool that has to be called, as CopilotKit asks for suggestions.
+
+        `{"toolChoice": {"type": "function", "function": {"name": ...}}}`; any other value is the application's own.
+        """
+        choice = forwarded.get("toolChoice") if type(forwarded) is dict else None
+        function = choice.get("function") if type(choice) is dict else None
+        name = function.get("name") if type(function) is dict else None
+        if type(name) is not str:
+            return None
+        if all(name != spec.name for spec in tools):
+            self.leave_out(f"toolChoice {name[:64]!r}, which is none of the client's tools")
+            return None
+        return name
 
     # The members of the input.
 

@@ -36,7 +36,7 @@ from gateway.history import open_calls
 from gateway.known_thread import KnownThread, SettledView, turns_of
 from gateway.loop import AgentType, Decision, LoopContext
 from gateway.messages import JsonObject, Message, ToolCall, ToolResult, new_id
-from gateway.model import ModelRequest
+from gateway.model import ModelRequest, OneTool, ToolChoice
 from gateway.prompt import system_text
 from gateway.records import dump_json
 from gateway.state_changes import StateChanges
@@ -264,7 +264,7 @@ class _Run:
             system_text(self._context, instruction),
             # Some providers refuse a history with calls in it where no tools are declared: they stay declared.
             tools=self._specs,
-            tool_choice="auto" if self.limit is None else "none",
+            tool_choice=self._tool_choice(),
             parameters=self._context.agent.model.model_parameters,
             continuation=None if conversation is None else conversation.continuation(self._asked),
             settled=self._settled,
@@ -273,6 +273,13 @@ class _Run:
             is_left=self._context.is_left,
             on_kept=None if conversation is None else conversation.kept,
         )
+
+    def _tool_choice(self) -> ToolChoice:
+        if self.limit is not None:
+            return "none"
+        forced = self._context.input.forced_tool
+        # The first answer alone: a model that has to call a tool in every turn would never come to an end.
+        return "auto" if forced is None or self._model_calls > 1 else OneTool(forced)
 
     def recall(self, taken_up: TakenUp) -> None:
         """Stand where the run stood when its process ended: in the middle of an answer, which is told again."""

@@ -34,7 +34,7 @@ from gateway.messages import (
     UrlSource,
     VideoBlock,
 )
-from gateway.model import ModelRequest
+from gateway.model import ModelRequest, OneTool, ToolChoice
 from gateway.wire import stand_ins, strict_json
 from gateway.wire.anthropic_messages import SERVER_CALLS, Profile, is_server_item, wire_name
 from gateway.wire.media_bytes import bare_type, is_written
@@ -77,8 +77,8 @@ def anthropic_request(request: ModelRequest, model_id: str, profile: Profile) ->
     if isinstance(thinking, dict) and isinstance(budget := thinking.get("budget_tokens"), int):
         body["max_tokens"] = max(profile.max_tokens, budget + LEAST_ANSWER)  # refused where thinking may take it all
     body |= {name: value for name, value in request.parameters.items() if name not in _OWN_PARAMETERS}
-    if request.tools and request.tool_choice == "none":
-        body["tool_choice"] = {"type": "none"}  # the loop wants an answer now: no parameter outranks that
+    if request.tools and request.tool_choice != "auto":  # no parameter outranks what the loop wants now
+        _place_tool_choice(body, request.tool_choice)
     if not body.get("tools"):
         body.pop("tool_choice", None)  # refused without any, as where a conversation is summed up
     if caching := request.parameters.get(PROMPT_CACHING):
@@ -251,6 +251,15 @@ def _whole(blocks: Sequence[JsonObject], answered: bool) -> list[JsonObject]:
 def _is_paused(blocks: Sequence[JsonObject]) -> bool:
     """Whether the provider stopped in the middle of its own tools: it goes on from the answer as it stands."""
     return bool(blocks) and is_server_item(str(blocks[-1]["type"]))
+
+
+def _place_tool_choice(body: JsonObject, choice: ToolChoice) -> None:
+    if type(choice) is not OneTool:
+        body["tool_choice"] = {"type": "none"}
+        return
+    body["tool_choice"] = {"type": "tool", "name": wire_name(choice.name)}
+    if "thinking" in body:
+        body["thinking"] = {"type": "disabled"}  # refused together with a tool that has to be called
 
 
 def _drop_impossible_thinking(body: JsonObject, turns: Sequence[JsonObject]) -> None:

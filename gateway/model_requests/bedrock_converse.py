@@ -7,6 +7,7 @@ Below: the messages, and `wire/bedrock_*.py`, which hold the rules of turns, fam
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -31,7 +32,7 @@ from gateway.messages import (
     UrlSource,
     VideoBlock,
 )
-from gateway.model import ModelRequest
+from gateway.model import ModelRequest, OneTool, ToolChoice
 from gateway.wire import bedrock_converse as converse
 from gateway.wire import stand_ins, strict_json
 from gateway.wire.bedrock_families import Family, bare_model_id
@@ -40,6 +41,8 @@ from gateway.wire.bedrock_media import MAX_BYTES, media_format
 from gateway.wire.bedrock_parameters import PROMPT_CACHING, request_fields
 from gateway.wire.media_bytes import MediaKind, head_of
 from gateway.wire.tool_schema import object_schema
+
+logger = logging.getLogger(__name__)
 
 PROVIDER_NAME = "bedrock/converse"
 # The kind of opaque part that marks an answer which is a guardrail's, who let nothing of the question through.
@@ -81,11 +84,11 @@ def converse_request(request: ModelRequest, model_id: str, family: Family) -> Co
     if system:
         body["system"] = [{"text": text} for text in system]
     if tools:
-        body["toolConfig"] = {"tools": [_tool(spec) for spec in tools]}
+        body["toolConfig"] = {"tools": [_tool(spec) for spec in tools], **_tool_choice(request.tool_choice, family)}
     if request.parameters.get(PROMPT_CACHING):
         converse.place_cache_points(body, turns, family, request.parameters[PROMPT_CACHING])
     if family.signed_reasoning:
-        converse.drop_impossible_thinking(body, turns)
+        converse.drop_impossible_thinking(body, turns, forced=type(request.tool_choice) is OneTool)
     names = {converse.tool_name(spec.name): spec.name for spec in tools}
     guardrail = _guard(body, turns, request.parameters.get(GUARD_CONTENT))
     return ConverseRequest(body, {wire: name for wire, name in names.items() if wire != name}, guardrail)
@@ -292,6 +295,17 @@ def _offered(request: ModelRequest, turns: Sequence[converse.Turn]) -> list[Tool
         return list({converse.tool_name(spec.name): spec for spec in reversed(request.tools)}.values())[::-1]
     mentioned = any("toolUse" in block or "toolResult" in block for turn in turns for block in turn["content"])
     return [_NO_TOOL_SPEC] if mentioned else []
+
+
+def _tool_choice(choice: ToolChoice, family: Family) -> JsonObject:
+    if type(choice) is not OneTool:
+        return {}
+    if not family.forced_tool:
+        logger.warning(
+            "this model cannot be told which tool to call", extra={"tool": choice.name, "family": family.name}
+        )
+        return {}
+    return {"toolChoice": {"tool": {"name": converse.tool_name(choice.name)}}}
 
 
 def _tool(spec: ToolSpec) -> JsonObject:

@@ -32,7 +32,7 @@ from gateway.messages import (
     UrlSource,
     VideoBlock,
 )
-from gateway.model import ModelRequest
+from gateway.model import ModelRequest, OneTool, ToolChoice
 from gateway.wire import stand_ins, strict_json
 from gateway.wire.gemini import ITEM_PARTS, TOP_LEVEL, Profile, function_name, schema_subset
 from gateway.wire.media_bytes import bare_type, is_written
@@ -69,9 +69,8 @@ def gemini_request(request: ModelRequest, model_id: str, profile: Profile) -> Js
     if request.tools:
         body["tools"] = [{"functionDeclarations": [_declared(spec) for spec in request.tools]}]
     _place_parameters(body, request.parameters)
-    if request.tools and request.tool_choice == "none":
-        # the loop wants an answer now: no parameter outranks that
-        body["toolConfig"] = {"functionCallingConfig": {"mode": "NONE"}}
+    if request.tools and request.tool_choice != "auto":  # no parameter outranks what the loop wants now
+        body["toolConfig"] = {"functionCallingConfig": _calling(request.tool_choice)}
     if not body.get("tools"):
         body.pop("toolConfig", None)  # refused without any, as where a conversation is summed up
     return {name: value for name, value in body.items() if value is not None}
@@ -91,6 +90,12 @@ def _place_parameters(body: JsonObject, parameters: JsonObject) -> None:
             config[name] = value
     if config:
         body["generationConfig"] = {name: value for name, value in config.items() if value is not None}
+
+
+def _calling(choice: ToolChoice) -> JsonObject:
+    if type(choice) is OneTool:
+        return {"mode": "ANY", "allowedFunctionNames": [function_name(choice.name)]}
+    return {"mode": "NONE"}
 
 
 def _declared(spec: ToolSpec) -> JsonObject:

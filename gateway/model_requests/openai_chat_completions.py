@@ -32,7 +32,7 @@ from gateway.messages import (
     UrlSource,
     VideoBlock,
 )
-from gateway.model import ModelRequest
+from gateway.model import ModelRequest, OneTool, ToolChoice
 from gateway.wire import stand_ins, strict_json
 from gateway.wire.media_bytes import bare_type, is_written
 from gateway.wire.openai_chat import Dialect, safe_call_id, safe_participant, safe_tool_name
@@ -56,12 +56,18 @@ def chat_request(request: ModelRequest, model_id: str, dialect: Dialect) -> Json
     if request.tools:
         body["tools"] = [_tool(spec) for spec in request.tools]
     body |= request.parameters
-    if request.tools and request.tool_choice == "none":
-        body["tool_choice"] = "none"  # the loop wants an answer now: no parameter outranks that
+    if request.tools and request.tool_choice != "auto":  # no parameter outranks what the loop wants now
+        body["tool_choice"] = _tool_choice(request.tool_choice)
     if not body.get("tools"):
         for name in _ABOUT_TOOLS:
             body.pop(name, None)
     return {name: value for name, value in body.items() if value is not None}
+
+
+def _tool_choice(choice: ToolChoice) -> JsonValue:
+    if type(choice) is OneTool:
+        return {"type": "function", "function": {"name": safe_tool_name(choice.name)}}
+    return "none"
 
 
 def _tool(spec: ToolSpec) -> JsonObject:

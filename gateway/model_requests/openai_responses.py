@@ -39,7 +39,7 @@ from gateway.messages import (
     UrlSource,
     VideoBlock,
 )
-from gateway.model import ModelRequest
+from gateway.model import ModelRequest, OneTool, ToolChoice
 from gateway.wire import stand_ins, strict_json
 from gateway.wire.media_bytes import bare_type, is_written
 from gateway.wire.openai_chat import safe_tool_name
@@ -104,8 +104,8 @@ def responses_request(request: ModelRequest, target: ResponsesTarget) -> JsonObj
     for name, listed in ours.items():
         if isinstance(theirs := request.parameters.get(name), list):
             body[name] = [*listed, *(entry for entry in theirs if entry not in listed)]
-    if request.tools and request.tool_choice == "none":
-        body["tool_choice"] = "none"  # the loop wants an answer now: no parameter outranks that
+    if request.tools and request.tool_choice != "auto":  # no parameter outranks what the loop wants now
+        body["tool_choice"] = _tool_choice(request.tool_choice)
     if not body.get("tools"):
         body.pop("tool_choice", None)  # refused without any, as where a conversation is summed up
     return {name: value for name, value in body.items() if value is not None} | target.params
@@ -132,6 +132,10 @@ def input_items(
 
 def _message(role: str, content: JsonValue) -> JsonObject:
     return {"role": role, "content": content}
+
+
+def _tool_choice(choice: ToolChoice) -> JsonValue:
+    return {"type": "function", "name": safe_tool_name(choice.name)} if type(choice) is OneTool else "none"
 
 
 def _tool(spec: ToolSpec) -> JsonObject:

@@ -23,7 +23,7 @@ from gateway.clock import Clock
 from gateway.errors import ConfigurationError
 from gateway.events import Events, StopReason, Usage
 from gateway.messages import JsonObject, JsonValue, TextBlock, ToolCall, ToolResult, ToolSpec
-from gateway.model import ModelCapabilities, ModelEnvironment, ModelProvider, ModelRequest
+from gateway.model import ModelCapabilities, ModelEnvironment, ModelProvider, ModelRequest, OneTool
 from gateway.word_matching import Match, concepts, match_tools, properties, schema_type
 
 NAME = "demo"
@@ -134,7 +134,10 @@ def _read(request: ModelRequest) -> _Situation:
             calls[call.call_id] = call
         if (result := message.tool_result) is not None and result.call_id in calls:
             answered.append(_Answered(calls[result.call_id], result))
-    return _Situation(words, media, tuple(answered), request.tools, request.tool_choice == "auto")
+    specs, choice = request.tools, request.tool_choice
+    if type(choice) is OneTool:
+        specs = tuple(spec for spec in specs if spec.name == choice.name)
+    return _Situation(words, media, tuple(answered), specs, choice != "none")
 
 
 def _plan(situation: _Situation) -> _Plan:

@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import chain
 from itertools import repeat as repeat_object
-from typing import Any, Literal
+from typing import Any
 
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -42,7 +42,7 @@ from gateway.clock import Clock
 from gateway.errors import ConfigurationError, ModelError, ModelErrorKind
 from gateway.events import Events, StopReason, Usage
 from gateway.messages import JsonObject, Message, TextBlock
-from gateway.model import ModelCapabilities, ModelEnvironment, ModelProvider, ModelRequest
+from gateway.model import ModelCapabilities, ModelEnvironment, ModelProvider, ModelRequest, OneTool
 
 NAME = "scripted"
 
@@ -101,13 +101,16 @@ class Step(_Part):
 
 
 class When(_Part):
-    """When a rule's response is played: all that is given has to hold. `turn` is 0 for the answer to a user message."""
+    """When a rule's response is played: all that is given has to hold.
+
+    `turn` is 0 for the answer to a user message; `tool_choice` is `auto`, `none`, or the tool that has to be called.
+    """
 
     last_user_contains: str | None = None
     after_tool: str | None = None
     system_contains: str | None = None
     turn: int | None = None
-    tool_choice: Literal["auto", "none"] | None = None
+    tool_choice: str | None = None
 
 
 class Rule(_Part):
@@ -262,12 +265,13 @@ def _scene(messages: Sequence[Message]) -> _Scene:
 
 
 def _applies(when: When, request: ModelRequest, scene: _Scene) -> bool:
+    choice = request.tool_choice
     return (
         (when.last_user_contains is None or when.last_user_contains.lower() in scene.user.lower())
         and (when.after_tool is None or when.after_tool in scene.tools_answered)
         and (when.system_contains is None or when.system_contains in request.system)
         and (when.turn is None or when.turn == scene.turn)
-        and (when.tool_choice is None or when.tool_choice == request.tool_choice)
+        and (when.tool_choice is None or when.tool_choice == (choice.name if type(choice) is OneTool else choice))
     )
 
 

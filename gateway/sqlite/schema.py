@@ -100,7 +100,14 @@ _DUE_DELETIONS: Migration = (
     """,
 )
 
-MIGRATIONS: Sequence[Migration] = (_FIRST, _SECRETS, _MODEL_STATES, _DUE_DELETIONS)
+# A list reads no more of the threads that it leaves out than of other owners'.
+_LISTED_THREADS: Migration = (
+    "ALTER TABLE threads ADD COLUMN listed INTEGER NOT NULL DEFAULT 1",
+    "DROP INDEX threads_by_update",
+    "CREATE INDEX threads_by_update ON threads (owner, updated_at) WHERE listed = 1",
+)
+
+MIGRATIONS: Sequence[Migration] = (_FIRST, _SECRETS, _MODEL_STATES, _DUE_DELETIONS, _LISTED_THREADS)
 
 
 def migrate(connection: sqlite3.Connection, migrations: Sequence[Migration] = MIGRATIONS) -> tuple[int, int]:

@@ -96,14 +96,14 @@ def find_thread(connection: sqlite3.Connection, owner: str, thread_id: str) -> i
 def read_thread(connection: sqlite3.Connection, owner: str, thread_id: str) -> LoadedThread | None:
     """The thread whole."""
     row = connection.execute(
-        "SELECT key, agent_id, title, created_at, updated_at, last_run_id, interrupts, state, model_states"
+        "SELECT key, agent_id, title, created_at, updated_at, last_run_id, interrupts, state, model_states, listed"
         " FROM threads"
         " WHERE owner = ? AND id = ?",
         (to_text(owner), to_text(thread_id)),
     ).fetchone()
     if row is None:
         return None
-    key, agent_id, title, created_at, updated_at, last_run_id, interrupts, state, model_states = row
+    key, agent_id, title, created_at, updated_at, last_run_id, interrupts, state, model_states, listed = row
     records = [
         r[0] for r in connection.execute("SELECT record FROM messages WHERE thread = ? ORDER BY position", (key,))
     ]
@@ -119,6 +119,7 @@ def read_thread(connection: sqlite3.Connection, owner: str, thread_id: str) -> L
         interrupts=split_records(OpenInterrupt, interrupts),
         last_run_id=from_optional_text(last_run_id),
         model_states={} if model_states is None else decode_states(model_states),
+        listed=bool(listed),
     )
     return LoadedThread(thread, [len(record) for record in records], len(state or b""))
 
@@ -149,13 +150,14 @@ def write_thread(connection: sqlite3.Connection, thread: Thread, keep: int) -> K
         join_records(thread.interrupts),
         state,
         encode_states(thread.model_states) if thread.model_states else None,
+        thread.listed,
     )
     if key is None:
         key = _insert_thread(connection, thread, fields)
     else:
         connection.execute(
             "UPDATE threads SET agent_id = ?, title = ?, updated_at = ?, message_count = ?, last_run_id = ?,"
-            " interrupts = ?, state = ?, model_states = ? WHERE key = ?",
+            " interrupts = ?, state = ?, model_states = ?, listed = ? WHERE key = ?",
             (*fields, key),
         )
     if count > keep:
@@ -204,7 +206,7 @@ def read_summaries(
     """Threads with their keys, latest first, from behind `before` (time, key)."""
     where, values = ("", ()) if before is None else (" AND (updated_at, key) < (?, ?)", before)
     rows = connection.execute(
-        f"SELECT key, {_SUMMARY_COLUMNS} FROM threads WHERE owner = ?{where}"
+        f"SELECT key, {_SUMMARY_COLUMNS} FROM threads WHERE owner = ? AND listed = 1{where}"
         " ORDER BY updated_at DESC, key DESC LIMIT ?",
         (to_text(owner), *values, limit),
     ).fetchall()
@@ -243,7 +245,7 @@ def read_interrupts(connection: sqlite3.Connection, owner: str, thread_id: str) 
 def _insert_thread(connection: sqlite3.Connection, thread: Thread, fields: tuple[object, ...]) -> int | None:
     return connection.execute(
         "INSERT INTO threads (owner, id, created_at, agent_id, title, updated_at, message_count, last_run_id,"
-        " interrupts, state, model_states) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        " interrupts, state, model_states, listed) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (to_text(thread.owner), to_text(thread.thread_id), thread.created_at, *fields),
     ).lastrowid
 

@@ -384,10 +384,16 @@ def place_cache_points(body: Mapping[str, object], turns: Sequence[Turn], family
         last.append({"cachePoint": point})
 
 
-def drop_impossible_thinking(body: dict[str, object], turns: Sequence[Turn]) -> None:
-    """Take `thinking` out where the calls being answered were made without: Claude refuses to begin in mid-turn."""
+def drop_impossible_thinking(body: dict[str, object], turns: Sequence[Turn], *, forced: bool = False) -> None:
+    """Take `thinking` out where Claude refuses it.
+
+    It may not begin in mid-turn, where the calls being answered were made without; and not where a tool is `forced`.
+    """
     fields = body.get("additionalModelRequestFields")
     if not isinstance(fields, dict) or not isinstance(thinking := fields.get("thinking"), dict):
+        return
+    if forced:
+        body["additionalModelRequestFields"] = {**fields, "thinking": {"type": "disabled"}}
         return
     if thinking.get("type") != "enabled" or "toolResult" not in turns[-1]["content"][0]:
         return

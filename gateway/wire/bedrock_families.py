@@ -22,7 +22,8 @@ class Family:
     `beside_results`: what may stand in one message with tool results. `inside_results`: the media that a tool result
     may hold. `result_status`: a result may say `error`. `signed_reasoning`: reasoning goes back, but only with its
     signature; elsewhere it is never sent. `thinking_tags`: the model writes its reasoning into its text between these.
-    `one_sampler`: temperature and top_p exclude each other. `input_media` and `reasons` are for the capabilities only.
+    `one_sampler`: temperature and top_p exclude each other. `forced_tool`: it can be told to call one certain tool.
+    `input_media` and `reasons` are for the capabilities only.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Family:
     thinking_tags: tuple[str, str] | None = None
     system_prompt: bool = True
     one_sampler: bool = False
+    forced_tool: bool = False
     cache_places: frozenset[CachePlace] = frozenset()
     input_media: frozenset[Kind] = frozenset({"document"})
 
@@ -54,6 +56,7 @@ FAMILIES: tuple[Family, ...] = (
         beside_results=_CLAUDE_BESIDE,
         inside_results=_CLAUDE_INSIDE,
         result_status=True,
+        forced_tool=True,
         signed_reasoning=True,
         cache_places=_ALL_CACHES,
         input_media=_PICTURES,
@@ -64,6 +67,7 @@ FAMILIES: tuple[Family, ...] = (
         beside_results=_CLAUDE_BESIDE,
         inside_results=_CLAUDE_INSIDE,
         result_status=True,
+        forced_tool=True,
         signed_reasoning=True,
         reasons=True,
         cache_places=_ALL_CACHES,
@@ -75,6 +79,7 @@ FAMILIES: tuple[Family, ...] = (
         beside_results=_CLAUDE_BESIDE,
         inside_results=_CLAUDE_INSIDE,
         result_status=True,
+        forced_tool=True,
         signed_reasoning=True,
         reasons=True,
         one_sampler=True,
@@ -87,6 +92,7 @@ FAMILIES: tuple[Family, ...] = (
         beside_results=frozenset({"text", "image", "document", "video"}),
         inside_results=frozenset({"image", "document", "video"}),
         result_status=True,
+        forced_tool=True,
         reasons=True,
         thinking_tags=("<thinking>", "</thinking>"),
         cache_places=frozenset({"system", "messages"}),

@@ -23,6 +23,7 @@ from gateway.events import (
     Usage,
 )
 from gateway.messages import Base64Source, ImageBlock, JsonObject, Message, TextBlock, ToolSpec
+from gateway.model import OneTool
 from gateway.tool import ToolContext
 from tests.loop_runs import FunctionTool, LoopRun, adder, assert_valid_view, call, text_of, tool_giving, user
 
@@ -73,6 +74,12 @@ async def test_the_model_is_told_the_prompt_the_context_the_state_and_all_tools(
     assert '{"city":"Zürich"}' in request.system
     assert [spec.name for spec in request.tools] == ["add", "pick_color"]
     assert request.tool_choice == "auto"
+
+
+async def test_a_forced_tool_is_forced_in_the_first_answer_alone() -> None:
+    run = LoopRun(responses=[[ADD], [{"text": "done"}]], tools=[adder()], frontend=[PICK], forced_tool="pick_color")
+    await run.events()
+    assert [request.tool_choice for request in run.requests] == [OneTool("pick_color"), "auto"]
 
 
 @pytest.mark.parametrize("state", [None, {}, [], ""])

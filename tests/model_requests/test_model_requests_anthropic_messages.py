@@ -27,7 +27,7 @@ from gateway.messages import (
     ToolSpec,
     UrlSource,
 )
-from gateway.model import ModelRequest
+from gateway.model import ModelRequest, OneTool
 from gateway.model_requests.anthropic_messages import (
     DECLINED,
     ITEM,
@@ -234,6 +234,17 @@ def test_no_tool_may_be_called_where_an_answer_is_wanted_now() -> None:
     assert anthropic_request(request, MODEL, profile_of(MODEL))["tool_choice"] == {"type": "none"}
     without = ModelRequest("turn", (HELLO,), parameters=forced)
     assert "tool_choice" not in anthropic_request(without, MODEL, profile_of(MODEL))
+
+
+def test_a_tool_that_has_to_be_called_is_named_and_nothing_is_thought_about_it() -> None:
+    """Anthropic refuses a forced tool together with thinking."""
+    thinking: JsonObject = {"thinking": {"type": "enabled", "budget_tokens": 2_000}, "tool_choice": {"type": "auto"}}
+    request = ModelRequest("turn", (HELLO,), tools=TOOLS, tool_choice=OneTool(TOOLS[0].name), parameters=thinking)
+    body = anthropic_request(request, MODEL, profile_of(MODEL))
+    assert body["tool_choice"] == {"type": "tool", "name": TOOLS[0].name}
+    assert body["thinking"] == {"type": "disabled"}
+    plain = ModelRequest("turn", (HELLO,), tools=TOOLS, tool_choice=OneTool(TOOLS[0].name))
+    assert "thinking" not in anthropic_request(plain, MODEL, profile_of(MODEL))
 
 
 def test_prompt_caching_marks_what_stays_the_same() -> None:

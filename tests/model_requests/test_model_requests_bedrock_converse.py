@@ -32,7 +32,7 @@ from gateway.messages import (
     UrlSource,
     VideoBlock,
 )
-from gateway.model import ModelRequest
+from gateway.model import ModelRequest, OneTool
 from gateway.model_requests.bedrock_converse import BLOCKED_INPUT, NO_TOOL, PROVIDER_NAME, converse_request, encoded
 from gateway.wire.bedrock_families import FAMILIES, UNKNOWN, Family, family_of
 from gateway.wire.bedrock_guardrails import WITHHELD
@@ -126,6 +126,26 @@ def test_a_history_with_calls_declares_a_tool_even_when_none_is_offered() -> Non
         assert declared["toolSpec"]["name"] == NO_TOOL
     assert "toolConfig" not in written(asked(USER, tools=(tool,), tool_choice="none"))
     assert "toolConfig" not in written(asked(USER))
+
+
+@pytest.mark.parametrize("model_id", [CLAUDE_ID, NOVA_ID])
+def test_a_tool_that_has_to_be_called_is_named(model_id: str) -> None:
+    tools = (ToolSpec("add", "", {}), ToolSpec("my.tool", "", {}))
+    config = written(asked(USER, tools=tools, tool_choice=OneTool("my.tool")), model_id)["toolConfig"]
+    assert config["toolChoice"] == {"tool": {"name": config["tools"][1]["toolSpec"]["name"]}}
+
+
+def test_a_family_that_cannot_be_told_which_tool_to_call_is_asked_without(caplog: pytest.LogCaptureFixture) -> None:
+    request = asked(USER, tools=(ToolSpec("add", "", {}),), tool_choice=OneTool("add"))
+    assert "toolChoice" not in written(request, LLAMA_ID)["toolConfig"]
+    assert "cannot be told which tool to call" in caplog.text
+
+
+def test_claude_thinks_nothing_about_a_tool_that_has_to_be_called() -> None:
+    """Claude refuses a forced tool together with thinking."""
+    thinking: Any = {"thinking": {"type": "enabled", "budget_tokens": 2_000}}
+    request = asked(USER, tools=(ToolSpec("add", "", {}),), tool_choice=OneTool("add"), parameters=thinking)
+    assert written(request)["additionalModelRequestFields"]["thinking"] == {"type": "disabled"}
 
 
 def test_tool_names_are_mapped_there_and_back_and_stand_once() -> None:

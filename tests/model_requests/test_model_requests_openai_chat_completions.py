@@ -25,7 +25,7 @@ from gateway.messages import (
     UrlSource,
     VideoBlock,
 )
-from gateway.model import ModelRequest
+from gateway.model import ModelRequest, OneTool
 from gateway.model_requests.openai_chat_completions import DETAILS, EXTRA_CONTENT, PROVIDER_NAME, chat_request
 from gateway.wire.openai_chat import Dialect, dialect_of, safe_tool_name
 from gateway.wire.strict_json import object_text
@@ -88,6 +88,13 @@ def test_no_tool_may_be_called_where_the_loop_says_so_whatever_the_parameters_sa
     assert body(user("Hi"), tools=tools, parameters=required)["tool_choice"] == "required"
     assert "tool_choice" not in body(user("Hi"), tool_choice="none")
     assert "tool_choice" not in body(user("Hi"), parameters=required)
+
+
+def test_a_tool_that_has_to_be_called_is_named_whatever_the_parameters_say() -> None:
+    tools = (ToolSpec("now", "", {}), ToolSpec("my.tool", "", {}))
+    sent = body(user("Hi"), tools=tools, tool_choice=OneTool("my.tool"), parameters={"tool_choice": "none"})
+    assert sent["tool_choice"] == {"type": "function", "function": {"name": safe_tool_name("my.tool")}}
+    assert "tool_choice" not in body(user("Hi"), tool_choice=OneTool("my.tool"))
 
 
 def test_instructions_that_follow_one_another_become_one_in_the_dialects_role() -> None:

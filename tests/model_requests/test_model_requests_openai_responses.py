@@ -29,7 +29,7 @@ from gateway.messages import (
     UrlSource,
     VideoBlock,
 )
-from gateway.model import ModelRequest
+from gateway.model import ModelRequest, OneTool
 from gateway.model_requests.openai_responses import (
     MESSAGE_ITEM,
     OUTPUT_ITEM,
@@ -151,6 +151,13 @@ def test_no_tool_may_be_called_where_the_loop_says_so_whatever_the_parameters_sa
     assert body(user("Hi"), tools=tools, parameters=required)["tool_choice"] == "required"
     assert "tool_choice" not in body(user("Hi"), tool_choice="none")
     assert "tool_choice" not in body(user("Hi"), parameters=required)
+
+
+def test_a_tool_that_has_to_be_called_is_named_whatever_the_parameters_say() -> None:
+    tools = (ToolSpec("now", "", {}), ToolSpec("pick", "", {}))
+    sent = body(user("Hi"), tools=tools, tool_choice=OneTool("pick"), parameters={"tool_choice": "none"})
+    assert sent["tool_choice"] == {"type": "function", "name": "pick"}
+    assert "tool_choice" not in body(user("Hi"), tool_choice=OneTool("pick"))
 
 
 def test_instructions_in_the_history_stand_where_they_stood_in_the_servers_role() -> None:

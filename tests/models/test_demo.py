@@ -19,12 +19,13 @@ from gateway.events import (
     ReasoningDelta,
     StopReason,
     TextDelta,
+    ToolCallStarted,
     UsageReported,
 )
 from gateway.http_client.clients import HttpClients
 from gateway.loop import Decision
 from gateway.messages import Base64Source, ImageBlock, JsonObject, Message, TextBlock, ToolSpec
-from gateway.model import ModelEnvironment, ModelRequest
+from gateway.model import ModelEnvironment, ModelRequest, OneTool
 from gateway.models.demo import PROVIDER, DemoModel
 from gateway.tool import ToolContext
 from tests.loop_runs import FunctionTool, LoopRun, adder, tool_giving, user
@@ -206,6 +207,16 @@ async def test_where_no_tool_may_be_called_it_answers() -> None:
     request = ModelRequest("t", (user("add 1 and 2"),), tools=(adder().spec,), tool_choice="none")
     events = [event async for batch in model.stream(request) for event in batch]
     assert events[-1] == ModelCallEnded(StopReason.END_TURN)
+
+
+async def test_where_one_tool_has_to_be_called_the_others_are_not() -> None:
+    model = DemoModel(SystemClock(), words_per_second=0)
+    specs = (adder().spec, ToolSpec("show_clock", "Show a clock.", {}))
+    request = ModelRequest(
+        "t", (user("add 1 and 2 and show the clock"),), tools=specs, tool_choice=OneTool("show_clock")
+    )
+    events = [event async for batch in model.stream(request) for event in batch]
+    assert [event.name for event in events if isinstance(event, ToolCallStarted)] == ["show_clock"]
 
 
 async def test_it_speaks_word_by_word_at_its_pace() -> None:

@@ -31,7 +31,7 @@ from gateway.messages import (
     UrlSource,
     VideoBlock,
 )
-from gateway.model import Model, ModelRequest
+from gateway.model import Model, ModelRequest, OneTool
 from gateway.model_requests.gemini_generatecontent import (
     FOREIGN_SIGNATURE,
     ITEM,
@@ -413,6 +413,12 @@ def test_no_tool_may_be_called_where_an_answer_is_wanted_now() -> None:
     assert body["toolConfig"]["functionCallingConfig"]["mode"] == "NONE"
     without = ModelRequest("turn", (HELLO,), parameters=forced)
     assert "toolConfig" not in gemini_request(without, MODEL, profile_of(MODEL))
+
+
+def test_a_tool_that_has_to_be_called_is_the_only_one_allowed() -> None:
+    request = ModelRequest("turn", (HELLO,), tools=TOOLS, tool_choice=OneTool(TOOLS[0].name))
+    body: Any = gemini_request(request, MODEL, profile_of(MODEL))
+    assert body["toolConfig"]["functionCallingConfig"] == {"mode": "ANY", "allowedFunctionNames": [TOOLS[0].name]}
 
 
 @REPEATABLE

@@ -189,6 +189,27 @@ async def test_a_listed_thread_says_what_it_is(store: Store) -> None:
     assert (item.created_at, item.updated_at) == (100.0, 150.0)
 
 
+async def test_a_thread_that_is_not_listed_is_there_for_who_knows_its_id_until_it_is_listed(store: Store) -> None:
+    for number in range(3):
+        aside = replace(thread(f"t{number}", at=float(number)), listed=number != 1)
+        await within(store.begin_run(run(f"r{number}", f"t{number}"), aside, keep=0))
+
+    async def listed() -> list[str]:
+        pages, cursor = list[str](), None
+        while True:
+            page = await within(store.list_threads(OWNER, limit=1, cursor=cursor))
+            pages += [item.thread_id for item in page.items]
+            if (cursor := page.next_cursor) is None:
+                return pages
+
+    assert await listed() == ["t2", "t0"]
+    hidden = await within(store.load_thread(OWNER, "t1"))
+    assert hidden is not None
+    assert not hidden.listed
+    await within(store.end_run(ended("r1", "t1"), replace(hidden, listed=True), keep=1, first=1, records=records(1, 1)))
+    assert await listed() == ["t2", "t1", "t0"]
+
+
 async def test_messages_are_listed_in_order_and_page_by_page(store: Store) -> None:
     await within(store.begin_run(run(), thread(count=7), keep=0))
     for limit in (1, 3, 7, 8):
