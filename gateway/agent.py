@@ -84,6 +84,7 @@ class ToolSettings:
     description: str | None = None
     parameters: JsonObject = field(default_factory=dict)
     approval: Approval = "never"
+    expose_errors: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +171,7 @@ class AgentInput:
     id have one by now; `minted_ids` names those, because a repeated request cannot repeat them. `known` makes what
     the last request came to cheap to go on from; it changes no result. `seen` is the id of the last message of the
     thread that the client knows, None where it knows none; ABSENT where it does not say. `forced_tool` is one of
-    `tools`, which the first answer of the model has to call.
+    `tools`, which the first answer of the model has to call. `request_id` is what the log knows the request by.
     """
 
     thread_id: str
@@ -188,6 +189,7 @@ class AgentInput:
     seen: str | Absent | None = ABSENT
     forced_tool: str | None = None
     known: KnownThread | None = field(default=None, compare=False, repr=False)
+    request_id: str = field(default="", compare=False)
 
 
 def text_input(text: str, *, thread_id: str, run_id: str) -> AgentInput:

@@ -19,6 +19,7 @@ from gateway.loop import Loop
 from gateway.messages import ToolSpec
 from gateway.model import Model
 from gateway.tool import Tool, Toolbox
+from gateway.tool_failures import ExposedTool
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +48,7 @@ class OpenAgent:
                 if name in found:
                     logger.warning("two tools of one name: the first is used", extra={"tool": name})
                     continue
-                found[name] = tool
+                found[name] = ExposedTool(tool) if settings.expose_errors else tool
                 if settings.approval == "always":
                     approvals.add(name)
         return found, frozenset(approvals)

@@ -309,7 +309,9 @@ def _agent_definition(section: AgentSection, parts: KnownParts) -> AgentDefiniti
         system_prompt=section.system_prompt,
         model=_model_settings(section.model, parts),
         tools=tuple(
-            ToolSettings(tool.type, tool.name, tool.description, tool.parameters or {}, tool.approval)
+            ToolSettings(
+                tool.type, tool.name, tool.description, tool.parameters or {}, tool.approval, tool.expose_errors
+            )
             for tool in section.tools
         ),
         on_disconnect=section.on_disconnect,

@@ -1,6 +1,7 @@
 """What a backend tool is, and the `ToolType` part that opens tools from an agent's configuration.
 
-Below: messages, agent, announcement. A tool knows nothing of the loop, the wire or the model.
+Below: messages, agent, announcement. A tool knows nothing of the loop, the wire or the model. Tools that others write
+import from here alone: `ToolContext`, and `ToolError` for what they have to say when they fail.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from gateway.agent import ToolSettings
 from gateway.announcement import Announcement, announced
 from gateway.clock import Clock
 from gateway.errors import ConfigurationError
+from gateway.errors import ToolError as ToolError
 from gateway.events import Events
 from gateway.frozen import quickly_made
 from gateway.http_client.clients import HttpClients
@@ -74,6 +76,7 @@ class ToolContext:
     """Where a call comes from, and the way to the viewers while it is under way.
 
     `model_state`: what a stateful model's server holds of the agent's conversations in this thread; empty for others.
+    `request_id` is that of the request that began the run, as the log has it; empty where another process began it.
     """
 
     call_id: str
@@ -84,6 +87,7 @@ class ToolContext:
     state: SharedState
     announcements: Announcements | None = None
     model_state: ModelState = field(default_factory=dict)
+    request_id: str = ""
 
     def announce(self, event: Announcement) -> None:
         """Let viewers see a step, an activity or an application's own event now, before the result. From any thread.
@@ -111,7 +115,8 @@ class Tool(Protocol):
         Cancelling the call stops the work as far as it can be stopped. The loop puts the time limit on it.
 
         Raises:
-            ToolError: it failed; the message is told to the model.
+            ToolError: it failed; the message is told to the model and to viewers. Of any other exception they are told
+                that there was one, see tool_failures.
         """
 
 

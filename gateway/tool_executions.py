@@ -1,7 +1,7 @@
 """Calls of backend tools under way: how many at once, how long each, and their results in call order.
 
-Below: tool, tool_output, clock. Above: the loop. Whatever a tool does (raise, hang, exit, give nonsense), its call gets
-exactly one result and its siblings theirs.
+Below: tool, tool_failures, tool_output, clock. Above: the loop. Whatever a tool does (raise, hang, exit, give
+nonsense), its call gets exactly one result and its siblings theirs.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from gateway.messages import (
     VideoBlock,
 )
 from gateway.tool import Announcements, Tool, ToolContext
+from gateway.tool_failures import note_failure
 from gateway.tool_output import bounded, content_blocks, encodable
 
 logger = logging.getLogger(__name__)
@@ -188,14 +189,12 @@ async def _execute(execution: _Execution) -> ToolResult:
         given = await execution.tool.call(execution.arguments, execution.context)
         return _as_result(call, execution.note, given)
     except ToolError as error:
-        return error_result(call, execution.note + error.message)
-    except asyncio.CancelledError:
-        raise
+        return error_result(call, execution.note + str(error))
     except BaseException as error:  # also SystemExit, which would end the server when a task raised it
-        logger.warning(
-            "a tool failed unexpectedly", extra={"tool": call.name}, exc_info=(type(error), error, error.__traceback__)
-        )
-        return error_result(call, execution.note + f"The tool {call.name!r} failed unexpectedly.")
+        task = asyncio.current_task()
+        if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+            raise
+        return error_result(call, execution.note + note_failure(execution.tool, execution.context, error))
 
 
 def _as_result(call: ToolCall, note: str, given: object) -> ToolResult:

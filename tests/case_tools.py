@@ -12,7 +12,7 @@ from decimal import Decimal
 from typing import Any
 
 from gateway.messages import Base64Source, ContentBlock, ImageBlock, JsonValue, TextBlock
-from gateway.tool import ToolContext
+from gateway.tool import ToolContext, ToolError
 
 executions: Counter[str] = Counter()
 
@@ -34,7 +34,7 @@ async def refund(order: str, context: ToolContext, amount: float = 0) -> str:
 async def fail(context: ToolContext) -> str:
     """Always fail."""
     executions[context.call_id] += 1
-    raise RuntimeError("the shelf is empty")
+    raise ToolError("the shelf is empty")
 
 
 async def nothing() -> str:

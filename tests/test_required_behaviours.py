@@ -60,6 +60,7 @@ REQUIRED = [
     "one-process",
     "full-store",
     "closed-door",
+    "tool-exceptions",
     "retention",
     "attach",
     "seed-requests",

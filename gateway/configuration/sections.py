@@ -267,6 +267,9 @@ class ToolSection(_Section):
     """What this kind of tool is configured with."""
     approval: Literal["never", "always"] = "never"
     """'always': a person approves each call before it runs."""
+    expose_errors: bool = False
+    """Tell the model and the users what any exception of the tool says, while you write it. Otherwise only what it
+    raises as gateway.tool.ToolError is told."""
 
 
 class ParametersSection(_Section):

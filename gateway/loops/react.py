@@ -469,6 +469,7 @@ class _Run:
             context.state,
             executions.announcements,
             {} if context.conversation is None else context.conversation.state,
+            asked.request_id,
         )
         executions.add(call, tool, arguments, where, note=note)
 

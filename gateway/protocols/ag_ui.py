@@ -17,6 +17,7 @@ from gateway.ag_ui.known_inputs import KnownInputs
 from gateway.ag_ui.messages import ag_ui_messages
 from gateway.ag_ui.stream import event_stream
 from gateway.errors import ConflictError
+from gateway.frozen import replace
 from gateway.history import StaleHistoryError
 from gateway.messages import JsonObject
 from gateway.protocol import (
@@ -45,8 +46,9 @@ class _Endpoints:
         self._gateway.agent(caller, agent_id)
         given, profile = self._inputs.parse(caller.owner, await read_body(request))
         admission = self._gateway.admission(caller)
+        admitted = replace(caller.admitted(given), request_id=request.state.request_id)
         try:
-            viewer = await self._runner.start(caller.owner, agent_id, caller.admitted(given), admission)
+            viewer = await self._runner.start(caller.owner, agent_id, admitted, admission)
         except StaleHistoryError as error:
             after, unseen = error.unseen
             missing = ag_ui_messages(unseen[:_MOST_MISSING], profile)

@@ -5,7 +5,8 @@
 
 The model sees the function's name, its docstring and a JSON Schema made of its annotations. A parameter annotated with
 `gateway.tool.ToolContext` is not shown to the model: it is given where the call comes from, and the thread's state.
-Coroutine functions run in place, so they must not block; all others run in threads of their own.
+Coroutine functions run in place, so they must not block; all others run in threads of their own. What a function has to
+say to the model and the user when it fails, it raises as `gateway.tool.ToolError`; see tool_failures.
 
 **Where modules are found.** While the module is imported, the directory of the configuration file stands in front of
 the import path; afterwards the path is as it was, so nothing beside the file can shadow a module that is imported
@@ -19,7 +20,6 @@ import asyncio
 import importlib
 import importlib.machinery
 import inspect
-import logging
 import operator
 import sys
 import threading
@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import Any
 
 from pydantic import Field
 
@@ -38,12 +38,9 @@ from gateway.errors import ConfigurationError, ToolError
 from gateway.function_signature import FunctionSignature, read_signature
 from gateway.messages import ContentBlock, JsonObject, ToolSpec
 from gateway.tool import SingleTool, Toolbox, ToolContext, ToolEnvironment, ToolType
-from gateway.tool_output import MAX_OUTPUT_CHARACTERS, bounded, content_blocks, encodable
+from gateway.tool_failures import exception_text
+from gateway.tool_output import MAX_OUTPUT_CHARACTERS, bounded, content_blocks
 from gateway.tool_parameters import ToolParameters, read_parameters, tool_label
-
-logger = logging.getLogger(__name__)
-
-_MAX_ERROR_CHARACTERS = 2_000
 
 _importing = threading.Lock()  # the import path is the process's: one change at a time
 
@@ -73,31 +70,14 @@ class PythonTool:
         positional, named = self.signature.bind(arguments)
         for name in self.signature.given_parameters:
             named[name] = context
-        try:
-            value = await self._run(positional, named)
-            return bounded(content_blocks(value), self.max_output_characters)
-        except (ToolError, GeneratorExit):
-            raise
-        except asyncio.CancelledError as error:
-            task = asyncio.current_task()
-            if task is None or task.cancelling():
-                raise
-            self._fail(error, "something it was waiting for was cancelled")
-        except (SystemExit, KeyboardInterrupt) as error:
-            self._fail(error, "it tried to end the process")
-        except BaseException as error:  # whatever operators' code raises ends here, and not the run
-            self._fail(error, _message(error))
+        value = await self._run(positional, named)
+        return bounded(content_blocks(value), self.max_output_characters)
 
     async def _run(self, positional: list[Any], named: dict[str, Any]) -> Any:
         if inspect.iscoroutinefunction(self.function):
             return await self.function(*positional, **named)
         value = await self.threads.run(lambda: self.function(*positional, **named))
         return await value if inspect.isawaitable(value) else value
-
-    def _fail(self, error: BaseException, reason: str) -> NoReturn:
-        # the model gets the message alone, so this is the only place where the operator can see the traceback
-        logger.warning("a tool raised an exception", extra={"tool": self.spec.name}, exc_info=error)
-        raise ToolError(f"the tool {self.spec.name!r} failed: {reason}") from error
 
 
 class _Threads:
@@ -250,19 +230,7 @@ def _is_from(module: ModuleType, directory: Path) -> bool:
 def _import_problem(error: Exception) -> str:
     if isinstance(error, SyntaxError):
         return f"{error.msg} ({Path(error.filename or '?').name}, line {error.lineno})"
-    return _message(error)
-
-
-def _message(error: BaseException) -> str:
-    """What an exception says, without its class: models and callers have no use for that."""
-    try:
-        text = encodable(str(error)).strip()
-    except Exception:  # an exception whose own text cannot be made
-        text = ""
-    if isinstance(error, KeyError):
-        text = f"there is no {text}"
-    text = text or "it gave no reason"
-    return text if len(text) <= _MAX_ERROR_CHARACTERS else text[:_MAX_ERROR_CHARACTERS] + " [truncated]"
+    return exception_text(error)
 
 
 TOOL_TYPE = ToolType("PythonTool", open_python_tool)

@@ -58,6 +58,27 @@ async def test_one_tool_that_fails_is_one_result_and_the_others_have_theirs(tmp_
         await check_ended(gateway, "run-1", "completed")
 
 
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({}, "The tool 'fail' failed (request shop-7)."),
+        ({"expose_errors": True}, "The tool 'fail' failed: the shelf is empty"),
+    ],
+)
+async def test_what_an_exception_says_is_for_the_log_alone_until_the_operator_exposes_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, more: dict[str, Any], said: str
+) -> None:
+    """The model is told what the caller is."""
+    failing = agent("failing", scripted([{"tool": "fail"}], SAY), tools=[fault_tool("fail", **more)])
+    async with local_gateway(tmp_path, [failing], server=SERVER) as gateway:
+        frames = await gateway.client.run("failing", run_body(), **{"x-request-id": "shop-7"})
+    assert results(frames) == [said]
+    assert "".join(frame.data["delta"] for frame in frames if frame.type == "TEXT_MESSAGE_CONTENT") == f"it gave {said}"
+    [record] = [record for record in caplog.records if record.message == "a tool raised an exception"]
+    assert vars(record)["request_id"] == "shop-7"
+    assert "the shelf is empty" in str(record.exc_info)
+
+
 @pytest.mark.parametrize("tool", ["stuck", "blocked", "stubborn"])
 async def test_a_tool_that_hangs_is_given_up_and_the_run_goes_on(tmp_path: Path, tool: str) -> None:
     clock = MovableClock()

