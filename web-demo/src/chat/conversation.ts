@@ -6,7 +6,7 @@
  * person's turn again.
  */
 import { type ReadonlySignal, type Signal, signal } from "@preact/signals";
-import type { WireContext, WireInput, WireMessage, WireResume } from "../wire/ag_ui";
+import type { WireContext, WireInput, WireMessage, WireResume, WireStale } from "../wire/ag_ui";
 import type { Connection } from "../wire/connection";
 import { onOffline, onReturn } from "../wire/network";
 import { newId } from "../wire/new_id";
@@ -25,11 +25,12 @@ import type {
   Usage,
 } from "./contract";
 import { ToolDesk } from "./frontend_tools";
-import { callsOf, saidDifferently, upToLastInput, upToLastQuestion, userMessage } from "./history";
+import { callsOf, caughtUp, lastSeen, saidDifferently, upToLastInput, upToLastQuestion, userMessage } from "./history";
 import { type Memory, passingMemory } from "./memory";
 import { outcomeOf } from "./outcome";
 import { Picture } from "./picture";
 import { type Follower, type RunEnd, RunFollower } from "./run_follower";
+import { otherTabs } from "./tabs";
 import { type Turn, Turns } from "./turns";
 
 export interface ConversationOptions {
@@ -81,6 +82,7 @@ class LiveConversation implements Conversation {
   readonly #desk: ToolDesk;
   readonly #approvals: ApprovalDesk;
   readonly #turns = new Turns(() => this.#rest());
+  readonly #tabs = otherTabs((thread) => thread === this.#address && this.#wentOnElsewhere());
   readonly #ignore: readonly (() => void)[];
 
   #context: readonly WireContext[] = [];
@@ -88,6 +90,8 @@ class LiveConversation implements Conversation {
   #runId = "";
   /** What the gateway did not take in, or may not have. */
   #unsent: WireInput | undefined;
+  /** The last message that the gateway has told of, or taken in. */
+  #seen: string | null = null;
   /** The page's calls are being answered. */
   #answering = false;
   /** What the person wrote instead of answering. */
@@ -110,7 +114,8 @@ class LiveConversation implements Conversation {
     this.entries = this.#picture.entries;
     this.approvals = this.#approvals.open;
     ({ phase: this.phase, problem: this.problem, state: this.state, usage: this.usage } = this.#picture.shown);
-    this.#ignore = [onReturn(() => this.#lookAgain()), onOffline(() => this.#wentOffline())];
+    const ignored = [onReturn(() => this.#lookAgain()), onOffline(() => this.#wentOffline())];
+    this.#ignore = [...ignored, () => this.#tabs.close()];
   }
 
   // --- what the person does
@@ -119,6 +124,7 @@ class LiveConversation implements Conversation {
     this.#turns.giveUp();
     this.#runId = "";
     this.#unsent = this.#instead = undefined;
+    this.#seen = null;
     this.#approvals.clear();
     this.#picture.clear();
     this.threadId.value = threadId ?? newId();
@@ -210,6 +216,7 @@ class LiveConversation implements Conversation {
       tools: this.#desk.declarations(),
       context: this.#context,
       state: this.#picture.state.hand(),
+      seen: this.#seen,
       ...(resume.length > 0 && { resume }),
     };
   }
@@ -223,9 +230,10 @@ class LiveConversation implements Conversation {
 
   async #look(turn: Turn): Promise<void> {
     this.#picture.progress.running = true;
+    const isOld = turn.opens || turn.quiet; // a run that is followed from here on is another tab's all the same
     const end = await this.#follower.look(this.threadId.peek(), this.#listener(turn), turn.signal);
     if (turn.quiet && end.how === "finished" && end.isUnknownThread) this.#picture.problem = GONE;
-    else await this.#goOn(turn, end, turn.opens || turn.quiet);
+    else await this.#goOn(turn, end, isOld);
   }
 
   #run(input: WireInput, turn: Turn): Promise<RunEnd> {
@@ -251,6 +259,8 @@ class LiveConversation implements Conversation {
     const picture = this.#picture;
     if (end.how === "aborted") return undefined;
     picture.progress.settle();
+    if (end.how === "refused" && end.stale && this.#unsent)
+      return this.#catchUp(this.#unsent, end.stale, end.problem, turn);
     if (end.how === "refused" || end.how === "unreadable") {
       if (!turn.quiet) picture.problem = end.problem;
       this.#approvals.reopen();
@@ -267,6 +277,23 @@ class LiveConversation implements Conversation {
     for (const callId of outcome.pendingCalls) picture.progress.mark(callId, { status: "waiting" });
     if (outcome.pendingCalls.length === 0 || isForSomebodyElse || isStopped) return undefined;
     return this.#answer(outcome.pendingCalls, turn, isMine, isOld);
+  }
+
+  /**
+   * The thread went on where this tab did not see it. What the person says goes behind that; what would change the past
+   * waits until the person has seen it, and wants it again.
+   */
+  async #catchUp(input: WireInput, stale: WireStale, problem: Problem, turn: Turn): Promise<WireInput | undefined> {
+    const messages = caughtUp(input, stale);
+    if (messages) return { ...input, messages, seen: lastSeen(stale.missing) };
+    const isEdit = !input.messages.some(({ id }) => id === input.seen);
+    this.#unsent = undefined;
+    turn.quiet = true;
+    await this.#look(turn);
+    if (!isEdit || turn.signal.aborted) return undefined;
+    this.#unsent = { ...input, seen: this.#seen };
+    this.#picture.problem = problem;
+    return undefined;
   }
 
   /** Answer the calls that the run left to this page. */
@@ -329,10 +356,24 @@ class LiveConversation implements Conversation {
 
   /** Another tab may have gone on with the thread while this one was not looked at. */
   #lookAgain(): void {
-    const hasChosen = this.#approvals.isBeingAnswered;
-    const isBusy = this.#turns.current !== undefined || this.#unsent !== undefined || hasChosen;
-    if (isBusy || this.#picture.messages.length === 0 || Date.now() - this.#lastActive < AWAY_MILLISECONDS) return;
+    const isFresh = this.#picture.messages.length === 0 || Date.now() - this.#lastActive < AWAY_MILLISECONDS;
+    if (!isFresh && !this.#turns.current) this.#lookQuietly();
+  }
+
+  /** Another tab has gone on with it. One that is in the background looks when the person comes back. */
+  #wentOnElsewhere(): void {
+    if (globalThis.document?.visibilityState === "hidden") this.#lastActive = 0;
+    else if (this.#turns.current?.quiet ?? true) this.#lookQuietly();
+  }
+
+  #lookQuietly(): void {
+    if (this.#unsent || this.#approvals.isBeingAnswered) return;
     void this.#turns.take((turn) => this.#look(turn), { quiet: true });
+  }
+
+  /** The thread's name among all tabs. */
+  get #address(): string {
+    return `${this.#connection.baseUrl} ${this.threadId.peek()}`;
   }
 
   // --- what a run tells
@@ -344,7 +385,10 @@ class LiveConversation implements Conversation {
         if (event.type === "RUN_STARTED") this.#started(String(event.runId), turn);
         if (picture.hear(event)) turn.quiet = false;
       },
-      onMessages: (messages) => picture.tell(messages),
+      onMessages: (messages) => {
+        this.#seen = lastSeen(messages);
+        picture.tell(messages);
+      },
       onState: (state) => picture.tellState(state),
       onConnect: () => picture.restore(),
       onLost: (isOffline) => {
@@ -356,6 +400,10 @@ class LiveConversation implements Conversation {
 
   #started(runId: string, turn: Turn): void {
     this.#runId = runId;
+    if (this.#unsent) {
+      this.#seen = lastSeen(this.#unsent.messages);
+      this.#tabs.tell(this.#address);
+    }
     this.#unsent = undefined;
     this.#approvals.takeUp();
     if (this.#picture.phase !== "stopping" && !turn.quiet) this.#picture.phase = "waiting";

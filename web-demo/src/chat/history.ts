@@ -3,7 +3,7 @@
  *
  * The messages that are sent are the history: an id that is left out leaves the thread.
  */
-import type { WireCall, WireMessage } from "../wire/ag_ui";
+import type { WireCall, WireInput, WireMessage, WireStale } from "../wire/ag_ui";
 import type { Attachment, JsonObject, JsonValue } from "./contract";
 
 /** What a person said, as a message: text alone, or parts. */
@@ -60,6 +60,24 @@ export function saidDifferently(messages: readonly WireMessage[], id: string, ne
   const files = partsOf(messages[place]?.content).filter((part) => part.type !== "text");
   const said: WireMessage = { id: newId, role: "user", content: files.length > 0 ? [...files, textPart(text)] : text };
   return [...messages.slice(0, place), said];
+}
+
+/** The last message that a gateway has told of, or taken in; null where there is none. */
+export function lastSeen(messages: readonly WireMessage[]): string | null {
+  return messages.findLast(({ role }) => role !== "activity")?.id ?? null;
+}
+
+/**
+ * What was to be sent, behind what the page had not seen of its thread; undefined where it says nothing new (an edit of
+ * what came before, answers to calls): then it may not be what the person wants any more.
+ */
+export function caughtUp({ messages, seen }: WireInput, { after, missing }: WireStale): WireMessage[] | undefined {
+  const place = (id: string | null | undefined) => (id ? messages.findIndex((message) => message.id === id) : -1);
+  const [known, kept] = [place(seen), place(after)];
+  const said = messages.slice(known + 1);
+  const isEdit = (seen && known < 0) || (after && kept < 0);
+  if (isEdit || !said.some(({ role }) => role === "user")) return undefined;
+  return [...messages.slice(0, kept + 1), ...missing, ...said];
 }
 
 /** The calls of those ids, in the history's order. */

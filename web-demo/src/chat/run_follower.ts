@@ -5,7 +5,7 @@
  * `/connect` (the thread so far, then the run's tail); one that may not have got there is posted again, under the same id,
  * which begins it, joins it or tells it again. So nothing is lost and nothing is done twice.
  */
-import type { WireEvent, WireInput } from "../wire/ag_ui";
+import type { WireEvent, WireInput, WireStale } from "../wire/ag_ui";
 import { isOffline, pauseBefore, waitForNetwork } from "../wire/network";
 import { newId } from "../wire/new_id";
 import { failure, RefusedError } from "../wire/problem";
@@ -23,7 +23,7 @@ export type RunEnd =
       readonly isUnknownThread: boolean;
     }
   /** The gateway took nothing in. */
-  | { readonly how: "refused"; readonly problem: Problem }
+  | { readonly how: "refused"; readonly problem: Problem; readonly stale: WireStale | undefined }
   | { readonly how: "unreadable"; readonly problem: Problem }
   | { readonly how: "aborted" };
 
@@ -125,7 +125,7 @@ function whyNot(error: unknown): RunEnd | undefined {
   if (error instanceof ConnectionLostError) return undefined;
   if (error instanceof RefusedError) {
     if (PASSING.has(error.status) && PASSING_CODES.has(error.problem.code)) return undefined;
-    return { how: "refused", problem: error.problem };
+    return { how: "refused", problem: error.problem, stale: error.stale };
   }
   const message = error instanceof UnreadableStreamError ? error.message : String(error);
   return { how: "unreadable", problem: failure("unreadable", message) };

@@ -57,6 +57,7 @@ const KINDS: readonly (readonly [RegExp, ProblemKind])[] = [
   [/too_large$/, "too_large"],
   [/conflict$/, "conflict"],
   [/^(?:model_throttled|(?:model_)?overloaded)$/, "busy"],
+  [/^stale_history$/, "stale"],
   [/^model_quota$/, "quota"],
   [/^model_context_overflow$/, "context_overflow"],
   [/^model_content_filter$/, "content_filter"],

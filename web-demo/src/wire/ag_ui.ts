@@ -67,4 +67,18 @@ export interface WireInput {
   /** Undefined: the thread's own. */
   readonly state: JsonValue | undefined;
   readonly resume?: readonly WireResume[];
+  /** The last message that the page knows of the thread, null for none. Left out: the gateway asks for nothing. */
+  readonly seen?: string | null;
+}
+
+/** What a gateway has behind the last message that the page has seen. */
+export interface WireStale {
+  /** The message that these follow; null: they are the thread's first. */
+  readonly after: string | null;
+  readonly missing: readonly WireMessage[];
+}
+
+/** What AG-UI has no field for. */
+export function forwardedProps({ seen }: WireInput): JsonObject {
+  return seen === undefined ? {} : { agui_gateway: { seen } };
 }

@@ -6,7 +6,7 @@
  */
 import { HttpAgent, type Message, type RunAgentParameters } from "@ag-ui/client";
 import type { JsonValue } from "../chat/contract";
-import type { WireEvent, WireInput, WireMessage } from "./ag_ui";
+import { forwardedProps, type WireEvent, type WireInput, type WireMessage } from "./ag_ui";
 import type { Connection } from "./connection";
 import { type EventStream, eventStream } from "./event_stream";
 import { FileShelf } from "./file_shelf";
@@ -67,7 +67,8 @@ class Reading {
   async #run(agent: HttpAgent, input: WireInput): Promise<void> {
     const { observer, signal } = this;
     const { runId, tools, context, resume } = input;
-    const parameters = { runId, tools, context, ...(resume && { resume }) } as RunAgentParameters;
+    const wishes = { forwardedProps: forwardedProps(input), ...(resume && { resume }) };
+    const parameters = { runId, tools, context, ...wishes } as RunAgentParameters;
     await agent.runAgent(parameters, {
       onEvent: ({ event }) => {
         if (signal.aborted) return;

@@ -3,7 +3,7 @@
  *
  * Below: the frames, their order and what they leave behind (`lean_*`); a connection. It is what the widget has.
  */
-import type { WireEvent, WireInput, WireMessage } from "./ag_ui";
+import { forwardedProps, type WireEvent, type WireInput, type WireMessage } from "./ag_ui";
 import type { Connection } from "./connection";
 import { eventStream, type Watch } from "./event_stream";
 import { RunFold } from "./lean_fold";
@@ -61,7 +61,8 @@ export class LeanReader implements RunReader {
 /** As HttpAgent sends it: what only the page shows stays here. */
 function sent(input: WireInput): object {
   const messages = input.messages.filter((message) => message.role !== "activity");
-  return { protocolVersion: PROTOCOL_VERSION, ...input, messages, forwardedProps: {} };
+  const body = { protocolVersion: PROTOCOL_VERSION, ...input, messages, forwardedProps: forwardedProps(input) };
+  return { ...body, seen: undefined };
 }
 
 const SHOWN = /^(?:TEXT|TOOL|REASONING_MESSAGE|REASONING_ENCRYPTED|MESSAGES|ACTIVITY|RUN_STARTED)/;

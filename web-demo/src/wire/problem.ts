@@ -4,6 +4,7 @@
  * Below: the contract.
  */
 import type { Problem } from "../chat/contract";
+import type { WireStale } from "./ag_ui";
 
 /** The gateway refused: before the first byte of a run, or any other request. */
 export class RefusedError extends Error {
@@ -12,6 +13,8 @@ export class RefusedError extends Error {
   constructor(
     readonly status: number,
     readonly problem: Problem,
+    /** With `stale_history`. */
+    readonly stale?: WireStale,
   ) {
     super(problem.message);
   }
@@ -36,12 +39,16 @@ const SAME_AS: { readonly [code: string]: string } = {
 export function refusal(status: number, body: string, retryAfter?: string | null): RefusedError {
   const told = readBody(body);
   const code = told.code ?? CODE_OF_STATUS[status] ?? (status >= 500 ? "unavailable" : "invalid_request");
-  return new RefusedError(status, {
-    code: SAME_AS[code] ?? code,
-    message: told.detail ?? `The server answered ${status}.`,
-    retryable: status >= 500 || status === 408 || status === 409 || status === 429 || status === 401,
-    retryAfterSeconds: secondsOf(retryAfter),
-  });
+  return new RefusedError(
+    status,
+    {
+      code: SAME_AS[code] ?? code,
+      message: told.detail ?? `The server answered ${status}.`,
+      retryable: status >= 500 || status === 408 || status === 409 || status === 429 || status === 401,
+      retryAfterSeconds: secondsOf(retryAfter),
+    },
+    told.stale,
+  );
 }
 
 /** A run's RUN_ERROR as a problem. */
@@ -49,12 +56,13 @@ export function failure(code: string | undefined, message: string): Problem {
   return { code: code ?? "run_failed", message, retryable: true, retryAfterSeconds: undefined };
 }
 
-function readBody(body: string): { code?: string; detail?: string } {
+function readBody(body: string): { code?: string; detail?: string; stale?: WireStale } {
   try {
-    const json = JSON.parse(body) as { code?: unknown; detail?: unknown } | null;
+    const json = JSON.parse(body) as ({ code?: unknown; detail?: unknown } & WireStale) | null;
     return {
       ...(typeof json?.code === "string" && { code: json.code }),
       ...(typeof json?.detail === "string" && { detail: json.detail }),
+      ...(json?.missing && { stale: json }),
     };
   } catch {
     return {}; // a proxy's page

@@ -140,6 +140,7 @@ export const english = {
   problem_rate_limited: "That was a lot at once. Wait a moment, then try again.",
   problem_too_large: "This message is too large. Shorten it or attach smaller files.",
   problem_conflict: "Another answer is under way in this conversation. Wait for it, or stop it.",
+  problem_stale: "This conversation went on elsewhere. Look at what came, then try again.",
   problem_not_found: "This conversation or agent no longer exists. Start a new conversation.",
   problem_busy: "The model is busy. Wait a moment, then try again.",
   problem_model: "The model failed. Try again.",
