@@ -44,6 +44,25 @@ async def test_the_http_agent_snippet_gets_an_answer(version: str, tmp_path: Pat
     assert messages[1]["content"]
 
 
+async def test_the_snippet_for_several_tabs_deletes_nothing(tmp_path: Path) -> None:
+    async with local_gateway(tmp_path, DEMONSTRATION) as gateway:
+        code = snippet("docs/clients.md", "js", "stale_history")
+        install_client(tmp_path, "1.0.0")
+        tabs = f"""
+            import {{ HttpAgent }} from "@ag-ui/client";
+            const url = "{gateway.client.base_url}/agents/assistant/run";
+            const [one, other] = [1, 2].map(() => new HttpAgent({{ url, threadId: "shared" }}));
+            await ask(one, {{ id: "u1", role: "user", content: "Hello" }});
+            await ask(other, {{ id: "u2", role: "user", content: "Hello again" }});
+            await ask(one, {{ id: "u3", role: "user", content: "And again" }});
+            console.log(JSON.stringify(one.messages));
+        """
+        messages = await run_module(tmp_path, code + tabs)
+
+    assert [message["id"] for message in messages if message["role"] == "user"] == ["u1", "u2", "u3"]
+    assert [message["role"] for message in messages] == ["user", "assistant"] * 3
+
+
 async def test_the_copilotkit_snippet_has_an_agent_that_answers(tmp_path: Path) -> None:
     """With a stand-in for CopilotKit's runtime, which only keeps the agents it is given."""
     async with local_gateway(tmp_path, DEMONSTRATION) as gateway:
