@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -200,6 +201,27 @@ async def test_a_conversation_that_another_tab_deleted_leaves_the_list_when_this
         await shown.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
         await expect(entry).to_have_count(0)
         await expect(shown.answers).to_have_text("You said: Hello")  # what was said stays to be read
+
+
+# --- several tabs
+
+
+async def test_tabs_on_one_conversation_follow_each_other_and_lose_nothing(browser: Browser, tmp_path: Path) -> None:
+    async with shown_page(browser, tmp_path, [ECHO]) as shown:
+        await shown.ask("About whales")
+        second = await shown.page.context.new_page()
+        await second.goto(shown.page.url)
+        await second.get_by_role("button", name="About whales", exact=True).click()
+        other = replace(shown, page=second)
+        await expect(other.answers).to_have_text(["You said: About whales"])
+
+        await shown.ask("And bees")
+        await expect(other.questions).to_have_text(["About whales", "And bees"])
+        await expect(other.answers).to_have_text(["You said: About whales", "You said: And bees"])
+        await other.ask("And ants")
+        await expect(shown.answers).to_have_text(
+            [f"You said: {words}" for words in ("About whales", "And bees", "And ants")]
+        )
 
 
 # --- agents
