@@ -61,6 +61,7 @@ REQUIRED = [
     "full-store",
     "closed-door",
     "tool-exceptions",
+    "private-files",
     "retention",
     "attach",
     "seed-requests",

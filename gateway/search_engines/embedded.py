@@ -27,6 +27,7 @@ from gateway.embedded_index.documents import cat_row, described, find_indices, p
 from gateway.embedded_index.search import search_indices
 from gateway.errors import ConfigurationError, ToolError
 from gateway.messages import JsonObject, JsonValue
+from gateway.private_files import make_private, tighten
 from gateway.search_engine import SearchEngineType
 from gateway.wire.field_mapping import MappingError
 from gateway.wire.query_clauses import QueryError
@@ -122,9 +123,13 @@ class EmbeddedSearchEngine:
 
     def _open(self) -> sqlite3.Connection:
         if self._database is None:
+            if self._path is not None:
+                make_private(self._path)
             database = sqlite3.connect(self._path or ":memory:", isolation_level=None, check_same_thread=False)
             try:
                 prepare(database)
+                if self._path is not None:
+                    tighten(self._path)
                 if self._sample:
                     _load_sample(database)
             except BaseException:

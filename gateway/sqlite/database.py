@@ -14,6 +14,7 @@ from pathlib import Path
 from queue import SimpleQueue
 
 from gateway.errors import ConfigurationError, StoreError, StoreFullError
+from gateway.private_files import OWNER_ONLY, make_private, tighten
 from gateway.sqlite.address import Address
 from gateway.sqlite.schema import migrate
 
@@ -153,6 +154,8 @@ class Database:
         found, version = migrate(connection)
         if 0 < found < version:
             logger.info("store migrated", extra={"from_version": found, "to_version": version})
+        if self.path is not None:
+            tighten(self.path)  # not before: it might be another program's
         _touch_tables(connection)
         if self.path is not None:
             with contextlib.suppress(sqlite3.OperationalError):  # no room, or another program: no reason not to start
@@ -211,6 +214,7 @@ def _lock(path: Path) -> int:
     try:
         if path.exists():  # SQLite would open a file that it may only read, and fail at the first write
             os.close(_open_to_write(str(path)))
+        make_private(path)
     except ConfigurationError:
         os.close(descriptor)
         raise
@@ -219,7 +223,7 @@ def _lock(path: Path) -> int:
 
 def _open_to_write(name: str, flags: int = 0) -> int:
     try:
-        return os.open(name, os.O_RDWR | os.O_CLOEXEC | flags, 0o644)
+        return os.open(name, os.O_RDWR | os.O_CLOEXEC | flags, OWNER_ONLY)
     except OSError as error:
         raise ConfigurationError(
             f"cannot write {name!r} ({error.strerror}); the gateway needs write access to the store and its folder"

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sqlite3
+import stat
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -375,6 +377,19 @@ class TestUrls:
             await engine.index("notes", [{"_id": prefix, "text": "kept"}])
             await engine.close()
         assert document_ids(hits(await reopened(tmp_path))) == {"embedded:", "embedded://"}
+
+    async def test_only_its_owner_reads_a_file(self, tmp_path: Path) -> None:
+        path = tmp_path / "search.db"
+        before = os.umask(0o022)
+        try:
+            for _ in range(2):
+                engine = ENGINE.open(f"embedded:{path}", Path.cwd())
+                await engine.list_indices()
+                await engine.close()
+                assert stat.S_IMODE(path.stat().st_mode) == 0o600
+                path.chmod(0o644)
+        finally:
+            os.umask(before)
 
     async def test_a_foreign_file_is_left_alone(self, tmp_path: Path) -> None:
         with sqlite3.connect(tmp_path / "other.db") as other:

@@ -7,9 +7,10 @@ import os
 import random
 import signal
 import sqlite3
+import stat
 import subprocess
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from gateway.sqlite.address import Address, parse_address
 from gateway.sqlite.schema import APPLICATION_ID, MIGRATIONS, migrate
 from gateway.store import DueDeletion, Store, StoreType, Thread
 from gateway.stores.sqlite import STORE
+from tests.running_gateway import agent, gateway_process, run_body, scripted, write_configuration
 from tests.stored_samples import (
     DEADLINE_SECONDS,
     OWNER,
@@ -137,6 +139,60 @@ async def test_two_stores_in_memory_are_two(tmp_path: Path) -> None:
 async def test_opening_twice_is_refused(store: Store) -> None:
     with pytest.raises(StoreError):
         await within(store.open())
+
+
+# --- who may read it
+
+
+@pytest.fixture
+def usual_umask() -> Iterator[None]:
+    """New files are for everybody to read, as they are on most machines."""
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
+def modes(folder: Path) -> dict[str, int]:
+    return {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir() if "gateway.db" in path.name}
+
+
+@pytest.mark.usefixtures("usual_umask")
+async def test_only_the_gateways_user_reads_the_files_of_a_real_process(tmp_path: Path) -> None:
+    configuration = write_configuration(tmp_path, [agent("a", scripted([{"text": "hello"}]))])
+    private = dict.fromkeys(("gateway.db", "gateway.db-wal", "gateway.db-shm", "gateway.db.lock"), 0o600)
+    async with gateway_process(configuration) as gateway:
+        await gateway.client.run("a", run_body())
+        assert modes(tmp_path) == private
+        await gateway.client.http.delete("/threads/thread-1")
+        assert modes(tmp_path) == private
+        assert await gateway.signal(signal.SIGTERM) == 0
+    assert "others could use" not in gateway.log.read_text()
+
+
+@pytest.mark.usefixtures("usual_umask")
+async def test_files_that_others_could_read_are_tightened_with_one_line_in_the_log(tmp_path: Path) -> None:
+    configuration = write_configuration(tmp_path, [agent("a", scripted([{"text": "hello"}]))])
+    async with gateway_process(configuration) as gateway:
+        await gateway.client.run("a", run_body())
+        assert await gateway.signal(signal.SIGKILL) == -signal.SIGKILL
+    left = modes(tmp_path)
+    assert left.keys() >= {"gateway.db", "gateway.db-wal"}, "what was not in the file yet is beside it"
+    for name in left:
+        (tmp_path / name).chmod(0o644)
+    async with gateway_process(configuration) as gateway:
+        await gateway.client.get("/runs/run-1")
+        assert set(modes(tmp_path).values()) == {0o600}
+        log = gateway.log.read_text()
+    assert log.count("others could use files of the gateway's") == 1
+    assert all(f'"{name}"' in log for name in left)
+
+
+async def test_another_programs_file_keeps_its_permissions(tmp_path: Path) -> None:
+    with sqlite_file(tmp_path) as connection:
+        connection.execute("CREATE TABLE customers (id)")
+    (tmp_path / "gateway.db").chmod(0o664)
+    assert "another program" in await refused(tmp_path)
+    assert modes(tmp_path)["gateway.db"] == 0o664
 
 
 # --- kill -9

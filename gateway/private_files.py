@@ -1,0 +1,54 @@
+"""Files that nobody but the gateway's own user may read, whatever the umask says.
+
+Above: the store and the embedded search engine. SQLite gives what it puts beside a database (-wal, -shm, -journal) the
+permissions of the database's own file, also what it makes later.
+https://sqlite.org/src/file/src/os_unix.c (findCreateFileMode)
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+logger = logging.getLogger(__name__)
+
+OWNER_ONLY = 0o600
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+_COMPANIONS = ("-wal", "-shm", "-journal", ".lock")
+
+
+def make_private(database: Path) -> None:
+    """Make a database's file where there is none."""
+    with suppress(OSError):  # it is there; or it cannot be made, which SQLite will say
+        os.close(os.open(database, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, OWNER_ONLY))
+
+
+def tighten(database: Path) -> None:
+    """Take from others what they may do with a database of the gateway's and with what is beside it.
+
+    Where that is not possible it is logged: who may not change a file's permissions may still use it.
+    """
+    if os.name == "nt":  # which has no such permissions
+        return
+    tightened: list[str] = []
+    for file in (database, *(database.with_name(database.name + end) for end in _COMPANIONS)):
+        try:
+            mode = stat.S_IMODE(file.stat().st_mode)
+            if mode & _OTHERS:
+                file.chmod(mode & ~_OTHERS)
+                tightened.append(file.name)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            logger.warning(
+                "others may use a file of the gateway's, and its permissions cannot be changed",
+                extra={"file": str(file), "cause": error.strerror},
+            )
+    if tightened:
+        logger.warning(
+            "others could use files of the gateway's: only its own user can from now on",
+            extra={"folder": str(database.parent), "files": tightened},
+        )
