@@ -14,7 +14,9 @@ from gateway.context_limits import NO_LIMITS, HistoryLimits
 from gateway.frozen import quickly_made
 from gateway.known_thread import KnownThread
 from gateway.messages import ContentBlock, JsonObject, JsonValue, Message, TextBlock, ToolSpec, new_id
+from gateway.owners import is_visitors
 
+ClientVoice: TypeAlias = Literal["system", "user", "ignore"]
 Approval: TypeAlias = Literal["never", "always"]
 HistoryMode: TypeAlias = Literal["replace", "append"]
 
@@ -116,6 +118,22 @@ class ContextSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class ClientInstructions:
+    """As whose words a model is shown callers' system and developer messages, their context and the shared state.
+
+    `system`: among the operator's own; `user`: in front of the user's, as the client's; `ignore`: not at all. Tools are
+    given the state in any case.
+    """
+
+    keys: ClientVoice = "system"
+    visitors: ClientVoice = "user"
+
+    def voice(self, owner: str) -> ClientVoice:
+        """What counts for a thread of that owner."""
+        return self.visitors if is_visitors(owner) else self.keys
+
+
+@dataclass(frozen=True, slots=True)
 class AgentDefinition:
     """An agent as its operator wrote it."""
 
@@ -131,6 +149,7 @@ class AgentDefinition:
     history: HistoryMode = "replace"
     budgets: Budgets = Budgets()
     context: ContextSettings = ContextSettings()
+    client_instructions: ClientInstructions = ClientInstructions()
 
 
 @quickly_made

@@ -38,7 +38,8 @@ class HeldResponse:
     """A response that the server keeps, with everything that led to it.
 
     It was asked with `message_count` messages of the model view, whose digest is `digest`; its answer is the turn
-    `turn_id`. `created_at` is in Unix seconds.
+    `turn_id`. `created_at` is in Unix seconds. `told` is the digest of the client's words (see prompt) that it was
+    asked with, which are no part of the messages.
     """
 
     response_id: str
@@ -46,6 +47,7 @@ class HeldResponse:
     digest: str
     turn_id: str
     created_at: float
+    told: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +74,15 @@ ModelState: TypeAlias = Mapping[str, Chain]
 
 @dataclass(frozen=True, slots=True)
 class Continuation:
-    """How a request goes on where the server stands: behind `response_id`, with `messages` alone."""
+    """How a request goes on where the server stands: behind `response_id`, with `messages` alone.
+
+    `answer` is what that response said; `told` as in HeldResponse.
+    """
 
     response_id: str
     messages: tuple[Message, ...]
+    answer: Message
+    told: str = ""
 
 
 class Conversation:
@@ -127,20 +134,26 @@ class Conversation:
             if at + 1 >= len(messages) or messages[at].turn_id != response.turn_id or messages[at].incomplete:
                 continue  # the answer is gone, or there is nothing behind it
             if digests.before(at) == response.digest:
-                return Continuation(response.response_id, tuple(messages[at + 1 :]))
+                return Continuation(response.response_id, tuple(messages[at + 1 :]), messages[at], response.told)
         return None
 
     def completed(
-        self, messages: Sequence[Message], turn_id: str, response_id: str, continued: str | None, now: float
+        self,
+        messages: Sequence[Message],
+        turn_id: str,
+        response_id: str,
+        continued: str | None,
+        now: float,
+        told: str = "",
     ) -> None:
-        """A response to `messages` is whole and held.
+        """A response to `messages`, and to the client's words of that digest, is whole and held.
 
         `continued`: the response it was chained to, None for a new chain. What was behind it is left: the conversation
         took another way.
         """
         ids = [response.response_id for response in self._responses]
         before = self._responses[: ids.index(continued) + 1] if continued in ids else ()
-        held = HeldResponse(response_id, len(messages), history_digest(messages), turn_id, now)
+        held = HeldResponse(response_id, len(messages), history_digest(messages), turn_id, now, told)
         self._responses = (*before, held)[-KEPT_RESPONSES:]
         names = [response.response_id for response in self._responses]
         self._left |= dict.fromkeys(name for name in ids if name not in names)
@@ -208,12 +221,13 @@ def decode_states(data: bytes) -> dict[str, ModelState]:
 
 def _chain_to_json(chain: Chain) -> JsonObject:
     responses: list[JsonValue] = [
-        [each.response_id, each.message_count, each.digest, each.turn_id, each.created_at] for each in chain.responses
+        [each.response_id, each.message_count, each.digest, each.turn_id, each.created_at, *filter(None, [each.told])]
+        for each in chain.responses
     ]
     return {"holder": chain.holder, "responses": responses, "left": list(chain.left)}
 
 
 def _chain_from_json(chain: JsonObject) -> Chain:
-    rows = cast("Sequence[tuple[str, int, str, str, float]]", chain["responses"])
+    rows = cast("Sequence[tuple[str, int, str, str, float]]", chain["responses"])  # and `told`, where there is any
     left = cast("Sequence[str]", chain.get("left", ()))
     return Chain(cast(str, chain["holder"]), tuple(HeldResponse(*row) for row in rows), tuple(left))

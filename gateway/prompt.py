@@ -14,17 +14,29 @@ from gateway.records import dump_json
 
 # A larger state would crowd out the conversation; tools still see it whole.
 _LARGEST_STATE_CHARACTERS = 50_000
+_TOO_LARGE = "too large to be shown here ({size:,} characters of JSON)"
 
 
 def system_text(context: LoopContext, instruction: str = "") -> str:
-    """The system prompt of one model call; empty where there is nothing to say. `instruction` goes last."""
-    parts = [
-        context.agent.system_prompt.strip(),
-        _context_text(context.input.context),
-        _state_text(context.state.value),
-        instruction,
-    ]
-    return "\n\n".join(part for part in parts if part)
+    """The system prompt of one model call; empty where there is nothing to say. `instruction` goes last.
+
+    The application's words stand in it where the agent lets them (see agent.ClientInstructions).
+    """
+    parts = [context.agent.system_prompt.strip()]
+    if context.agent.client_instructions.voice(context.owner) == "system":
+        parts += [_context_text(context.input.context), _state_text(context.state.value)]
+    return "\n\n".join(part for part in (*parts, instruction) if part)
+
+
+def is_empty(state: JsonValue) -> bool:
+    """Whether a shared state says nothing."""
+    return state is None or state == {} or state == [] or state == ""
+
+
+def shown_state(state: JsonValue) -> JsonValue:
+    """The state; a sentence in its place where it is too large."""
+    size = len(dump_json(state).decode())
+    return state if size <= _LARGEST_STATE_CHARACTERS else f"It is {_TOO_LARGE.format(size=size)}."
 
 
 def _context_text(entries: Sequence[ContextEntry]) -> str:
@@ -41,9 +53,9 @@ def _context_text(entries: Sequence[ContextEntry]) -> str:
 
 
 def _state_text(state: JsonValue) -> str:
-    if state is None or state == {} or state == [] or state == "":
+    if is_empty(state):
         return ""
     text = dump_json(state).decode()
     if len(text) > _LARGEST_STATE_CHARACTERS:
-        return f"The application's shared state is too large to be shown here ({len(text):,} characters of JSON)."
+        return f"The application's shared state is {_TOO_LARGE.format(size=len(text))}."
     return f"The application's shared state, as JSON:\n{text}"

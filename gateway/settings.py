@@ -22,7 +22,16 @@ from urllib.parse import unquote, urlsplit
 
 from gateway.access.limits import KeyLimits, VisitorLimits
 from gateway.access.visitors import PublishableKey
-from gateway.agent import AgentDefinition, Budgets, ContextSettings, ModelSettings, ModelTimeouts, Secret, ToolSettings
+from gateway.agent import (
+    AgentDefinition,
+    Budgets,
+    ClientInstructions,
+    ContextSettings,
+    ModelSettings,
+    ModelTimeouts,
+    Secret,
+    ToolSettings,
+)
 from gateway.clock import SystemClock
 from gateway.configuration.checks import check_configuration, outside_reach
 from gateway.configuration.file import (
@@ -323,6 +332,7 @@ def _agent_definition(section: AgentSection, parts: KnownParts) -> AgentDefiniti
             section.context.summarize,
             frozenset(section.context.model_fields_set),
         ),
+        client_instructions=ClientInstructions(**section.client_instructions.model_dump()),
     )
 
 

@@ -32,6 +32,7 @@ REQUIRED = [
     "repeated-request",
     "connect",
     "owners",
+    "client-instructions",
     "answers-taken-back",
     "forced-tools",
     "stale-history",

@@ -86,11 +86,6 @@ def bearer_in(authorization: str | None) -> str:
     return token.strip() if scheme.lower() == "bearer" else ""
 
 
-def visitor_owner(key_name: str, visitor_id: str) -> str:
-    """The owner of what a visitor does: no API key's name has a `:`."""
-    return f"visitor:{key_name}:{visitor_id}"
-
-
 def visitor_quotas(key_name: str, limits: VisitorLimits, address: str) -> Sequence[Quota]:
     """What a new visitor counts against, the narrowest first."""
     return (

@@ -14,12 +14,13 @@ import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from gateway.access.callers import Caller, visitor_owner, visitor_quotas
+from gateway.access.callers import Caller, visitor_quotas
 from gateway.access.limits import Meter, VisitorLimits
 from gateway.access.origins import RequestHeaders, is_same_origin
 from gateway.access.visitor_tokens import TOKEN_PREFIX, VisitorToken, new_visitor_id, read_token, write_token
 from gateway.clock import Clock
 from gateway.errors import ForbiddenError, UnauthenticatedError, UnavailableError
+from gateway.owners import visitor_owner
 
 logger = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import ErrorDetails, PydanticCustomError, core_schema
 
 from gateway.access.limits import KeyLimits, VisitorLimits
-from gateway.agent import Budgets, ModelTimeouts
+from gateway.agent import Budgets, ClientInstructions, ModelTimeouts
 from gateway.configuration.file import ConfigurationText, FieldPath, did_you_mean
 from gateway.messages import JsonObject, JsonValue
 
@@ -28,6 +28,7 @@ _TIMEOUTS = ModelTimeouts()
 _BUDGETS = Budgets()
 _KEY_LIMITS = KeyLimits()
 _VISITOR_LIMITS = VisitorLimits()
+_CLIENT_INSTRUCTIONS = ClientInstructions()
 
 
 def _no_boolean(value: object) -> object:
@@ -254,6 +255,18 @@ class ContextSection(_Section):
     """Let the model sum up what it refuses as too long, where cutting the results of tools is not enough."""
 
 
+class ClientInstructionsSection(_Section):
+    """As whose words the model is shown callers' system and developer messages, their context and the shared state.
+
+    'system': among the operator's own; 'user': in front of the user's words, as the client's; 'ignore': not at all.
+    """
+
+    keys: Literal["system", "user", "ignore"] = _CLIENT_INSTRUCTIONS.keys
+    """Of callers with an API key, and of all where there are no keys."""
+    visitors: Literal["system", "user", "ignore"] = _CLIENT_INSTRUCTIONS.visitors
+    """Of visitors of websites, whose system and developer messages are dropped in any case."""
+
+
 class ToolSection(_Section):
     """A tool that the gateway runs for the agent."""
 
@@ -318,6 +331,8 @@ class AgentSection(_Section):
     history: Literal["replace", "append"] = "replace"
     """'replace': a request's messages are the whole history; 'append': only what is new."""
     context: ContextSection = ContextSection()
+    client_instructions: ClientInstructionsSection = ClientInstructionsSection()
+    """As whose words the model is shown what callers send beside their users' words."""
     parameters: ParametersSection = ParametersSection()
 
 

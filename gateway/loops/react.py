@@ -13,6 +13,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 
 from gateway.attempts import TriedStream, stream_with_retries
+from gateway.client_words import ClientWords, client_words, own_messages
 from gateway.context_reduction import ShortenedHistory
 from gateway.deadline import Deadline, DeadlineError
 from gateway.errors import LimitError, ModelError, ModelErrorKind, ToolError
@@ -155,6 +156,8 @@ class _Run:
         self._turn: Sequence[Message] = ()  # what the model said in it
         self._summarizing = False
         self._asked: tuple[Message, ...] = ()
+        self._own_messages = own_messages(context)
+        self._words = ClientWords()
         self._settled: SettledView | None = None
         self._accepted: str | None = None  # the response that is under way already
         self._retold: Retold | None = None
@@ -245,7 +248,8 @@ class _Run:
         self._calls = ()
         self._pending = []
         self._model_calls += 1
-        view, self._settled = self._known.view(self._messages())
+        self._words = client_words(self._context)
+        view, self._settled = self._known.view((*self._own_messages, *self._transcript.messages))
         # A server that keeps the conversation looks after its length itself.
         shown = self._history.shown if self._context.conversation is None else self._history.whole
         self._asked = shown(view)
@@ -260,13 +264,15 @@ class _Run:
         conversation = self._context.conversation
         return ModelRequest(
             self._turn_id,
-            self._asked,
+            self._words.before_last(self._asked),
             system_text(self._context, instruction),
             # Some providers refuse a history with calls in it where no tools are declared: they stay declared.
             tools=self._specs,
             tool_choice=self._tool_choice(),
             parameters=self._context.agent.model.model_parameters,
-            continuation=None if conversation is None else conversation.continuation(self._asked),
+            continuation=None
+            if conversation is None
+            else self._words.continued(conversation.continuation(self._asked)),
             settled=self._settled,
             elsewhere=self._context.elsewhere,
             accepted=accepted,
@@ -321,8 +327,8 @@ class _Run:
         """The model's server holds a response: only one that is whole can be gone on from."""
         conversation = self._context.conversation
         if conversation is not None and ended.response_id is not None and ended.reason in _WHOLE:
-            now = self._context.clock.now()
-            conversation.completed(self._asked, self._turn_id, ended.response_id, ended.continued, now)
+            now, told = self._context.clock.now(), self._words.digest
+            conversation.completed(self._asked, self._turn_id, ended.response_id, ended.continued, now, told)
 
     def _follow(self, batch: Events) -> Sequence[Event]:
         """Take a batch into the transcript; gives those that are no deltas."""

@@ -93,8 +93,7 @@ def responses_request(request: ModelRequest, target: ResponsesTarget) -> JsonObj
         body["input"] = list(input_items(request.messages, target)) or [_message("user", OPENING)]
     else:
         body["previous_response_id"] = continuation.response_id
-        answer = request.messages[len(request.messages) - len(continuation.messages) - 1]
-        body["input"] = list(input_items(continuation.messages, target, answer))
+        body["input"] = list(input_items(continuation.messages, target, continuation.answer))
     if request.tools:
         body["tools"] = [_tool(spec) for spec in request.tools]
     if target.sealed:

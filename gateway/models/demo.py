@@ -19,6 +19,7 @@ import orjson
 
 from gateway.agent import ModelSettings
 from gateway.answer_builder import AnswerBuilder
+from gateway.client_words import is_client_words
 from gateway.clock import Clock
 from gateway.errors import ConfigurationError
 from gateway.events import Events, StopReason, Usage
@@ -128,8 +129,9 @@ def _read(request: ModelRequest) -> _Situation:
     answered: list[_Answered] = []
     for message in request.messages:
         if message.role == "user":
-            words, answered = message.text[:_READ_CHARACTERS], []
-            media = sum(1 for block in message.content if not isinstance(block, TextBlock))
+            texts = [block.text for block in message.content if isinstance(block, TextBlock)]
+            words, answered = "".join(text for text in texts if not is_client_words(text))[:_READ_CHARACTERS], []
+            media = len(message.content) - len(texts)
         for call in message.tool_calls:
             calls[call.call_id] = call
         if (result := message.tool_result) is not None and result.call_id in calls:

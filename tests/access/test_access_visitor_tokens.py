@@ -11,9 +11,9 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.access.callers import visitor_owner
 from gateway.access.visitor_tokens import VisitorToken, new_visitor_id, read_token, write_token
 from gateway.configuration.sections import ApiKeySection
+from gateway.owners import visitor_owner
 
 SECRET = b"s" * 32
 TOKEN = VisitorToken("shop", "0" * 31 + "1", 1_800_000_000, 1_807_776_000)

@@ -1,0 +1,18 @@
+"""Whose a thread or run is, by its owner's name: of a key, or of a visitor of a website.
+
+Nothing of ours is below. No API key's name has a `:`, and no publishable key's.
+"""
+
+from __future__ import annotations
+
+_VISITORS = "visitor:"
+
+
+def visitor_owner(key_name: str, visitor_id: str) -> str:
+    """The owner of what a visitor does who came with the publishable key of that name."""
+    return f"{_VISITORS}{key_name}:{visitor_id}"
+
+
+def is_visitors(owner: str) -> bool:
+    """Whether a stranger owns it, and nobody with a key."""
+    return owner.startswith(_VISITORS)
