@@ -191,6 +191,8 @@ class AgentInput:
     the last request came to cheap to go on from; it changes no result. `seen` is the id of the last message of the
     thread that the client knows, None where it knows none; ABSENT where it does not say. `forced_tool` is one of
     `tools`, which the first answer of the model has to call. `request_id` is what the log knows the request by.
+    `must_answer`: the input is there for its `answers`, and begins nothing where none of their interrupts is open any
+    more.
     """
 
     thread_id: str
@@ -209,6 +211,7 @@ class AgentInput:
     forced_tool: str | None = None
     known: KnownThread | None = field(default=None, compare=False, repr=False)
     request_id: str = field(default="", compare=False)
+    must_answer: bool = False
 
 
 def text_input(text: str, *, thread_id: str, run_id: str) -> AgentInput:

@@ -138,7 +138,7 @@ def _status_after(terminal: Terminal) -> RunStatus:
 def words_alone(given: AgentInput) -> AgentInput:
     """What is kept of the input of a run that is stopped before it begins: nothing that could answer or replace."""
     words = tuple(message for message in given.messages if message.tool_result is None)
-    return replace(given, messages=words, answers=(), history="append")
+    return replace(given, messages=words, answers=(), must_answer=False, history="append")
 
 
 def stopped(reason: str | None) -> Terminal:

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from gateway.agent import Absent, AgentDefinition, AgentInput, Answer
 from gateway.approvals import arguments_check, decide
 from gateway.bookkeeping import still_asked, title_of, without_claims
+from gateway.errors import ConflictError
+from gateway.events import OpenInterrupt
 from gateway.frozen import quickly_made, replace
 from gateway.history import (
     StaleHistoryError,
@@ -58,6 +60,7 @@ def take_in(
 
     Raises:
         InvalidRequestError: an answer that does not fit its interrupt.
+        ConflictError: there is nothing to answer any more, and the input is there for that alone.
         StaleHistoryError: the thread has messages that the client has not seen.
     """
     known = given.known
@@ -71,6 +74,8 @@ def take_in(
     if conversation is not None or thread.model_states:
         messages = marked(messages, thread.messages, None if conversation is None else conversation.mark)
     asked = still_asked(thread.interrupts, messages)
+    if given.must_answer and not _answers_any(given.answers, asked):
+        raise ConflictError("the question was answered or withdrawn meanwhile", code="approval_answered")
     verdict = decide(asked, given.answers, now=now, check=arguments_check(tools))
     becomes = replace(
         thread,
@@ -102,6 +107,11 @@ def up_to_date(given: AgentInput, stored: Sequence[Message], *, waited: bool = F
     if not waited:
         raise StaleHistoryError(unseen)
     return with_unseen(stored, given.messages, unseen)
+
+
+def _answers_any(answers: Sequence[Answer], asked: Sequence[OpenInterrupt]) -> bool:
+    open_ids = {item.interrupt.id for item in asked}
+    return any(answer.interrupt_id in open_ids for answer in answers)
 
 
 def _asked_elsewhere(answers: Sequence[Answer], thread: Thread, messages: Sequence[Message]) -> list[Message]:

@@ -327,7 +327,7 @@ class LiveRun:
         accepted = self.sequence
         messages = (*self.messages, *self.transcript.closed_messages())
         record = self.record
-        prelude = Prelude(record.thread_id, record.run_id, self.state, messages, self.transcript.open_items())
+        prelude = Prelude(record.thread_id, record.client_id, self.state, messages, self.transcript.open_items())
         viewer = self._add_viewer(after=accepted, prelude=prelude)
         self.hand_over()
         try:
@@ -375,7 +375,12 @@ class LiveRun:
 
     def _add_viewer(self, *, after: int, prelude: Prelude | None) -> Viewer:
         viewer = Viewer(
-            self._clock, after=after, on_close=self._viewer_left, prelude=prelude, max_events=self._max_viewer_events
+            self._clock,
+            after=after,
+            on_close=self._viewer_left,
+            prelude=prelude,
+            max_events=self._max_viewer_events,
+            log_id=self.record.log_id,
         )
         self._viewers.add(viewer)
         if self._grace is not None:

@@ -22,7 +22,7 @@ from gateway.viewer import Batch, Viewer, read_log
 
 def replay(store: Store, clock: Clock, record: RunRecord, *, after: int) -> Viewer:
     """A viewer of the events after that number."""
-    viewer = Viewer(clock)
+    viewer = Viewer(clock, log_id=record.log_id)
     viewer.read_first(_to_the_end(read_log(store, record.owner, record.run_id, after=after, until=None)))
     viewer.finish()
     return viewer

@@ -75,7 +75,7 @@ class RunDriver:
         self.store = store
         self.clock = clock
         self.metrics = metrics or Metrics()
-        self.runs: dict[tuple[str, str], LiveRun] = {}  # by owner and run id
+        self.runs: dict[tuple[str, str], LiveRun] = {}  # by owner and the id that clients know
         most = options.max_waiting_per_thread
         self.lines = ThreadLines(most, stop=self.cancel, ends_unwatched=self._ends_unwatched)
         self.window = GatherWindow()
@@ -93,7 +93,7 @@ class RunDriver:
 
     def open(self, record: RunRecord) -> LiveRun:
         """A run that can be watched, and that `start` is to follow."""
-        live = self.runs[record.owner, record.run_id] = LiveRun(
+        live = self.runs[record.owner, record.client_id] = LiveRun(
             record,
             self.store,
             self.clock,
@@ -342,7 +342,7 @@ class RunDriver:
 
     def _leave(self, live: LiveRun) -> None:
         """The run is over, or never began: forget it and let the next of its thread run."""
-        if self.runs.pop(live.key, None) is None:
+        if self.runs.pop((live.record.owner, live.record.client_id), None) is None:
             return
         live.finish()
         if live.begun:

@@ -1,25 +1,26 @@
 """What is asked of runs and threads: to start, to stop, to watch again, to read, to rename, to forget.
 
-Below: run_driver, replay, thread_removal, store. Above: every protocol. All that can fail before the first byte fails
-in `start`, as an exception with a status.
+Below: run_driver, run_ids, replay, thread_removal, store. Above: every protocol. All that can fail before the first
+byte fails in `start`, as an exception with a status.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from gateway.agent import AgentInput
 from gateway.bookkeeping import input_digest, no_thread, run_exists
-from gateway.errors import InvalidRequestError, NotFoundError, UnavailableError
+from gateway.errors import InvalidRequestError, UnavailableError
 from gateway.events import Completed, Interrupt, RunFinished, RunStarted
 from gateway.frozen import replace
 from gateway.live_run import LiveRun
-from gateway.messages import Message
+from gateway.messages import Message, new_id
 from gateway.open_agent import OpenAgent
-from gateway.replay import join, last_event, produced_by, replay, without_log
+from gateway.replay import join, last_event, replay, without_log
 from gateway.run_driver import RunDriver
+from gateway.run_ids import RunIds
 from gateway.store import Page, RunRecord, RunStatus, ThreadSummary
 from gateway.thread_removal import ThreadRemoval
 from gateway.transcript import OpenItems
@@ -37,6 +38,7 @@ class Runner:
         self.clock = driver.clock
         self.removal = ThreadRemoval(driver.store, driver.clock)
         self._runs: Mapping[tuple[str, str], LiveRun] = driver.runs
+        self._ids = RunIds(driver.store, driver.runs)
         self._lines = driver.lines
         self._metrics = driver.metrics
 
@@ -64,14 +66,20 @@ class Runner:
         """
         agent = self.agent(agent_id)
         while True:
-            if (viewer := await self._start_again(owner, agent, given)) is not None:
-                return viewer
+            before = await self._ids.before(owner, given)
+            goes_on = await self._ids.goes_on(owner, agent_id, given, before)
+            if before and not goes_on:
+                return await self._watch_again(owner, agent_id, given, before)
             if (owner, given.run_id) not in self._runs:  # else it came meanwhile: the same request twice at one moment
                 break
         if self.driver.draining:
             raise UnavailableError("the gateway is shutting down; try again in a moment", code="shutting_down")
         release = None if admit is None else admit()
-        live = self.driver.open(self._record(owner, agent, given))
+        record = self._record(owner, agent, given)
+        if goes_on:
+            record = replace(record, run_id=new_id("run"), reused_id=given.run_id)
+            given = replace(given, run_id=record.run_id, must_answer=True)
+        live = self.driver.open(record)
         if release is not None:
             live.ended.add_done_callback(release)
         viewer = live.watch()
@@ -84,42 +92,30 @@ class Runner:
             input_digest=input_digest(given),
         )  # fmt: skip
 
-    async def _start_again(self, owner: str, agent: OpenAgent, given: AgentInput) -> Viewer | None:
-        """A viewer of the run that this request began earlier; None where there is no such run.
+    async def _watch_again(self, owner: str, agent_id: str, given: AgentInput, before: Sequence[RunRecord]) -> Viewer:
+        """A viewer of the run that this request began earlier.
 
         Raises:
             ConflictError: the run id belongs to another request.
         """
-        live = await self._settled(owner, given.run_id)
-        record = live.record if live else await self.store.load_start(owner, given.run_id, given.thread_id)
-        if record is None:
-            return None
-        produced = frozenset(m.id for m in await produced_by(self.store, record, live))
-        same = record.agent_id == agent.definition.id and record.thread_id == given.thread_id
-        if not same or input_digest(given, produced) != record.input_digest:
+        if (begun := await self._ids.begun_by(owner, agent_id, given, before)) is None:
             raise run_exists(given.run_id)
-        live = self._runs.get((owner, given.run_id))
-        if live is not None:
+        record, produced = begun
+        if (live := self._ids.live(record)) is not None:
             if live.thread is None:
                 return live.watch()
             if (joined := await join(live)) is not None:
                 return joined
-            record = await self.run(owner, given.run_id)
-        if await self.store.last_sequence(owner, given.run_id) == 0:
+            record = await self.store.load_run(owner, record.run_id) or record
+        if await self.store.last_sequence(owner, record.run_id) == 0:
             return without_log(self.clock, record)
         if not any(message.id in produced for message in given.messages):
             return replay(self.store, self.clock, record, after=0)
         # The client holds a part of the answer: it has to go first, or the log would be added to it.
         sent = tuple(message for message in given.messages if message.id not in produced)
         viewer = replay(self.store, self.clock, record, after=1)
-        viewer.prelude = Prelude(record.thread_id, record.run_id, given.state, sent, OpenItems())
+        viewer.prelude = Prelude(record.thread_id, record.client_id, given.state, sent, OpenItems())
         return viewer
-
-    async def _settled(self, owner: str, run_id: str) -> LiveRun | None:
-        live = self._runs.get((owner, run_id))
-        if live is not None and not live.settled.done():  # it may yet be refused
-            await asyncio.wait((live.settled,))
-        return self._runs.get((owner, run_id))
 
     async def cancel(self, owner: str, run_id: str) -> RunRecord:
         """Stop a run; its record as it is now: one that has not ended will within a second.
@@ -135,26 +131,24 @@ class Runner:
 
     async def run(self, owner: str, run_id: str) -> RunRecord:
         """A run's record. Raises NotFoundError."""
-        record = None if (owner, run_id) in self._runs else await self.store.load_run(owner, run_id)
-        if (live := self._runs.get((owner, run_id))) is not None:  # perhaps since then
-            return live.record
-        if record is None:
-            raise NotFoundError(f"there is no run {run_id!r}", code="run_not_found")
-        return record
+        return await self._ids.newest(owner, run_id)
 
-    async def attach(self, owner: str, run_id: str, *, after: int) -> Viewer | None:
+    async def attach(self, owner: str, run_id: str, *, after: int, log_id: str = "") -> Viewer | None:
         """Watch a run's events after that number; None where the run is over and there are none.
+
+        `log_id` stands in front of the number in what told it (RunRecord.log_id).
 
         Raises:
             NotFoundError: no such run.
             InvalidRequestError: the run's log has not come that far.
         """
         while True:
-            live = await self._settled(owner, run_id)
-            record = await self.run(owner, run_id)
+            live = await self._ids.settled(owner, run_id)
+            record = await self._ids.of_cursor(owner, run_id, log_id, after)
             if live is self._runs.get((owner, run_id)):  # else it began while the store was asked
                 break
-        last = live.sequence if live is not None else await self.store.last_sequence(owner, run_id)
+        live = self._ids.live(record)
+        last = live.sequence if live is not None else await self.store.last_sequence(owner, record.run_id)
         if after > last:
             raise InvalidRequestError(
                 f"run {run_id!r} has no event {after}; its last is {last}", code="invalid_cursor", status=400
@@ -179,7 +173,9 @@ class Runner:
         live = self._lines.head(owner, given.thread_id)
         if live is None or live.thread is None:
             thread = await self.store.load_thread(owner, given.thread_id)
-            live = None if thread is None else self._runs.get((owner, thread.last_run_id or ""))
+            last_run_id = None if thread is None else thread.last_run_id
+            line = self._lines.line(owner, given.thread_id)
+            live = next((each for each in line if each.record.run_id == last_run_id), None)
         if live is not None:
             if (joined := await join(live)) is not None:
                 return joined
@@ -189,7 +185,9 @@ class Runner:
             viewer.feed_unnumbered([RunStarted(given.thread_id, given.run_id), RunFinished(Completed())])
         else:
             last_run = thread.last_run_id
-            viewer.prelude = Prelude(thread.thread_id, last_run, thread.state, thread.messages, OpenItems())
+            record = await self.store.load_run(owner, last_run)
+            shown_id = last_run if record is None else record.client_id
+            viewer.prelude = Prelude(thread.thread_id, shown_id, thread.state, thread.messages, OpenItems())
             viewer.feed_unnumbered([await last_event(self.store, owner, last_run)])
         viewer.finish()
         return viewer

@@ -41,7 +41,10 @@ class RunStatus(StrEnum):
 @quickly_made
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """A run. `input_digest` tells a repeated request from another one, see bookkeeping. `error_*` where it failed."""
+    """A run. `input_digest` tells a repeated request from another one, see bookkeeping. `error_*` where it failed.
+
+    `reused_id`: the id by which clients know it, where that is an earlier run's of the thread (see run_ids).
+    """
 
     owner: str
     run_id: str
@@ -55,6 +58,17 @@ class RunRecord:
     error_message: str | None = None
     usage: tuple[Usage, ...] = ()
     input_digest: str = ""
+    reused_id: str | None = None
+
+    @property
+    def client_id(self) -> str:
+        """The id by which clients know it."""
+        return self.run_id if self.reused_id is None else self.reused_id
+
+    @property
+    def log_id(self) -> str:
+        """What tells its events from those of the others that clients know by its id; empty where there can be none."""
+        return "" if self.reused_id is None else self.run_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,6 +263,9 @@ class Store(Protocol):
         """
 
     async def load_run(self, owner: str, run_id: str) -> RunRecord | None: ...
+
+    async def list_runs(self, owner: str, client_id: str) -> list[RunRecord]:
+        """All that clients know by that id, the newest first."""
 
     async def load_start(self, owner: str, run_id: str, thread_id: str) -> RunRecord | None:
         """As `load_run`, for a run that may be about to begin: its thread is read along, so that `load_thread` need not

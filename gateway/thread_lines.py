@@ -132,7 +132,7 @@ class ThreadLines:
 
 def _busy(run: LiveRun) -> ConflictError:
     return ConflictError(
-        f"thread {run.record.thread_id!r} is busy with run {run.record.run_id!r}; wait for its end or cancel it",
+        f"thread {run.record.thread_id!r} is busy with run {run.record.client_id!r}; wait for its end or cancel it",
         code="thread_busy",
     )
 

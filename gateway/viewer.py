@@ -50,8 +50,8 @@ class Prelude:
 class Viewer:
     """One reader of a run's events: what the log has after its cursor, then what comes.
 
-    `prelude` is to be shown first, where there is one. `dropped` says that the reader was too slow: its stream ends
-    without a terminal event, and it goes on from the log.
+    `prelude` is to be shown first, where there is one. `log_id` is its run's (RunRecord.log_id). `dropped` says that
+    the reader was too slow: its stream ends without a terminal event, and it goes on from the log.
     """
 
     def __init__(
@@ -62,8 +62,10 @@ class Viewer:
         on_close: Callable[[Viewer], None] | None = None,
         prelude: Prelude | None = None,
         max_events: int = 10_000,
+        log_id: str = "",
     ) -> None:
         self.prelude = prelude
+        self.log_id = log_id
         self.dropped = False
         self._clock = clock
         self._loop = asyncio.get_running_loop()  # asking for it again asks the system for the process's number

@@ -48,7 +48,7 @@ class GatedStore(SqliteStore):
         super().__init__(Address(None))
         self._gates: dict[str, asyncio.Event] = {}
         self._errors: dict[str, Exception] = {}
-        gates = ("load_start", "load_run", "queue_run", "begin_run", "end_run", "append_events", "delete_thread")
+        gates = ("load_start", "list_runs", "queue_run", "begin_run", "end_run", "append_events", "delete_thread")
         self.reached: dict[str, asyncio.Event] = {name: asyncio.Event() for name in gates}
 
     def hold(self, name: str) -> None:
@@ -67,9 +67,9 @@ class GatedStore(SqliteStore):
         await self._pass("load_start")
         return await super().load_start(owner, run_id, thread_id)
 
-    async def load_run(self, owner: str, run_id: str) -> RunRecord | None:
-        await self._pass("load_run")
-        return await super().load_run(owner, run_id)
+    async def list_runs(self, owner: str, client_id: str) -> list[RunRecord]:
+        await self._pass("list_runs")
+        return await super().list_runs(owner, client_id)
 
     async def queue_run(self, run: RunRecord) -> None:
         await self._pass("queue_run")

@@ -73,10 +73,16 @@ def write_configuration(
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One server-sent event: its parsed data, and its id where it had one."""
+    """One server-sent event: its parsed data, and its id where it had one: `<log_id>:<number>`, or the number."""
 
     data: dict[str, Any]
     id: int | None
+    log_id: str = ""
+
+    @property
+    def cursor(self) -> str:
+        """What `Last-Event-ID` says to whoever has it."""
+        return f"{self.log_id}:{self.id}" if self.log_id else str(self.id)
 
     @property
     def type(self) -> str:
@@ -109,16 +115,18 @@ def parse_frames(body: bytes) -> list[Frame]:
     for block in body.split(b"\n\n"):
         data: list[bytes] = []
         number: int | None = None
+        log_id = ""
         for line in block.split(b"\n"):
             if line.startswith(b"data: "):
                 data.append(line[6:])
             elif line.startswith(b"id: "):
-                number = int(line[4:])
+                log_id, _, digits = line[4:].decode().rpartition(":")
+                number = int(digits)
             else:
                 assert not line or line.startswith((b":", b"retry:")), line
         if data:
             assert len(data) == 1, "one data line a frame"
-            frames.append(Frame(json.loads(data[0]), number))
+            frames.append(Frame(json.loads(data[0]), number, log_id))
     return frames
 
 
@@ -193,7 +201,9 @@ class GatewayClient:
             yield OpenStream(response)
 
     @contextlib.asynccontextmanager
-    async def events(self, run_id: str, *, after: int | None = None, **headers: str) -> AsyncGenerator[OpenStream]:
+    async def events(
+        self, run_id: str, *, after: int | str | None = None, **headers: str
+    ) -> AsyncGenerator[OpenStream]:
         """A run's event stream."""
         query = {} if after is None else {"after": str(after)}
         async with self.http.stream("GET", f"/runs/{run_id}/events", params=query, headers=headers) as response:

@@ -49,6 +49,7 @@ REQUIRED = [
     "incomplete-answers",
     "ends",
     "approvals",
+    "reused-run-ids",
     "lost-approvals",
     "durable-events",
     "disconnect",

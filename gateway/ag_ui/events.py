@@ -5,9 +5,9 @@ https://docs.ag-ui.com/spec/1.0/events and the models of the PyPI package `ag-ui
 frame against what the package writes. The three kinds of deltas, which come by the hundred, are put together from
 bytes: about 0.8 us each, where a model and its encoder take 43.
 
-A frame is `data: <one JSON object>`, then, on the last frame of an event, `id: <the event's number in its run's log>`,
-then an empty line, all with LF: HttpAgent knows no CRLF. Fields without a value are left out, never null. SUBAGENT_*,
-the *_CHUNK forms and protobuf are not offered.
+A frame is `data: <one JSON object>`, then, on the last frame of an event, `id: <the event's number in its run's log>`
+(behind `<the log's id>:` where the client's run id has a second log), then an empty line, all with LF: HttpAgent knows
+no CRLF. Fields without a value are left out, never null. SUBAGENT_*, the *_CHUNK forms and protobuf are not offered.
 
 No frame is longer than HttpAgent 1.0.0 takes (10 Mi characters): long deltas come in several, a tool's huge result is
 cut with a mark that says so, and what cannot be cut (a snapshot, a patch) is left out with a CUSTOM event that tells
@@ -92,8 +92,10 @@ _TEXT_ROLES: Final[frozenset[Role]] = frozenset({"developer", "system", "assista
 class Renderer:
     """Renders one run for one viewer: in that client's dialect, under one thread and run id from start to end."""
 
-    def __init__(self, profile: PeerProfile, thread_id: str, run_id: str) -> None:
+    def __init__(self, profile: PeerProfile, thread_id: str, run_id: str, log_id: str = "") -> None:
+        """`log_id` goes in front of the events' numbers, where others of that run id have numbers, too."""
         self._profile = profile
+        self._id = b"id: %b:" % log_id.encode() if log_id else b"id: "
         self._thread_id = thread_id
         self._run_id = run_id
         # The beginning of the frames of the text, reasoning and call that got a delta last.
@@ -118,7 +120,7 @@ class Renderer:
     def _one_by_one(self, events: Sequence[Event], first: int) -> bytes:
         frames: list[bytes] = []
         number = first - 1
-        text_id, text_prefix = self._text_id, self._text
+        text_id, text_prefix, id_line = self._text_id, self._text, self._id
         for event in events:
             number += 1
             kind = type(event)
@@ -134,11 +136,11 @@ class Renderer:
                 continue
             if 0 < len(delta) <= _MAX_DELTA:
                 try:
-                    frames.append(b"%b%b}\nid: %d\n\n" % (prefix, orjson.dumps(delta), number))
+                    frames.append(b"%b%b}\n%b%d\n\n" % (prefix, orjson.dumps(delta), id_line, number))
                     continue
                 except TypeError:  # half a surrogate pair
                     pass
-            frames += _pieces(prefix, delta, number)
+            frames += _pieces(prefix, delta, b"%b%d\n" % (id_line, number))
         return b"".join(frames)
 
     def prelude(self, messages: Sequence[Message], state: JsonValue | Absent, open_items: OpenItems) -> bytes:
@@ -168,7 +170,7 @@ class Renderer:
         if not all(said) or len(written) > _MAX_DELTA or b'\\","' in written:
             return b""
         prefix, _ = self._delta(deltas[0])
-        frames = [prefix + b'"', b"", b'"}\nid: ', b"", b"\n\n"] * len(said)
+        frames = [prefix + b'"', b"", b'"}\n' + self._id, b"", b"\n\n"] * len(said)
         frames[1::5] = written[2:-2].split(b'","')
         frames[3::5] = orjson.dumps([*range(first, first + len(said))])[1:-1].split(b",")
         return b"".join(frames)
@@ -194,7 +196,7 @@ class Renderer:
     def _rare(self, event: Event, number: int) -> bytes:
         frames = [_frame(payload) for payload in self._payloads(event)]
         if frames and number > 0:
-            frames[-1] = b"%b\nid: %d\n\n" % (frames[-1][:-2], number)
+            frames[-1] = b"%b\n%b%d\n\n" % (frames[-1][:-2], self._id, number)
         return b"".join(frames)
 
     def _payloads(self, event: Event) -> Iterator[JsonObject]:
@@ -334,12 +336,11 @@ def _delta_prefix(kind: str, id_field: str, entity_id: str) -> bytes:
     return b'data: {"type":"%b","%b":%b,"delta":' % (kind.encode(), id_field.encode(), strict_json.dump(entity_id))
 
 
-def _pieces(prefix: bytes, delta: str, number: int) -> Iterator[bytes]:
+def _pieces(prefix: bytes, delta: str, id_line: bytes) -> Iterator[bytes]:
     """The frames of a delta that is not plain; none for an empty one, which clients up to 0.0.47 refuse."""
     for start in range(0, len(delta), _MAX_DELTA):
         text = strict_json.dump(delta[start : start + _MAX_DELTA])
-        id_line = b"id: %d\n" % number if start + _MAX_DELTA >= len(delta) else b""
-        yield b"%b%b}\n%b\n" % (prefix, text, id_line)
+        yield b"%b%b}\n%b\n" % (prefix, text, id_line if start + _MAX_DELTA >= len(delta) else b"")
 
 
 def _contents(kind: str, id_field: str, entity_id: str, text: str) -> Iterator[JsonObject]:

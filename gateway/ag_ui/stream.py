@@ -16,7 +16,7 @@ def event_stream(
     gateway: Gateway, viewer: Viewer, profile: PeerProfile, thread_id: str, run_id: str
 ) -> EventStreamResponse:
     """The response that shows what the viewer sees, in the client's dialect."""
-    renderer = Renderer(profile, thread_id, run_id)
+    renderer = Renderer(profile, thread_id, run_id, viewer.log_id)
     prelude = b""
     try:
         if (shown := viewer.prelude) is not None:

@@ -48,7 +48,8 @@ class _Endpoints:
         owner, run_id = owner_of(request), path_id(request, "run_id")
         profile = _profile(request)
         record = await self._runner.run(owner, run_id)
-        viewer = await self._runner.attach(owner, run_id, after=_cursor(request))
+        log_id, after = _cursor(request)
+        viewer = await self._runner.attach(owner, run_id, after=after, log_id=log_id)
         if viewer is None:
             return Response(status_code=204)
         return event_stream(self._gateway, viewer, profile, record.thread_id, run_id)
@@ -94,7 +95,7 @@ def run_json(record: RunRecord) -> JsonObject:
     if record.error_code is not None:
         error = {"code": record.error_code, "message": record.error_message or ""}
     return {
-        "runId": record.run_id,
+        "runId": record.client_id,
         "threadId": record.thread_id,
         "agentId": record.agent_id,
         "status": record.status.value,
@@ -141,18 +142,22 @@ def _profile(request: Request) -> PeerProfile:
         raise InvalidRequestError(str(error), code="unsupported_protocol_version", status=400) from None
 
 
-def _cursor(request: Request) -> int:
-    """The number of the last event that the caller has; 0 for none. The query wins: browsers set the header alone."""
+def _cursor(request: Request) -> tuple[str, int]:
+    """The last event that the caller has: the log's id, where its `id` has one, and its number, 0 for none.
+
+    The query wins: browsers set the header alone.
+    """
     text = request.query_params.get("after", request.headers.get("last-event-id", ""))
     if not text:
-        return 0
-    if not (text.isascii() and text.isdigit() and len(text) <= _MAX_CURSOR_DIGITS):
+        return "", 0
+    log_id, _, number = text.rpartition(":")
+    if not (number.isascii() and number.isdigit() and len(number) <= _MAX_CURSOR_DIGITS):
         raise InvalidRequestError(
             f"{text[:64]!r} is not a cursor; give the `id` of the last event that you have",
             code="invalid_cursor",
             status=400,
         )
-    return int(text)
+    return log_id, int(number)
 
 
 def _page(request: Request) -> tuple[int, str | None]:

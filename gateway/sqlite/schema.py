@@ -107,7 +107,13 @@ _LISTED_THREADS: Migration = (
     "CREATE INDEX threads_by_update ON threads (owner, updated_at) WHERE listed = 1",
 )
 
-MIGRATIONS: Sequence[Migration] = (_FIRST, _SECRETS, _MODEL_STATES, _DUE_DELETIONS, _LISTED_THREADS)
+# Runs that clients know by another run's id.
+_REUSED_IDS: Migration = (
+    "ALTER TABLE runs ADD COLUMN reused_id TEXT",
+    "CREATE INDEX runs_by_reused_id ON runs (owner, reused_id) WHERE reused_id IS NOT NULL",
+)
+
+MIGRATIONS: Sequence[Migration] = (_FIRST, _SECRETS, _MODEL_STATES, _DUE_DELETIONS, _LISTED_THREADS, _REUSED_IDS)
 
 
 def migrate(connection: sqlite3.Connection, migrations: Sequence[Migration] = MIGRATIONS) -> tuple[int, int]:

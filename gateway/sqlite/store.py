@@ -218,6 +218,9 @@ class SqliteStore:
     async def load_run(self, owner: str, run_id: str) -> RunRecord | None:
         return await self._read(lambda connection: tables.read_run(connection, owner, run_id))
 
+    async def list_runs(self, owner: str, client_id: str) -> list[RunRecord]:
+        return await self._read(lambda connection: tables.read_runs(connection, owner, client_id))
+
     async def load_start(self, owner: str, run_id: str, thread_id: str) -> RunRecord | None:
         key = (owner, thread_id)
         no_run, no_thread = self._glance(owner, run_id, thread_id)

@@ -31,10 +31,10 @@ _INSERT_MESSAGES = {
 
 _RUN_COLUMNS = (
     "owner, id, thread_id, agent_id, input_digest, created_at, status, started_at, finished_at, error_code,"
-    " error_message, usage"
+    " error_message, usage, reused_id"
 )
 _NEXT_RUN_KEY = "1 + max(ifnull((SELECT max(key) FROM runs), 0), ifnull((SELECT max(run) FROM forgotten_logs), 0))"
-_INSERT_RUN = f"INSERT INTO runs (key, {_RUN_COLUMNS}, log_kept) VALUES ({_NEXT_RUN_KEY}, {', '.join('?' * 12)}, 1)"
+_INSERT_RUN = f"INSERT INTO runs (key, {_RUN_COLUMNS}, log_kept) VALUES ({_NEXT_RUN_KEY}, {', '.join('?' * 13)}, 1)"
 # What a run is does not change, only how it is: a column that is set is taken out of its index and put back.
 _UPDATE_RUN = (
     "UPDATE runs SET status = ?, started_at = ?, finished_at = ?, error_code = ?, error_message = ?, usage = ?"
@@ -50,6 +50,11 @@ _FIND_WAITING = "SELECT key FROM runs WHERE owner = ? AND id = ? AND (status = '
 _FIND_LOG = (
     "SELECT key, status, ifnull((SELECT last FROM events WHERE run = key ORDER BY first DESC LIMIT 1), 0) FROM runs"
     " WHERE owner = ? AND id = ?"
+)
+_RUNS_OF_CLIENT = (
+    f"SELECT {_RUN_COLUMNS}, key FROM runs WHERE owner = ? AND id = ? AND reused_id IS NULL"
+    f" UNION ALL SELECT {_RUN_COLUMNS}, key FROM runs WHERE owner = ? AND reused_id = ?"
+    " ORDER BY key DESC"
 )
 _IS_NEW = (
     "SELECT EXISTS (SELECT 1 FROM runs WHERE owner = ? AND id = ?),"
@@ -293,6 +298,12 @@ def read_run(connection: sqlite3.Connection, owner: str, run_id: str) -> RunReco
     return None if row is None else _run_record(row)
 
 
+def read_runs(connection: sqlite3.Connection, owner: str, client_id: str) -> list[RunRecord]:
+    """The runs that clients know by that id, the newest first."""
+    rows = connection.execute(_RUNS_OF_CLIENT, (to_text(owner), to_text(client_id)) * 2).fetchall()
+    return [_run_record(row[:-1]) for row in rows]
+
+
 def read_unfinished_runs(connection: sqlite3.Connection) -> list[RunRecord]:
     """Runs that are queued or running, oldest first."""
     rows = connection.execute(
@@ -350,6 +361,7 @@ def _run_values(run: RunRecord) -> tuple[object, ...]:
         to_text(run.input_digest),
         run.created_at,
         *_state_values(run),
+        to_optional_text(run.reused_id),
     )
 
 
@@ -365,7 +377,7 @@ def _state_values(run: RunRecord) -> tuple[object, ...]:
 
 
 def _run_record(row: Sequence[Any]) -> RunRecord:
-    owner, run_id, thread_id, agent_id, digest, created, status, started, finished, code, message, usage = row
+    owner, run_id, thread_id, agent_id, digest, created, status, started, finished, code, message, usage, reused = row
     return RunRecord(
         owner=from_text(owner),
         run_id=from_text(run_id),
@@ -379,6 +391,7 @@ def _run_record(row: Sequence[Any]) -> RunRecord:
         error_message=from_optional_text(message),
         usage=split_records(Usage, usage),
         input_digest=from_text(digest),
+        reused_id=from_optional_text(reused),
     )
 
 
