@@ -48,14 +48,14 @@ class ContentReader(MemberReader):
     def part(self, item: dict[str, Any], at: str) -> ContentBlock | None:
         kind = item.get("type")
         if kind == "text":
-            self.expect_known(item, _TEXT_PART, "a text part")
+            item = self.known_members(item, _TEXT_PART, "a text part")
             self.text(item, "id", at, optional=True)
             return TextBlock(self.text(item, "text", at))
         if kind == "binary":
             return self.binary_part(item, at)
         if kind in MEDIA_KINDS:
             self.media_seen = True
-            self.expect_known(item, _MEDIA_PART, "a media part")
+            item = self.known_members(item, _MEDIA_PART, "a media part")
             self.text(item, "id", at, optional=True)
             source = self.source(item, f"{at}/source")
             return None if source is None else block_of_media(kind, source, _file_name(item.get("metadata")))
@@ -77,7 +77,7 @@ class ContentReader(MemberReader):
             else:
                 self.text(source, "type", at)
             return None
-        self.expect_known(source, _SOURCE, "a source")
+        source = self.known_members(source, _SOURCE, "a source")
         value = self.text(source, "value", at)
         media_type = self.media_type(source, at, optional=kind != "data")
         if kind == "data":
@@ -92,7 +92,7 @@ class ContentReader(MemberReader):
 
     def binary_part(self, item: dict[str, Any], at: str) -> MediaBlock | None:
         """A media part as clients up to 0.0.47 write it; it left the protocol in 1.0."""
-        self.expect_known(item, _BINARY_PART, "a binary part")
+        item = self.known_members(item, _BINARY_PART, "a binary part")
         media_type: str = self.media_type(item, at)
         data, url, file_id, name = (
             self.text(item, name, at, optional=True) for name in ("data", "url", "id", "filename")

@@ -9,6 +9,8 @@ warning; a known field of the wrong type is refused. On top of the models:
 
 - `threadId` and `runId` are 1-256 characters without control characters, and so are tool names.
 - null is the same as absent wherever a field may be absent.
+- A member in snake_case (`thread_id`), as the Python SDK takes it and Microsoft's AGUIChatClient sends it, counts where
+  the member in camelCase is not there. What is wrong is named in camelCase.
 - A message without an `id` gets one (`AgentInput.minted_ids`). A second message of the same id and role (and, of tools,
   the same call) replaces the first where that stands, as AG-UI's own merge does; one that is something else gets an id
   of its own: some servers give a tool's result the id of its call's message.
@@ -126,7 +128,7 @@ class InputReader(ContentReader):
         self.minted: set[str] = set()
 
     def read(self, data: dict[str, Any], known: KnownThread | None = None) -> tuple[AgentInput, PeerProfile]:
-        self.expect_known(data, _INPUT, "input")
+        data = self.known_members(data, _INPUT, "input")
         profile = self.profile(self.text(data, "protocolVersion", "", optional=True))
         state = data.get("state")
         tools = self.tools(data)
@@ -210,7 +212,7 @@ class InputReader(ContentReader):
     def tools(self, data: dict[str, Any]) -> tuple[ToolSpec, ...]:
         tools: dict[str, ToolSpec] = {}
         for at, item in self.objects(data, "tools"):
-            self.expect_known(item, _TOOL, "a tool")
+            item = self.known_members(item, _TOOL, "a tool")
             name = self.identifier(item, "name", at)
             schema = item.get("parameters")
             if schema is not None and type(schema) is not dict:
@@ -228,14 +230,14 @@ class InputReader(ContentReader):
     def context(self, data: dict[str, Any]) -> tuple[ContextEntry, ...]:
         entries = []
         for at, item in self.objects(data, "context"):
-            self.expect_known(item, _CONTEXT, "a context entry")
+            item = self.known_members(item, _CONTEXT, "a context entry")
             entries.append(ContextEntry(self.text(item, "description", at), self.text(item, "value", at)))
         return tuple(entries)
 
     def answers(self, data: dict[str, Any]) -> tuple[Answer, ...]:
         answers: dict[str, Answer] = {}
         for at, item in self.objects(data, "resume"):
-            self.expect_known(item, _RESUME, "a resume entry")
+            item = self.known_members(item, _RESUME, "a resume entry")
             self.metadata(item, at)
             interrupt_id = self.text(item, "interruptId", at)
             status = item.get("status")
@@ -307,10 +309,12 @@ class InputReader(ContentReader):
             self.wrong(f"/messages/{i}/id", f"expected a string, got {json_kind(value)}")
         return self.mint()
 
-    def extras(self, item: dict[str, Any], role: Role, i: int) -> JsonObject | None:
+    def message_members(self, item: dict[str, Any], role: Role) -> dict[str, Any]:
+        return self.known_members(item, _KNOWN[role], f"a message of role {role}")
+
+    def extras(self, item: dict[str, Any], i: int) -> JsonObject | None:
         """Checks the members that all roles share, and gives the metadata."""
         at = f"/messages/{i}"
-        self.expect_known(item, _KNOWN[role], f"a message of role {role}")
         for name in ("subagentRunId", "encryptedValue"):
             self.text(item, name, at, optional=True)
         return self.metadata(item, at)
@@ -322,9 +326,10 @@ class InputReader(ContentReader):
         content = item.get("content")
         name = metadata = None
         if len(item) > 3 or "id" not in item:
-            if item.get("toolCallId") is not None and role == "user":
+            if role == "user" and item.get("toolCallId", item.get("tool_call_id")) is not None:
                 return self.result(item, i)
-            metadata = self.extras(item, role, i)
+            item = self.message_members(item, role)
+            metadata = self.extras(item, i)
             if role != "reasoning":
                 name = self.text(item, "name", f"/messages/{i}", optional=True)
         blocks: tuple[ContentBlock, ...] = ()
@@ -343,6 +348,10 @@ class InputReader(ContentReader):
         message_id = self.message_id(item, i)
         content = item.get("content")
         name = metadata = None
+        if len(item) - ("content" in item) - ("toolCalls" in item) > 2 or "id" not in item:
+            item = self.message_members(item, "assistant")
+            metadata = self.extras(item, i)
+            name = self.text(item, "name", f"/messages/{i}", optional=True)
         blocks: list[ContentBlock] = []
         if content is not None:
             if type(content) is not str:
@@ -351,9 +360,6 @@ class InputReader(ContentReader):
                 blocks.append(TextBlock(content))
         if "toolCalls" in item:
             blocks += self.tool_calls(item, f"/messages/{i}")
-        if len(item) - ("content" in item) - ("toolCalls" in item) > 2 or "id" not in item:
-            metadata = self.extras(item, "assistant", i)
-            name = self.text(item, "name", f"/messages/{i}", optional=True)
         return Message(message_id, "assistant", tuple(blocks), name, None, False, metadata)
 
     def tool_calls(self, item: dict[str, Any], at: str) -> list[ToolCall]:
@@ -364,7 +370,7 @@ class InputReader(ContentReader):
         return [self.tool_call(call, at) for at, call in self.objects(item, "toolCalls", at)]
 
     def tool_call(self, item: dict[str, Any], at: str) -> ToolCall:
-        self.expect_known(item, _TOOL_CALL, "a tool call")
+        item = self.known_members(item, _TOOL_CALL, "a tool call")
         if item.get("type", "function") not in ("function", None):
             self.wrong(f"{at}/type", 'expected "function"')
         self.text(item, "encryptedValue", at, optional=True)
@@ -374,7 +380,7 @@ class InputReader(ContentReader):
         if type(function) is not dict:
             self.wrong(f"{at}/function", f"expected an object, got {json_kind(function)}" if function else "required")
             return ToolCall(call_id, "", "")
-        self.expect_known(function, _FUNCTION, "a tool call's function")
+        function = self.known_members(function, _FUNCTION, "a tool call's function")
         at = f"{at}/function"
         return ToolCall(call_id, self.text(function, "name", at), self.text(function, "arguments", at))
 
@@ -382,6 +388,9 @@ class InputReader(ContentReader):
         """A tool message, or a user message that answers a call."""
         message_id = self.message_id(item, i)
         at = f"/messages/{i}"
+        is_plain = len(item) == 4 and "id" in item and "toolCallId" in item
+        if not is_plain:
+            item = self.message_members(item, item["role"])
         call_id = self.text(item, "toolCallId", at)
         content = item.get("content")
         blocks: tuple[ContentBlock, ...]
@@ -390,8 +399,8 @@ class InputReader(ContentReader):
         else:
             blocks = self.parts(item, at)
         metadata = error = None
-        if len(item) > 4 or "id" not in item:
-            metadata = self.extras(item, item["role"], i)
+        if not is_plain:
+            metadata = self.extras(item, i)
             error = self.text(item, "error", at, optional=True) if item["role"] == "tool" else None
             if error:
                 said = tuple(block for block in blocks if block != _NO_WORDS)

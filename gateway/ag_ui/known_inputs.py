@@ -37,7 +37,7 @@ _MOST_PIECES = 256
 _EDGE = 4096
 _MOST_PLACES = 3
 
-_THREAD_ID = re.compile(rb'"threadId": ?"([^"\\]{1,1024})"')
+_THREAD_ID = re.compile(rb'"thread(?:Id|_id)": ?"([^"\\]{1,1024})"')
 _MESSAGES = b'"messages":['
 
 
@@ -182,7 +182,9 @@ class KnownInputs:
         except strict_json.NotStrictJsonError:
             return None
         items = data.get("messages") if type(data) is dict else None
-        if type(items) is not list or not items or items[0] != mark or data.get("threadId") != key[1]:
+        if type(items) is not list or not items or items[0] != mark:
+            return None
+        if data.get("threadId", data.get("thread_id")) != key[1]:
             return None
         new = data["messages"] = items[1:]
         reader = InputReader(known.messages, known.ids, known.items, media_before=known.has_media)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Mapping
+from functools import cache
 from typing import Any, Final
 
 from gateway.errors import FieldProblem, InvalidRequestError
@@ -16,6 +18,14 @@ logger = logging.getLogger(__name__)
 
 _MAX_PROBLEMS: Final = 50
 _WRONG_ID: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_CAPITAL: Final = re.compile("[A-Z]")
+
+
+@cache
+def _aliases(known: frozenset[str]) -> Mapping[str, str]:
+    """The names as the Python SDK's models have them, which it takes as well as the protocol's."""
+    snake_case = {_CAPITAL.sub(lambda capital: f"_{capital[0].lower()}", name): name for name in known}
+    return {alias: name for alias, name in snake_case.items() if alias != name}
 
 
 class MemberReader:
@@ -51,10 +61,21 @@ class MemberReader:
         if what in self.left_out or len(self.left_out) < 20:
             self.left_out[what] = self.left_out.get(what, 0) + 1
 
-    def expect_known(self, item: dict[str, Any], known: frozenset[str], what: str) -> None:
-        if not item.keys() <= known:
-            for name in item.keys() - known:
+    def known_members(self, item: dict[str, Any], known: frozenset[str], what: str) -> dict[str, Any]:
+        """The item with its known members under their own names: some clients write `thread_id` for `threadId`. Where
+        both stand, the protocol's own spelling counts. What else is not known is left out.
+        """
+        if item.keys() <= known:
+            return item
+        aliases, members = _aliases(known), {}
+        for name, value in item.items():
+            if name in known:
+                members[name] = value
+            elif name in aliases:
+                members.setdefault(aliases[name], item.get(aliases[name], value))
+            else:
                 self.leave_out(f"member {name[:64]!r} of {what}")
+        return members
 
     def text(self, item: dict[str, Any], name: str, at: str, *, optional: bool = False) -> Any:
         """The string member `name`; None where it may be and is absent, and "" where it is wrong."""

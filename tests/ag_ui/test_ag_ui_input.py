@@ -62,6 +62,44 @@ def user(content: object = "Hi", **members: object) -> dict[str, Any]:
 # --- the whole ---------------------------------------------------------------------------------------------------
 
 
+def test_members_in_snake_case_are_taken_for_those_of_the_protocol(caplog: pytest.LogCaptureFixture) -> None:
+    """As Microsoft's AGUIChatClient writes some of them, and the Python SDK takes all."""
+    call = {"id": "c1", "type": "function", "function": {"name": "add", "arguments": "{}"}}
+    picture = {"type": "image", "source": {"type": "data", "value": "AA==", "mime_type": "image/png"}}
+    sent = {
+        "thread_id": "t", "run_id": "r", "parent_run_id": "r0", "protocol_version": "1.0",
+        "forwarded_props": {"a_b": 1},
+        "messages": [
+            {"id": "a", "role": "assistant", "content": "", "tool_calls": [{**call, "encrypted_value": "x"}]},
+            {"id": "b", "role": "tool", "content": "3", "tool_call_id": "c1"},
+            {"id": "c", "role": "user", "content": [picture], "subagent_run_id": "s"},
+            {"id": "d", "role": "user", "content": "4", "tool_call_id": "c1"},
+        ],
+        "resume": [{"interrupt_id": "i1", "status": "resolved", "payload": {"tool_calls": 1}}],
+    }  # fmt: skip
+    with caplog.at_level(logging.WARNING):
+        given, profile = parse_run_input(json.dumps(sent).encode())
+    assert (given.thread_id, given.run_id, given.parent_run_id, given.forwarded) == ("t", "r", "r0", {"a_b": 1})
+    assert profile is PeerProfile.FULL
+    assert given.messages == (
+        Message("a", "assistant", (ToolCall("c1", "add", "{}"),)),
+        Message("b", "tool", (ToolResult("c1", (TextBlock("3"),)),)),
+        Message("c", "user", (ImageBlock(Base64Source("AA==", "image/png")),)),
+        Message("d", "tool", (ToolResult("c1", (TextBlock("4"),)),)),
+    )
+    assert given.answers == (Answer("i1", "resolved", {"tool_calls": 1}),)
+    assert caplog.records == []
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_where_both_spellings_stand_the_protocols_own_counts(reverse: bool) -> None:
+    both = [("toolCallId", "c1"), ("tool_call_id", "c2")]
+    message = {"id": "b", "role": "tool", "content": "3", **dict(reversed(both) if reverse else both)}
+    given = parse(message, thread_id="other", run_id=5)
+    assert (given.thread_id, given.run_id) == ("t", "r")
+    assert given.messages == (Message("b", "tool", (ToolResult("c1", (TextBlock("3"),)),)),)
+
+
 def test_only_three_members_are_needed() -> None:
     assert parse(user()) == AgentInput("t", "r", (Message("u", "user", (TextBlock("Hi"),)),))
 

@@ -2,13 +2,16 @@
 
 Where the two differ on purpose, and what these inputs therefore leave out: ids and tool names have a length and no
 control characters; another major version, a repeated member and two answers to one interrupt are refused; activity
-messages are not looked at; snake_case members are unknown; null is the same as absent, also for ids.
+messages are not looked at; null is the same as absent, also for ids.
 """
 
 from __future__ import annotations
 
 import copy
 import json
+import re
+from collections.abc import Callable
+from random import Random
 from typing import Any
 
 import pytest
@@ -102,11 +105,27 @@ def inputs(draw: st.DrawFn) -> dict[str, Any]:
     return data
 
 
+FREE = {"metadata", "state", "forwardedProps", "parameters", "payload"}
+
+
+def snake_case(value: Any, chosen: Callable[[], bool]) -> Any:
+    """The same with members spelled as Python does, where that is chosen: free JSON keeps its own."""
+    if isinstance(value, list):
+        return [snake_case(item, chosen) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        re.sub("[A-Z]", lambda capital: f"_{capital[0].lower()}", name) if chosen() else name: (
+            item if name in FREE else snake_case(item, chosen)
+        )
+        for name, item in value.items()
+    }
+
+
 def places(value: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """Where a string is a known field: free JSON is left out."""
-    free = {"metadata", "state", "forwardedProps", "parameters", "payload"}
     if isinstance(value, dict):
-        return [place for name, item in value.items() if name not in free for place in places(item, (*at, name))]
+        return [place for name, item in value.items() if name not in FREE for place in places(item, (*at, name))]
     if isinstance(value, list):
         return [place for number, item in enumerate(value) for place in places(item, (*at, number))]
     return [at] if isinstance(value, str) else []
@@ -160,9 +179,10 @@ def _settle_answer(kept: dict[str, Any]) -> None:
 
 
 @settings(deadline=None)  # the machine may be busy
-@given(inputs())
-def test_what_the_package_takes_means_the_same_here(data: dict[str, Any]) -> None:
-    body = json.dumps(data).encode()
+@given(inputs(), st.sampled_from([0.0, 0.5, 1.0]), st.randoms(use_true_random=False))
+def test_what_the_package_takes_means_the_same_here(data: dict[str, Any], share: float, random: Random) -> None:
+    """In either spelling, which may change from member to member."""
+    body = json.dumps(snake_case(data, lambda: random.random() < share)).encode()
     theirs = RunAgentInput.model_validate_json(body)
     ours, profile = parse_run_input(body)
 

@@ -88,6 +88,17 @@ def test_nothing_is_known_of_another_owner_or_thread() -> None:
     assert is_known(known, content, "somebody else"), "by now it is theirs, too"
 
 
+def test_the_history_of_a_client_that_writes_snake_case_is_known_too() -> None:
+    call = {"id": "c1", "type": "function", "function": {"name": "add", "arguments": "{}"}}
+    calls = [{"id": "a", "role": "assistant", "tool_calls": [call]}, {"id": "b", "role": "tool", "tool_call_id": "c1"}]
+    history = [*long(), calls[0], {**calls[1], "content": "3"}]
+    known = KnownInputs()
+    content = orjson.dumps({"thread_id": THREAD, "run_id": "r", "messages": history})
+    expect_the_same(known, content)
+    assert is_known(known, content)
+    expect_the_same(known, orjson.dumps({"thread_id": THREAD, "run_id": "r2", "messages": [*history, user(1000)]}))
+
+
 def test_where_the_thread_is_named_elsewhere_first_the_input_is_read_whole() -> None:
     known, content = KnownInputs(), body(long())
     known.parse("o", content)
