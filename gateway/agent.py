@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 from gateway.context_limits import NO_LIMITS, HistoryLimits
 from gateway.frozen import quickly_made
 from gateway.known_thread import KnownThread
-from gateway.messages import ContentBlock, JsonObject, JsonValue, Message, TextBlock, ToolSpec, new_id
+from gateway.messages import ContentBlock, JsonObject, JsonValue, Message, TextBlock, ToolSpec, new_message_id
 from gateway.owners import is_visitors
 
 ClientVoice: TypeAlias = Literal["system", "user", "ignore"]
@@ -221,5 +221,5 @@ def text_input(text: str, *, thread_id: str, run_id: str) -> AgentInput:
 
 def blocks_input(blocks: tuple[ContentBlock, ...], *, thread_id: str, run_id: str) -> AgentInput:
     """The content-block form of an input: one new user message of text and media."""
-    message = Message(new_id("msg"), "user", blocks)
+    message = Message(new_message_id(), "user", blocks)
     return AgentInput(thread_id, run_id, (message,), history="append", minted_ids=frozenset({message.id}))

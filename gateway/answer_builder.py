@@ -11,6 +11,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
+from uuid import UUID
 
 from gateway.events import (
     Event,
@@ -34,7 +35,7 @@ from gateway.events import (
     text_delta,
     text_deltas,
 )
-from gateway.messages import JsonValue, Opaque, ToolCall, new_id
+from gateway.messages import JsonValue, Opaque, ToolCall, new_id, new_message_id
 from gateway.model import ModelRequest
 
 
@@ -119,7 +120,7 @@ class AnswerBuilder:
     def tool_started(self, key: Hashable, provider_call_id: str | None, name: str) -> None:
         """A call begins. Without a provider's id one is minted; an id the thread has already gets a suffix."""
         self.close(key)  # some providers give every call the same key
-        call_id = _well_formed(provider_call_id) if provider_call_id else self._mint("call", key)
+        call_id = _well_formed(provider_call_id) if provider_call_id else self._mint_call("call", key)
         if self._known_call_ids is None:
             self._known_call_ids = {
                 block.call_id
@@ -128,10 +129,10 @@ class AnswerBuilder:
                 if type(block) is ToolCall
             }
         if call_id in self._known_call_ids:
-            call_id = self._mint(call_id[:24], key)
+            call_id = self._mint_call(call_id[:24], key)
         self._known_call_ids.add(call_id)
         if self._parent_id is None:
-            self._parent_id = self._mint("msg", "the calls")
+            self._parent_id = self._mint_message("msg", "the calls")
         self._blocks[key] = _Block("tool", call_id)
         self.has_calls = True
         original = provider_call_id if provider_call_id and provider_call_id != call_id else None
@@ -202,7 +203,7 @@ class AnswerBuilder:
     def _open_text(self, key: Hashable) -> _Block:
         self.close(key)
         # The first text is the message that calls belong to; a text after a call is a message of its own.
-        message_id = self._mint("msg", key)
+        message_id = self._mint_message("msg", key)
         if self._parent_id is None:
             self._parent_id = message_id
         block = self._blocks[key] = _Block("text", message_id)
@@ -212,18 +213,26 @@ class AnswerBuilder:
 
     def _open_reasoning(self, key: Hashable) -> _Block:
         self.close(key)
-        block = self._blocks[key] = _Block("reasoning", self._mint("rsn", key))
+        block = self._blocks[key] = _Block("reasoning", self._mint_message("rsn", key))
         self._said.append(("reasoning", block.id))
         self._events.append(ReasoningStarted(block.id, self._take_index()))
         return block
 
-    def _mint(self, prefix: str, place: Hashable) -> str:
+    def _mint_message(self, kind: str, place: Hashable) -> str:
+        if self._seed is None:
+            return new_message_id()
+        return str(UUID(bytes=self._name(self._seed, kind, place), version=5))
+
+    def _mint_call(self, prefix: str, place: Hashable) -> str:
         if self._seed is None:
             return new_id(prefix)
-        named = repr((self._seed, prefix, place))
+        return f"{prefix}_{self._name(self._seed, prefix, place).hex()}"
+
+    def _name(self, seed: str, kind: str, place: Hashable) -> bytes:
+        named = repr((seed, kind, place))
         self._minted[named] += 1
         content = f"{named} {self._minted[named]}".encode("utf-8", "surrogatepass")
-        return f"{prefix}_{hashlib.blake2b(content, digest_size=16).hexdigest()}"
+        return hashlib.blake2b(content, digest_size=16).digest()
 
     def _take_index(self) -> int:
         index = self._next_index

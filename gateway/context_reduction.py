@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from gateway.context_limits import NO_LIMITS, HistoryLimits, limited, parted, transcript_text, trimmed, with_summary
 from gateway.errors import ModelError
 from gateway.events import ModelCallEnded, StopReason, TextDelta, Usage, UsageReported
-from gateway.messages import Message, TextBlock, new_id
+from gateway.messages import Message, TextBlock, new_id, new_message_id
 from gateway.model import Model, ModelRequest
 from gateway.model_state import history_digest
 
@@ -129,7 +129,7 @@ async def _summary(model: Model, request: ModelRequest, older: Sequence[Message]
     most = int(len(transcript_text(request.messages)) * SUMMARIZED_SHARE)
     if len(text) > most:
         text = f"[...]\n{text[-most:]}"
-    asked = Message(new_id("msg"), "user", (TextBlock(f"<conversation>\n{text}\n</conversation>\n\nSum it up."),))
+    asked = Message(new_message_id(), "user", (TextBlock(f"<conversation>\n{text}\n</conversation>\n\nSum it up."),))
     question = ModelRequest(new_id("turn"), (asked,), _INSTRUCTION, parameters=request.parameters)
     said: list[str] = []
     usage: Usage | None = None

@@ -47,7 +47,7 @@ from gateway.events import (
     ToolReturned,
 )
 from gateway.frozen import replace
-from gateway.messages import new_id
+from gateway.messages import new_message_id
 
 logger = logging.getLogger(__name__)
 
@@ -181,7 +181,7 @@ class Sealer:
         kind = _Kind.ANSWER if event.role == "assistant" else _Kind.WORDS
         known = self._kind_of(name)
         if not (known is None or (known is _Kind.PARENT and kind is _Kind.ANSWER)):
-            name = self._answers[event.message_id] = new_id("msg")
+            name = self._answers[event.message_id] = new_message_id()
         self._messages[name] = kind
         self._texts[name] = None
         return _named(event, name)
@@ -208,7 +208,7 @@ class Sealer:
 
     def _open_reasoning(self, event: ReasoningStarted, name: str) -> ReasoningStarted:
         if self._kind_of(name) is not None:
-            name = self._thoughts[event.message_id] = new_id("rsn")
+            name = self._thoughts[event.message_id] = new_message_id()
         self._messages[name] = _Kind.REASONING
         self._reasoning[name] = None
         return _named(event, name)
@@ -243,7 +243,7 @@ class Sealer:
         if known is None:
             self._messages[name] = _Kind.PARENT
         elif known not in (_Kind.ANSWER, _Kind.PARENT):
-            name = self._answers[wanted] = new_id("msg")
+            name = self._answers[wanted] = new_message_id()
             self._messages[name] = _Kind.PARENT
         return name
 
@@ -258,7 +258,7 @@ class Sealer:
         name = event.message_id
         # Some clients make a message of a call's own id: a result needs another.
         if self._kind_of(name) is not None or name == event.call_id or name in self._made:
-            name = new_id("msg")
+            name = new_message_id()
         self._messages[name] = _Kind.RESULT
         return [*before, _named(event, name)]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
+from uuid import uuid4
 
 from pydantic import JsonValue as JsonValue
 
@@ -21,8 +22,13 @@ Role: TypeAlias = Literal["system", "developer", "user", "assistant", "reasoning
 
 
 def new_id(prefix: str) -> str:
-    """A fresh identifier such as `msg_0f6c...`: 32 hex digits of randomness behind the prefix."""
+    """A fresh identifier such as `turn_0f6c...`: 32 hex digits of randomness behind the prefix."""
     return f"{prefix}_{os.urandom(16).hex()}"
+
+
+def new_message_id() -> str:
+    """A fresh message's id: a UUID, as there are clients that read nothing else."""
+    return str(uuid4())
 
 
 def json_kind(value: object) -> str:

@@ -94,7 +94,7 @@ class ServerSettings:
     allowed_private_hosts: tuple[str, ...]
     environment_proxies: bool
     disconnect_grace_seconds: float
-    heartbeat_seconds: float
+    heartbeat_seconds: float | None
     drain_seconds: float
     max_body_bytes: int
     max_concurrent_runs: int | None

@@ -49,6 +49,7 @@ _RAW_HEADERS: Final = (
 # How long a stream goes on before anybody looks whether its client is still there: the task that does it was a
 # twentieth of a short answer's cost.
 _UNWATCHED_SECONDS = 0.050
+_SILENCE_SECONDS = 15.0
 
 
 class CutOffError(Exception):
@@ -76,8 +77,10 @@ class FrameSource(Protocol):
 class OpenStreams:
     """All streams of the process that are open, and what they have in common. One per application."""
 
-    def __init__(self, *, heartbeat_seconds: float = 15.0) -> None:
-        self.heartbeat_seconds = heartbeat_seconds
+    def __init__(self, *, heartbeat_seconds: float | None = 15.0) -> None:
+        """`heartbeat_seconds`: how long a stream may be silent before a comment goes out; None: none ever does."""
+        self.silence_seconds = _SILENCE_SECONDS if heartbeat_seconds is None else heartbeat_seconds
+        self.has_comments = heartbeat_seconds is not None
         self._streams: set[EventStreamResponse] = set()
         self.draining = False
         self.closing = False
@@ -86,11 +89,13 @@ class OpenStreams:
         return len(self._streams)
 
     def drain(self) -> None:
-        """The server is about to go down: every client is told when to come back, with the next that it gets."""
+        """The server is about to go down: every client that is sent comments is told when to come back, with the next
+        that it gets.
+        """
         self.draining = True
 
     def close(self) -> None:
-        """The server goes down: every client was told when to come back, or is now, and its stream ends."""
+        """The server goes down: every client was told that, or is now, and its stream ends."""
         self.draining = self.closing = True
         for stream in list(self._streams):
             stream.source.close()
@@ -105,7 +110,8 @@ class OpenStreams:
 
 
 class EventStreamResponse(EventSourceResponse):
-    """A stream of ready frames. One comment goes out at once, before the source is asked for anything.
+    """A stream of ready frames. One comment goes out at once, before the source is asked for anything, where comments
+    are sent at all.
 
     `opening` (ready frames) goes with it: each send costs as much as rendering twenty events. `headers` are further
     ones. EventSourceResponse's own `__init__` is not called: for each stream it builds the same headers and a lock
@@ -163,23 +169,24 @@ class EventStreamResponse(EventSourceResponse):
             self._streams.remove(self)
 
     async def _send_all(self, send: Send) -> None:
-        source, heartbeat_seconds = self.source, self._streams.heartbeat_seconds
-        body: bytes | None = COMMENT + self._opening
+        source, streams = self.source, self._streams
+        body = COMMENT + self._opening if streams.has_comments else self._opening
         self._opening = b""
-        more, opened, told = True, False, False
-        while more:
-            if body is None:
-                body = COMMENT
-            elif not body or source.ended:
-                more = False
-            if self._streams.draining and opened and not told:
+        more, told = not source.ended, False
+        await send({"type": "http.response.body", "body": body, "more_body": more})
+        while more and self.active:  # once nobody reads, what a long log still has is left
+            body = await self._next_body()
+            more = bool(body) and not source.ended
+            if streams.draining and streams.has_comments and not told:
                 body, told = _farewell() + body, True
-            opened = True
             await send({"type": "http.response.body", "body": body, "more_body": more})
-            if not self.active:  # nobody reads any more what a long log still has
-                return
-            if more:
-                body = await source.next(heartbeat_seconds)
+
+    async def _next_body(self) -> bytes:
+        streams = self._streams
+        while (body := await self.source.next(streams.silence_seconds)) is None:
+            if streams.has_comments:
+                return COMMENT
+        return body
 
     def _start_watch(self, receive: Receive) -> None:
         self._watching = asyncio.create_task(self._watch(receive))

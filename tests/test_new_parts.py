@@ -74,12 +74,12 @@ LOOP = '''
 
 from gateway.events import Completed, RunFinished, TextDelta, TextEnded, TextStarted
 from gateway.loop import AgentType
-from gateway.messages import new_id
+from gateway.messages import new_message_id
 
 
 class Echo:
     async def run(self, context):
-        name = new_id("msg")
+        name = new_message_id()
         yield [TextStarted(name), TextDelta(name, "echo: " + context.messages[-1].text), TextEnded(name)]
         yield [RunFinished(Completed())]
 

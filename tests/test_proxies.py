@@ -457,4 +457,6 @@ async def test_plain_http_is_sent_to_https(write_proxy: Callable[[Place], list[s
 def test_nginx_bears_a_longer_silence_than_there_is() -> None:
     [seconds] = re.findall(r"proxy_read_timeout (\d+)s;", (DEPLOY / "nginx.conf").read_text("utf-8"))
     assert int(seconds) >= 60
-    assert int(seconds) > 2 * ServerSection().heartbeat_seconds
+    heartbeat_seconds = ServerSection().heartbeat_seconds
+    assert heartbeat_seconds is not None
+    assert int(seconds) > 2 * heartbeat_seconds

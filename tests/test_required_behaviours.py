@@ -67,6 +67,8 @@ REQUIRED = [
     "retention",
     "attach",
     "seed-requests",
+    "message-ids",
+    "snake-case",
     "equals-package",
     "framing",
     "results-by-generation",

@@ -151,6 +151,24 @@ async def test_silence_is_broken_by_one_comment_per_heartbeat(served: Served) ->
     await client.close()
 
 
+async def test_where_comments_are_off_there_is_none_whatever_happens() -> None:
+    clock = MovableClock()
+    streams, source = OpenStreams(heartbeat_seconds=None), Frames(clock)
+    async with serving(EventStreamResponse(source, streams, opening=b"data: 0\n\n")) as port:
+        client = await RawClient.connect(port)
+        client.send("POST", "/")
+        await client.read_head()
+        assert await client.read_chunk() == b"data: 0\n\n"
+        await source.asked.wait()
+        await clock.advance(100)
+        streams.drain()
+        source.put(b"data: 1\n\n")
+        assert await client.read_chunk() == b"data: 1\n\n"
+        source.close()
+        assert await client.read_chunk() == b""
+        await client.close()
+
+
 async def test_a_client_that_leaves_closes_the_source(served: Served) -> None:
     client = await served.connect()
     await client.read_head()

@@ -41,7 +41,7 @@ from gateway.messages import (
     ToolResult,
     ToolSpec,
     json_kind,
-    new_id,
+    new_message_id,
 )
 from gateway.model_state import DEFAULT_CONVERSATION
 from gateway.wire import strict_json
@@ -297,7 +297,7 @@ class InputReader(ContentReader):
         messages.append(Message(fresh, message.role, message.content, message.name, metadata=message.metadata))
 
     def mint(self) -> str:
-        fresh = new_id("msg")
+        fresh = new_message_id()
         self.minted.add(fresh)
         return fresh
 

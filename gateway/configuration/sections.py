@@ -174,8 +174,9 @@ class ServerSection(_Section):
     """Reach model endpoints through the proxies that HTTP_PROXY, HTTPS_PROXY and NO_PROXY name."""
     disconnect_grace_seconds: Seconds = Field(default=15.0, ge=0, le=86_400)
     """How long a run under 'on_disconnect: cancel' waits for a viewer to come back."""
-    heartbeat_seconds: Seconds = Field(default=15.0, ge=0.1, le=3600)
-    """The silence after which a stream gets a comment, so that proxies keep it open."""
+    heartbeat_seconds: Annotated[Seconds, Field(ge=0.1, le=3600)] | None = 15.0
+    """The silence after which a stream gets a comment, so that proxies keep it open. null: no comments at all, for
+    clients that cannot read them."""
     drain_seconds: Seconds = Field(default=20.0, ge=0, le=86_400)
     """How long runs may go on after SIGTERM before they are cancelled."""
     max_body_bytes: Whole = Field(default=10_000_000, ge=1000, le=1_000_000_000)

@@ -36,7 +36,7 @@ from gateway.events import (
 from gateway.history import open_calls
 from gateway.known_thread import KnownThread, SettledView, turns_of
 from gateway.loop import AgentType, Decision, LoopContext
-from gateway.messages import JsonObject, Message, ToolCall, ToolResult, new_id
+from gateway.messages import JsonObject, Message, ToolCall, ToolResult, new_id, new_message_id
 from gateway.model import ModelRequest, OneTool, ToolChoice
 from gateway.prompt import system_text
 from gateway.records import dump_json
@@ -497,7 +497,7 @@ class _Run:
         events = [*executions.announcements.take(), *self._state_changes.take()]
         for result in results:
             self._note_result(result)
-            events.append(ToolReturned(new_id("msg"), result.call_id, result.content, result.is_error))
+            events.append(ToolReturned(new_message_id(), result.call_id, result.content, result.is_error))
         self._follow(events)
         return events
 

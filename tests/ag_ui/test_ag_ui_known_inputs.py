@@ -90,8 +90,8 @@ def test_nothing_is_known_of_another_owner_or_thread() -> None:
 
 def test_the_history_of_a_client_that_writes_snake_case_is_known_too() -> None:
     call = {"id": "c1", "type": "function", "function": {"name": "add", "arguments": "{}"}}
-    calls = [{"id": "a", "role": "assistant", "tool_calls": [call]}, {"id": "b", "role": "tool", "tool_call_id": "c1"}]
-    history = [*long(), calls[0], {**calls[1], "content": "3"}]
+    asked: Json = {"id": "a", "role": "assistant", "tool_calls": [call]}
+    history = [*long(), asked, {"id": "b", "role": "tool", "content": "3", "tool_call_id": "c1"}]
     known = KnownInputs()
     content = orjson.dumps({"thread_id": THREAD, "run_id": "r", "messages": history})
     expect_the_same(known, content)
