@@ -221,6 +221,14 @@ class UnavailableError(GatewayError):
 
 
 class ConfigurationError(GatewayError):
-    """The operator's configuration is wrong."""
+    """The operator's configuration is wrong.
+
+    `fields` lists what is wrong field by field: the path of each below the section that was to be used, and its own
+    message. Empty: no field is to blame.
+    """
 
     default_code = "configuration"
+
+    def __init__(self, message: str, *, fields: Sequence[tuple[tuple[str | int, ...], str]] = ()) -> None:
+        super().__init__(message)
+        self.fields = tuple(fields)

@@ -24,7 +24,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Container
 from enum import Enum
-from typing import TypeVar
+from typing import Final, TypeVar, get_args
 
 from gateway.events import (
     Event,
@@ -63,6 +63,9 @@ NamedT = TypeVar(
     ToolReturned,
     MessageRetracted,
 )
+
+
+_KINDS: Final = frozenset(get_args(Event))
 
 
 class _Kind(Enum):
@@ -144,8 +147,10 @@ class Sealer:
                 return self._follow_step(event)
             case RunFinished() | RunFailed():
                 return self._seal(event)
-            case _:
+            case _ if type(event) in _KINDS:
                 return [event]
+            case _:  # a loop may be anybody's
+                raise TypeError(f"a loop yields lists of gateway.events, and not {event!r:.200}")
 
     def _follow_first(self, event: Event) -> Events:
         if isinstance(event, RunStarted):

@@ -211,9 +211,9 @@ class LiveRun:
         first = self.sequence - len(events) + 1
         try:
             records = encode_events(events)
-        except Exception as error:  # in a timer's call for many runs: it is this one's failure alone
+        except Exception:  # in a timer's call for many runs: it is this one's failure alone
             logger.exception("events could not be written as JSON", extra={"run_id": run_id})
-            self._fail(error)
+            self._fail(GatewayError("the gateway failed; its log has the details"))
             return 0
         future = self._store.append_events(owner, run_id, first, records, urgent=True)
         self._unkept.append((future, first, events))

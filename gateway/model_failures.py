@@ -33,21 +33,31 @@ def failure(
     status: int | None = None,
     headers: Mapping[str, str] | None = None,
     now: float = 0.0,
+    *,
+    address: str = "",
 ) -> ModelError:
-    """The provider's error as ours. `status` and `headers` where it was the response; `now` is Unix time in seconds."""
+    """The provider's error as ours. `status`, `headers` and `address` (of the request, for the log) where it was the
+    response; `now` is Unix time in seconds.
+    """
     headers = headers or {}
     kind = ModelErrorKind(error_kind(error, status))
     retryable = {"true": True, "false": False}.get(headers.get("x-should-retry", "").lower())
     if status is not None and status < 400:  # a redirect, or a success that is none: the endpoint is another one
         retryable = False
     retry_after = retry_after_seconds(headers, now)
+    said = _without_keys(error.message[:500])
     return ModelError(
         kind,
         SAYS[kind] if status is None else f"{SAYS[kind]} (status {status})",
         retry_after_seconds=error.retry_after_seconds if retry_after is None else retry_after,
-        provider_message=_without_keys(error.message[:500]),
+        provider_message=with_address(kind, said, address),
         retryable=retryable,
     )
+
+
+def with_address(kind: ModelErrorKind, said: str, address: str) -> str:
+    """What the provider said; where nothing was found, behind the address, which is what is wrong most often."""
+    return f"{address}: {said}" if address and kind is ModelErrorKind.NOT_FOUND else said
 
 
 _KEYS = re.compile(

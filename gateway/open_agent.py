@@ -28,7 +28,8 @@ logger = logging.getLogger(__name__)
 class OpenAgent:
     """Serves all runs of one agent. `toolboxes` stand in the order of the definition's `tools`.
 
-    `fits` remembers how threads that were too long for the model were made to fit.
+    `fits` remembers how threads that were too long for the model were made to fit; `clashes` are the names of tools
+    that stand twice, which are told once.
     """
 
     definition: AgentDefinition
@@ -37,6 +38,7 @@ class OpenAgent:
     toolboxes: Sequence[tuple[ToolSettings, Toolbox]]
     fallback: Fallback = field(default_factory=Fallback)
     fits: KnownFits = field(default_factory=KnownFits)
+    clashes: set[str] = field(default_factory=set)
 
     async def tools(self) -> tuple[Mapping[str, Tool], frozenset[str]]:
         """The backend tools there are just now, by name, and the names of those that need a person's approval."""
@@ -46,12 +48,18 @@ class OpenAgent:
             for tool in await toolbox.tools():
                 name = tool.spec.name
                 if name in found:
-                    logger.warning("two tools of one name: the first is used", extra={"tool": name})
+                    self._warn_of_clash(name)
                     continue
                 found[name] = ExposedTool(tool) if settings.expose_errors else tool
                 if settings.approval == "always":
                     approvals.add(name)
         return found, frozenset(approvals)
+
+    def _warn_of_clash(self, name: str) -> None:
+        if name not in self.clashes:
+            self.clashes.add(name)
+            extra = {"tool": name, "agent_id": self.definition.id}
+            logger.warning("two tools of one name: the first is used", extra=extra)
 
     def problems(self) -> list[str]:
         """Why tools are missing at present."""

@@ -258,6 +258,8 @@ class RunDriver:
         most_unkept = self._options.max_unkept_events
         async with aclosing(agent.loop.run(context)) as batches:
             async for batch in batches:
+                if not batch:
+                    raise TypeError("a loop yields lists of events, and none is empty")
                 last = batch[-1]
                 if type(last) is RunFinished or type(last) is RunFailed:
                     live.accept(batch[:-1])

@@ -412,4 +412,5 @@ def _reporting(text: ConfigurationText, path: FieldPath) -> Iterator[None]:
     try:
         yield
     except ConfigurationError as error:
-        text.report(path, error.message)
+        for field, problem in error.fields or [((), error.message)]:
+            text.report((*path, *field), problem)

@@ -6,6 +6,7 @@ Above: the tools. Below: agent, errors.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import Annotated, TypeVar
 
@@ -38,10 +39,24 @@ def read_parameters(settings: ToolSettings, kind: type[ParametersT]) -> Paramete
     try:
         return kind.model_validate(settings.parameters)
     except ValidationError as error:
-        problems = "; ".join(
-            _problem(details, kind) for details in error.errors(include_url=False, include_input=False)
-        )
-        raise ConfigurationError(f"the tool {tool_label(settings)}: {problems}") from None
+        problems = [
+            (details["loc"], _problem(details, kind))
+            for details in error.errors(include_url=False, include_input=False)
+        ]
+        raise _parameters_error(settings, problems) from None
+
+
+def parameter_error(settings: ToolSettings, name: str, problem: str) -> ConfigurationError:
+    """What to raise for one parameter; `problem` goes on where its name ends: `is not an http or https URL`."""
+    return _parameters_error(settings, [((name,), problem)])
+
+
+def _parameters_error(
+    settings: ToolSettings, problems: Sequence[tuple[tuple[str | int, ...], str]]
+) -> ConfigurationError:
+    said = "; ".join(f"{'.'.join(map(str, ('parameters', *path)))} {problem}" for path, problem in problems)
+    fields = [(("parameters", *path), problem) for path, problem in problems]
+    return ConfigurationError(f"the tool {tool_label(settings)}: {said}", fields=fields)
 
 
 def tool_label(settings: ToolSettings) -> str:
@@ -50,16 +65,14 @@ def tool_label(settings: ToolSettings) -> str:
 
 
 def _problem(details: ErrorDetails, kind: type[ToolParameters]) -> str:
-    path = ".".join(str(part) for part in details["loc"])
-    where = f"parameters.{path}" if path else "parameters"
     if details["type"] == "missing":
-        return f"{where} is missing; add it"
+        return "is missing; add it"
     if details["type"] != "extra_forbidden":
-        return f"{where}: {details['msg'].removeprefix('Value error, ')}"
+        return f"cannot be used: {details['msg'].removeprefix('Value error, ')}"
     known = list(kind.model_fields)
     close = get_close_matches(str(details["loc"][-1]), known, n=1)
     hint = f"; did you mean {close[0]!r}?" if close else f"; there are: {', '.join(sorted(known))}"
-    return f"{where} is not known{hint}"
+    return f"is not known{hint}"
 
 
 def given_names(arguments: JsonObject, argument: str) -> tuple[str, ...]:

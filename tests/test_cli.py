@@ -64,7 +64,34 @@ def test_a_bad_file_is_named_with_lines_and_exits_1(capsys: pytest.CaptureFixtur
     assert err == "g.yaml:1:1: sever: is no known key; did you mean 'server'?\n"
     Path("g.yaml").write_text(GOOD.replace("sample_tools:add", "sample_tools:ad"))
     assert main(["config", "check", "g.yaml"]) == 1
-    assert capsys.readouterr().err.startswith("g.yaml:6:9: agents[0].tools[0]: ")
+    assert capsys.readouterr().err.startswith("g.yaml:6:52: agents[0].tools[0].parameters.function: ")
+
+
+def test_every_wrong_parameter_of_a_tool_is_named_with_its_own_line(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = ["parameters:", "  function: gateway.sample_tools:add", "  max_threds: 4", "  max_threads: many"]
+    tool = "\n".join(f"        {line}" for line in lines)
+    Path("g.yaml").write_text(f"agents:\n  - id: a\n    model: {{model_provider: demo}}\n    tools:\n"
+                              f"      - type: PythonTool\n{tool}\n")  # fmt: skip
+    assert main(["config", "check", "g.yaml"]) == 1
+    unknown, no_number = capsys.readouterr().err.splitlines()
+    where = "agents[0].tools[0].parameters"
+    assert unknown == f"g.yaml:8:11: {where}.max_threds: is not known; did you mean 'max_threads'?"
+    assert no_number.startswith(f"g.yaml:9:11: {where}.max_threads: cannot be used: ")
+
+
+def test_serve_says_as_much_as_config_check(capsys: pytest.CaptureFixture[str]) -> None:
+    wrong = GOOD.replace("sample_tools:add", "sample_tools:ad")
+    Path("g.yaml").write_text(wrong + "  - id: other" + wrong.partition("- id: helper")[2])
+    assert main(["config", "check", "g.yaml"]) == 1
+    checked = capsys.readouterr().err
+    served = subprocess.run(
+        [sys.executable, "-m", "gateway", "serve", "--config", "g.yaml", "--port", "0"],
+        capture_output=True, text=True, timeout=30,
+    )  # fmt: skip
+
+    assert len(checked.splitlines()) == 2
+    assert (served.returncode, served.stderr.endswith(checked)) == (1, True)
+    assert "Traceback" not in served.stderr
 
 
 def test_a_missing_file_exits_1(capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,6 +17,7 @@ REQUIRED = [
     "configuration-file",
     "command-line",
     "empty-gateway",
+    "first-hour-messages",
     "secrets",
     "demo-model",
     "problem-details",

@@ -256,6 +256,17 @@ def test_a_section_whose_lines_are_commented_out_means_the_defaults() -> None:
             "f.yaml:1:1: store: no store is called 'mysql'; did you mean 'sqlite'?; there are: sqlite",
         ),
         ("store: sqlit:///x\n", "no store is called 'sqlit'; did you mean 'sqlite'?"),
+        ("store: gateway.db\n", "f.yaml:1:1: store: must be a URL; did you mean 'sqlite:///gateway.db'?"),
+        ("store: /data/g.db\n", "f.yaml:1:1: store: must be a URL; did you mean 'sqlite:////data/g.db'?"),
+        ("search: sample\n", "f.yaml:1:1: search: must be a URL; did you mean 'embedded:sample'?"),
+        ("api_keys: []\n", "f.yaml:1:1: api_keys: is no known key here; did you mean 'server.api_keys'?"),
+        ("model: {}\n", "f.yaml:1:1: model: is no known key here; did you mean 'agents[0].model'?"),
+        ("server: {region: x}\n", "server.region: is no known key here; did you mean 'agents[0].model.region'?"),
+        (
+            "temperature: 1\n",
+            "f.yaml:1:1: temperature: is no known key here; did you mean "
+            "'agents[0].model.model_parameters.temperature'?",
+        ),
         ("search: solr:x\n", "f.yaml:1:1: search: no search engine is called 'solr'"),
         ("server: {allowed_hosts: ['a.example:80']}\n", "'a.example:80' is no host name"),
         ("server: {public_url: agents.example}\n", "f.yaml:1:10: server.public_url: must be a URL"),
@@ -325,6 +336,20 @@ def test_what_is_wrong_is_named_with_line_and_field(text: str, problem: str) -> 
         ),
         ("id: a\nmodel: {model_provider: demo}\ntools: [PythonTool]", "agents[0].tools[0]: must be a mapping"),
         ("id: a\ntype: flow\nmodel: {model_provider: demo}", "agents[0].type: no agent type is called 'flow'"),
+        (
+            "id: a\nmodel: {model_provider: demo, max_tokens: 5}",
+            "f.yaml:3:35: agents[0].model.max_tokens: is no known key here; did you mean "
+            "'agents[0].model.model_parameters.max_tokens'?",
+        ),
+        (
+            "id: a\nmodel: {model_provider: demo}\nmax_tokens: 5",
+            "agents[0].max_tokens: is no known key here; did you mean 'agents[0].context.max_tokens' or "
+            "'agents[0].model.model_parameters.max_tokens'?",
+        ),
+        (
+            "id: a\nmodel: {model_provider: demo}\ntools: [{type: PythonTool, function: x}]",
+            "agents[0].tools[0].function: is no known key here; did you mean 'agents[0].tools[0].parameters.function'?",
+        ),
         (
             "id: a\nmodel: {model_provider: demo}\nparameters: {max_iterations: 3}",
             "agents[0].parameters.max_iterations: is no known key; did you mean 'max_iteration'?",

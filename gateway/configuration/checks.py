@@ -47,9 +47,9 @@ class _Checks:
 
     def all(self) -> None:
         self._server(self.section.server)
-        self._part(("store",), scheme(self.section.store), self.parts.stores, "store")
+        self._url(("store",), self.section.store, self.parts.stores, "store", "sqlite:///")
         if self.section.search is not None:
-            self._part(("search",), scheme(self.section.search), self.parts.search_engines, "search engine")
+            self._url(("search",), self.section.search, self.parts.search_engines, "search engine", "embedded:")
         agents = self.section.agents or ()
         self._unique("agents", "id", [agent.id for agent in agents])
         for index, agent in enumerate(agents):
@@ -108,6 +108,13 @@ class _Checks:
                 self.text.report((*path, "credential", name), f"{provider.name!r} knows no such credential{near}")
             elif not value.strip() or not value.isprintable():
                 self.text.report((*path, "credential", name), "must be printable text, and not empty")
+
+    def _url(self, path: FieldPath, url: str, known: Mapping[str, object], what: str, usual: str) -> None:
+        """`usual` is what the URL of a file begins with: a bare file name has forgotten it."""
+        if ":" not in url and path not in self.text.expanded:
+            self.text.report(path, f"must be a URL; did you mean {usual + url!r}?")
+        else:
+            self._part(path, scheme(url), known, what)
 
     def _part(self, path: FieldPath, name: str, known: Mapping[str, object], what: str) -> bool:
         if name in known:

@@ -149,7 +149,7 @@ def parse_configuration(text: str, name: str) -> ConfigurationText:
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
-        raise InvalidConfigurationError([_syntax_problem(error, name)]) from error
+        raise InvalidConfigurationError([_syntax_problem(error, text, name)]) from error
     except yaml.reader.ReaderError as error:
         place = f"{name}:{text.count(chr(10), 0, error.position) + 1}"
         character = f"the character U+{error.character:04X}" if isinstance(error.character, int) else "a character"
@@ -165,9 +165,11 @@ def parse_configuration(text: str, name: str) -> ConfigurationText:
     return configuration
 
 
-def _syntax_problem(error: yaml.MarkedYAMLError, name: str) -> Problem:
+def _syntax_problem(error: yaml.MarkedYAMLError, text: str, name: str) -> Problem:
     mark = error.problem_mark or error.context_mark
     place = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
+    if mark and (found := _REFERENCE.match(text, mark.index - 1)):  # the mark is at the brace behind the dollar
+        return Problem(place, (), f'inside of braces or brackets, put a reference in quotes: "{found[0]}"')
     what = " ".join(part for part in (error.context, error.problem) if part)
     return Problem(place, (), f"this is not YAML: {what}")
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal, TypeAlias, get_args, get_origin
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
@@ -17,7 +19,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError, core_schema
 
 from gateway.access.limits import KeyLimits, VisitorLimits
 from gateway.agent import Budgets, ClientInstructions, ModelTimeouts
-from gateway.configuration.file import ConfigurationText, FieldPath, did_you_mean
+from gateway.configuration.file import ConfigurationText, FieldPath, did_you_mean, spell_path
 from gateway.messages import JsonObject, JsonValue
 
 LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
@@ -483,6 +485,8 @@ def _message(text: ConfigurationText, path: FieldPath, details: ErrorDetails) ->
         case "missing":
             return "is missing; add it"
         case "extra_forbidden":
+            if places := _places_of(path):
+                return f"is no known key here; did you mean {' or '.join(repr(spell_path(place)) for place in places)}?"
             known = _known_keys(path[:-1])
             near = did_you_mean(str(path[-1]), known) or f"; there are: {', '.join(known)}"
             return f"is no known key{near}"
@@ -506,6 +510,52 @@ def _known_keys(path: FieldPath) -> list[str]:
     section, _ = _kind_of(path)
     assert section is not None, f"{path} is a section"
     return list(section.model_fields)
+
+
+# What stands in a mapping that takes any key, by the keys that people look for.
+_USUAL_KEYS: dict[FieldPath, frozenset[str]] = {
+    ("agents", 0, "model", "model_parameters"): frozenset(
+        {"frequency_penalty", "max_completion_tokens", "max_output_tokens", "max_tokens", "presence_penalty"}
+        | {"reasoning", "reasoning_effort", "seed", "stop", "temperature", "thinking", "top_k", "top_p"}
+    ),
+    ("agents", 0, "tools", 0, "parameters"): frozenset({"args", "command", "env", "function", "input_schema", "url"}),
+}
+
+
+def _places_of(path: FieldPath) -> list[FieldPath]:
+    """Where else a key of this name belongs: the nearest places to `path`. In a list that `path` is not in, the first
+    entry stands for all.
+    """
+    key = str(path[-1])
+    places = [place for place in _section_places() if place[-1] == key]
+    nearest = sorted(places, key=lambda place: (-_shared(place, path), len(place)))[:1]
+    nearest += [(*place, key) for place, keys in _USUAL_KEYS.items() if key in keys]
+    most = max((_shared(place, path) for place in nearest), default=0)
+    return [(*path[:most], *place[most:]) for place in nearest if _shared(place, path) == most]
+
+
+def _shared(place: FieldPath, path: FieldPath) -> int:
+    """How many parts they begin with together; any entry of a list is like any other."""
+    shared = 0
+    for ours, theirs in zip(place, path, strict=False):
+        if ours != theirs and not (isinstance(ours, int) and isinstance(theirs, int)):
+            break
+        shared += 1
+    return shared
+
+
+@functools.cache
+def _section_places() -> tuple[FieldPath, ...]:
+    """The path of every key that a section has, in the first entry of each list."""
+
+    def walk(section: type[BaseModel], path: FieldPath) -> Iterator[FieldPath]:
+        for name, field in section.model_fields.items():
+            yield (*path, name)
+            inner, is_list = _kind_of_type(field.annotation)
+            if inner is not None:
+                yield from walk(inner, (*path, name, 0) if is_list else (*path, name))
+
+    return tuple(walk(ConfigurationSection, ()))
 
 
 _SECRET_FIELDS = frozenset({"credential", "api_keys", "visitor_secret"})

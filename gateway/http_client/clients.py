@@ -30,6 +30,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
+from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
@@ -87,11 +88,18 @@ class StreamTimeouts:
 class HttpStream:
     """A response whose body is still coming. `headers` are looked up without regard to case."""
 
-    def __init__(self, status: int, headers: Mapping[str, str], body: _Body) -> None:
+    def __init__(self, url: str, status: int, headers: Mapping[str, str], body: _Body) -> None:
+        self._url = url
         self.status = status
         self.headers = headers
         self.receive = body.receive  # itself: a coroutine between the two would cost every read a step
         self._body = body
+
+    @property
+    def address(self) -> str:
+        """What was asked, for the log: without what of a URL may be secret, its user and its query."""
+        parts = urlsplit(self._url)
+        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
     async def chunks(self) -> AsyncGenerator[bytes]:
         """The body as it arrives, one item per network read, as `receive` gives it."""
@@ -322,7 +330,7 @@ class HttpClients:
                     provider_message=f"content-encoding: {coding[:100]}",
                     retryable=False,
                 )
-            yield HttpStream(response.status_code, body.headers, body)
+            yield HttpStream(call.url, response.status_code, body.headers, body)
         finally:
             await body.aclose()
 

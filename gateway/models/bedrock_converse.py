@@ -34,6 +34,7 @@ from gateway.messages import (
 )
 from gateway.model import ModelCapabilities, ModelEnvironment, ModelProvider, ModelRequest
 from gateway.model_access import checked_address
+from gateway.model_failures import with_address
 from gateway.model_requests.bedrock_converse import BLOCKED_INPUT, NO_TOOL, GuardrailMode, converse_request, encoded
 from gateway.model_requests.bedrock_converse import PROVIDER_NAME as NAME
 from gateway.wire import strict_json
@@ -347,12 +348,19 @@ _WORDS: Mapping[ModelErrorKind, str] = MappingProxyType(
 
 
 def provider_error(
-    name: str, text: str, model_id: str, *, status: int = 500, retry_after_seconds: float | None = None
+    name: str,
+    text: str,
+    model_id: str,
+    *,
+    status: int = 500,
+    retry_after_seconds: float | None = None,
+    address: str = "",
 ) -> ModelError:
     """The error of an exception's name, else of a status. `text` is the provider's own and never leaves the log."""
     kind = ModelErrorKind(error_kind(name, status, text))
     words = _WORDS[kind].format(model=model_id)
     said = ": ".join(filter(None, (name, text)))[:1000]
+    said = with_address(kind, said, address)
     return ModelError(kind, words, retry_after_seconds=retry_after_seconds, provider_message=said)
 
 
@@ -438,7 +446,14 @@ class BedrockConverseModel:
             raise _protocol_error(f"status {response.status}, {content_type}: {body[:200]!r}")
         name, text = _refusal(response.headers, body)
         wait = retry_after_seconds(response.headers, self._environment.clock.now())
-        raise provider_error(name, text, self.model_id, status=response.status, retry_after_seconds=wait)
+        raise provider_error(
+            name,
+            text,
+            self.model_id,
+            status=response.status,
+            retry_after_seconds=wait,
+            address=response.address,
+        )
 
 
 def _refusal(headers: Mapping[str, str], body: bytes) -> tuple[str, str]:

@@ -317,7 +317,8 @@ class ResponsesModel:
         error = parse_error_body(body)
         if not error.code and (aws := response.headers.get("x-amzn-errortype", "")):
             error = error._replace(code=aws.partition(":")[0].rpartition("#")[2].strip().lower())
-        mapped = failure(error, response.status, response.headers, self._environment.clock.now())
+        now = self._environment.clock.now()
+        mapped = failure(error, response.status, response.headers, now, address=response.address)
         return _RefusedError(call, response.status, error, mapped)
 
 

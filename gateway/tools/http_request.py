@@ -45,7 +45,7 @@ from gateway.tool_output import (
     media_block,
     text_blocks,
 )
-from gateway.tool_parameters import ToolParameters, read_parameters, tool_label
+from gateway.tool_parameters import ToolParameters, parameter_error, read_parameters, tool_label
 
 _PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -250,12 +250,12 @@ def open_http_tool(settings: ToolSettings, environment: ToolEnvironment) -> Tool
     label = tool_label(settings)
     if settings.name is None:
         raise ConfigurationError(f"the tool {label} needs a 'name', by which the model calls it")
-    url = _checked_url(label, parameters)
-    headers = _checked_headers(label, parameters)
+    url = _checked_url(settings, parameters)
+    headers = _checked_headers(settings, parameters)
     given = parameters.input_schema
     schema = _derived_schema(url, parameters) if given is None else {"type": "object", **given}
     if (wrong := schema_problem(schema)) is not None:
-        raise ConfigurationError(f"the tool {label}: parameters.input_schema is no usable JSON Schema: {wrong}")
+        raise parameter_error(settings, "input_schema", f"is no usable JSON Schema: {wrong}")
     properties = schema.get("properties")
     known = frozenset(properties if isinstance(properties, dict) else ())
     unknown = [name for name in _needed(url, parameters) if name not in known]
@@ -265,7 +265,7 @@ def open_http_tool(settings: ToolSettings, environment: ToolEnvironment) -> Tool
     return SingleTool(HttpTool(spec, environment.http, parameters, url, headers, known, _secrets(parameters)))
 
 
-def _checked_url(label: str, parameters: HttpToolParameters) -> str:
+def _checked_url(settings: ToolSettings, parameters: HttpToolParameters) -> str:
     url = _plain(parameters.url).partition("#")[0]
     try:
         parts = urlsplit(url)
@@ -274,24 +274,22 @@ def _checked_url(label: str, parameters: HttpToolParameters) -> str:
         usable = False
         parts = urlsplit("")
     if not usable or any(character.isspace() or not character.isprintable() for character in url):
-        raise ConfigurationError(f"the tool {label}: parameters.url is not an http or https URL")
+        raise parameter_error(settings, "url", "is not an http or https URL")
     if "@" in parts.netloc:
-        raise ConfigurationError(f"the tool {label}: parameters.url holds a password; put it into parameters.headers")
+        raise parameter_error(settings, "url", "holds a password; put it into parameters.headers")
     if "{" in parts.netloc:
-        raise ConfigurationError(f"the tool {label}: parameters.url has an argument before its path; none can be there")
+        raise parameter_error(settings, "url", "has an argument before its path; none can be there")
     if not parts.path:
         start = url.index("//") + 2 + len(parts.netloc)
         return f"{url[:start]}/{url[start:]}"
     return url
 
 
-def _checked_headers(label: str, parameters: HttpToolParameters) -> dict[str, str]:
+def _checked_headers(settings: ToolSettings, parameters: HttpToolParameters) -> dict[str, str]:
     headers = {name.lower(): _plain(value) for name, value in parameters.headers.items()}
     for name, value in headers.items():
         if not _HEADER_NAME.fullmatch(name) or _FORBIDDEN_IN_A_HEADER.search(value) or name in _OWN_HEADERS:
-            raise ConfigurationError(
-                f"the tool {label}: parameters.headers has {name!r}, or a value, that cannot be sent"
-            )
+            raise parameter_error(settings, "headers", f"has {name!r}, or a value, that cannot be sent")
     return {"accept": "application/json, text/*;q=0.9, */*;q=0.5", **headers}
 
 

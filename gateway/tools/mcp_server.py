@@ -34,7 +34,7 @@ from gateway.errors import ConfigurationError, ToolError
 from gateway.messages import AudioBlock, Base64Source, ContentBlock, ImageBlock, JsonObject, TextBlock, ToolSpec
 from gateway.tool import Tool, Toolbox, ToolContext, ToolEnvironment, ToolType
 from gateway.tool_output import MAX_OUTPUT_CHARACTERS, bounded, encodable, json_text, media_block
-from gateway.tool_parameters import ToolParameters, read_parameters, tool_label
+from gateway.tool_parameters import ToolParameters, parameter_error, read_parameters, tool_label
 
 # The `mcp` package takes half a second to import: that is spent where a server is configured, not at every start.
 if TYPE_CHECKING:
@@ -253,7 +253,7 @@ def _server(
         raise ConfigurationError(f"the tool {label}: parameters need either 'command' or 'url'")
     if parameters.command is not None:
         if parameters.headers:
-            raise ConfigurationError(f"the tool {label}: parameters.headers go with 'url', not with 'command'")
+            raise parameter_error(settings, "headers", "go with 'url', not with 'command'")
         variables = {name: _revealed(value) for name, value in parameters.env.items()}
         arguments = [_revealed(value) for value in parameters.args]
         for text in (parameters.command, *arguments, *variables, *variables.values()):
@@ -261,7 +261,8 @@ def _server(
                 raise ConfigurationError(f"the tool {label}: 'command', 'args' or 'env' has a character that cannot be")
         return StdioServer(parameters.command, arguments, variables, environment.directory)
     if parameters.args or parameters.env:
-        raise ConfigurationError(f"the tool {label}: parameters.args and env go with 'command', not with 'url'")
+        name = "args" if parameters.args else "env"
+        raise parameter_error(settings, name, "goes with 'command', not with 'url'")
     url = _revealed(parameters.url or "")
     try:
         parts = urlsplit(url)
@@ -269,13 +270,11 @@ def _server(
     except ValueError:
         usable = False
     if not usable:
-        raise ConfigurationError(f"the tool {label}: parameters.url is not an http or https URL")
+        raise parameter_error(settings, "url", "is not an http or https URL")
     headers = {name: _revealed(value) for name, value in parameters.headers.items()}
     for name, value in headers.items():
         if not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name) or re.search(r"[\x00-\x08\x0a-\x1f\x7f]", value):
-            raise ConfigurationError(
-                f"the tool {label}: parameters.headers has a name or value that HTTP does not take"
-            )
+            raise parameter_error(settings, "headers", "has a name or value that HTTP does not take")
     return HttpServer(url, headers)
 
 

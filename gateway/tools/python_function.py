@@ -40,7 +40,7 @@ from gateway.messages import ContentBlock, JsonObject, ToolSpec
 from gateway.tool import SingleTool, Toolbox, ToolContext, ToolEnvironment, ToolType
 from gateway.tool_failures import exception_text
 from gateway.tool_output import MAX_OUTPUT_CHARACTERS, bounded, content_blocks
-from gateway.tool_parameters import ToolParameters, read_parameters, tool_label
+from gateway.tool_parameters import ToolParameters, parameter_error, read_parameters
 
 _importing = threading.Lock()  # the import path is the process's: one change at a time
 
@@ -133,9 +133,7 @@ def open_python_tool(settings: ToolSettings, environment: ToolEnvironment) -> To
         function = find_function(parameters.function, environment.directory)
         signature = read_signature(function, ToolContext)
     except ConfigurationError as error:
-        raise ConfigurationError(
-            f"the tool {tool_label(settings)}: parameters.function {parameters.function!r}: {error.message}"
-        ) from error
+        raise parameter_error(settings, "function", f"{parameters.function!r}: {error.message}") from error
     name = settings.name or parameters.function.rpartition(":")[2].rpartition(".")[2]
     description = settings.description or signature.documentation.text
     tool = PythonTool(

@@ -23,12 +23,12 @@ import orjson
 from pydantic import Field, field_validator
 
 from gateway.agent import ToolSettings
-from gateway.errors import ConfigurationError, ToolError
+from gateway.errors import ToolError
 from gateway.messages import ContentBlock, JsonObject, JsonValue, ToolSpec
 from gateway.search_engine import SearchEngine
 from gateway.tool import SingleTool, Toolbox, ToolContext, ToolEnvironment, ToolType
 from gateway.tool_output import MAX_OUTPUT_CHARACTERS, bounded, json_text, text_blocks
-from gateway.tool_parameters import ToolParameters, read_parameters, tool_label
+from gateway.tool_parameters import ToolParameters, parameter_error, read_parameters, tool_label
 
 _DESCRIPTION = (
     "Search an index for documents. Two arguments are needed. 'index': the name of the index. 'query': a search body "
@@ -208,7 +208,7 @@ def open_search_index(settings: ToolSettings, environment: ToolEnvironment) -> T
     parameters = read_parameters(settings, SearchIndexParameters)
     engine = environment.search_engine(tool_label(settings))
     if parameters.input is not None and (parameters.index is None or parameters.query is None):
-        raise ConfigurationError(f"the tool {tool_label(settings)}: parameters.input needs index and query beside it")
+        raise parameter_error(settings, "input", "needs index and query beside it")
     spec = ToolSpec(
         settings.name or "SearchIndexTool", settings.description or _description(parameters), _input_schema(parameters)
     )

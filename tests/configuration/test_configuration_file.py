@@ -116,6 +116,15 @@ def test_every_value_has_its_place() -> None:
     [
         ("a: 1\nb:\n  c: 2\n  c: 3\n", "f.yaml:4:3: b.c: the key stands twice; the first time at f.yaml:3:3"),
         ("a: [1, 2\nb: 3\n", "f.yaml:2:2: this is not YAML"),
+        (
+            "a: {b: ${env:X:-y}, c: 1}\n",
+            'f.yaml:1:9: inside of braces or brackets, put a reference in quotes: "${env:X:-y}"',
+        ),
+        (
+            "a:\n  - [x, ${file:/k}]\n",
+            'f.yaml:2:10: inside of braces or brackets, put a reference in quotes: "${file:/k}"',
+        ),
+        ('{"a": ${env:X}}', 'f.yaml:1:8: inside of braces or brackets, put a reference in quotes: "${env:X}"'),
         ("a: 1\n---\nb: 2\n", "f.yaml:2:1: this is not YAML"),
         ("- a\n- b\n", "f.yaml:1:1: the file must be a mapping"),
         ("a: .nan\n", "f.yaml:1:4: a: .nan is not a number that JSON knows"),

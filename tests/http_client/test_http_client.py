@@ -79,6 +79,14 @@ async def test_a_response_streams_as_it_comes(server: ChatServer, clients: HttpC
 
 
 @on_both_loops
+async def test_the_address_for_the_log_has_nothing_that_may_be_secret(server: ChatServer, clients: HttpClients) -> None:
+    server.answers(Script(404))
+    request = HttpCall("POST", f"http://user:pass-word@127.0.0.1:{server.port}/v1/x?key=very-secret#part", {})
+    async with clients.stream(request) as response:
+        assert response.address == f"http://127.0.0.1:{server.port}/v1/x"
+
+
+@on_both_loops
 async def test_the_request_goes_out_exactly_as_it_was_signed(server: ChatServer, clients: HttpClients) -> None:
     server.answers(Script(pieces=(b"x",)))
     path = "/model/us.a-v1%3A0/arn%2Fb%20c/+?q=%3A&r=a+b%2B"

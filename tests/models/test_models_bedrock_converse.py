@@ -398,6 +398,12 @@ def test_other_error_frames_end_it_too() -> None:
     assert caught.value.kind is ModelErrorKind.SERVER
 
 
+def test_where_nothing_was_found_is_told_to_the_log() -> None:
+    address = "https://bedrock.example/model/x/converse-stream"
+    assert provider_error("", "no", CLAUDE, status=404, address=address).provider_message == f"{address}: no"
+    assert provider_error("", "no", CLAUDE, status=500, address=address).provider_message == "no"
+
+
 @pytest.mark.parametrize(
     ("status", "kind", "retryable"),
     [

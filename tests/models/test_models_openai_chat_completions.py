@@ -209,6 +209,13 @@ async def test_what_the_provider_says_about_trying_again_is_known(
     assert (failed.retry_after_seconds, failed.retryable) == (seconds, retryable)
 
 
+async def test_where_nothing_was_found_is_told_to_the_log() -> None:
+    async with model_behind(error(404, "no such route"), error(401, "no")) as (model, server):
+        not_found, refused = await failure_of(model), await failure_of(model)
+    assert not_found.provider_message == f"{server.endpoint}/chat/completions: no such route"
+    assert refused.provider_message == "no"
+
+
 async def test_faults_before_the_first_word_are_mended_and_the_wait_is_kept(caplog: pytest.LogCaptureFixture) -> None:
     clock = MovableClock()
     scripts = (error(429, retry_after=2), Script(pieces=(b"<html>",)), completion("Hi"))

@@ -487,7 +487,7 @@ class TestConfiguration:
             ({}, "need either 'command' or 'url'"),
             ({"command": "x", "url": "http://x"}, "need either 'command' or 'url'"),
             ({"command": "x", "headers": {"a": "b"}}, "headers go with 'url'"),
-            ({"url": "http://x", "args": ["y"]}, "args and env go with 'command'"),
+            ({"url": "http://x", "args": ["y"]}, "args goes with 'command'"),
             ({"url": "file:///etc/passwd"}, "not an http or https URL"),
             ({"url": "http://"}, "not an http or https URL"),
             ({"url": "http://[x"}, "not an http or https URL"),
