@@ -102,6 +102,7 @@ REQUIRED = [
     "readme",
     "invariants",
     "short-log",
+    "shown-is-run",
 ]
 
 

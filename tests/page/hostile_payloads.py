@@ -113,4 +113,15 @@ _MARKDOWN = [
     "\ufeff<img src=x onerror=steal()>",
 ]
 
+# Values that read otherwise than they are, and how they are shown.
+DECEPTIONS = {
+    "\u202e4321": "U+202E4321",
+    "43\u206721\u2069": "43U+206721U+2069",
+    "1234\u200b\u200b": "1234U+200B × 2",
+    "\u20661234": "U+20661234",
+    "12\x0834": "12U+000834",
+    "\u31641234\ufeff": "U+31641234U+FEFF",
+    "1234\U000e0031": "1234U+E0031",
+}
+
 PAYLOADS = [*_SCRIPTS, *_HANDLERS, *_LOADERS, *_LINKS, *_PICTURES, *_MARKDOWN]

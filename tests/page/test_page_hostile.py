@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.async_api import Browser, expect
+from playwright.async_api import Browser, Request, expect
 
-from tests.page.hostile_payloads import PAYLOADS
+from tests.page.hostile_payloads import DECEPTIONS, PAYLOADS
 from tests.page_browser import DEMONSTRATION, Screen, file, shown_page
 from tests.running_gateway import agent, run_body, scripted
 
@@ -218,7 +219,7 @@ async def test_what_a_person_is_asked_is_words(browser: Browser, tmp_path: Path)
         await screen.say("dialogs")
         for text in asked:
             dialog = screen.page.get_by_role("dialog")
-            await expect(dialog.locator(".page-question")).to_have_text(text, use_inner_text=False)
+            await expect(dialog.locator(".page-question")).to_have_text(text.replace("\x01", "U+0001"))
             await dialog.get_by_role("button", name="Yes").click()
         await expect(screen.answers).to_have_text("Done.")
         await screen.say("money")
@@ -230,3 +231,111 @@ async def test_what_a_person_is_asked_is_words(browser: Browser, tmp_path: Path)
         await screen.expect_idle()
         await expect(screen.card("refund")).to_have_count(len(asked))
         await expect_unharmed(screen, 10 * len(asked))
+
+
+# --- what reads otherwise than it is
+
+# Prose keeps what its letters need; everywhere else nothing is left that turns text around or cannot be seen.
+UNSEEN = r"""
+    [...document.body.querySelectorAll("*")].flatMap((element) => [
+        ...[...element.childNodes].filter(({ nodeType }) => nodeType === 3).map(({ data }) => data),
+        ...["aria-label", "title"].map((name) => element.getAttribute(name) ?? ""),
+    ]).filter((text) => /[\u200b-\u200f\u202a-\u202e\u2060-\u2069\u3164\ufeff\x00-\x08\u{e0000}-\u{e0fff}]/u.test(text))
+"""
+
+
+async def test_what_is_approved_is_what_was_shown_and_nothing_of_it_is_hidden(browser: Browser, tmp_path: Path) -> None:
+    refunds = [{"tool": "refund", "arguments": {"order_id": text, "amount": 1}} for text in DECEPTIONS]
+    rules = [
+        {"when": {"turn": 0}, "response": refunds},
+        {"when": {"turn": 1}, "response": [{"text": "Done."}]},
+    ]
+    asker = {**DEMONSTRATION, "model": scripted(rules=rules)}
+    sent: list[dict[str, Any]] = []
+    async with shown_page(browser, tmp_path, [asker]) as screen:
+
+        def note(request: Request) -> None:
+            if request.url.endswith("/run"):
+                sent.append(json.loads(request.post_data or "{}"))
+
+        screen.page.on("request", note)
+        await screen.say("money")
+        cards = screen.page.get_by_role("group", name="Approval needed")
+        await expect(cards).to_have_count(len(DECEPTIONS))
+        for card, (text, shown) in zip(await cards.all(), DECEPTIONS.items(), strict=True):
+            order = card.get_by_label("Order id")
+            assert await order.input_value() == text
+            await expect(order).to_have_accessible_description(re.compile("cannot be seen"))
+            await expect(card.locator(".agui-unseen pre")).to_have_text(shown)
+        assert await screen.evaluate(UNSEEN) == []
+        await screen.expect_accessible("values with marks")
+
+        await cards.first.get_by_label("Order id").fill("4321")
+        await expect(cards.first.locator(".agui-unseen")).to_have_count(0)
+        for card in await cards.all():
+            await card.get_by_role("button", name="Approve").click()
+        await expect(screen.answers).to_have_text("Done.")
+        assert [answer["payload"] for answer in sent[-1]["resume"]] == [
+            {"approved": True, "editedArgs": {"order_id": "4321", "amount": 1}},
+            *[{"approved": True}] * (len(DECEPTIONS) - 1),
+        ]
+        await screen.evaluate("document.querySelectorAll('.agui-call-head').forEach((each) => each.click())")
+        results = screen.page.locator("pre.agui-json").filter(has_text="refunded")
+        await expect(results).to_have_count(len(DECEPTIONS))
+        for result, ran in zip(await results.all(), ["4321", *list(DECEPTIONS.values())[1:]], strict=True):
+            await expect(result).to_contain_text(ran.replace("U+0008", "\\b"))  # as JSON writes it
+        assert await screen.evaluate(UNSEEN) == []
+
+
+async def test_nothing_is_hidden_in_names_files_lists_titles_links_and_code(browser: Browser, tmp_path: Path) -> None:
+    deceptions = [text for text in DECEPTIONS if "\x08" not in text]
+    calls = [{"tool": f"tool{text}", "arguments": {f"name{text}": text}} for text in deceptions]
+    links = " ".join(f"[bank.example/{text}](https://evil.example) `{text}`" for text in deceptions)
+    rules = [
+        {"when": {"last_user_contains": "call", "turn": 0}, "response": calls},
+        {"when": {"last_user_contains": "link", "turn": 0}, "response": [{"text": links}]},
+        {"when": {}, "response": [{"text": "Done."}]},
+    ]
+    talker = agent("talker", scripted(rules=rules), parameters={"max_tool_calls": 50})
+    async with shown_page(browser, tmp_path, [talker]) as screen:
+        await screen.ask("call\u202e them")
+        await screen.ask("link them")
+        await expect(screen.answers.last.get_by_role("link")).to_have_text(
+            [f"bank.example/{DECEPTIONS[text]} (evil.example)" for text in deceptions]
+        )
+        await screen.evaluate("document.querySelectorAll('.agui-call-head').forEach((each) => each.click())")
+        await expect(screen.page.locator(".agui-call-name")).to_have_text(
+            [f"tool{DECEPTIONS[text]}" for text in deceptions]
+        )
+        files = [file(f"cv{text}fdp.txt", "text/plain", b"x") for text in deceptions]
+        await screen.page.get_by_test_id("file-input").set_input_files([*files, file("x\u202egpj.exe", "x/y", b"x")])
+        await expect(screen.page.locator(".agui-refused")).to_contain_text("x[U+202E]gpj.exe")
+        assert screen.gateway is not None
+        body = run_body("hello", thread_id="t1", state={"list": deceptions})
+        await screen.gateway.client.run("talker", body)
+        await screen.ask("Look")
+        await expect(screen.threads.get_by_role("listitem").filter(has_text="callU+202E them")).to_be_visible()
+        said = ["call\u202e them"]  # a person's own words, in which nothing is marked
+        assert await screen.evaluate(UNSEEN) == said
+        await screen.evaluate("sessionStorage.setItem('agui-thread', 't1')")
+        await screen.page.reload()
+        await expect(screen.page.get_by_test_id("shared_list").get_by_role("listitem")).to_have_count(len(deceptions))
+        assert await screen.evaluate(UNSEEN) == []
+
+
+async def test_a_value_turns_none_of_its_neighbours_around(browser: Browser, tmp_path: Path) -> None:
+    """Letters that run from right to left take numbers and signs beside them along, unless each value is isolated."""
+    calls = [{"tool": "pay", "arguments": {"\u05e9\u05dd": "\u05d0\u05d1", "n": 12, "m": "34"}}]
+    rules = [{"when": {"turn": 0}, "response": calls}, {"when": {}, "response": [{"text": "Done."}]}]
+    where = """
+        [...document.querySelectorAll(".agui-call-preview bdi, pre.agui-json bdi")].map((element) =>
+            Math.round(element.getBoundingClientRect().left))
+    """
+    async with shown_page(browser, tmp_path, [agent("talker", scripted(rules=rules))]) as screen:
+        await screen.ask("pay")
+        await screen.evaluate("document.querySelectorAll('.agui-call-head').forEach((each) => each.click())")
+        await expect(screen.page.locator("pre.agui-json").first).to_be_visible()
+        places = await screen.evaluate(where)
+    assert len(places) == 5
+    assert places[:3] == sorted(places[:3])  # \u05d0\u05d1 · 12 · 34
+    assert places[3:] == sorted(places[3:])  # "\u05e9\u05dd": "\u05d0\u05d1"

@@ -44,6 +44,38 @@ describe("what is written from right to left", () => {
   });
 });
 
+describe("where a link leads", () => {
+  const words = (text: string) => show(text).querySelector("a")?.textContent;
+
+  test("stands beside words that name another place", () => {
+    expect(words("[bank.example](https://evil.example/x)")).toBe("bank.example (evil.example)");
+    expect(words("[https://www.bank.example/login](https://evil.example/x)")).toContain("(evil.example)");
+    expect(words("[help@bank.example](mailto:help@evil.example)")).toContain("(help@evil.example)");
+    expect(words("[bücher.example](https://bücher.example/)")).toContain("(xn--bcher-kva.example)");
+  });
+
+  test("does not where they name the same, or none", () => {
+    expect(words("[the docs](https://docs.example/)")).toBe("the docs");
+    expect(words("[docs.example](https://www.docs.example:8443/)")).toBe("docs.example");
+    expect(words("<https://docs.example/a.html>")).toBe("https://docs.example/a.html");
+    expect(words("www.docs.example")).toBe("www.docs.example");
+    expect(words("me@docs.example")).toBe("me@docs.example");
+  });
+
+  test("stands beside words that nobody could read as they are", () => {
+    expect(words("[\u202egro.elpmaxe//:sptth](https://evil.example/)")).toBe(
+      "U+202Egro.elpmaxe//:sptth (evil.example)",
+    );
+    expect(words("<https://evil.example/\u200bx>")).toBe("https://evil.example/U+200Bx (evil.example)");
+  });
+});
+
+test("what nobody would see has a mark in code, which is copied and run, and stays in prose", () => {
+  const shown = show("می\u200cخواهم `rm \u202ex` 👩‍💻\n\n```sh\nrm \u2066y\n```");
+  expect([...shown.querySelectorAll("code .agui-mark")].map((mark) => mark.textContent)).toEqual(["U+202E", "U+2066"]);
+  expect(shown.querySelector("p")?.textContent).toBe("می\u200cخواهم rm U+202Ex 👩‍💻");
+});
+
 test("columns of sentences are wide, those of words and numbers are not", () => {
   const table = show("| Year | Remarks |\n|---|---|\n| 2021 | up |\n| 2022 | People moved away to the suburbs |");
   expect([...table.querySelectorAll("th")].map((head) => head.className)).toEqual(["", "agui-wide"]);

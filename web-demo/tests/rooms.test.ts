@@ -9,7 +9,7 @@ const SOURCE = join(import.meta.dirname, "../src");
 const KNOWS: { readonly [room: string]: readonly string[] } = {
   wire: ["chat/contract", "chat/json"],
   chat: ["wire/"],
-  view: ["chat/contract", "chat/json", "chat/texts"],
+  view: ["chat/contract", "chat/json", "chat/texts", "chat/direction", "chat/unseen"],
   page: ["view/", "chat/", "wire/"],
   widget: ["view/", "chat/", "wire/"],
   shop: ["widget/element"], // a website of somebody else: it knows the element's type

@@ -17,3 +17,14 @@ export function same(one: JsonValue | undefined, other: JsonValue | undefined): 
     keys.every((key) => Object.hasOwn(other, key) && same(mine?.[key], theirs?.[key]))
   );
 }
+
+/** Whether it is nested deeper than anybody reads. Laid out, each line would be indented by as much. */
+export function isDeep(value: JsonValue, levels = 32): boolean {
+  if (typeof value !== "object" || value === null) return false;
+  return levels === 0 || Object.values(value).some((inner) => isDeep(inner, levels - 1));
+}
+
+/** As text to read. */
+export function laidOut(value: JsonValue): string {
+  return JSON.stringify(value, null, isDeep(value) ? 0 : 2);
+}

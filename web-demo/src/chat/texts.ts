@@ -1,11 +1,13 @@
 /**
  * Every word that the chat says to a person, by key, in the language of the page around it.
  *
- * Below: nothing. A text may hold `{name}` places; one that depends on a number is given by plural form. Texts are plain
+ * Below: unseen. A text may hold `{name}` places; one that depends on a number is given by plural form. Texts are plain
  * JSON, so that a host page can give its own in an attribute; they are only ever shown as text, never read as markup.
  */
+import { RIGHT_TO_LEFT_LETTER } from "./direction";
 import { english } from "./texts/en";
 import type { pageEnglish } from "./texts/en_page";
+import { PROSE, spelledOut } from "./unseen";
 
 /** The forms of `Intl.PluralRules`; `other` stands in for those that a language does not have. */
 export type PluralText = { readonly [form in Intl.LDMLPluralRule]?: string } & { readonly other: string };
@@ -82,15 +84,22 @@ export function wordsIn(language = "en", texts: TextChanges = {}, changes: TextC
       maximumFractionDigits: digits,
     }).format(value);
 
+  const direction = RIGHT_TO_LEFT.test(locale) ? "rtl" : "ltr";
+  /** A value in a sentence: whatever it is made of, the words around it stay where they are. */
+  const placed = (value: string) => {
+    const text = spelledOut(value, PROSE);
+    return direction === "rtl" || RIGHT_TO_LEFT_LETTER.test(text) ? `\u2068${text}\u2069` : text;
+  };
+
   const words: Words = {
     language: locale,
-    direction: RIGHT_TO_LEFT.test(locale) ? "rtl" : "ltr",
+    direction,
     say(key, values = {}) {
       const text = changes[key] ?? texts[key] ?? (english as TextChanges)[key] ?? key;
       const form = typeof text === "string" ? text : (text[plurals.select(Number(values.count ?? 0))] ?? text.other);
       return form.replace(/\{(\w+)\}/g, (place, name: string) => {
         const value = values[name];
-        return value === undefined ? place : typeof value === "number" ? numbers.format(value) : value;
+        return value === undefined ? place : typeof value === "number" ? numbers.format(value) : placed(value);
       });
     },
     number: (value) => numbers.format(value),

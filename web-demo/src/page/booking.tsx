@@ -2,6 +2,7 @@
 import { signal } from "@preact/signals";
 import type { JSX } from "preact";
 import { useId } from "preact/hooks";
+import { Unseen } from "../view/arguments_form";
 import { useTexts } from "../view/texts";
 
 const FIELDS = [
@@ -67,6 +68,7 @@ export function BookingForm() {
             value={values[name]}
             onInput={(event) => change(name, event.currentTarget.value)}
           />
+          <Unseen value={values[name]} />
         </label>
       ))}
       <button type="submit" class="agui-button agui-primary">

@@ -2,6 +2,8 @@
 import { signal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useLayoutEffect, useRef } from "preact/hooks";
+import { SENTENCE, spelledOut } from "../chat/unseen";
+import { marked } from "../view/value";
 import { words } from "./language";
 
 interface Asked {
@@ -48,9 +50,9 @@ export function Questions() {
   const asked = questions.value[0];
   if (asked === undefined) return null;
   return (
-    <Dialog label={asked.text} onClose={() => asked.answer(false)}>
+    <Dialog label={spelledOut(asked.text, SENTENCE)} onClose={() => asked.answer(false)}>
       <p class="page-question" dir="auto">
-        {asked.text}
+        {marked(asked.text, SENTENCE)}
       </p>
       <div class="page-actions">
         <button type="button" class="agui-button" onClick={() => asked.answer(false)}>

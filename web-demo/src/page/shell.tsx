@@ -1,6 +1,7 @@
 /** The page around the chat: conversations on one side, the page's own form on the other. */
 import { useSignal, useSignalEffect } from "@preact/signals";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
+import { PROSE, spelledOut } from "../chat/unseen";
 import { Chat } from "../view/chat";
 import { Icon } from "../view/icons";
 import { useTexts } from "../view/texts";
@@ -21,7 +22,7 @@ export function Shell({ session }: { session: Session }) {
   useSignalEffect(() => {
     const id = session.conversation.value?.threadId.value;
     const title = session.threads.threads.value.find((thread) => thread.id === id)?.title;
-    document.title = title ? `${title} – agui-gateway` : "agui-gateway";
+    document.title = title ? `${spelledOut(title, PROSE)} – agui-gateway` : "agui-gateway";
   });
   useEffect(() => {
     const close = (event: KeyboardEvent) => {

@@ -5,6 +5,7 @@ import { Disclosure } from "./disclosure";
 import { Icon } from "./icons";
 import { JsonText } from "./json_text";
 import { useTexts } from "./texts";
+import { marked, Value } from "./value";
 
 export function Activity({ entry }: { entry: ActivityEntry }) {
   return (
@@ -25,9 +26,11 @@ function Head({ entry }: { entry: ActivityEntry }) {
       <span class="agui-call-icon">
         <Icon name="list" />
       </span>
-      <span class="agui-call-name">{entry.type.replace(/[_-]+/g, " ").toLowerCase() || say("activity")}</span>
+      <span class="agui-call-name">
+        <Value text={entry.type.replace(/[_-]+/g, " ").toLowerCase() || say("activity")} />
+      </span>
       <span class="agui-call-preview" dir="auto">
-        {typeof said === "string" ? said : ""}
+        {typeof said === "string" && marked(said)}
       </span>
     </>
   );

@@ -2,12 +2,14 @@
 import { useId, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Approval, ApprovalChoice, JsonObject } from "../chat/contract";
 import { same } from "../chat/json";
+import { spelledOut } from "../chat/unseen";
 import { ArgumentsForm, type Drafts } from "./arguments_form";
 import { useNow } from "./clock";
 import { leave, stay, takeFocus } from "./focus";
 import { Icon } from "./icons";
 import { draftOf, fieldsOf, readDraft } from "./schema_fields";
 import { useTexts } from "./texts";
+import { marked } from "./value";
 
 interface ApprovalCardProps {
   readonly approval: Approval;
@@ -35,7 +37,7 @@ export function ApprovalCard({ approval, onChoose }: ApprovalCardProps) {
         {choice === undefined && <Expiry until={approval.expiresAt} />}
       </header>
       <p class="agui-approval-message" dir={approval.message ? "auto" : undefined}>
-        {approval.message || say("approvalFor", { tool: approval.toolName })}
+        {approval.message ? marked(approval.message) : say("approvalFor", { tool: spelledOut(approval.toolName) })}
       </p>
       {choice === undefined ? <Decision approval={approval} onChoose={choose} /> : <Decided choice={choice} />}
     </section>

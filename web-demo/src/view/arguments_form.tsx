@@ -1,8 +1,11 @@
 /** The arguments of a call as a form. Below: schema_fields. Above: approval. */
 import { useId } from "preact/hooks";
-import { directionOf } from "./direction";
+import { directionOf } from "../chat/direction";
+import { parted, spelledOut } from "../chat/unseen";
+import { JsonText } from "./json_text";
 import { type Draft, type Field, readDraft } from "./schema_fields";
 import { useTexts } from "./texts";
+import { Value } from "./value";
 
 export type Drafts = Readonly<Record<string, Draft>>;
 
@@ -42,23 +45,25 @@ function FieldRow({ field, draft, checked, onDraft }: FieldRowProps) {
   const id = useId();
   const reading = readDraft(field, draft);
   const problem = checked && "problem" in reading ? say(reading.problem, reading.values) : "";
-  const described = [field.hint && `${id}-hint`, problem && `${id}-problem`].filter(Boolean).join(" ") || undefined;
+  const value = typeof draft === "string" && field.kind !== "choice" ? draft : "";
+  const described = [isUnseen(value) && "unseen", field.hint && "hint", problem && "problem"].filter(Boolean);
   const common = {
     id,
     name: field.name,
-    "aria-describedby": described,
+    "aria-describedby": described.map((each) => `${id}-${each}`).join(" ") || undefined,
     "aria-invalid": problem ? true : undefined,
   } as const;
   return (
     <div class={`agui-field agui-field-${field.kind}`}>
       <label for={id}>
-        {field.label}
+        <Value text={field.label} />
         {field.required && <span aria-hidden="true"> *</span>}
       </label>
       <FieldInput field={field} draft={draft} common={common} onDraft={onDraft} />
+      <Unseen id={`${id}-unseen`} value={value} />
       {field.hint && (
         <p id={`${id}-hint`} class="agui-hint">
-          {field.hint}
+          <Value text={field.hint} />
         </p>
       )}
       {problem && (
@@ -66,6 +71,22 @@ function FieldRow({ field, draft, checked, onDraft }: FieldRowProps) {
           {problem}
         </p>
       )}
+    </div>
+  );
+}
+
+function isUnseen(value: string): boolean {
+  return parted(value).length > 1;
+}
+
+/** An input shows no marks: what stands in it, to read, where not all of it can be seen there. */
+export function Unseen({ id, value }: { id?: string; value: string }) {
+  const { say } = useTexts();
+  if (!isUnseen(value)) return null;
+  return (
+    <div id={id} class="agui-unseen">
+      <p>{say("unseenWarning")}</p>
+      <JsonText text={value} />
     </div>
   );
 }
@@ -89,7 +110,7 @@ function FieldInput({ field, draft, common, onDraft }: FieldInputProps) {
         {(!field.required || draft === "") && <option value="">–</option>}
         {field.choices.map((choice, index) => (
           <option key={index} value={String(index)}>
-            {typeof choice === "string" ? choice : JSON.stringify(choice)}
+            {spelledOut(typeof choice === "string" ? choice : JSON.stringify(choice))}
           </option>
         ))}
       </select>

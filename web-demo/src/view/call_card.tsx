@@ -1,8 +1,10 @@
 /** A tool call: what was called, where it runs, how it went; with the person's part in it, where there is one. */
 import { untracked } from "@preact/signals";
+import { Fragment } from "preact";
 import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import type { CallEntry, CallStatus, Question } from "../chat/contract";
 import type { TextKey } from "../chat/texts";
+import { SENTENCE, spelledOut } from "../chat/unseen";
 import { ApprovalCard } from "./approval";
 import { useChat } from "./chat_context";
 import { Disclosure } from "./disclosure";
@@ -10,6 +12,7 @@ import { leave, takeFocus } from "./focus";
 import { Icon, type IconName } from "./icons";
 import { JsonText, preview } from "./json_text";
 import { useTexts } from "./texts";
+import { marked, Value } from "./value";
 
 const STATUS: Readonly<Record<CallStatus, TextKey>> = {
   arguments: "toolWriting",
@@ -54,7 +57,7 @@ export function CallCard({ call }: { call: CallEntry }) {
       {own !== undefined && <Drawn node={own} />}
       {(status === "failed" || status === "declined") && result && (
         <p class="agui-call-problem" dir="auto">
-          {result}
+          {marked(result)}
         </p>
       )}
       {question !== undefined && <QuestionCard question={question} />}
@@ -79,9 +82,17 @@ function CallHead({ call }: { call: CallEntry }) {
       <span class="agui-call-icon">
         <Icon name={call.side === "frontend" ? "window" : "wrench"} />
       </span>
-      <span class="agui-call-name">{call.name}</span>
+      <span class="agui-call-name">
+        <Value text={call.name} />
+      </span>
       <span class="agui-call-preview" dir="auto">
-        {status === "arguments" ? "" : preview(call.arguments.value)}
+        {status !== "arguments" &&
+          preview(call.arguments.value).map((text, place) => (
+            <Fragment key={place}>
+              {place > 0 && " · "}
+              <Value text={text} />
+            </Fragment>
+          ))}
       </span>
       <span class="agui-badge" title={say(call.side === "frontend" ? "toolOnPage" : "toolInGateway")}>
         {say(call.side === "frontend" ? "sidePage" : "sideGateway")}
@@ -133,8 +144,15 @@ function QuestionCard({ question }: { question: Question }) {
   }, []);
   return (
     // biome-ignore lint/a11y/useSemanticElements: a fieldset is laid out unlike everything else
-    <div class="agui-question" part="question" role="group" aria-label={question.text} tabIndex={-1} ref={card}>
-      <p dir="auto">{question.text}</p>
+    <div
+      class="agui-question"
+      part="question"
+      role="group"
+      aria-label={spelledOut(question.text, SENTENCE)}
+      tabIndex={-1}
+      ref={card}
+    >
+      <p dir="auto">{marked(question.text, SENTENCE)}</p>
       <div class="agui-actions">
         <button
           type="button"

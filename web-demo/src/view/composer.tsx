@@ -2,13 +2,15 @@
 import type { RefObject } from "preact";
 import { useRef, useState } from "preact/hooks";
 import type { Attachment } from "../chat/contract";
+import { directionOf } from "../chat/direction";
+import { PROSE } from "../chat/unseen";
 import { isShownImage, readAttachment, refusal, type UploadLimits } from "./attachments";
 import { useChat } from "./chat_context";
-import { directionOf } from "./direction";
 import { IconButton } from "./icon_button";
 import { Icon } from "./icons";
 import { LocalImage } from "./local_image";
 import { useTexts } from "./texts";
+import { Value } from "./value";
 
 /** The message that is being put together. */
 export interface Draft {
@@ -204,7 +206,9 @@ function Chips({ draft }: { draft: Draft }) {
       {draft.attachments.map((attachment, index) => (
         <li key={index} class="agui-chip">
           <Thumbnail attachment={attachment} />
-          <span class="agui-chip-name">{attachment.name}</span>
+          <span class="agui-chip-name">
+            <Value text={attachment.name} kept={PROSE} />
+          </span>
           <Size attachment={attachment} />
           <IconButton
             icon="close"

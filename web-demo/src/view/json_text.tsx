@@ -1,22 +1,30 @@
 /** JSON, or any text, to read: laid out where it can be, and cut where it is long. */
 import { useState } from "preact/hooks";
 import type { JsonValue } from "../chat/contract";
-import { isObject } from "../chat/json";
+import { isDeep, isObject, laidOut } from "../chat/json";
 import { useTexts } from "./texts";
+import { marked, Value } from "./value";
 
 const SHOWN_CHARACTERS = 4_000;
+/** Of one value, and values, in a line about arguments: more does not fit into it. */
 const PREVIEW_CHARACTERS = 120;
+const PREVIEW_VALUES = 20;
+
+const JSON_BEGINS = /^\s*[[{]/;
+const STRING = /("(?:\\.|[^"\\])*"?)/;
 
 export function JsonText({ text }: { text: string }) {
   const { say } = useTexts();
   const [whole, setWhole] = useState(false);
-  const laidOut = pretty(text);
-  const cut = laidOut.length > SHOWN_CHARACTERS;
+  const value = parsed(text);
+  const all = value === undefined ? text : laidOut(value);
+  const cut = all.length > SHOWN_CHARACTERS;
+  const shown = cut && !whole ? `${beginning(all, SHOWN_CHARACTERS)}…` : all;
   return (
     <>
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reached without a mouse */}
-      <pre class="agui-json" tabIndex={0} dir="auto">
-        {cut && !whole ? `${laidOut.slice(0, SHOWN_CHARACTERS)}…` : laidOut}
+      <pre class="agui-json" tabIndex={0} dir={JSON_BEGINS.test(text) ? "ltr" : "auto"}>
+        {JSON_BEGINS.test(text) ? <Isolated json={shown} /> : marked(shown)}
       </pre>
       {cut && (
         <button type="button" class="agui-button agui-quiet" onClick={() => setWhole(!whole)}>
@@ -27,18 +35,28 @@ export function JsonText({ text }: { text: string }) {
   );
 }
 
-/** JSON with indentation; any other text as it is. */
-function pretty(text: string): string {
-  const value = parsed(text);
-  return value === undefined || typeof value === "string" ? text : JSON.stringify(value, null, 2);
+/** JSON in which no text turns those beside it around. */
+function Isolated({ json }: { json: string }) {
+  const parts = [""];
+  for (const [place, part] of json.split(STRING).entries()) {
+    if (place % 2 && /[^\0-\x7f]/.test(part)) parts.push(part, "");
+    else parts[parts.length - 1] += part;
+  }
+  return <>{parts.map((part, place) => (place % 2 ? <Value key={place} text={part} /> : marked(part)))}</>;
 }
 
-/** One line about the arguments: the values in them. */
-export function preview(text: string): string {
+/** The values in the arguments, for one line about them. */
+export function preview(text: string): string[] {
   const value = parsed(text);
-  if (value === undefined) return "";
-  const words = leaves(value).join(" · ").replace(/\s+/g, " ");
-  return words.length > PREVIEW_CHARACTERS ? `${words.slice(0, PREVIEW_CHARACTERS)}…` : words;
+  return (value === undefined ? [] : leaves(value)).slice(0, PREVIEW_VALUES).map((each) => {
+    const words = each.replace(/[ \n\t]+/g, " ");
+    return words.length > PREVIEW_CHARACTERS ? `${beginning(words, PREVIEW_CHARACTERS)}…` : words;
+  });
+}
+
+/** Not between the two halves of a character. */
+function beginning(text: string, length: number): string {
+  return text.slice(0, length).replace(/[\ud800-\udbff]$/, "");
 }
 
 /** The single values, in order; of a list only the first. */
@@ -48,10 +66,12 @@ function leaves(value: JsonValue): string[] {
   return value === null ? [] : [String(value)];
 }
 
+/** Undefined for what is no JSON, and for what is shown as it came. */
 function parsed(text: string): JsonValue | undefined {
-  if (!/^\s*[[{]/.test(text)) return undefined;
+  if (!JSON_BEGINS.test(text)) return undefined;
   try {
-    return JSON.parse(text) as JsonValue;
+    const value = JSON.parse(text) as JsonValue;
+    return isDeep(value) ? undefined : value;
   } catch {
     return undefined;
   }

@@ -15,6 +15,13 @@ export function safeAddress(address: string): URL | undefined {
   return SCHEMES.has(url.protocol) ? url : undefined;
 }
 
+/** Whether words name a host, or somebody's mail, that is not the address's. */
+export function namesAnother(words: string, { host, pathname }: URL): boolean {
+  const named = words.match(/[\p{L}\p{N}-]+(?:[.@][\p{L}\p{N}-]+)+/gu) ?? [];
+  const bare = (name: string) => name.toLowerCase().replace(/^www\./, "");
+  return named.length > 0 && !named.map(bare).includes(bare(host.replace(/:\d+$/, "") || pathname));
+}
+
 /** Text with its character references (`&amp;`, `&#233;`) as characters. */
 export function decoded(text: string): string {
   if (!text.includes("&")) return text;

@@ -7,13 +7,15 @@ import { signal } from "@preact/signals";
 import type { Token, Tokens } from "marked";
 import type { ComponentChildren, VNode } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { directionOf } from "../chat/direction";
+import { PROSE, parted } from "../chat/unseen";
 import type { ColouredCode, colourCode } from "./code_colours";
 import { CopyButton } from "./copy_button";
-import { directionOf } from "./direction";
 import { Icon } from "./icons";
-import { decoded, safeAddress } from "./links";
+import { decoded, namesAnother, safeAddress } from "./links";
 import { MarkdownReader } from "./markdown_blocks";
 import { useTexts } from "./texts";
+import { marked } from "./value";
 
 const MAX_DEPTH = 24;
 /** Lines of code in one element, so that a growing block lays out its end alone. */
@@ -234,10 +236,10 @@ function drawn(coloured: ColouredCode | undefined, code: string, key: number): {
     <span class="agui-lines" key={key}>
       {parts.map(({ kind, text }, index) =>
         kind === undefined ? (
-          text
+          marked(text)
         ) : (
           <span key={index} class={`agui-code-${kind}`}>
-            {text}
+            {marked(text)}
           </span>
         ),
       )}
@@ -261,7 +263,7 @@ function span(token: Token, depth: number): ComponentChildren {
     case "del":
       return <del>{within()}</del>;
     case "codespan":
-      return <code>{(token as Tokens.Codespan).text}</code>;
+      return <code>{marked((token as Tokens.Codespan).text)}</code>;
     case "br":
       return <br />;
     case "link":
@@ -281,11 +283,23 @@ function span(token: Token, depth: number): ComponentChildren {
   }
 }
 
-/** A link that cannot be followed safely is its words. */
+/** A link that cannot be followed safely is its words. Where they name another place, the one that it leads to stands there too. */
 function Link({ token, children }: { token: Tokens.Link; children: ComponentChildren }) {
   const url = safeAddress(token.href);
   if (url === undefined) return <>{children}</>;
-  return <Outward url={url}>{children}</Outward>;
+  const words = token.tokens.map(wordsOf).join("");
+  const isUnseen = parted(words, PROSE).length > 1;
+  return (
+    <Outward url={url}>
+      {isUnseen ? marked(words, PROSE) : children}
+      {(isUnseen || namesAnother(words, url)) && <Place url={url} />}
+    </Outward>
+  );
+}
+
+/** What is written in Latin letters and nothing else: a browser has made it so. */
+function Place({ url }: { url: URL }) {
+  return <span class="agui-host"> ({url.host || url.pathname})</span>;
 }
 
 function RemoteImage({ token }: { token: Tokens.Image }) {
@@ -295,7 +309,8 @@ function RemoteImage({ token }: { token: Tokens.Image }) {
   if (url === undefined) return <>{name}</>;
   return (
     <Outward url={url} kind="agui-remote-image">
-      <Icon name="image" /> {say("remoteImage", { name })} <span class="agui-host">({url.host || url.protocol})</span>
+      <Icon name="image" /> {say("remoteImage", { name })}
+      <Place url={url} />
     </Outward>
   );
 }

@@ -1,17 +1,19 @@
 /** What the person said and what was answered, each with what can be done about it. */
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { AnswerEntry, Attachment, UserEntry } from "../chat/contract";
+import { directionOf } from "../chat/direction";
+import { PROSE } from "../chat/unseen";
 import { isShownImage } from "./attachments";
 import { isOver } from "./call_card";
 import { useChat } from "./chat_context";
 import { CopyButton } from "./copy_button";
-import { directionOf } from "./direction";
 import { stay } from "./focus";
 import { IconButton } from "./icon_button";
 import { Icon } from "./icons";
 import { LocalImage } from "./local_image";
 import { Markdown } from "./markdown";
 import { useTexts } from "./texts";
+import { Value } from "./value";
 
 /** `last`: it is the one that can be said differently. */
 export function UserMessage({ entry, last }: { entry: UserEntry; last: boolean }) {
@@ -83,7 +85,9 @@ function Sent({ attachment }: { attachment: Attachment }) {
   return (
     <span class="agui-chip">
       <Icon name={attachment.kind === "image" ? "image" : "file"} />
-      <span class="agui-chip-name">{attachment.name || say("untitled")}</span>
+      <span class="agui-chip-name">
+        <Value text={attachment.name || say("untitled")} kept={PROSE} />
+      </span>
       {attachment.bytes > 0 && <span class="agui-hint">{bytes(attachment.bytes)}</span>}
     </span>
   );

@@ -5,7 +5,7 @@
  * schema says beyond single values (nested objects, patterns) is the gateway's to check.
  */
 import type { JsonObject, JsonValue } from "../chat/contract";
-import { isObject, same } from "../chat/json";
+import { isObject, laidOut, same } from "../chat/json";
 import type { TextKey, TextValues } from "../chat/texts";
 
 export type FieldKind = "text" | "number" | "integer" | "boolean" | "choice" | "json";
@@ -62,7 +62,7 @@ export function draftOf(field: Field): Draft {
     return place < 0 ? "" : String(place);
   }
   if (given === undefined || (given === null && field.kind !== "json")) return "";
-  return field.kind === "json" ? JSON.stringify(given, null, 2) : String(given);
+  return field.kind === "json" ? laidOut(given) : String(given);
 }
 
 /** The value that the draft stands for; undefined for an argument that is left out. */

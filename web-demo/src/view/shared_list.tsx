@@ -2,10 +2,12 @@
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import type { JsonObject, JsonValue } from "../chat/contract";
 import { isObject } from "../chat/json";
+import { PROSE } from "../chat/unseen";
 import { useChat } from "./chat_context";
 import { IconButton } from "./icon_button";
 import { Icon } from "./icons";
 import { useTexts } from "./texts";
+import { marked } from "./value";
 
 const FLASH_MS = 900;
 
@@ -86,7 +88,7 @@ function ListItem({ item, onTick, onRemove }: ListItemProps) {
     <li data-done={item.done || undefined}>
       <label>
         <input type="checkbox" checked={item.done} onChange={(event) => onTick(event.currentTarget.checked)} />
-        <span dir="auto">{item.text}</span>
+        <span dir="auto">{marked(item.text, PROSE)}</span>
       </label>
       <IconButton icon="close" name={say("removeItem", { name: item.text })} onClick={onRemove} />
     </li>

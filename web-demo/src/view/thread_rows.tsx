@@ -5,10 +5,12 @@
 import type { RefObject } from "preact";
 import { useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { ThreadList, ThreadSummary } from "../chat/contract";
+import { PROSE, spelledOut } from "../chat/unseen";
 import { stay, takeFocus } from "./focus";
 import { IconButton } from "./icon_button";
 import type { IconName } from "./icons";
 import { useTexts } from "./texts";
+import { marked } from "./value";
 
 interface ThreadRowsProps {
   readonly list: ThreadList;
@@ -115,7 +117,7 @@ function Row({ thread, isCurrent, timed, onChoose, onRename, onRemove }: RowProp
     if (mode === "shown") row.current?.querySelector<HTMLElement>(`[data-mode=${left.current}]`)?.focus();
     left.current = "shown";
   }, [mode]);
-  const title = thread.title || say("untitled");
+  const title = spelledOut(thread.title, PROSE) || say("untitled");
   const goBack = (withKeyboard: boolean) => {
     if (withKeyboard) left.current = mode;
     setMode("shown");
@@ -152,7 +154,7 @@ function Row({ thread, isCurrent, timed, onChoose, onRename, onRemove }: RowProp
         title={`${title}\n${timed ? words.moment(thread.updatedAt) : words.relative(thread.updatedAt)}`}
         onClick={onChoose}
       >
-        <span dir="auto">{title}</span>
+        <span dir="auto">{marked(thread.title || title, PROSE)}</span>
         {timed && <span class="agui-hint">{words.relative(thread.updatedAt)}</span>}
       </button>
       {change("renamed", "edit", say("rename"))}

@@ -93,6 +93,8 @@ export const english = {
   denied: "Denied",
   expires: "Expires {when}",
   expired: "This has expired",
+  unseen: "Invisible character {name}",
+  unseenWarning: "This has characters that cannot be seen, or that turn others around:",
   fieldRequired: "This is needed.",
   fieldNotNumber: "This has to be a number.",
   fieldNotInteger: "This has to be a whole number.",
