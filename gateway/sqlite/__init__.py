@@ -10,6 +10,7 @@ worker_turns.py   the store's threads get their turn while the event loop is bus
 tables.py         threads, messages, runs and what is to be deleted elsewhere as rows
 event_log.py      the runs' events as rows
 thread_cache.py   threads that were just used, decoded
+reserve.py        room on the disk for what makes room
 database.py       the file: lock, connections, SQLite's errors as ours
 schema.py         the tables and their versions
 address.py        the store URL

@@ -1,6 +1,6 @@
 """The file: its lock, its connections, and SQLite's errors as ours.
 
-Below: address, schema. Above: group_commit, which owns `Database.writer`, and the store, whose readers borrow.
+Below: address, reserve, schema. Above: group_commit, which owns `Database.writer`, and the store, whose readers borrow.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from queue import SimpleQueue
 from gateway.errors import ConfigurationError, StoreError, StoreFullError
 from gateway.private_files import OWNER_ONLY, make_private, tighten
 from gateway.sqlite.address import Address
+from gateway.sqlite.reserve import Reserve
 from gateway.sqlite.schema import migrate
 
 try:
@@ -71,7 +72,8 @@ def store_error(error: sqlite3.Error) -> StoreError:
 
 class Database:
     """An open database: `writer` for who writes, one thread at a time, `reader()` for others, `glance` for the
-    event loop while it has no `writer`: it waits for nobody who holds the file. There is none in memory.
+    event loop while it has no `writer`: it waits for nobody who holds the file. There is none in memory, and no
+    `reserve`.
     """
 
     def __init__(self, address: Address) -> None:
@@ -81,6 +83,7 @@ class Database:
             ConfigurationError: it is in use, newer, damaged, another program's, or cannot be written.
         """
         self.path = None if address.path is None else address.path.resolve()
+        self.reserve = None if self.path is None else Reserve(self.path)
         self._readers: SimpleQueue[sqlite3.Connection] = SimpleQueue()
         self._connections: list[sqlite3.Connection] = []
         self._lock = None if self.path is None else _lock(self.path)
@@ -91,6 +94,8 @@ class Database:
                 for _ in range(READERS):
                     self._readers.put(self._connect(_READER_PRAGMAS))
                 self.glance = self._connect(_GLANCE_PRAGMAS)
+            if self.reserve is not None:
+                self.reserve.fill()
             self._identity = None if self.path is None else _identity(self.path)
         except sqlite3.Error as error:
             self.close()

@@ -30,6 +30,7 @@ from gateway.errors import StoreError
 from gateway.records import EventRecords
 from gateway.sqlite.disk_pace import DiskPace
 from gateway.sqlite.erasure import Erasures, Job
+from gateway.sqlite.reserve import Reserve
 from gateway.sqlite.transactions import HeldFileError, Transactions
 from gateway.sqlite.worker_turns import WorkerTurns
 from gateway.sqlite.writes import EventGroup, Operation, RunLog
@@ -51,8 +52,8 @@ _MOST_CORRECTION = 4
 
 
 class GroupCommit:
-    """Takes writes on the event loop. `connection` is this object's from now on; with `has_log` it is in WAL mode and
-    never checkpoints by itself.
+    """Takes writes on the event loop. `connection` is this object's from now on; with a `reserve` it is a file's, in
+    WAL mode, and never checkpoints by itself.
 
     `on_lost` is told the runs whose events could not be kept: those that were appended behind them are refused too, so
     that no log has a gap.
@@ -63,10 +64,10 @@ class GroupCommit:
         connection: sqlite3.Connection,
         turns: WorkerTurns,
         on_lost: Callable[[set[RunLog]], None],
-        *,
-        has_log: bool,
+        reserve: Reserve | None,
     ) -> None:
-        self._transactions = Transactions(connection)
+        has_log = reserve is not None
+        self._transactions = Transactions(connection, reserve)
         self._erasures = Erasures(self._transactions, self._lend) if has_log else None
         self._turns = turns
         self._on_lost = on_lost
@@ -100,9 +101,12 @@ class GroupCommit:
         *,
         pages: int = 2,
         long: bool = False,
+        makes_room: bool = False,
     ) -> Kept[Result]:
-        """Queue a write behind everything before it, to be done as soon as may be. `pages`, `long` as in Operation."""
-        operation = Operation(self._loop, work, on_kept, on_failed, pages=pages, long=long)
+        """Queue a write behind everything before it, to be done as soon as may be. `pages`, `long` and `makes_room` as
+        in Operation.
+        """
+        operation = Operation(self._loop, work, on_kept, on_failed, pages=pages, long=long, makes_room=makes_room)
         self._pending.append(operation)
         self._hurry()
         return operation.future

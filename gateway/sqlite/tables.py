@@ -22,6 +22,11 @@ from gateway.store import DueDeletion, RunRecord, RunStatus, Thread, ThreadSumma
 
 Record = TypeVar("Record")
 
+# The owner of threads that were deleted, until their messages are: other than every text.
+_NOBODY = b""
+_SLICE_ROWS = 500
+_SLICE_BYTES = 1_000_000
+
 # Several rows by one statement, see event_log.
 _STATEMENT_ROWS = (64, 16, 4, 1)
 _INSERT_MESSAGES = {
@@ -182,9 +187,10 @@ def rename_thread(connection: sqlite3.Connection, owner: str, thread_id: str, ti
 
 
 def delete_thread(connection: sqlite3.Connection, owner: str, thread_id: str, due: Sequence[DueDeletion] = ()) -> bool:
-    """Delete the thread, its messages and runs, and strike their logs (see event_log); False where there is none.
+    """Delete the thread and its runs; strike its messages (see sweep_struck) and its runs' logs (see event_log); False
+    where there is none. What is `due` because of it is kept.
 
-    What is `due` because of it is kept.
+    However large the thread is, this changes a few pages: there may be no room for more.
     """
     key = find_thread(connection, owner, thread_id)
     if key is None:
@@ -194,7 +200,11 @@ def delete_thread(connection: sqlite3.Connection, owner: str, thread_id: str, du
         "INSERT OR IGNORE INTO forgotten_logs (run) SELECT key FROM runs WHERE owner = ? AND thread_id = ?", runs
     )
     connection.execute("DELETE FROM runs WHERE owner = ? AND thread_id = ?", runs)
-    connection.execute("DELETE FROM threads WHERE key = ?", (key,))
+    connection.execute(
+        "UPDATE threads SET owner = ?, id = key, title = NULL, last_run_id = NULL, interrupts = '', state = NULL,"
+        " model_states = NULL WHERE key = ?",
+        (_NOBODY, key),
+    )
     connection.executemany(
         "INSERT INTO due_deletions (id, agent_id, holder, names, since, tries) VALUES (?, ?, ?, ?, ?, ?)",
         [
@@ -202,6 +212,25 @@ def delete_thread(connection: sqlite3.Connection, owner: str, thread_id: str, du
             for each in due
         ],
     )
+    return True
+
+
+def sweep_struck(connection: sqlite3.Connection) -> bool:
+    """Delete a slice of the messages of threads that were deleted; whether there is more."""
+    row = connection.execute("SELECT key FROM threads WHERE owner = ? LIMIT 1", (_NOBODY,)).fetchone()
+    if row is None:
+        return False
+    sizes = connection.execute(
+        "SELECT position, length(record) FROM messages WHERE thread = ? ORDER BY position LIMIT ?", (*row, _SLICE_ROWS)
+    ).fetchall()
+    last, total = -1, 0
+    for position, size in sizes:
+        last, total = position, total + size
+        if total >= _SLICE_BYTES:
+            break
+    connection.execute("DELETE FROM messages WHERE thread = ? AND position <= ?", (*row, last))
+    if not sizes:
+        connection.execute("DELETE FROM threads WHERE key = ?", row)
     return True
 
 

@@ -1,24 +1,27 @@
 """The connection that writes: a batch of writes as one transaction, and the log of changes back into the file.
 
-Below: writes, database (errors). Above: group_commit, which calls this on the event loop or on the writer thread, never
-on both at once. When the transaction of a batch fails, each write is tried again in one of its own, so that a failure
-is nobody else's.
+Below: writes, reserve, database (errors). Above: group_commit, which calls this on the event loop or on the writer
+thread, never on both at once. When the transaction of a batch fails, each write is tried again in one of its own, so
+that a failure is nobody else's.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 import sqlite3
 from typing import Any
 
+from gateway.errors import StoreFullError
 from gateway.sqlite.database import BUSY_SECONDS, store_error
+from gateway.sqlite.reserve import Reserve
 from gateway.sqlite.writes import Operation
 
 logger = logging.getLogger(__name__)
 
 _WAIT = f"PRAGMA busy_timeout = {round(BUSY_SECONDS * 1000)}"
 _NO_WAIT = "PRAGMA busy_timeout = 0"
-_SIZE = ("page_count", "page_size")
+_SPARE_PAGES = 64  # beyond max_size_bytes: what a deletion notes before it frees anything
 
 # It takes as much of the temporary directory, and the end of it, which gives way to nobody, about a second.
 LARGEST_REBUILD_BYTES = 256 * 1024 * 1024
@@ -31,8 +34,10 @@ class HeldFileError(Exception):
 class Transactions:
     """Writes that wait for nobody, and those that do."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: sqlite3.Connection, reserve: Reserve | None = None) -> None:
+        """`reserve`: what the disk keeps for operations that make room."""
         self.connection = connection
+        self.reserve = reserve
         connection.execute(_NO_WAIT)
 
     def write(self, batch: list[Operation[Any]]) -> list[Any]:
@@ -87,8 +92,7 @@ class Transactions:
         A file that is too large, or for which there is no room, stays as it is, too.
         """
         try:
-            pages, page_size = (self.connection.execute(f"PRAGMA {each}").fetchone()[0] for each in _SIZE)
-            if pages * page_size <= LARGEST_REBUILD_BYTES:
+            if self._value("page_count") * self._value("page_size") <= LARGEST_REBUILD_BYTES:
                 self._set("PRAGMA temp_store = FILE")
                 self.connection.execute("VACUUM")
         except sqlite3.Error as error:  # also what is damaged, which nobody else may have come across
@@ -117,9 +121,53 @@ class Transactions:
         return outcomes
 
     def _retry(self, batch: list[Operation[Any]], error: Exception) -> list[Any]:
-        if len(batch) == 1:
-            return [store_error(error) if isinstance(error, sqlite3.Error) else error]
-        return [outcome for operation in batch for outcome in self._write_waiting([operation])]
+        if len(batch) > 1:
+            return [outcome for operation in batch for outcome in self._write_waiting([operation])]
+        outcome = store_error(error) if isinstance(error, sqlite3.Error) else error
+        if isinstance(outcome, StoreFullError) and batch[0].makes_room and self.reserve is not None:
+            return self._write_with_reserve(batch, self.reserve)
+        return [outcome]
+
+    def _write_with_reserve(self, batch: list[Operation[Any]], reserve: Reserve) -> list[Any]:
+        """On the writer's thread, so that nothing of ours takes the room that is let go meanwhile."""
+        self.reserve = None  # for the tries below
+        most = self._value("max_page_count")
+        released = reserve.release()
+        try:
+            self._set(f"PRAGMA max_page_count = {most + _SPARE_PAGES}")
+            outcomes: list[Any] = []
+            if self._log_bytes() <= released:  # else the file would take the room when the log goes back into it
+                self.empty_log()
+                outcomes = self._write_waiting(batch)
+            if not outcomes or isinstance(outcomes[0], StoreFullError):
+                outcomes = self._write_without_overwriting(batch)
+            self.empty_log()
+        finally:
+            self._set(f"PRAGMA max_page_count = {most}")
+            self.reserve = reserve
+            reserve.fill(released)
+        return outcomes
+
+    def _write_without_overwriting(self, batch: list[Operation[Any]]) -> list[Any]:
+        """To overwrite what is deleted takes as much of the log as there is to delete; without, it takes little."""
+        self._set("PRAGMA secure_delete = OFF")
+        outcomes = self._write_waiting(batch)
+        self._set("PRAGMA secure_delete = ON")
+        if not isinstance(outcomes[0], Exception):
+            logger.warning("no room to overwrite what was deleted: that has to wait until the file is written anew")
+        return outcomes
+
+    def _log_bytes(self) -> int:
+        """How much the file may have to grow by when the log goes back into it, at most."""
+        path = self.connection.execute("PRAGMA database_list").fetchone()[2]
+        try:
+            return os.stat(f"{path}-wal").st_size
+        except OSError:
+            return 0
+
+    def _value(self, pragma: str) -> int:
+        value: int = self.connection.execute(f"PRAGMA {pragma}").fetchone()[0]
+        return value
 
     def _roll_back(self) -> None:
         try:

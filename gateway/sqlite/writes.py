@@ -27,11 +27,11 @@ class Operation(Generic[Result]):
     time in vain.
 
     `pages` is about how many pages it changes at most; `long` that it may take long, so that the event loop does not do
-    it. `on_kept` and `on_failed` run on the event loop, in the order of the operations, before anybody who waits goes
-    on.
+    it; `makes_room` (then it is `long`) that it frees more than it takes, so that it may use the reserve. `on_kept` and
+    `on_failed` run on the event loop, in the order of the operations, before anybody who waits goes on.
     """
 
-    __slots__ = ("future", "long", "on_failed", "on_kept", "pages", "work")
+    __slots__ = ("future", "long", "makes_room", "on_failed", "on_kept", "pages", "work")
 
     def __init__(
         self,
@@ -42,12 +42,14 @@ class Operation(Generic[Result]):
         *,
         pages: int = _ROW_PAGES,
         long: bool = False,
+        makes_room: bool = False,
     ) -> None:
         self.work = work
         self.on_kept = on_kept
         self.on_failed = on_failed
         self.pages = pages
-        self.long = long
+        self.long = long or makes_room
+        self.makes_room = makes_room
         self.future: Kept[Result] = Kept(loop=loop)
 
     def succeed(self, result: Result) -> None:

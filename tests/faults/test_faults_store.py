@@ -11,6 +11,7 @@ import pytest
 
 from tests.ag_ui_verifier import read_stream, verify_server
 from tests.fault_scenes import SERVER, check_ended, pausing, talker, until
+from tests.full_disks import mounted_disk, take_all
 from tests.invariants import check_nothing_leaks
 from tests.movable_clock import MovableClock
 from tests.running_gateway import DEADLINE_SECONDS, LocalGateway, agent, local_gateway, run_body, scripted
@@ -57,6 +58,24 @@ async def test_without_room_a_new_run_is_a_503_before_the_first_byte_and_reads_w
         assert response.status_code == 200
         await check_ended(gateway, f"stuff-{count}", "completed")
         assert (await gateway.client.http.get("/readyz")).status_code == 200
+
+
+async def test_threads_are_deleted_on_a_full_disk_also_one_with_a_run_under_way(tmp_path: Path) -> None:
+    agents = [GREETER, talker(on_disconnect="continue")]
+    with mounted_disk(tmp_path, "64m") as disk:
+        async with local_gateway(tmp_path, agents, store=f"sqlite:///{disk}/gateway.db", server=SERVER) as gateway:
+            await gateway.client.run("greeter", stuffing(0))
+            async with gateway.client.stream("talker", run_body()) as stream:
+                await stream.until("TEXT_MESSAGE_CONTENT")
+            take_all(disk)
+            async with asyncio.timeout(DEADLINE_SECONDS):  # until the log's file is used up, too
+                while (await gateway.client.http.post("/agents/greeter/run", json=stuffing(1))).status_code != 503:
+                    assert (await gateway.client.http.delete("/threads/stuff-1")).status_code == 204
+            for thread_id in ("stuff-0", "thread-1"):
+                take_all(disk)
+                assert (await gateway.client.http.delete(f"/threads/{thread_id}")).status_code == 204
+                assert (await gateway.client.http.get(f"/threads/{thread_id}/messages")).status_code == 404
+            assert (await gateway.client.get("/threads"))["threads"] == []
 
 
 async def test_a_run_that_uses_the_last_room_ends_with_store_full_and_is_kept_when_there_is_room(

@@ -36,7 +36,7 @@ from tests.stored_samples import (
 async def commits(tmp_path: Path) -> AsyncGenerator[GroupCommit]:
     database = await asyncio.to_thread(Database, Address(tmp_path / "gateway.db"))
     turns = WorkerTurns(asyncio.get_running_loop())
-    opened = GroupCommit(database.writer, turns, lambda lost: None, has_log=True)
+    opened = GroupCommit(database.writer, turns, lambda lost: None, database.reserve)
     yield opened
     await within(opened.close())
     await asyncio.to_thread(database.close)

@@ -159,7 +159,8 @@ def modes(folder: Path) -> dict[str, int]:
 @pytest.mark.usefixtures("usual_umask")
 async def test_only_the_gateways_user_reads_the_files_of_a_real_process(tmp_path: Path) -> None:
     configuration = write_configuration(tmp_path, [agent("a", scripted([{"text": "hello"}]))])
-    private = dict.fromkeys(("gateway.db", "gateway.db-wal", "gateway.db-shm", "gateway.db.lock"), 0o600)
+    ends = ("", "-wal", "-shm", ".lock", ".reserve")
+    private = dict.fromkeys((f"gateway.db{end}" for end in ends), 0o600)
     async with gateway_process(configuration) as gateway:
         await gateway.client.run("a", run_body())
         assert modes(tmp_path) == private

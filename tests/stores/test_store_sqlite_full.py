@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import subprocess
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Iterator
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
 
 from gateway.errors import StoreError, StoreFullError
+from gateway.sqlite.reserve import MOST_BYTES
 from gateway.store import Store
+from tests.full_disks import mounted_disk, take_all
 from tests.stored_samples import (
     OWNER,
     begin,
@@ -143,15 +144,17 @@ async def test_a_write_that_is_too_large_takes_no_other_with_it(small_store: Sto
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Generator[Path]:
+def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of one megabyte."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", disk], capture_output=True, check=False)
-    if mounted.returncode:
-        pytest.skip("no right to mount a small disk here; max_size_bytes is tested instead")
-    yield disk
-    subprocess.run(["umount", disk], check=True, capture_output=True)
+    with mounted_disk(tmp_path, "1m") as disk:
+        yield disk
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system with room for the whole reserve."""
+    with mounted_disk(tmp_path, "64m") as disk:
+        yield disk
 
 
 async def test_a_full_disk_is_a_full_store_until_there_is_room(small_disk: Path) -> None:
@@ -173,3 +176,92 @@ async def test_a_full_disk_is_a_full_store_until_there_is_room(small_disk: Path)
         await within(store.close())
     with sqlite_file(small_disk) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+
+
+# --- deletions without room
+
+
+async def full(store: Store, disk: Path) -> None:
+    """A thread `kept`, and `t1` with a log that takes what the store may still have of the disk."""
+    await begin(store, "r0", "kept")
+    await within(store.begin_run(run(), thread(count=200), keep=0))
+    take_all(disk, but=1_000_000)
+    await fill(store)
+    take_all(disk)
+    with pytest.raises(StoreFullError):
+        await within(store.check())
+
+
+async def test_a_thread_is_deleted_on_a_full_disk(disk: Path, caplog: pytest.LogCaptureFixture) -> None:
+    store = sqlite_store(disk)
+    await within(store.open())
+    try:
+        await full(store, disk)
+        assert await within(store.delete_thread(OWNER, "t1"))
+        assert await within(store.load_thread(OWNER, "t1")) is None
+        assert await within(store.load_run(OWNER, "r1")) is None
+        assert await within(store.load_thread(OWNER, "kept")) == thread("kept")
+        assert {record.message for record in caplog.records} == {"store cannot write"}, "all of it was overwritten"
+        await begin(store, "r2", "t2")
+    finally:
+        await within(store.close())
+    with sqlite_file(disk) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        assert connection.execute("SELECT DISTINCT run FROM events").fetchall() == []
+        assert connection.execute("SELECT count(*) FROM messages").fetchall() == [(2,)], "those of kept and t2"
+
+
+async def test_one_deletion_follows_the_other_on_a_disk_that_stays_full(disk: Path) -> None:
+    store = sqlite_store(disk)
+    await within(store.open())
+    try:
+        for number in range(9):
+            await within(store.begin_run(run(f"a{number}", f"s{number}"), thread(f"s{number}", count=500), keep=0))
+        await full(store, disk)
+        for number in range(9):
+            assert await within(store.delete_thread(OWNER, f"s{number}"))
+            assert (disk / "gateway.db.reserve").stat().st_size == MOST_BYTES
+            take_all(disk)
+        assert await within(store.load_thread(OWNER, "t1")) == thread(count=200)
+        assert await within(store.load_thread(OWNER, "kept")) == thread("kept")
+    finally:
+        await within(store.close())
+
+
+async def test_old_logs_are_removed_on_a_full_disk(disk: Path) -> None:
+    store = sqlite_store(disk)
+    await within(store.open())
+    try:
+        await begin(store, "r9", "t9")
+        await within(store.append_events(OWNER, "r9", 1, records(1, 400), urgent=True))
+        await within(store.end_run(ended("r9", "t9"), thread("t9"), keep=1, first=401, records=records(401, 401)))
+        await full(store, disk)
+        assert await within(store.remove_logs(finished_before=1e12)) == 1
+        assert await within(store.last_sequence(OWNER, "r9")) == 0
+    finally:
+        await within(store.close())
+
+
+async def test_what_the_reserve_is_too_small_to_overwrite_is_deleted_all_the_same(
+    small_disk: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = sqlite_store(small_disk)
+    await within(store.open())
+    try:
+        await within(store.begin_run(run("r7", "large"), thread("large", count=1200), keep=0))
+        await full(store, small_disk)
+        assert await within(store.delete_thread(OWNER, "large"))
+        assert await within(store.load_thread(OWNER, "large")) is None
+        assert "no room to overwrite what was deleted" in caplog.text
+    finally:
+        await within(store.close())
+    with sqlite_file(small_disk) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+
+
+async def test_the_reserve_takes_no_disk_that_has_little_left(small_disk: Path) -> None:
+    take_all(small_disk, but=300_000)
+    store = sqlite_store(small_disk)
+    await within(store.open())
+    assert not (small_disk / "gateway.db.reserve").exists()
+    await within(store.close())
