@@ -1,19 +1,21 @@
 """What may be fetched on behalf of a caller or a model: which URLs, which addresses, which redirects. Pure.
 
-Above: fetcher, which resolves, connects and reads under these rules. Below: errors. The URL type is aiohttp's own,
-so that what is checked here is the very object that is connected to; two parsers would disagree about hostile URLs.
+Above: fetcher, which resolves, connects and reads under these rules. Below: special_addresses, errors. The URL type is
+aiohttp's own, so that what is checked here is the very object that is connected to; two parsers would disagree about
+hostile URLs.
 """
 
 from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import yarl
 
 from gateway.errors import InvalidRequestError
+from gateway.http_client.special_addresses import GLOBAL_UNICAST_6, special_range
 
 DEFAULT_FETCH_PORTS = frozenset({80, 443})
 MOST_REDIRECTS = 3
@@ -22,40 +24,11 @@ _LOOKS_NUMERIC = re.compile(r"(^|\.)(\d+|0[xX][0-9a-fA-F]*)\.?$")
 _NOT_IN_A_URL = re.compile(r"[\x00-\x20\x7f\\]")
 _LONGEST_URL = 8192
 
-# Addresses that embed others or lead to clouds' metadata though they look public. Sources: RFC 6052 and RFC 8215
-# (NAT64), RFC 3056 (6to4), RFC 4380 (Teredo), RFC 4291 2.5.5.1 (IPv4-compatible), Azure's platform address.
-_NEVER = tuple(
-    map(
-        ipaddress.ip_network,
-        (
-            "64:ff9b::/96",
-            "64:ff9b:1::/48",
-            "2002::/16",
-            "2001::/32",
-            "::/96",
-            "168.63.129.16/32",
-            "100.100.100.200/32",
-            "169.254.0.0/16",
-            "fd00:ec2::/32",
-            "192.0.0.0/24",
-            "0.0.0.0/8",
-        ),
-    )
-)
-_LOOPBACK_6 = ipaddress.IPv6Address("::1")
-# What an operator's allow-list opens: private networks (RFC 1918, RFC 4193), loopback, carriers' addresses (RFC 6598).
-_PRIVATE = tuple(
-    map(
-        ipaddress.ip_network,
-        ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "127.0.0.0/8", "100.64.0.0/10", "fc00::/7", "::1/128"),
-    )
-)
-
 
 def address_allowed(address: str, private_allowed: bool = False) -> bool:
     """Whether a fetch may connect to `address`: public ones, and private ones where the operator allowed the host.
 
-    Link-local, metadata, multicast, reserved and translated addresses are never allowed.
+    All other special ranges (link-local, metadata, multicast, reserved, translated, ...) are never allowed.
     """
     try:
         ip = ipaddress.ip_address(address)
@@ -66,18 +39,11 @@ def address_allowed(address: str, private_allowed: bool = False) -> bool:
             return False
         if ip.ipv4_mapped is not None:
             ip = ip.ipv4_mapped
-    if ip.is_multicast or (ip != _LOOPBACK_6 and _within(ip, _NEVER)):
-        return False
-    if _within(ip, _PRIVATE):
-        return private_allowed
-    return ip.is_global and not ip.is_reserved
-
-
-def _within(
-    ip: ipaddress.IPv4Address | ipaddress.IPv6Address,
-    networks: Sequence[ipaddress.IPv4Network | ipaddress.IPv6Network],
-) -> bool:
-    return any(ip.version == network.version and ip in network for network in networks)
+    special = special_range(ip)
+    if special is not None:
+        return special.is_private and private_allowed
+    # Python's own tables are a second lock: they may be newer than ours.
+    return (ip.version == 4 or ip in GLOBAL_UNICAST_6) and ip.is_global
 
 
 def looks_numeric(host: str) -> bool:

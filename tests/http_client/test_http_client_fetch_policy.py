@@ -15,6 +15,7 @@ from gateway.clock import Clock, SystemClock
 from gateway.errors import InvalidRequestError
 from gateway.http_client.clients import HttpClients
 from gateway.http_client.fetch_policy import address_allowed
+from gateway.http_client.special_addresses import SPECIAL_RANGES, SpecialRange
 from tests.local_certificate import tls_contexts, write_certificate
 from tests.movable_clock import MovableClock
 from tests.openai_chat_server import ChatServer, Script, chat_server
@@ -45,6 +46,18 @@ NEVER = [
     "::127.0.0.1",
     "::ffff:169.254.169.254",
     "2001:db8::1",
+    "fec0::1",
+    "3fff::1",
+    "192.88.99.1",
+    "::ffff:192.88.99.1",
+    "100::1",
+    "100:0:0:1::1",
+    "5f00::1",
+    "2001:2::1",
+    "2001:1ff::1",
+    "4000::1",
+    "fe00::1",
+    "fd20:ce::254",
     "fe80::1%eth0",
     "nonsense",
     "",
@@ -57,6 +70,14 @@ PRIVATE += ["fc00::1", "fd12:3456::1", "::ffff:127.0.0.1", "::ffff:10.0.0.1"]
 def test_some_addresses_are_never_fetched_from(address: str) -> None:
     assert not address_allowed(address)
     assert not address_allowed(address, private_allowed=True)
+
+
+@pytest.mark.parametrize("special", SPECIAL_RANGES, ids=lambda special: str(special.network))
+def test_no_end_of_a_special_range_is_fetched_from(special: SpecialRange) -> None:
+    for address in (special.network[0], special.network[-1]):
+        assert not address_allowed(str(address))
+        if not special.is_private:
+            assert not address_allowed(str(address), private_allowed=True)
 
 
 @pytest.mark.parametrize("address", PRIVATE)
