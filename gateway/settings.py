@@ -368,11 +368,30 @@ def _secrets(text: ConfigurationText, section: ConfigurationSection) -> Iterator
             yield from {password, unquote(password)}
     for model in models:
         yield from (model.credential or {}).values()
-        yield from (value for name, value in (model.headers or {}).items() if is_secret_header(name))
+        yield from _header_secrets(model.headers)
+    for tool in (tool for agent in section.agents or () for tool in agent.tools):
+        yield from _header_secrets((tool.parameters or {}).get("headers"))
     for path in text.expanded:
-        if "parameters" in path[3:] or {"model_parameters", "params", "headers"} & set(path):
+        if "parameters" in path[3:] or {"model_parameters", "params"} & set(path):
             value = _at(text.values, path)
-            if isinstance(value, str) and len(value) >= 8:  # shorter ones would blot out ordinary words
+            if isinstance(value, str) and len(value) >= _SHORTEST_UNKNOWN_SECRET:
+                yield value
+
+
+# Of what may be secret or not; shorter ones would blot out ordinary words.
+_SHORTEST_UNKNOWN_SECRET = 8
+_ORDINARY_HEADERS = frozenset({"accept", "accept-language", "content-type", "user-agent"})
+
+
+def _header_secrets(headers: JsonValue | Mapping[str, str]) -> Iterator[str]:
+    """What is sent as headers, wherever it comes from, and the part behind a scheme: of `Bearer <key>` the key."""
+    if not isinstance(headers, Mapping):
+        return
+    for name, value in headers.items():
+        if isinstance(value, str) and name.lower() not in _ORDINARY_HEADERS:
+            candidates = (value, value.strip().partition(" ")[2].strip())
+            yield from (each for each in candidates if len(each) >= _SHORTEST_UNKNOWN_SECRET)
+            if is_secret_header(name):
                 yield value
 
 

@@ -501,8 +501,9 @@ agents:
       endpoint: https://u:end%20pw@host/v1
       credential: {secret_key: cred-1}
       model_parameters: {safety: "${env:PARAMETER}"}
-      headers: {X-Team: "${env:TEAM}", X-Api-Key: header-key, X-Stage: production}
-    tools: [{type: PythonTool, parameters: {headers: {x: "Token ${env:TOOL}", y: "${env:SHORT}", z: plain-text}}}]
+      headers: {X-Team: "${env:TEAM}", X-Api-Key: my-key, X-Stage: production, X-Zone: eu}
+    tools: [{type: PythonTool, parameters: {headers: {x: "Token ${env:TOOL}", y: "${env:SHORT}", z: plain-text}}},
+            {type: PythonTool, parameters: {headers: {Authorization: "Bearer in-the-file", Accept: text/plain}}}]
 """
     settings = load(
         text, PROMPT="prompt-text", PARAMETER="parameter-1", TOOL="tool-secret", SHORT="yes", TEAM="team-red"
@@ -515,9 +516,14 @@ agents:
         "cred-1",
         "parameter-1",
         "team-red",
-        "header-key",
+        "my-key",
+        "production",
         "Token tool-secret",
-    }
+        "tool-secret",
+        "plain-text",
+        "Bearer in-the-file",
+        "in-the-file",
+    }, "headers of the file count as those of the environment do, but for names that are no secret's and short values"
     assert "cred-1" not in repr(settings)
     assert "key-of-alice" not in repr(settings)
 
