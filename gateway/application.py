@@ -49,6 +49,7 @@ logger = logging.getLogger(__name__)
 _HEALTH_PATHS = ("/healthz", "/readyz")
 _OPEN_PATHS = (*_HEALTH_PATHS, "/visitors", "/docs", "/docs/", "/openapi.json")
 _RETENTION_ROUND_SECONDS = 3600.0
+_DAY_SECONDS = 86_400
 _OPEN_TO_OTHERS = "others than this machine reach the gateway and need no key: server.allow_unauthenticated is set"
 
 
@@ -206,16 +207,21 @@ class Application:
 
     async def _forget_what_is_over(self) -> None:
         while True:
-            before = self.clock.now() - self.settings.server.retention_days * 86_400
             try:
-                removed = await self.store.remove_logs(finished_before=before)
-                await self.runner.removal.go_on(self.driver.agents)
+                await self._forget_once()
             except StoreError:
-                logger.warning("old run logs and what is due at providers could not be seen to")
-            else:
-                if removed:
-                    logger.info("removed old run logs", extra={"runs": removed})
+                logger.warning("what is old and what is due at providers could not be seen to")
             await self.clock.sleep(_RETENTION_ROUND_SECONDS)
+
+    async def _forget_once(self) -> None:
+        now, server = self.clock.now(), self.settings.server
+        if removed := await self.store.remove_logs(finished_before=now - server.retention_days * _DAY_SECONDS):
+            logger.info("removed old run logs", extra={"runs": removed})
+        if server.visitor_retention_days is not None:
+            before = now - server.visitor_retention_days * _DAY_SECONDS
+            if deleted := await self.runner.delete_idle_visitors(before=before):
+                logger.info("deleted visitors' threads of long ago", extra={"threads": deleted})
+        await self.runner.removal.go_on(self.driver.agents)
 
     def _own_routes(self) -> Sequence[BaseRoute]:
         return [

@@ -121,12 +121,12 @@ class UnsupportedMediaTypeError(InvalidRequestError):
 
 
 class TooManyRequestsError(InvalidRequestError):
-    """A limit on requests is reached; `retry_after_seconds` says when to try again."""
+    """A limit on requests is reached; `retry_after_seconds` says when to try again, None that nobody knows."""
 
     status = 429
     default_code = "too_many_requests"
 
-    def __init__(self, message: str, *, code: str | None = None, retry_after_seconds: int = 1) -> None:
+    def __init__(self, message: str, *, code: str | None = None, retry_after_seconds: int | None = 1) -> None:
         super().__init__(message, code=code)
         self.retry_after_seconds = retry_after_seconds
 

@@ -13,6 +13,11 @@ def visitor_owner(key_name: str, visitor_id: str) -> str:
     return f"{_VISITORS}{key_name}:{visitor_id}"
 
 
+def site_of(owner: str) -> str | None:
+    """The name of the publishable key that the visitor came with; None for anybody else."""
+    return owner.split(":", 2)[1] if is_visitors(owner) else None
+
+
 def is_visitors(owner: str) -> bool:
     """Whether a stranger owns it, and nobody with a key."""
     return owner.startswith(_VISITORS)

@@ -38,7 +38,8 @@ def problem(error: GatewayError, scope: Scope) -> Response:
     """
     headers: dict[str, str] = {}
     if isinstance(error, TooManyRequestsError):
-        headers["retry-after"] = str(max(1, error.retry_after_seconds))
+        if error.retry_after_seconds is not None:
+            headers["retry-after"] = str(max(1, error.retry_after_seconds))
     elif isinstance(error, (StoreError, UnavailableError)):
         headers["retry-after"] = str(_TRY_AGAIN_SECONDS)
     if error.status == 401:

@@ -10,23 +10,27 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
-from gateway.agent import AgentInput
+from gateway.agent import ABSENT, Absent, AgentInput
 from gateway.bookkeeping import input_digest, no_thread, run_exists
 from gateway.errors import InvalidRequestError, UnavailableError
 from gateway.events import Completed, Interrupt, RunFinished, RunStarted
 from gateway.frozen import replace
 from gateway.live_run import LiveRun
-from gateway.messages import Message, new_id
+from gateway.messages import JsonValue, Message, new_id
 from gateway.open_agent import OpenAgent
+from gateway.owners import site_of
 from gateway.replay import join, last_event, replay, without_log
 from gateway.run_driver import RunDriver
 from gateway.run_ids import RunIds
+from gateway.run_limits import RunLimits, check_input, check_stored
 from gateway.store import Page, RunRecord, RunStatus, ThreadSummary
 from gateway.thread_removal import ThreadRemoval
 from gateway.transcript import OpenItems
 from gateway.viewer import Prelude, Viewer
 
 Admission: TypeAlias = Callable[[], Callable[[object], None]]
+
+_IDLE_AT_ONCE = 100
 
 
 class Runner:
@@ -52,15 +56,24 @@ class Runner:
 
     # --- runs
 
-    async def start(self, owner: str, agent_id: str, given: AgentInput, admit: Admission | None = None) -> Viewer:
+    async def start(
+        self,
+        owner: str,
+        agent_id: str,
+        given: AgentInput,
+        admit: Admission | None = None,
+        limits: RunLimits | None = None,
+    ) -> Viewer:
         """Begin a run and watch it; a request that was made before is watched again.
 
-        `admit` is asked before a new run and may refuse it; what it gives is called once that run is over.
+        A new run is held to `limits`; then `admit` is asked, and may refuse it; what it gives is called once that run
+        is over.
 
         Raises:
             NotFoundError: no such agent.
             ConflictError: the thread is busy, or the run id belongs to another request.
-            TooManyRequestsError: too many runs wait for the thread, or `admit` says so.
+            TooManyRequestsError: too many runs wait for the thread, or `admit` or `limits` say so.
+            TooLargeError: it brings more that is new than `limits` allow.
             InvalidRequestError: an answer that does not fit its interrupt.
             StoreError, UnavailableError: not now.
         """
@@ -70,6 +83,8 @@ class Runner:
             goes_on = await self._ids.goes_on(owner, agent_id, given, before)
             if before and not goes_on:
                 return await self._watch_again(owner, agent_id, given, before)
+            if limits is not None:
+                await self._check_new(owner, agent, given, limits)
             if (owner, given.run_id) not in self._runs:  # else it came meanwhile: the same request twice at one moment
                 break
         if self.driver.draining:
@@ -85,6 +100,28 @@ class Runner:
         viewer = live.watch()
         await self.driver.start(live, agent, given)
         return viewer
+
+    async def _check_new(self, owner: str, agent: OpenAgent, given: AgentInput, limits: RunLimits) -> None:
+        """Hold a new run to the limits.
+
+        Raises:
+            TooLargeError: it brings too much that is new.
+            TooManyRequestsError: its site has no room left in the store.
+        """
+        site = site_of(owner)
+        if site is not None and limits.max_stored_bytes is not None:
+            check_stored(await self.store.stored_bytes(site), limits)
+        messages, state = await self._standing(owner, given.thread_id)
+        replaces = (given.history or agent.definition.history) == "replace"
+        check_input(given, limits, messages, state, replaces=replaces)
+
+    async def _standing(self, owner: str, thread_id: str) -> tuple[Sequence[Message], JsonValue | Absent]:
+        """A thread's messages and state, with what the run at work on it has made by now."""
+        head = self._lines.head(owner, thread_id)
+        if head is not None and head.thread is not None:
+            return (*head.thread.messages, *head.transcript.messages), head.state
+        thread = await self.store.load_thread(owner, thread_id)
+        return ((), ABSENT) if thread is None else (thread.messages, thread.state)
 
     def _record(self, owner: str, agent: OpenAgent, given: AgentInput) -> RunRecord:
         return RunRecord(
@@ -236,3 +273,27 @@ class Runner:
             deleted = await self.removal.delete(self.agents, owner, thread_id, held) or deleted
         if not deleted:
             raise no_thread(thread_id)
+
+    async def delete_idle_visitors(self, *, before: float) -> int:
+        """Delete the threads of visitors whose last run ended before then; how many. Their providers are told by the
+        removal's next `go_on`.
+
+        Raises:
+            StoreError: not now.
+        """
+        deleted = 0
+        while idle := await self.store.idle_visitor_threads(before=before, limit=_IDLE_AT_ONCE):
+            gone = sum([await self._delete_idle(owner, thread_id, before) for owner, thread_id in idle])
+            deleted += gone
+            if not gone:  # they are busy again
+                break
+        return deleted
+
+    async def _delete_idle(self, owner: str, thread_id: str, before: float) -> bool:
+        if self._lines.line(owner, thread_id):
+            return False
+        with self._lines.held(owner, thread_id):
+            thread = await self.store.load_thread(owner, thread_id)
+            if thread is None or thread.updated_at >= before:
+                return False
+            return await self.removal.delete(self.agents, owner, thread_id, thread, tells_later=True)

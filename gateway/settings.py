@@ -101,6 +101,7 @@ class ServerSettings:
     max_waiting_runs: int
     max_viewer_events: int
     retention_days: float
+    visitor_retention_days: float | None
     log_level: LogLevel
     log_format: LogFormat
 

@@ -199,6 +199,14 @@ class Store(Protocol):
         In the same transaction `due` is kept, which has to be done elsewhere because of it.
         """
 
+    async def idle_visitor_threads(self, *, before: float, limit: int) -> list[tuple[str, str]]:
+        """Owners and ids of threads of visitors (see owners) whose last run ended before then, the oldest first."""
+
+    async def stored_bytes(self, site: str) -> int:
+        """About how many bytes the threads and logs of a site's visitors take (see owners.site_of); a log counts once
+        its run has ended.
+        """
+
     async def due_deletions(self) -> list[DueDeletion]:
         """The oldest first."""
 

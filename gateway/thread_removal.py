@@ -52,9 +52,18 @@ class ThreadRemoval:
             return await self._store.load_thread(owner, thread_id)
         return None
 
-    async def delete(self, agents: Mapping[str, OpenAgent], owner: str, thread_id: str, thread: Thread | None) -> bool:
+    async def delete(
+        self,
+        agents: Mapping[str, OpenAgent],
+        owner: str,
+        thread_id: str,
+        thread: Thread | None,
+        *,
+        tells_later: bool = False,
+    ) -> bool:
         """Delete a thread on which nothing runs, and which looked like `thread`. False: there is none.
 
+        `tells_later`: its provider is told by the next `go_on`, as where many threads are deleted one after the other.
         It is the store's before anything else can happen: no run begins meanwhile.
 
         Raises:
@@ -67,7 +76,8 @@ class ThreadRemoval:
         for deletion in held:
             if deletion not in due:
                 _tell_of_nobody(deletion)
-        self._start(agents, due)
+        if not tells_later:
+            self._start(agents, due)
         return True
 
     async def go_on(self, agents: Mapping[str, OpenAgent]) -> None:

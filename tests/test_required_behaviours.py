@@ -34,6 +34,8 @@ REQUIRED = [
     "connect",
     "owners",
     "client-instructions",
+    "visitor-input",
+    "visitor-storage",
     "answers-taken-back",
     "forced-tools",
     "stale-history",

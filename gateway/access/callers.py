@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from gateway.access.limits import KeyLimits, Quota, VisitorLimits
 from gateway.agent import AgentInput
-from gateway.errors import TooLargeError
 from gateway.frozen import replace
+from gateway.run_limits import RunLimits
 
 LOCAL_OWNER = "local"
 
@@ -54,25 +54,22 @@ class Caller:
             of_key,
         )
 
-    def admitted(self, given: AgentInput) -> AgentInput:
-        """The input as it counts from this caller: a visitor speaks for itself, never in the operator's voice.
+    def run_limits(self) -> RunLimits | None:
+        """How much a new run of this caller's may bring; None where that is not limited."""
+        limits = self.limits
+        stored = limits.max_stored_bytes if isinstance(limits, VisitorLimits) else None
+        found = RunLimits(limits.max_message_bytes, limits.max_input_bytes, stored)
+        return None if found == _ANYTHING else found
 
-        Raises:
-            TooLargeError: a message is larger than the key allows.
-        """
-        most = self.limits.max_message_bytes
-        if most is not None:
-            for message in given.messages:
-                if message.role == "user" and _is_longer(message.text, most):
-                    raise TooLargeError(
-                        f"the message is longer than {most:,} bytes; send a shorter one", code="message_too_large"
-                    )
+    def admitted(self, given: AgentInput) -> AgentInput:
+        """The input as it counts from this caller: a visitor speaks for itself, never in the operator's voice."""
         if self.is_visitor and any(message.role in _OPERATORS_ROLES for message in given.messages):
             kept = tuple(message for message in given.messages if message.role not in _OPERATORS_ROLES)
             return replace(given, messages=kept)
         return given
 
 
+_ANYTHING = RunLimits()
 _OPERATORS_ROLES = frozenset({"system", "developer"})
 LOCAL_CALLER = Caller(LOCAL_OWNER)
 """Everybody, where no keys are configured."""
@@ -105,9 +102,3 @@ def address_subject(key_name: str, address: str) -> str:
             mapped = parsed.ipv4_mapped
             address = str(mapped or ipaddress.IPv6Network((parsed, _IPV6_SITE_BITS), strict=False).network_address)
     return f"address {key_name} {address[:64]}"
-
-
-def _is_longer(text: str, most_bytes: int) -> bool:
-    if len(text) > most_bytes:
-        return True
-    return 4 * len(text) > most_bytes and len(text.encode("utf-8", "surrogatepass")) > most_bytes

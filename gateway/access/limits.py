@@ -25,12 +25,13 @@ Release = Callable[[object], None]
 
 @dataclass(frozen=True, slots=True)
 class KeyLimits:
-    """What may be done with one key. None: no limit. Sizes are bytes, a message's those of its text in UTF-8."""
+    """What may be done with one key. None: no limit. Sizes are bytes, those of text in UTF-8, see run_limits."""
 
     runs_per_minute: int | None = None
     concurrent_runs: int | None = None
     max_body_bytes: int | None = None
     max_message_bytes: int | None = None
+    max_input_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,8 @@ class VisitorLimits(KeyLimits):
     address_visitors_per_minute: int | None = 10
     max_body_bytes: int | None = 1_000_000
     max_message_bytes: int | None = 16_000
+    max_input_bytes: int | None = 64_000
+    max_stored_bytes: int | None = 1_000_000_000
 
 
 class Quota(NamedTuple):

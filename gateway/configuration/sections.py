@@ -42,11 +42,20 @@ def _no_boolean(value: object) -> object:
 
 # null means something here; elsewhere it is a section whose lines are all commented out, and means the default
 _NULLABLE = frozenset(
-    {"search", "max_run_seconds", "max_total_tokens", "max_concurrent_runs", "max_messages", "max_tokens"}
+    {
+        "search",
+        "max_run_seconds",
+        "max_total_tokens",
+        "max_concurrent_runs",
+        "max_messages",
+        "max_tokens",
+        "visitor_retention_days",
+    }
     | {field.name for field in dataclasses.fields(VisitorLimits)}
 )
 
 Whole: TypeAlias = Annotated[int, BeforeValidator(_no_boolean)]
+Days: TypeAlias = Annotated[float, Field(gt=0, le=36_500, allow_inf_nan=False), BeforeValidator(_no_boolean)] | None
 Seconds: TypeAlias = Annotated[float, BeforeValidator(_no_boolean), Field(allow_inf_nan=False)]
 
 
@@ -71,6 +80,9 @@ Limit: TypeAlias = Annotated[int, Field(ge=1, le=1_000_000), BeforeValidator(_no
 Bytes: TypeAlias = Annotated[int, Field(ge=1, le=1_000_000_000), BeforeValidator(_no_boolean)] | None
 
 
+StoredBytes: TypeAlias = Annotated[int, Field(ge=1, le=10**15), BeforeValidator(_no_boolean)] | None
+
+
 class KeyLimitsSection(_Section):
     """How much may be done with a key; null: no limit. Counted in each process by itself."""
 
@@ -81,7 +93,9 @@ class KeyLimitsSection(_Section):
     max_body_bytes: Bytes = _KEY_LIMITS.max_body_bytes
     """The largest request body, where that is less than server.max_body_bytes."""
     max_message_bytes: Bytes = _KEY_LIMITS.max_message_bytes
-    """The longest text of one user message, in UTF-8."""
+    """The most text of one thing that is new: a message, a tool with its schema, an entry of context, the state."""
+    max_input_bytes: Bytes = _KEY_LIMITS.max_input_bytes
+    """The most text of all that is new in one request. What the thread has already does not count."""
 
 
 class VisitorLimitsSection(_Section):
@@ -104,7 +118,11 @@ class VisitorLimitsSection(_Section):
     max_body_bytes: Bytes = _VISITOR_LIMITS.max_body_bytes
     """The largest request body: it holds the whole conversation, and pictures."""
     max_message_bytes: Bytes = _VISITOR_LIMITS.max_message_bytes
-    """The longest text of one user message, in UTF-8."""
+    """The most text of one thing that is new: a message, a tool with its schema, an entry of context, the state."""
+    max_input_bytes: Bytes = _VISITOR_LIMITS.max_input_bytes
+    """The most text of all that is new in one request. What the thread has already does not count."""
+    max_stored_bytes: StoredBytes = _VISITOR_LIMITS.max_stored_bytes
+    """What all visitors together may have in the store: messages, states and logs. Then new runs are answered 429."""
 
 
 class ApiKeySection(_Section):
@@ -191,6 +209,8 @@ class ServerSection(_Section):
     """How many events a viewer may fall behind before it is dropped; it resumes from the log."""
     retention_days: Seconds = Field(default=30.0, gt=0, le=36_500)
     """How long the logs of finished runs are kept."""
+    visitor_retention_days: Days = 30.0
+    """How long a visitor's thread is kept after its last run, then it is deleted; null: until somebody deletes it."""
     log_level: LogLevel = "info"
     """The least level that is logged."""
     log_format: LogFormat = "auto"

@@ -48,7 +48,7 @@ class _Endpoints:
         admission = self._gateway.admission(caller)
         admitted = replace(caller.admitted(given), request_id=request.state.request_id)
         try:
-            viewer = await self._runner.start(caller.owner, agent_id, admitted, admission)
+            viewer = await self._runner.start(caller.owner, agent_id, admitted, admission, caller.run_limits())
         except StaleHistoryError as error:
             after, unseen = error.unseen
             missing = ag_ui_messages(unseen[:_MOST_MISSING], profile)

@@ -9,6 +9,7 @@ writes.py         what waits for a commit
 worker_turns.py   the store's threads get their turn while the event loop is busy
 tables.py         threads, messages, runs and what is to be deleted elsewhere as rows
 event_log.py      the runs' events as rows
+stored_bytes.py   how much the visitors of each site have
 thread_cache.py   threads that were just used, decoded
 reserve.py        room on the disk for what makes room
 database.py       the file: lock, connections, SQLite's errors as ours

@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from gateway.events import Event, ReasoningDelta, TextDelta
 from gateway.records import decode_events, encode_events
+from gateway.sqlite.stored_bytes import discount_logs
 from gateway.store import NumberedEvent
 
 # run key, number of the first event, of the last, their lines (records.encode_events)
@@ -88,6 +89,7 @@ def forget_logs(connection: sqlite3.Connection, finished_before: float) -> int:
         " ORDER BY finished_at LIMIT ?",
         (finished_before, SLICE_RUNS),
     ).fetchall()
+    discount_logs(connection, [key for (key,) in keys])
     connection.executemany("INSERT INTO forgotten_logs (run) VALUES (?)", keys)
     connection.executemany("UPDATE runs SET log_kept = 0 WHERE key = ?", keys)
     return len(keys)

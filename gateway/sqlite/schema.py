@@ -113,7 +113,28 @@ _REUSED_IDS: Migration = (
     "CREATE INDEX runs_by_reused_id ON runs (owner, reused_id) WHERE reused_id IS NOT NULL",
 )
 
-MIGRATIONS: Sequence[Migration] = (_FIRST, _SECRETS, _MODEL_STATES, _DUE_DELETIONS, _LISTED_THREADS, _REUSED_IDS)
+_SITE = "substr(owner, 9, instr(substr(owner, 9), ':') - 1)"  # see owners.site_of
+_MESSAGES_SIZE = "ifnull((SELECT sum(length(record)) FROM messages WHERE thread = threads.key), 0)"
+
+# What visitors of websites have stored, by site: it is counted as it comes and goes. And their threads by age.
+_VISITORS: Migration = (
+    "CREATE TABLE stored_bytes (site TEXT PRIMARY KEY, bytes INTEGER NOT NULL) WITHOUT ROWID",
+    "CREATE INDEX threads_of_visitors ON threads (updated_at) WHERE owner GLOB 'visitor:*'",
+    f"""
+    INSERT INTO stored_bytes SELECT site, sum(size) FROM (
+        SELECT {_SITE} AS site, {_MESSAGES_SIZE} + ifnull(length(state), 0) AS size
+        FROM threads WHERE owner GLOB 'visitor:*'
+        UNION ALL
+        SELECT {_SITE}, length(records) FROM runs JOIN events ON run = key
+        WHERE owner GLOB 'visitor:*' AND log_kept = 1 AND finished_at IS NOT NULL
+    ) GROUP BY site
+    """,
+)
+
+MIGRATIONS: Sequence[Migration] = (
+    *(_FIRST, _SECRETS, _MODEL_STATES, _DUE_DELETIONS, _LISTED_THREADS, _REUSED_IDS),
+    _VISITORS,
+)
 
 
 def migrate(connection: sqlite3.Connection, migrations: Sequence[Migration] = MIGRATIONS) -> tuple[int, int]:

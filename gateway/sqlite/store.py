@@ -22,7 +22,7 @@ from gateway.errors import ConflictError, InvalidRequestError, NotFoundError, St
 from gateway.events import OpenInterrupt
 from gateway.messages import Message
 from gateway.records import NO_EVENTS, EventRecords
-from gateway.sqlite import event_log, tables
+from gateway.sqlite import event_log, stored_bytes, tables
 from gateway.sqlite.address import Address
 from gateway.sqlite.database import READERS, Database
 from gateway.sqlite.group_commit import GroupCommit
@@ -141,6 +141,15 @@ class SqliteStore:
             self._erase()
         return deleted
 
+    async def idle_visitor_threads(self, *, before: float, limit: int) -> list[tuple[str, str]]:
+        return await self._read(lambda connection: tables.read_idle_visitors(connection, before, limit))
+
+    async def stored_bytes(self, site: str) -> int:
+        size = self._look(lambda connection: stored_bytes.read_bytes(connection, site))
+        if size is None:
+            size = await self._read(lambda connection: stored_bytes.read_bytes(connection, site))
+        return size
+
     async def due_deletions(self) -> list[DueDeletion]:
         return await self._read(tables.read_due_deletions)
 
@@ -204,6 +213,7 @@ class SqliteStore:
             key = _end_log(connection, log, run, first, records)
             if erase:
                 event_log.erase_words(connection, key, erase)
+            stored_bytes.count_log(connection, run.owner, key)
             return tables.write_thread(connection, thread, keep)
 
         def kept(written: KeptThread) -> None:
@@ -326,7 +336,12 @@ class SqliteStore:
         return await reading
 
     def _glance(self, owner: str, run_id: str, thread_id: str) -> tuple[bool, bool]:
-        """Whether it is certain that there is no such run, and no such thread.
+        """Whether it is certain that there is no such run, and no such thread."""
+        found = self._look(lambda connection: tables.is_new(connection, owner, run_id, thread_id))
+        return (False, False) if found is None else found
+
+    def _look(self, work: Callable[[sqlite3.Connection], Result]) -> Result | None:
+        """A read of a row or two in this turn of the loop; None where that cannot be.
 
         On the event loop, though it may touch the disk: nearly every request begins a run that is new, on a thread that
         is known or new, and the way to a reader's thread and back takes 200 us where the look takes 10 (from the page
@@ -335,14 +350,14 @@ class SqliteStore:
         """
         database, commits = self._database, self._commits
         if database is None or commits is None:
-            return False, False
+            return None
         connection = commits.connection or database.glance  # the one that wrote last has the pages at hand
         if connection is None:
-            return False, False
+            return None
         try:
-            return tables.is_new(connection, owner, run_id, thread_id)
+            return work(connection)
         except sqlite3.Error:
-            return False, False
+            return None
 
     async def _load(
         self, key: tuple[str, str], work: Callable[[sqlite3.Connection], tuple[Result, LoadedThread | None]]

@@ -18,6 +18,7 @@ from gateway.frozen import quickly_made
 from gateway.messages import Message
 from gateway.model_state import decode_states, encode_states
 from gateway.records import decode_message, decode_record, dump_json, encode_message, encode_record, load_json
+from gateway.sqlite import stored_bytes
 from gateway.store import DueDeletion, RunRecord, RunStatus, Thread, ThreadSummary
 
 Record = TypeVar("Record")
@@ -65,6 +66,7 @@ _IS_NEW = (
     "SELECT EXISTS (SELECT 1 FROM runs WHERE owner = ? AND id = ?),"
     " EXISTS (SELECT 1 FROM threads WHERE owner = ? AND id = ?)"
 )
+_MESSAGES_BEHIND = "FROM messages WHERE thread = ? AND position >= ?"
 _SUMMARY_COLUMNS = "id, title, agent_id, created_at, updated_at"
 
 
@@ -143,10 +145,11 @@ def write_thread(connection: sqlite3.Connection, thread: Thread, keep: int) -> K
         StoreError: fewer than `keep` messages are stored.
     """
     row = connection.execute(
-        "SELECT key, title, created_at, message_count FROM threads WHERE owner = ? AND id = ?",
+        "SELECT key, title, created_at, message_count, ifnull(length(state), 0) FROM threads"
+        " WHERE owner = ? AND id = ?",
         (to_text(thread.owner), to_text(thread.thread_id)),
     ).fetchone()
-    key, title, created_at, count = row or (None, None, thread.created_at, 0)
+    key, title, created_at, count, state_size = row or (None, None, thread.created_at, 0, 0)
     if keep > min(count, len(thread.messages)):
         raise StoreError(f"thread {thread.thread_id!r} has {count} stored messages, {keep} were to be kept")
     state = None if isinstance(thread.state, Absent) else dump_json(thread.state)
@@ -170,11 +173,17 @@ def write_thread(connection: sqlite3.Connection, thread: Thread, keep: int) -> K
             " interrupts = ?, state = ?, model_states = ?, listed = ? WHERE key = ?",
             (*fields, key),
         )
-    if count > keep:
-        connection.execute("DELETE FROM messages WHERE thread = ? AND position >= ?", (key, keep))
     records = [encode_message(message) for message in thread.messages[keep:]]
+    kept = KeptThread(from_optional_text(title), created_at, [len(record) for record in records], len(state or b""))
+    grown = sum(kept.sizes) + kept.state_size - state_size
+    if count > keep:
+        behind = (key, keep)
+        (gone,) = connection.execute(f"SELECT sum(length(record)) {_MESSAGES_BEHIND}", behind).fetchone()
+        connection.execute(f"DELETE {_MESSAGES_BEHIND}", behind)
+        grown -= gone
     _insert_messages(connection, key, keep, records)
-    return KeptThread(from_optional_text(title), created_at, [len(record) for record in records], len(state or b""))
+    stored_bytes.count(connection, thread.owner, grown)
+    return kept
 
 
 def rename_thread(connection: sqlite3.Connection, owner: str, thread_id: str, title: str | None) -> bool:
@@ -195,6 +204,7 @@ def delete_thread(connection: sqlite3.Connection, owner: str, thread_id: str, du
     key = find_thread(connection, owner, thread_id)
     if key is None:
         return False
+    stored_bytes.discount_thread(connection, owner, key)
     runs = (to_text(owner), to_text(thread_id))
     connection.execute(
         "INSERT OR IGNORE INTO forgotten_logs (run) SELECT key FROM runs WHERE owner = ? AND thread_id = ?", runs
@@ -232,6 +242,15 @@ def sweep_struck(connection: sqlite3.Connection) -> bool:
     if not sizes:
         connection.execute("DELETE FROM threads WHERE key = ?", row)
     return True
+
+
+def read_idle_visitors(connection: sqlite3.Connection, before: float, limit: int) -> list[tuple[str, str]]:
+    """Owners and ids of visitors' threads that were last updated before then, the oldest first."""
+    rows = connection.execute(
+        "SELECT owner, id FROM threads WHERE owner GLOB 'visitor:*' AND updated_at < ? ORDER BY updated_at LIMIT ?",
+        (before, limit),
+    )
+    return [(from_text(owner), from_text(thread_id)) for owner, thread_id in rows]
 
 
 def read_summaries(

@@ -7,8 +7,9 @@ import pytest
 from gateway.access.callers import Caller, address_subject
 from gateway.access.limits import KeyLimits, Meter, Quota, VisitorLimits
 from gateway.agent import AgentInput
-from gateway.errors import TooLargeError, TooManyRequestsError, UnavailableError
+from gateway.errors import TooManyRequestsError, UnavailableError
 from gateway.messages import Message, Role, TextBlock
+from gateway.run_limits import RunLimits
 from tests.movable_clock import MovableClock
 
 
@@ -55,7 +56,7 @@ async def test_at_once_counts_what_has_not_ended() -> None:
     first, second = meter.begin([quota]), meter.begin([quota])
     error = refusal(meter, quota)
     assert error.code == "limit_visitor_concurrent_runs"
-    assert error.retry_after_seconds > 0
+    assert error.retry_after_seconds
     second(None)
     third = meter.begin([quota])
     refusal(meter, quota)
@@ -150,18 +151,11 @@ def said(*messages: tuple[Role, str]) -> AgentInput:
                                       enumerate(messages)))  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("text", "fits"), [("x" * 8, True), ("x" * 9, False), ("ä" * 4, True), ("ä" * 5, False), ("\ud800" * 3, False)]
-)
-def test_a_message_is_measured_in_bytes(text: str, fits: bool) -> None:
-    caller = Caller("alice", "alice", KeyLimits(max_message_bytes=8))
-    given = said(("user", "hi"), ("assistant", "x" * 100), ("user", text))
-    if fits:
-        assert caller.admitted(given) is given
-    else:
-        with pytest.raises(TooLargeError) as caught:
-            caller.admitted(given)
-        assert caught.value.code == "message_too_large"
+def test_who_has_no_such_limits_is_not_measured() -> None:
+    assert Caller("alice", "alice").run_limits() is None
+    assert Caller("alice", "alice", KeyLimits(max_message_bytes=8)).run_limits() == RunLimits(8)
+    visitor = Caller("visitor:shop:1", "shop", VisitorLimits(), is_visitor=True)
+    assert visitor.run_limits() == RunLimits(16_000, 64_000, 1_000_000_000)
 
 
 def test_a_visitor_does_not_speak_for_the_operator() -> None:

@@ -16,7 +16,7 @@ from tests.invariants import check_nothing_leaks
 from tests.movable_clock import MovableClock
 from tests.running_gateway import DEADLINE_SECONDS, LocalGateway, agent, local_gateway, run_body, scripted
 
-SMALL = "sqlite:///gateway.db?max_size_bytes=700000"
+SMALL = "sqlite:///gateway.db?max_size_bytes=720000"
 GREETER = agent("greeter", scripted([{"text": "hi"}]))
 FLOOD = agent("flood", scripted([{"text": "x" * 2_000, "repeat": 1_000, "chunk_characters": 2_000}]))
 """Says far more than a small store holds."""

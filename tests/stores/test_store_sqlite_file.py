@@ -404,6 +404,34 @@ async def test_where_it_cannot_be_kept_what_is_due_the_thread_stays(store: Store
     assert await within(store.due_deletions()) == [due]
 
 
+async def test_what_visitors_have_in_an_older_file_is_counted(tmp_path: Path) -> None:
+    with sqlite_file(tmp_path) as connection:
+        migrate(connection, MIGRATIONS[:1])
+        for key, owner in enumerate(("visitor:shop:a", "visitor:shop:b", "visitor:blog:a", "key-1"), 1):
+            connection.execute(
+                "INSERT INTO threads (key, owner, id, agent_id, created_at, updated_at, message_count, interrupts,"
+                " state)"
+                " VALUES (?, ?, 't', 'assistant', 1.0, 2.0, 2, '', x'7b7d')",
+                (key, owner),
+            )
+            for position in range(2):
+                connection.execute("INSERT INTO messages VALUES (?, ?, zeroblob(100))", (key, position))
+            for run, finished_at in ((key, 2.0), (key + 10, None)):
+                connection.execute(
+                    "INSERT INTO runs (key, owner, id, thread_id, agent_id, status, created_at, finished_at, usage,"
+                    " input_digest, log_kept) VALUES (?, ?, ?, 't', 'assistant', 'completed', 1.0, ?, '', '', 1)",
+                    (run, owner, f"r{run}", finished_at),
+                )
+                connection.execute("INSERT INTO events VALUES (?, 1, 1, zeroblob(1000))", (run,))
+    store = sqlite_store(tmp_path)
+    await within(store.open())
+    assert await within(store.stored_bytes("shop")) == 2 * (200 + 2 + 1000)
+    assert await within(store.stored_bytes("blog")) == 200 + 2 + 1000
+    assert await within(store.delete_thread("visitor:shop:a", "t"))
+    assert await within(store.stored_bytes("shop")) == 200 + 2 + 1000
+    await within(store.close())
+
+
 def test_a_migration_that_fails_leaves_the_file_as_it_was(tmp_path: Path) -> None:
     first = ("CREATE TABLE notes (id INTEGER PRIMARY KEY, words TEXT)",)
     second = ("DROP TABLE notes", "CREATE TABLE other (x)")

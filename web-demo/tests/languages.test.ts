@@ -127,6 +127,7 @@ test("problems are told by their codes, and by themselves where no words are kno
   expect(problem({ code: "agent_not_found", message: "404" })).toBe(english.problem_not_found);
   expect(problem({ code: "limit_visitor_runs_per_minute", message: "429" })).toBe(english.problem_rate_limited);
   expect(problem({ code: "message_too_large", message: "413" })).toBe(english.problem_too_large);
+  expect(problem({ code: "limit_max_stored_bytes", message: "429" })).toBe(english.problem_store);
   expect(problem({ code: "limit_max_tool_calls", message: "Too many calls." })).toBe("Too many calls.");
   expect(problem({ code: "odd", message: "" })).toBe(english.problem_unknown);
 });

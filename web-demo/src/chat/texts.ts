@@ -66,7 +66,7 @@ const KINDS: readonly (readonly [RegExp, ProblemKind])[] = [
   [/^model_/, "model"],
   [/not_found$/, "not_found"],
   [/^server_/, "server"],
-  [/^store_/, "store"],
+  [/^store_|_stored_bytes$/, "store"],
 ];
 
 /** Words in `language`, which `texts` are in; without any, English. `changes` come before them. */

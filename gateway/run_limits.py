@@ -1,0 +1,236 @@
+"""How much a new run may bring: in one piece, in all, and to the store. Strangers are held to it.
+
+Below: the words, records. Above: callers, who have such limits, and the runner, which asks before a run begins. Pure.
+
+What counts is what is new. Clients send their whole history with each request, and resend what a tool made of the
+state: what the thread has already costs nothing. Everything else does, whatever it is called: messages of every role,
+tools with their schemas, context, state, properties, answers. The bytes of pictures and other files are no text; how
+large these may be, the limit of the request's body says. A file that is text counts with what is new in all.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from gateway.agent import Absent, AgentInput
+from gateway.errors import FieldProblem, TooLargeError, TooManyRequestsError
+from gateway.messages import (
+    Base64Source,
+    ContentBlock,
+    DocumentBlock,
+    FileSource,
+    JsonValue,
+    MediaBlock,
+    Message,
+    ReasoningBlock,
+    TextBlock,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+    UrlSource,
+)
+from gateway.records import dump_json
+from gateway.wire.media_bytes import bare_type, is_written
+
+_MOST_NAMED = 5
+_NAME_CHARACTERS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class RunLimits:
+    """None: no limit. Of one thing, of all that is new in a request, and of all that a site's visitors have stored."""
+
+    max_message_bytes: int | None = None
+    max_input_bytes: int | None = None
+    max_stored_bytes: int | None = None
+
+
+class _Thing(NamedTuple):
+    """Something that is new. `size` are the bytes of its text, `beside` those that count only with all others."""
+
+    pointer: str
+    name: str
+    size: int
+    beside: int = 0
+
+
+def check_input(
+    given: AgentInput,
+    limits: RunLimits,
+    stored: Sequence[Message],
+    state: JsonValue | Absent,
+    *,
+    replaces: bool,
+) -> None:
+    """Refuse an input with more that is new to its thread, which has `stored` messages and `state`.
+
+    `replaces`: the input's messages are the whole history, so that what it has under other ids is not there twice.
+
+    Raises:
+        TooLargeError: it names the fields.
+    """
+    things = list(_new_things(given, stored, state, replaces=replaces))
+    most = limits.max_message_bytes
+    if most is not None:
+        for thing in things:
+            if thing.size > most:
+                raise _too_large(thing, most)
+    most = limits.max_input_bytes
+    if most is not None and (total := sum(thing.size + thing.beside for thing in things)) > most:
+        raise _too_much(things, total, most)
+
+
+def check_stored(stored_bytes: int, limits: RunLimits) -> None:
+    """Refuse a run of a site whose visitors have all in the store that they may have.
+
+    Raises:
+        TooManyRequestsError: nobody knows when there is room again.
+    """
+    if limits.max_stored_bytes is not None and stored_bytes >= limits.max_stored_bytes:
+        raise TooManyRequestsError(
+            "there is no room for more conversations of this website's visitors; delete some, or come back later",
+            code="limit_max_stored_bytes",
+            retry_after_seconds=None,
+        )
+
+
+def _too_large(thing: _Thing, most: int) -> TooLargeError:
+    is_message = thing.pointer == "/messages"
+    return TooLargeError(
+        f"{thing.name} has {thing.size:,} bytes, and {most:,} bytes are the most; send less",
+        code="message_too_large" if is_message else "input_too_large",
+        problems=[FieldProblem(thing.pointer, f"{thing.name}: at most {most:,} bytes")],
+    )
+
+
+def _too_much(things: Iterable[_Thing], total: int, most: int) -> TooLargeError:
+    sizes: Counter[str] = Counter()
+    for thing in things:
+        sizes[thing.pointer] += thing.size + thing.beside
+    return TooLargeError(
+        f"what is new in the request has {total:,} bytes, and {most:,} bytes are the most; send less",
+        code="input_too_large",
+        problems=[FieldProblem(pointer, f"{size:,} bytes are new") for pointer, size in sizes.most_common(_MOST_NAMED)],
+    )
+
+
+def _new_things(
+    given: AgentInput, stored: Sequence[Message], state: JsonValue | Absent, *, replaces: bool
+) -> Iterator[_Thing]:
+    for message in _new_messages(given.messages, stored, replaces=replaces):
+        yield _Thing("/messages", f"the message {_shown(message.id)}", _size(_texts(message)), _beside(message))
+    for tool in given.tools:
+        yield _Thing("/tools", f"the tool {_shown(tool.name)}", _tool_size(tool))
+    for place, entry in enumerate(given.context):
+        yield _Thing(f"/context/{place}", "the context", _size((entry.description, entry.value)))
+    if not isinstance(given.state, Absent) and given.state != state:
+        before = 0 if isinstance(state, Absent) else _json_size(state)
+        yield _Thing("/state", "what the state has grown by", max(0, _json_size(given.state) - before))
+    if given.forwarded is not None:
+        yield _Thing("/forwardedProps", "forwardedProps", _json_size(given.forwarded))
+    for answer in given.answers:
+        size = _size((answer.interrupt_id,)) + _json_size(answer.payload)
+        yield _Thing("/resume", f"the answer to {_shown(answer.interrupt_id)}", size)
+    if given.parent_run_id is not None:
+        yield _Thing("/parentRunId", "parentRunId", _size((given.parent_run_id,)))
+
+
+# --- messages
+
+
+def _new_messages(sent: Sequence[Message], stored: Sequence[Message], *, replaces: bool) -> list[Message]:
+    """Those that the thread does not have: as its own answers by id, as they are, or said under other ids."""
+    known = {message.id: message for message in stored}
+    new = [message for message in sent if not _is_known(message, known.get(message.id))]
+    if len(new) < 2 or not replaces:
+        return new
+    # Some clients give their messages other ids each time. Each that is stored stands for one that is sent.
+    sent_ids = {message.id for message in sent}
+    spare = Counter(_said(message) for message in stored if message.id not in sent_ids)
+    found = []
+    for message in new:
+        said = _said(message)
+        if spare[said]:
+            spare[said] -= 1
+        else:
+            found.append(message)
+    return found
+
+
+def _is_known(message: Message, earlier: Message | None) -> bool:
+    """Whether the thread has it: what this server made stays what it is, whatever comes under its id."""
+    return earlier is not None and (earlier.turn_id is not None or earlier is message or earlier == message)
+
+
+def _said(message: Message) -> Hashable:
+    media = tuple(block for block in _blocks(message.content) if isinstance(block, MediaBlock))
+    return message.role, tuple(_texts(message)), media
+
+
+def _texts(message: Message) -> Iterator[str]:
+    """All text in a message."""
+    for block in _blocks(message.content):
+        match block:
+            case TextBlock() | ReasoningBlock():
+                if block.text:
+                    yield block.text
+            case ToolCall():
+                yield block.name
+                yield block.arguments
+            case ToolResult():
+                pass
+            case _:
+                yield block.name or ""
+                match block.source:
+                    case UrlSource():
+                        yield block.source.url
+                    case FileSource():
+                        yield block.source.file_id
+                    case Base64Source():
+                        pass
+    if message.name is not None:
+        yield message.name
+    if message.metadata is not None:
+        yield dump_json(message.metadata).decode()
+
+
+def _beside(message: Message) -> int:
+    """The ids in a message, and files that are text."""
+    size = _size([message.id])
+    for block in _blocks(message.content):
+        if isinstance(block, ToolCall | ToolResult):
+            size += _size([block.call_id])
+        elif isinstance(block, DocumentBlock) and isinstance(source := block.source, Base64Source):
+            size += 3 * len(source.data) // 4 if is_written(bare_type(source.media_type)) else 0
+    return size
+
+
+def _blocks(content: Iterable[ContentBlock]) -> Iterator[ContentBlock]:
+    """The blocks, and those in a tool's result."""
+    for block in content:
+        yield block
+        if isinstance(block, ToolResult):
+            yield from block.content
+
+
+# --- sizes
+
+
+def _size(texts: Iterable[str]) -> int:
+    return sum(len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass")) for text in texts)
+
+
+def _json_size(value: JsonValue) -> int:
+    return len(dump_json(value))
+
+
+def _tool_size(tool: ToolSpec) -> int:
+    size = _size((tool.name, tool.description)) + _json_size(tool.input_schema)
+    return size + (0 if tool.metadata is None else _json_size(tool.metadata))
+
+
+def _shown(name: str) -> str:
+    return repr(name if len(name) <= _NAME_CHARACTERS else f"{name[:_NAME_CHARACTERS]}...")

@@ -1,0 +1,60 @@
+"""How much the visitors of each site have stored: counted in the transaction in which it comes or goes.
+
+Below: owners. Above: event_log, tables and the store. A thread counts with its messages and its state, a run with its
+log once it has ended. Nothing is counted for owners that are no visitors.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+
+from gateway.owners import site_of
+
+_ADD = (
+    "INSERT INTO stored_bytes (site, bytes) VALUES (:site, max(0, :more))"
+    " ON CONFLICT (site) DO UPDATE SET bytes = max(0, bytes + :more)"
+)
+_LOG = "SELECT ifnull(sum(length(records)), 0) FROM events WHERE run = ?"
+_THREAD = """
+    SELECT ifnull(length(state), 0)
+        + ifnull((SELECT sum(length(record)) FROM messages WHERE thread = threads.key), 0)
+        + ifnull((SELECT sum(length(records)) FROM runs JOIN events ON run = runs.key WHERE runs.owner = threads.owner
+            AND runs.thread_id = threads.id AND log_kept = 1 AND finished_at IS NOT NULL), 0)
+    FROM threads WHERE key = ?
+"""
+
+
+def read_bytes(connection: sqlite3.Connection, site: str) -> int:
+    """What the site's visitors have."""
+    row = connection.execute("SELECT bytes FROM stored_bytes WHERE site = ?", (site,)).fetchone()
+    return 0 if row is None else int(row[0])
+
+
+def count(connection: sqlite3.Connection, owner: str, more: int) -> None:
+    """So many bytes more, or fewer, are the owner's."""
+    if more and (site := site_of(owner)) is not None:
+        connection.execute(_ADD, {"site": site, "more": more})
+
+
+def count_log(connection: sqlite3.Connection, owner: str, run: int) -> None:
+    """A run has ended."""
+    if site_of(owner) is not None:
+        count(connection, owner, connection.execute(_LOG, (run,)).fetchone()[0])
+
+
+def discount_thread(connection: sqlite3.Connection, owner: str, thread: int) -> None:
+    """A thread is about to go with its logs."""
+    if site_of(owner) is not None:
+        count(connection, owner, -connection.execute(_THREAD, (thread,)).fetchone()[0])
+
+
+def discount_logs(connection: sqlite3.Connection, runs: Sequence[int]) -> None:
+    """The logs of runs that have ended are about to go."""
+    found = connection.execute(
+        "SELECT owner, sum(length(records)) FROM runs JOIN events ON run = runs.key"
+        f" WHERE runs.key IN ({', '.join('?' * len(runs))}) AND owner GLOB 'visitor:*' GROUP BY owner",
+        runs,
+    ).fetchall()
+    for owner, size in found:
+        count(connection, owner, -size)
