@@ -27,7 +27,7 @@ RUN python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))
     && /opt/agui-gateway/bin/python -m pip install --requirement /build/dependencies.txt
 COPY README.md LICENSE ./
 COPY gateway gateway
-COPY web-demo/require_page.py web-demo/
+COPY web-demo/build_page.py web-demo/
 COPY --from=page /build/gateway/page_files gateway/page_files
 # nothing is installed at run time, so the image has no pip
 RUN /opt/agui-gateway/bin/python -m pip install --no-deps . \

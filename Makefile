@@ -15,6 +15,8 @@ PAGE_SOURCES = $(shell find web-demo -name node_modules -prune -o -path web-demo
 # the second one pins the build backend, which newer versions of pip no longer look up under the first
 PIP_INSTALL = PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 \
 	$(BIN)/python -m pip install --quiet
+# make builds the page itself: an editable install needs no Node.js for it
+PIP_INSTALL_EDITABLE = AGUI_GATEWAY_WITHOUT_PAGE=1 $(PIP_INSTALL) -e
 
 # The system's Node where Vite takes it (a name on PATH proves nothing: it is run), else PyPI's, put into .venv.
 # It trusts the certificates that the system trusts, and without a network it gives up within seconds.
@@ -87,11 +89,11 @@ clean:
 	}
 
 .venv/run-stamp: pyproject.toml constraints.txt | .venv/bin/python
-	$(PIP_INSTALL) -e .
+	$(PIP_INSTALL_EDITABLE) .
 	@touch $@
 
 .venv/dev-stamp: pyproject.toml constraints.txt | .venv/bin/python
-	$(PIP_INSTALL) -e '.[dev]'
+	$(PIP_INSTALL_EDITABLE) '.[dev]'
 	@touch .venv/run-stamp $@
 
 $(CLIENTS): tests/clients/package.json tests/clients/package-lock.json

