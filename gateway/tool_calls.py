@@ -6,8 +6,10 @@ ToolError, for the model to read.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections import OrderedDict
+from dataclasses import dataclass
 from itertools import islice
 
 import jsonschema_rs
@@ -16,18 +18,34 @@ import orjson
 from gateway.errors import ToolError
 from gateway.messages import JsonObject, JsonValue, ToolSpec, json_kind
 from gateway.records import dump_json
+from gateway.wire import strict_json
+from gateway.wire.pattern_cost import BYTES_PER_UNIT
+from gateway.wire.schema_cost import MAX_PLACES, SchemaCost, schema_cost
 
 logger = logging.getLogger(__name__)
 
 _SHOWN_PROBLEMS = 5
 _SHOWN_CHARACTERS = 300
 
+# How much of a check may be done, on the event loop: 20 ms and 20 MB are the ceiling (`make benchmark` shows it).
+_MOST_CHECKS = 300_000  # places that look at values
+_MOST_DESCRIBED = (
+    100_000  # bytes that are copied to say what is wrong: each place that finds something copies its value
+)
+_DESCRIPTION_BYTES = 64  # what a place costs besides
+_TEXT_BYTES = 64  # as much of a text as a pattern reads in the time of one check
+_KEPT_PLACES = 40_000  # of all validators that an agent keeps
+_LARGEST_PATTERN = MAX_PLACES * BYTES_PER_UNIT
+_LEAST_PLACES = 16  # what one counts for that there is no validator of
+
+_TOO_LARGE = "The arguments are too large, or nested too deep, to be checked against the schema of {name!r}."
+
 
 def parse_arguments(text: str) -> JsonObject:
     """The JSON object that `text` is. Nothing at all, and `null`, are what many models write for "no arguments".
 
     Raises:
-        ToolError: it is not JSON, or not an object.
+        ToolError: it is not JSON, not an object, or nested too deep.
     """
     if not text or text.isspace():
         return {}
@@ -43,6 +61,10 @@ def parse_arguments(text: str) -> JsonObject:
         raise ToolError(
             f"The arguments must be a JSON object, not {json_kind(arguments)}. Correct them and call again."
         )
+    if strict_json.is_too_deep(arguments, text):
+        raise ToolError(
+            f"The arguments are nested more than {strict_json.MAX_DEPTH} deep. Make them flatter and call again."
+        )
     return arguments
 
 
@@ -54,70 +76,123 @@ def are_same_arguments(text: str, arguments: JsonObject) -> bool:
         return False
 
 
+@dataclass(frozen=True, slots=True)
+class CompiledSchema:
+    """A schema that arguments are checked against, and what that costs."""
+
+    schema: JsonObject
+    cost: SchemaCost
+    validator: jsonschema_rs.Validator
+
+    def can_check(self, written: bytes) -> bool:
+        """Whether arguments, which are `written` so, can be looked at in no time to speak of."""
+        values = 1 + written.count(b",") + written.count(b"[") + written.count(b"{")
+        if self.cost.has_patterns:
+            values += len(written) // _TEXT_BYTES
+        return values * self.cost.checks <= _MOST_CHECKS
+
+    def can_describe(self, written: bytes, arguments: JsonObject) -> bool:
+        """Whether it can be said what is wrong with them, as soon."""
+        checks = self.cost.checks
+        if (_DESCRIPTION_BYTES + len(written)) * checks > _MOST_DESCRIBED:
+            return False
+        levels = _levels(arguments)
+        if self.cost.is_recursive:
+            checks = schema_cost(self.schema, levels).checks
+        return (_DESCRIPTION_BYTES + levels * len(written)) * checks <= _MOST_DESCRIBED
+
+
 class CompiledSchemas:
-    """Schemas that were just used, compiled: that takes 80 us, and runs of an agent have the same tools."""
+    """Schemas that were just used, compiled: that takes 80 us, and runs of an agent have the same tools.
 
-    def __init__(self, limit: int = 256, largest_bytes: int = 16_384) -> None:
-        self._limit = limit
-        self._largest_bytes = largest_bytes
-        self._validators: OrderedDict[bytes, jsonschema_rs.Validator | None] = OrderedDict()
+    One that costs too much, or is no schema, is remembered as well, so that this is said once. What is kept is bounded
+    by what it costs.
+    """
 
-    def validator(self, spec: ToolSpec) -> jsonschema_rs.Validator | None:
-        """None: the schema cannot be compiled."""
+    def __init__(self, most_places: int = _KEPT_PLACES) -> None:
+        self._most_places = most_places
+        self._places = 0
+        self._compiled: OrderedDict[bytes, CompiledSchema | None] = OrderedDict()
+
+    def get(self, spec: ToolSpec) -> CompiledSchema | None:
+        """None: nothing can be checked against the schema."""
         try:
-            key = dump_json(spec.input_schema)
+            key = hashlib.blake2b(dump_json(spec.input_schema), digest_size=16).digest()
         except ValueError:  # nested too deeply to be told apart from others
             return _compile_or_warn(spec)
-        if key in self._validators:
-            self._validators.move_to_end(key)
-            return self._validators[key]
-        validator = _compile_or_warn(spec)
-        if len(key) <= self._largest_bytes:
-            self._validators[key] = validator
-            if len(self._validators) > self._limit:
-                self._validators.popitem(last=False)
-        return validator
+        if key in self._compiled:
+            self._compiled.move_to_end(key)
+            return self._compiled[key]
+        compiled = self._compiled[key] = _compile_or_warn(spec)
+        self._places += _kept_places(compiled)
+        while self._places > self._most_places and len(self._compiled) > 1:
+            self._places -= _kept_places(self._compiled.popitem(last=False)[1])
+        return compiled
+
+
+def _kept_places(compiled: CompiledSchema | None) -> int:
+    return _LEAST_PLACES if compiled is None else compiled.cost.places + compiled.cost.size // BYTES_PER_UNIT
 
 
 class ArgumentChecks:
     """The schemas of one run's tools, each compiled at its first use, or taken from `compiled`.
 
-    No pattern of a schema can take more than linear time and no `$ref` leaves the schema: frontend tools bring schemas
-    from anywhere. A schema that cannot be compiled accepts every object, with a warning in the log.
+    No `$ref` leaves the schema, and neither compiling it nor a check of arguments takes more than some milliseconds:
+    frontend tools bring schemas from anywhere. A schema that costs more, or cannot be compiled, accepts every object,
+    with a warning in the log.
     """
 
     def __init__(self, compiled: CompiledSchemas | None = None) -> None:
         self._compiled = compiled or CompiledSchemas()
-        self._validators: dict[str, jsonschema_rs.Validator | None] = {}
+        self._of_tools: dict[str, CompiledSchema | None] = {}
 
-    def parse(self, spec: ToolSpec, text: str) -> JsonObject:
-        """The arguments of a call of the tool `spec`.
+    def parse(self, spec: ToolSpec, text: str, *, checked: bool = True) -> JsonObject:
+        """The arguments of a call of the tool `spec`. `checked` as in `problem`.
 
         Raises:
             ToolError: they are no JSON object, or do not fit the schema.
         """
         arguments = parse_arguments(text)
-        self.check(spec, arguments)
-        return arguments
-
-    def check(self, spec: ToolSpec, arguments: JsonObject) -> None:
-        """Raises ToolError where they do not fit the schema; the message tells a model what is wrong."""
-        problem = self.problem(spec, arguments)
+        problem = self.problem(spec, arguments, checked=checked)
         if problem is not None:
             raise ToolError(f"{problem} Correct them and call again.")
+        return arguments
 
-    def problem(self, spec: ToolSpec, arguments: JsonObject) -> str | None:
-        """What is wrong with the arguments, in one sentence; None where they fit the schema."""
-        if spec.name not in self._validators:
-            self._validators[spec.name] = self._compiled.validator(spec)
-        validator = self._validators[spec.name]
-        if validator is None:
+    def problem(self, spec: ToolSpec, arguments: JsonObject, *, checked: bool = True) -> str | None:
+        """What is wrong with the arguments, in one sentence; None where they fit the schema.
+
+        Arguments that are too large to be checked are wrong too, but not where they need not be `checked`.
+        """
+        if spec.name not in self._of_tools:
+            self._of_tools[spec.name] = self._compiled.get(spec)
+        compiled = self._of_tools[spec.name]
+        if compiled is None:
             return None
         try:
-            errors = [_describe(error) for error in islice(validator.iter_errors(arguments), _SHOWN_PROBLEMS)]
-        except ValueError:  # arguments nested too deeply, or numbers the validator does not know
+            written = orjson.dumps(arguments)
+            if not compiled.can_check(written):
+                logger.warning("a call's arguments are too large to be checked", extra={"tool": spec.name})
+                return _TOO_LARGE.format(name=spec.name) if checked else None
+            if compiled.validator.is_valid(arguments):
+                return None
+            what = f"The arguments do not fit the schema of {spec.name!r}"
+            if not compiled.can_describe(written, arguments):
+                return f"{what}."
+            errors = [_describe(error) for error in islice(compiled.validator.iter_errors(arguments), _SHOWN_PROBLEMS)]
+        except (ValueError, TypeError):  # nested too deeply, or numbers that JSON or the validator does not know
             return "The arguments are nested too deeply or hold numbers out of range."
-        return f"The arguments do not fit the schema of {spec.name!r}: {'; '.join(errors)}." if errors else None
+        return f"{what}: {'; '.join(errors)}."
+
+
+def _levels(arguments: JsonObject) -> int:
+    """How deep the values stand within one another; an empty object is one level."""
+    levels = 0
+    values: list[JsonValue] = [arguments]
+    while values:
+        levels += 1
+        holders = [value for value in values if isinstance(value, dict | list)]
+        values = [item for each in holders for item in (each.values() if isinstance(each, dict) else each)]
+    return levels
 
 
 def argument_problem(spec: ToolSpec, arguments: JsonObject) -> str | None:
@@ -150,20 +225,24 @@ def schema_problem(schema: JsonObject) -> str | None:
     return compiled if isinstance(compiled, str) else None
 
 
-def _compile(schema: JsonObject) -> jsonschema_rs.Validator | str:
+def _compile(schema: JsonObject) -> CompiledSchema | str:
     """The schema's validator, or why there is none."""
     try:
-        return jsonschema_rs.validator_for(
+        cost = schema_cost(schema)
+        if cost.places > MAX_PLACES or cost.checks > MAX_PLACES:
+            return f"it has too many places once its references are followed, or patterns ({MAX_PLACES:,} are the most)"
+        validator = jsonschema_rs.validator_for(
             schema,
             retriever=_refuse_retrieval,
-            pattern_options=jsonschema_rs.RegexOptions(),
+            pattern_options=jsonschema_rs.RegexOptions(_LARGEST_PATTERN, _LARGEST_PATTERN),
             validate_formats=False,
         )
     except (ValueError, TypeError, RecursionError) as error:  # ValidationError is a ValueError
         return str(error).partition("\n")[0][:_SHOWN_CHARACTERS]
+    return CompiledSchema(schema, cost, validator)
 
 
-def _compile_or_warn(spec: ToolSpec) -> jsonschema_rs.Validator | None:
+def _compile_or_warn(spec: ToolSpec) -> CompiledSchema | None:
     compiled = _compile(spec.input_schema)
     if not isinstance(compiled, str):
         return compiled

@@ -17,6 +17,12 @@ def tool(name: str, description: str = "", **extra: Any) -> dict[str, Any]:
     return {"name": name, "description": description, "inputSchema": {"type": "object"}, **extra}
 
 
+def doubling() -> dict[str, Any]:
+    """A schema of 1 KB that says the same in a million places."""
+    definitions = {f"d{n}": {"anyOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(20)}
+    return {"type": "object", "properties": {"a": {"$ref": "#/$defs/d0"}}, "$defs": {**definitions, "d20": {}}}
+
+
 def pages() -> Iterator[list[dict[str, Any]]]:
     """The pages of the list of tools; without an end for some."""
     if BEHAVIOUR == "endless":
@@ -32,6 +38,7 @@ def pages() -> Iterator[list[dict[str, Any]]]:
             tool("read_file_now", "of the same name, once it is cleaned"),
             tool("huge", inputSchema={"type": "object", "description": "y" * 200_000}),
             tool("bomb", outputSchema=bomb),
+            tool("doubling", inputSchema=doubling()),
             tool("délicat" * 20),
         ]
     else:

@@ -10,6 +10,7 @@ import pytest
 from gateway.clock import SystemClock
 from gateway.events import ModelCallEnded, TextDelta
 from gateway.http_client.clients import HttpClients
+from tests.benchmarks import schemas
 from tests.benchmarks.load import frames_of, known_thread, new_thread
 from tests.benchmarks.measurements import Amount, Row, percentile
 from tests.benchmarks.provider_client import REQUEST, open_model
@@ -54,6 +55,13 @@ async def test_only_what_is_named_is_measured(tmp_path: Path) -> None:
     async with running_servers(tmp_path, NO_PINNING) as servers:
         await Benchmarks(servers, TINY, rows.append).run("tool")
     assert [row.target for row in rows] == ["<= 2.0x"]
+
+
+async def test_the_worst_schemas_are_measured_beside_their_ceiling() -> None:
+    rows: list[Row] = []
+    await schemas.run(rows.append, ("anyOf doubled", "one pattern repeated"))
+    assert [(row.bare, row.unit) for row in rows] == [(20, "ms"), (20, "MB")] * 2
+    assert all(row.gateway > 0 for row in rows if row.unit == "ms")
 
 
 @pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.provider)

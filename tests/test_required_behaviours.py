@@ -84,6 +84,7 @@ REQUIRED = [
     "fetch-policy",
     "http-client",
     "retries",
+    "schema-cost",
     "scripted-model",
     "python-tool",
     "search-tools",

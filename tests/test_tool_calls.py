@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from gateway.errors import ToolError
-from gateway.messages import JsonObject, ToolSpec
+from gateway.messages import JsonObject, JsonValue, ToolSpec
 from gateway.tool_calls import (
     ArgumentChecks,
     CompiledSchemas,
@@ -14,6 +16,7 @@ from gateway.tool_calls import (
     argument_problem,
     canonical_call,
     parse_arguments,
+    schema_problem,
 )
 
 
@@ -45,7 +48,7 @@ def test_a_person_is_told_what_is_wrong_and_a_model_what_to_do_about_it_too() ->
     what = f'The arguments do not fit the schema of {tool.name!r}: a: "x" is not of type "number".'
     assert argument_problem(tool, wrong) == what
     with pytest.raises(ToolError) as told:
-        ArgumentChecks().check(tool, wrong)
+        ArgumentChecks().parse(tool, json.dumps(wrong))
     assert told.value.message == f"{what} Correct them and call again."
 
 
@@ -86,7 +89,7 @@ def test_deep_schemas_and_deep_arguments_are_survived() -> None:
 def test_each_schema_is_compiled_once(caplog: pytest.LogCaptureFixture) -> None:
     checks = ArgumentChecks()
     for _ in range(3):
-        checks.check(spec({"type": "nonsense"}), {})
+        checks.parse(spec({"type": "nonsense"}), "{}")
     assert len(caplog.records) == 1
 
 
@@ -125,14 +128,89 @@ def test_arguments_are_the_same_as_json(text: str, arguments: JsonObject, same: 
 
 
 def test_a_compiled_schema_serves_all_runs_and_the_one_used_longest_ago_is_forgotten() -> None:
-    compiled = CompiledSchemas(limit=2)
-    first = compiled.validator(spec({"type": "object"}))
-    assert compiled.validator(ToolSpec("other", "", {"type": "object"})) is first
-    compiled.validator(spec({"required": ["a"]}))
-    assert compiled.validator(spec({"type": "object"})) is first
-    compiled.validator(spec({"required": ["b"]}))
-    assert compiled.validator(spec({"type": "object"})) is first
-    with pytest.raises(ToolError, match='"a" is a required'):
-        ArgumentChecks(compiled).parse(spec({"required": ["a"]}), "{}")
-    large = spec({"type": "object", "description": "x" * 20_000})
-    assert compiled.validator(large) is not compiled.validator(large), "what is large is not held on to"
+    compiled = CompiledSchemas(most_places=60)
+    first = compiled.get(wide(20))
+    assert compiled.get(ToolSpec("other", "", wide(20).input_schema)) is first
+    compiled.get(wide(21))
+    assert compiled.get(wide(20)) is first
+    compiled.get(wide(22))
+    assert compiled.get(wide(20)) is first
+    with pytest.raises(ToolError, match='1 is not of type "string"'):
+        ArgumentChecks(compiled).parse(wide(21), '{"p0": 1}')
+    compiled.get(wide(50))
+    assert compiled.get(wide(20)) is not first, "what costs much takes the room of many"
+
+
+def wide(count: int) -> ToolSpec:
+    return spec({"properties": {f"p{n}": {"type": "string"} for n in range(count)}})
+
+
+def doubled(keyword: str, levels: int, leaf: JsonObject, **top: JsonValue) -> ToolSpec:
+    definitions: JsonObject = {f"d{n}": {keyword: [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(levels)}
+    return spec({"$ref": "#/$defs/d0", "$defs": {**definitions, f"d{levels}": leaf}, **top})
+
+
+STOPPING = [
+    doubled("anyOf", 24, {"type": "string"}),
+    doubled("oneOf", 24, {"type": "object"}),
+    doubled("allOf", 24, {"type": "object"}),
+    doubled("anyOf", 14, {"properties": {"a": {}}}, unevaluatedProperties=False),
+    spec({"properties": {f"p{n}": {"pattern": f"\\pL{{110}}{n}"} for n in range(100)}}),
+    spec({"patternProperties": {f"\\pL{{110}}{n}": {} for n in range(100)}}),
+]
+
+
+@pytest.mark.parametrize("tool", STOPPING)
+def test_a_schema_that_would_stop_the_process_is_not_compiled_and_said_once(
+    tool: ToolSpec, caplog: pytest.LogCaptureFixture
+) -> None:
+    compiled = CompiledSchemas()
+    for _ in range(3):
+        checks = ArgumentChecks(compiled)
+        assert checks.parse(tool, '{"a": 1}') == {"a": 1}
+        with pytest.raises(ToolError, match="must be a JSON object"):
+            checks.parse(tool, "[]")
+    assert [record.message for record in caplog.records] == ["a tool's schema cannot be used"]
+    assert schema_problem(tool.input_schema) is not None
+
+
+def test_a_recursive_schema_is_checked_on_any_level_and_described_while_that_is_short() -> None:
+    inner: JsonObject = {"$ref": "#/$defs/any"}
+    variants: list[JsonValue] = [
+        {"type": "object", "properties": {"type": {"const": f"t{n}"}, "in": inner}, "required": ["in"]}
+        for n in range(8)
+    ]
+    variants.append({"type": "object", "maxProperties": 0})
+    tool = spec({"$ref": "#/$defs/any", "$defs": {"any": {"anyOf": variants}}})
+    deep: JsonObject = {}
+    for _ in range(60):
+        deep = {"type": "t7", "in": deep}
+    assert argument_problem(tool, deep) is None
+    wrong: JsonObject = {"type": "t7", "in": 1}
+    for _ in range(60):
+        wrong = {"type": "t7", "in": wrong}
+    assert argument_problem(tool, wrong) == "The arguments do not fit the schema of 'tool'."
+    assert '{"type":1} is not valid' in str(argument_problem(tool, {"type": 1}))
+
+
+def test_arguments_that_are_too_large_to_be_checked_are_refused_or_run_unchecked() -> None:
+    tool = spec({"anyOf": [{"additionalProperties": {"type": "number"}} for _ in range(300)]})
+    large = json.dumps({f"p{n}": n for n in range(5_000)})
+    with pytest.raises(ToolError, match="too large"):
+        ArgumentChecks().parse(tool, large)
+    assert len(ArgumentChecks().parse(tool, large, checked=False)) == 5_000
+
+
+@pytest.mark.parametrize("levels", [199, 200, 201, 300, 1_000, 5_000])
+def test_arguments_are_refused_beyond_two_hundred_levels(levels: int) -> None:
+    text = '{"a":' * levels + "1" + "}" * levels
+    tool = spec({"type": "object"})
+    if levels <= 200:
+        assert canonical_call("tool", ArgumentChecks().parse(tool, text))
+        return
+    with pytest.raises(ToolError, match=r"nested more than 200 deep|not valid JSON"):
+        ArgumentChecks().parse(tool, text)
+
+
+def test_brackets_in_texts_are_no_levels() -> None:
+    assert parse_arguments(json.dumps({"a": "[{" * 500})) == {"a": "[{" * 500}

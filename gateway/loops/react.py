@@ -393,7 +393,7 @@ class _Run:
             self._refuse_unwanted()
             if spec is None:
                 raise ToolError(self._unknown_tool(call.name))
-            arguments = self._checks.parse(spec, call.arguments)
+            arguments = self._checks.parse(spec, call.arguments, checked=tool is not None)
             if tool is None:
                 self._pending.append(call)
                 return

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 import logging
 import re
 from collections.abc import Iterator, Mapping
@@ -32,9 +31,12 @@ from pydantic import Field, InstanceOf
 from gateway.agent import Secret, ToolSettings
 from gateway.errors import ConfigurationError, ToolError
 from gateway.messages import AudioBlock, Base64Source, ContentBlock, ImageBlock, JsonObject, TextBlock, ToolSpec
+from gateway.records import dump_json
 from gateway.tool import Tool, Toolbox, ToolContext, ToolEnvironment, ToolType
+from gateway.tool_calls import schema_problem
 from gateway.tool_output import MAX_OUTPUT_CHARACTERS, bounded, encodable, json_text, media_block
 from gateway.tool_parameters import ToolParameters, parameter_error, read_parameters, tool_label
+from gateway.wire.schema_cost import MAX_BYTES
 
 # The `mcp` package takes half a second to import: that is spent where a server is configured, not at every start.
 if TYPE_CHECKING:
@@ -45,7 +47,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_MAX_SCHEMA_CHARACTERS = 100_000
 _MAX_NAME_CHARACTERS = 64
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_-]")
 # Characters that a person who reads a description does not see, but a model does: controls, the reversal of direction,
@@ -104,6 +105,8 @@ class McpToolbox:
 
     connection: McpConnection
     parameters: McpServerParameters
+    needs_approval: bool = False
+    """A person approves each call: its arguments have to be checked before."""
     _first: dict[str, types.Tool] | None = None  # as the server was first seen
     _listed: tuple[types.Tool, ...] = ()  # what `_tools` and `_left_out` were made of
     _tools: tuple[Tool, ...] = ()
@@ -151,9 +154,18 @@ class McpToolbox:
             return f"has the name of another one ({spec.name!r})"
         if self.parameters.changes == "refuse" and self._first is not None and self._first.get(tool.name) != tool:
             return "is not as it was when the server was first seen"
-        if len(json.dumps(tool.input_schema)) > _MAX_SCHEMA_CHARACTERS:
+        if _is_too_large(spec.input_schema):
             return "has too large a schema"
+        if self.needs_approval and (wrong := schema_problem(spec.input_schema)) is not None:
+            return f"needs approval, and arguments cannot be checked against its schema: {wrong}"
         return None
+
+
+def _is_too_large(schema: JsonObject) -> bool:
+    try:
+        return len(dump_json(schema)) > MAX_BYTES
+    except ValueError:
+        return True
 
 
 def _is_chosen(name: str, parameters: McpServerParameters) -> bool:
@@ -240,7 +252,7 @@ def open_mcp_server(settings: ToolSettings, environment: ToolEnvironment) -> Too
     server = _server(settings, parameters, environment)
     limits = ConnectionLimits(parameters.connect_timeout_seconds, parameters.check_seconds, parameters.max_tools)
     name = settings.name or (server.command if isinstance(server, StdioServer) else urlsplit(server.url).netloc)
-    return McpToolbox(McpConnection(name, server, environment.clock, limits), parameters)
+    return McpToolbox(McpConnection(name, server, environment.clock, limits), parameters, settings.approval == "always")
 
 
 def _server(

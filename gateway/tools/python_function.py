@@ -38,6 +38,7 @@ from gateway.errors import ConfigurationError, ToolError
 from gateway.function_signature import FunctionSignature, read_signature
 from gateway.messages import ContentBlock, JsonObject, ToolSpec
 from gateway.tool import SingleTool, Toolbox, ToolContext, ToolEnvironment, ToolType
+from gateway.tool_calls import schema_problem
 from gateway.tool_failures import exception_text
 from gateway.tool_output import MAX_OUTPUT_CHARACTERS, bounded, content_blocks
 from gateway.tool_parameters import ToolParameters, parameter_error, read_parameters
@@ -134,6 +135,9 @@ def open_python_tool(settings: ToolSettings, environment: ToolEnvironment) -> To
         signature = read_signature(function, ToolContext)
     except ConfigurationError as error:
         raise parameter_error(settings, "function", f"{parameters.function!r}: {error.message}") from error
+    if (wrong := schema_problem(signature.input_schema)) is not None:
+        what = f"{parameters.function!r}: the types of its arguments make no usable JSON Schema: {wrong}"
+        raise parameter_error(settings, "function", what)
     name = settings.name or parameters.function.rpartition(":")[2].rpartition(".")[2]
     description = settings.description or signature.documentation.text
     tool = PythonTool(

@@ -27,6 +27,7 @@ from gateway.errors import ToolError
 from gateway.messages import ContentBlock, JsonObject, JsonValue, ToolSpec
 from gateway.search_engine import SearchEngine
 from gateway.tool import SingleTool, Toolbox, ToolContext, ToolEnvironment, ToolType
+from gateway.tool_calls import schema_problem
 from gateway.tool_output import MAX_OUTPUT_CHARACTERS, bounded, json_text, text_blocks
 from gateway.tool_parameters import ToolParameters, parameter_error, read_parameters, tool_label
 
@@ -209,9 +210,10 @@ def open_search_index(settings: ToolSettings, environment: ToolEnvironment) -> T
     engine = environment.search_engine(tool_label(settings))
     if parameters.input is not None and (parameters.index is None or parameters.query is None):
         raise parameter_error(settings, "input", "needs index and query beside it")
-    spec = ToolSpec(
-        settings.name or "SearchIndexTool", settings.description or _description(parameters), _input_schema(parameters)
-    )
+    schema = _input_schema(parameters)
+    if (wrong := schema_problem(schema)) is not None:
+        raise parameter_error(settings, "input_schema", f"is no usable JSON Schema: {wrong}")
+    spec = ToolSpec(settings.name or "SearchIndexTool", settings.description or _description(parameters), schema)
     return SingleTool(SearchIndexTool(spec, engine, parameters))
 
 

@@ -13,6 +13,8 @@ from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from gateway.wire import strict_json
+
 
 class CallStep(NamedTuple):
     """What one fragment means. The first step of a slot is `started` and has the `call_id` (may be empty) and name."""
@@ -126,4 +128,4 @@ class StreamedCalls:
 def _text_of(arguments: object) -> str:
     if isinstance(arguments, str):
         return arguments
-    return "" if arguments is None else json.dumps(arguments, ensure_ascii=False, separators=(",", ":"))
+    return "" if arguments is None else strict_json.dump(arguments).decode()

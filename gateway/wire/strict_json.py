@@ -18,6 +18,7 @@ MAX_DEPTH: Final = 200
 """How deep a document may be nested: what is read must still be writable inside another one (the encoder takes 254)."""
 
 _ENCODER_DEPTH: Final = 254
+_SPARE_LEVELS: Final = _ENCODER_DEPTH - MAX_DEPTH  # so that the encoder's limit is ours
 _COMPARED_BYTES: Final = 1024 * 1024
 _SHORT_BYTES: Final = 1024
 _MAX_POINTERS: Final = 20
@@ -46,32 +47,30 @@ def load(body: bytes, size: int | None = None) -> Any:
     except orjson.JSONDecodeError as error:
         where = f"{error.msg} (line {error.lineno}, column {error.colno})"
         raise NotStrictJsonError(where, _lone_surrogates(body)) from None
-    levels = _ENCODER_DEPTH - MAX_DEPTH  # so that the encoder's limit is ours
     # What has too few brackets cannot be too deep, which is soon seen of a short document.
-    if len(body) <= _SHORT_BYTES and body.count(b"[") + body.count(b"{") <= MAX_DEPTH:
-        levels = 0
-    wrapped = data
-    for _ in range(levels):
-        wrapped = [wrapped]
-    try:
-        written = len(orjson.dumps(wrapped)) - 2 * levels
-    except TypeError:
-        raise NotStrictJsonError(f"it is nested more than {MAX_DEPTH} deep") from None
+    is_flat = len(body) <= _SHORT_BYTES and body.count(b"[") + body.count(b"{") <= MAX_DEPTH
+    if (written := _written_length(data, 0 if is_flat else _SPARE_LEVELS)) is None:
+        raise NotStrictJsonError(f"it is nested more than {MAX_DEPTH} deep")
     # A document as JSON.stringify writes it comes out as long as it went in, unless a repeated member was lost.
     if written != len(body) and (size or len(body)) <= _COMPARED_BYTES:
         json.loads(body, object_pairs_hook=_expect_distinct)
     return data
 
 
+def is_too_deep(value: Any, text: str) -> bool:
+    """Whether a value, which is what the JSON `text` says, is nested more than MAX_DEPTH deep."""
+    return text.count("[") + text.count("{") > MAX_DEPTH and _written_length(value, _SPARE_LEVELS) is None
+
+
 def object_in(text: str) -> dict[str, Any]:
-    """The object that the text is; an empty one where it is none: what providers take as a call's arguments, whatever
-    the model wrote.
+    """The object that the text is; an empty one where it is none, or nested too deep for a request: what providers take
+    as a call's arguments, whatever the model wrote.
     """
     try:
         value = orjson.loads(text)
     except orjson.JSONDecodeError:
         return {}
-    return value if isinstance(value, dict) else {}
+    return value if isinstance(value, dict) and not is_too_deep(value, text) else {}
 
 
 def object_text(text: str) -> str:
@@ -80,6 +79,19 @@ def object_text(text: str) -> str:
         return text if isinstance(orjson.loads(text), dict) else "{}"
     except orjson.JSONDecodeError:
         return "{}"
+
+
+def _written_length(data: Any, levels: int) -> int | None:
+    """How long the document comes out when it is written again, within so many levels more; None where that is too deep
+    for the encoder.
+    """
+    wrapped = data
+    for _ in range(levels):
+        wrapped = [wrapped]
+    try:
+        return len(orjson.dumps(wrapped)) - 2 * levels
+    except TypeError:
+        return None
 
 
 def _expect_distinct(pairs: list[tuple[str, Any]]) -> None:

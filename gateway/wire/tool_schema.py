@@ -81,6 +81,12 @@ def required_names(schema: JsonSchema) -> list[str]:
 
 def target(root: JsonSchema, reference: str) -> JsonSchema:
     """What a reference into its own document (RFC 6901) points to; empty where there is nothing."""
+    found = pointed(root, reference)
+    return as_mapping(found) if found is not root else {}
+
+
+def pointed(root: JsonSchema, reference: str) -> object:
+    """As `target`, whatever stands there; None where there is nothing."""
     found: object = root
     for token in reference.removeprefix("#").split("/")[1:]:
         name = unquote(token).replace("~1", "/").replace("~0", "~")
@@ -88,7 +94,7 @@ def target(root: JsonSchema, reference: str) -> JsonSchema:
             found = found[int(name)] if name.isdecimal() and int(name) < len(found) else None
         else:
             found = as_mapping(found).get(name)
-    return as_mapping(found) if found is not root else {}
+    return found
 
 
 def choices(schema: JsonSchema) -> list[JsonSchema]:

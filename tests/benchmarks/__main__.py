@@ -1,7 +1,8 @@
 """`python -m tests.benchmarks [--full] [--only NAME]`: the gateway beside a bare server, as ratios.
 
 Processor time is what the server's own process used, all of its threads together, on a core of its own where there are
-two; absolute numbers are the machine's, ratios carry over. The quick form takes about two minutes,
+two; absolute numbers are the machine's, ratios carry over. Of tools' schemas the ceiling stands in the bare server's
+place. The quick form takes about two minutes,
 `--full` about twenty; the model providers are measured in the latter, or by name (`--only providers`: five minutes).
 """
 
@@ -14,7 +15,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.benchmarks import providers
+from tests.benchmarks import providers, schemas
 from tests.benchmarks.measurements import Row
 from tests.benchmarks.scenarios import FULL, QUICK, Benchmarks, running_servers
 from tests.benchmarks.server_process import raise_file_limit, split_cores
@@ -26,7 +27,7 @@ def main() -> int:
     """Measure and print the table."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
     parser.add_argument("--full", action="store_true", help="more of everything, and 1,000 streams at once")
-    parser.add_argument("--only", default="", metavar="NAME", help="text, tool, upstream, first, idle, ..., providers")
+    parser.add_argument("--only", default="", metavar="NAME", help="text, tool, first, idle, ..., schemas, providers")
     arguments = parser.parse_args()
     if not sys.platform.startswith("linux"):
         print("the benchmarks read processor time and memory from Linux's /proc", file=sys.stderr)
@@ -41,6 +42,8 @@ async def _measure(*, full: bool, only: str) -> None:
     if cores.others is not None:
         os.sched_setaffinity(0, cores.others)
     print(f"{'':72} {'bare':>8} {'gateway':>8} {'':8} {'result':>10}  to reach", flush=True)
+    if only in "schemas":
+        await schemas.run(_print_row)
     with tempfile.TemporaryDirectory() as directory:
         async with running_servers(Path(directory), cores) as servers:
             await Benchmarks(servers, FULL if full else QUICK, _print_row).run(only)

@@ -274,3 +274,21 @@ async def test_without_limits_nothing_waits_on_the_clock() -> None:
     run = LoopRun(responses=[[{"text": "ok"}]], budgets=Budgets(max_run_seconds=None))
     await run.events()
     assert run.clock.pending == []
+
+
+@pytest.mark.parametrize("levels", [201, 300, 900])
+@pytest.mark.parametrize("whose", ["backend", "frontend", "approval"])
+async def test_arguments_that_are_nested_too_deep_are_refused_and_the_run_goes_on(levels: int, whose: str) -> None:
+    tool = adder()
+    arguments = '{"a":' * levels + "1" + "}" * levels
+    run = LoopRun(
+        responses=[[{"tool": "add", "arguments": arguments}], [{"text": "Flatter, then"}]],
+        tools=[] if whose == "frontend" else [tool],
+        frontend=[tool.spec] if whose == "frontend" else [],
+        approvals=["add"] if whose == "approval" else [],
+    )
+    await run.events()
+    assert run.result_texts == ["The arguments are nested more than 200 deep. Make them flatter and call again."]
+    assert run.text == "Flatter, then"
+    assert run.outcome == Completed()
+    assert not tool.calls

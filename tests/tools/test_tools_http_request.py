@@ -293,6 +293,10 @@ class TestConfiguration:
                 {"url": "http://x/", "input_schema": {"properties": {"a": {"type": "strng"}}}},
                 'JSON Schema: "strng" is not',
             ),
+            (
+                {"url": "http://x/", "input_schema": {"properties": {"a": {"pattern": r"\pL{110}"}}}},
+                r"the tool 'ask' .*parameters\.input_schema is no usable JSON Schema: it has too many places",
+            ),
             ({}, r"parameters\.url is missing; add it"),
         ],
         ids=str,

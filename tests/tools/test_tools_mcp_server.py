@@ -33,8 +33,12 @@ DEADLINE_SECONDS = 30
 
 
 def open_box(clock: MovableClock, **parameters: JsonValue) -> Toolbox:
+    return open_settings(clock, ToolSettings("McpServer", "demo", parameters=parameters))
+
+
+def open_settings(clock: MovableClock, settings: ToolSettings) -> Toolbox:
     environment = ToolEnvironment(clock, HttpClients(clock), TESTS, None)
-    return TOOL_TYPE.open(ToolSettings("McpServer", "demo", parameters=parameters), environment)
+    return TOOL_TYPE.open(settings, environment)
 
 
 @asynccontextmanager
@@ -292,13 +296,23 @@ class TestRoughServers:
     async def test_what_it_says_of_its_tools_is_cleaned_and_bounded(self, clock: MovableClock) -> None:
         async with opened(clock, **rough("metadata"), max_description_characters=100) as box:
             tools = await connected(box)
-            assert tools.keys() == {"read_file_now", "bomb", ("d_licat" * 20)[:64]}
+            assert tools.keys() == {"read_file_now", "bomb", "doubling", ("d_licat" * 20)[:64]}
             description = tools["read_file_now"].spec.description
             assert description.startswith("Reads[31m a file.\nxxx")
             assert description.endswith(" [truncated]")
             assert len(description) < 120
             assert "'read_file_now' has the name of another one" in str(box.problem())
             assert "'huge' has too large a schema" in str(box.problem())
+
+    async def test_what_needs_approval_is_left_out_where_its_arguments_cannot_be_checked(
+        self, clock: MovableClock
+    ) -> None:
+        box = open_settings(clock, ToolSettings("McpServer", "demo", parameters=rough("metadata"), approval="always"))
+        try:
+            assert "doubling" not in await connected(box)
+            assert "'doubling' needs approval, and arguments cannot be checked against its schema" in str(box.problem())
+        finally:
+            await box.close()
 
     async def test_its_output_schema_cannot_stop_the_event_loop(self, clock: MovableClock) -> None:
         async with opened(clock, **rough("metadata")) as box:

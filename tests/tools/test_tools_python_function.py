@@ -446,6 +446,7 @@ class TestFinding:
             (f"{MODULE}:numbers", "generator"),
             (f"{MODULE}:opaque", "has a type that JSON cannot express"),
             (f"{MODULE}:unknown", "an annotation names 'Nowhere'"),
+            (f"{MODULE}:choosing", "make no usable JSON Schema: it has 120,"),
         ],
     )
     async def test_what_is_wrong_is_said_when_the_tool_is_opened(
@@ -459,6 +460,8 @@ class TestFinding:
             def numbers(): yield 1
             def opaque(k: Kind): pass
             def unknown(k: "Nowhere"): pass
+            import typing
+            def choosing(k: typing.Literal["x" * 120_000]): pass
             """
         (tmp_path / f"{MODULE}.py").write_text(textwrap.dedent(source))
         if "zzz" in message:

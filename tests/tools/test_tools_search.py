@@ -168,6 +168,11 @@ class TestFixedQuery:
         with pytest.raises(ConfigurationError, match=r"parameters\.input needs index and query"):
             await open_tool(SEARCH_INDEX, engine, {"input": "{}"})
 
+    async def test_a_schema_that_arguments_cannot_be_checked_against_is_refused(self, engine: SearchEngine) -> None:
+        schema: JsonObject = {"properties": {"a": {"$ref": "#/$defs/none"}}}
+        with pytest.raises(ConfigurationError, match=r"parameters\.input_schema is no usable JSON Schema: a reference"):
+            await open_tool(SEARCH_INDEX, engine, {"index": POPULATION, "query": {}, "input_schema": schema})
+
 
 class TestListIndex:
     async def test_gives_a_table(self, engine: SearchEngine) -> None:

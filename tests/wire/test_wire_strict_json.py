@@ -128,3 +128,10 @@ def test_what_is_too_deep_is_cut_and_not_refused() -> None:
 )
 def test_what_is_no_object_is_an_empty_one(text: str, arguments: dict[str, Any]) -> None:
     assert object_in(text) == arguments
+
+
+@pytest.mark.parametrize(("levels", "is_kept"), [(MAX_DEPTH, True), (MAX_DEPTH + 1, False), (900, False)])
+def test_an_object_that_no_request_could_hold_is_an_empty_one(levels: int, is_kept: bool) -> None:
+    text = '{"a":' * levels + "1" + "}" * levels
+    assert bool(object_in(text)) is is_kept
+    assert object_in('{"a":"' + "{" * 900 + '"}')
