@@ -145,6 +145,12 @@ def _new_messages(sent: Sequence[Message], stored: Sequence[Message], *, replace
     """Those that the thread does not have: as its own answers by id, as they are, or said under other ids."""
     known = {message.id: message for message in stored}
     new = [message for message in sent if not _is_known(message, known.get(message.id))]
+    if any(message.role == "tool" for message in new):
+        answered = {
+            result.call_id for message in stored if message.turn_id is not None and (result := message.tool_result)
+        }
+        # It is dropped: the server's own result stays.
+        new = [message for message in new if (result := message.tool_result) is None or result.call_id not in answered]
     if len(new) < 2 or not replaces:
         return new
     # Some clients give their messages other ids each time. Each that is stored stands for one that is sent.

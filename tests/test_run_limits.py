@@ -131,6 +131,12 @@ def test_what_the_thread_has_already_costs_nothing() -> None:
     assert refusal(given(*edited), *stored) is not None
 
 
+def test_a_result_of_a_call_that_the_server_answered_costs_nothing_under_any_id() -> None:
+    stored = (message("u1", text="go"), result("t1", "x" * 1_000, turn_id="turn"))
+    assert refusal(given(result("other", "y" * 2_000)), *stored) is None, "it is dropped, and the server's own stays"
+    assert refusal(given(result("other", "y" * 2_000)), result("t1", "x", turn_id=None)) is not None
+
+
 def test_a_client_whose_messages_have_other_ids_each_time_is_known_by_what_they_say() -> None:
     stored = (message("u1", text="x" * 90), message("a1", "assistant", "x" * 1_000, turn_id="turn"))
     again = (message("u2", text="x" * 90), message("a2", "assistant", "x" * 1_000))

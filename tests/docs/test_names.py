@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from gateway.access.limits import VisitorLimits
 from gateway.agent import Budgets
 from gateway.cli import main
 from gateway.configuration.known_parts import known_parts
@@ -139,3 +140,20 @@ def test_the_defaults_that_are_said_are_the_defaults() -> None:
 
     assert f"up to {server.max_body_bytes // 1_000_000} MB" in limits
     assert f"kept {server.retention_days:g} days" in limits
+    assert f"{server.visitor_retention_days:g} days after their last run" in limits
+
+
+def test_what_visitors_may_send_and_leave_behind_is_what_the_limits_say() -> None:
+    limits, text = VisitorLimits(), (ROOT / "docs/website.md").read_text("utf-8")
+
+    for said in (
+        f"{limits.visitor_runs_per_minute} runs a\nminute, {limits.visitor_concurrent_runs} at once",
+        f"{limits.address_runs_per_minute} runs and {limits.address_visitors_per_minute} tokens a minute",
+        f"{limits.runs_per_minute} runs a minute, {limits.concurrent_runs} at once",
+        f"`max_message_bytes` | {(limits.max_message_bytes or 0) // 1_000} kB",
+        f"`max_input_bytes` | {(limits.max_input_bytes or 0) // 1_000} kB",
+        f"`max_body_bytes` | {(limits.max_body_bytes or 0) // 1_000_000} MB",
+        f"may have {(limits.max_stored_bytes or 0) // 1_000_000_000} GB in the store",
+        f"{ServerSection().visitor_retention_days:g} days after its last run",
+    ):
+        assert said in text, said
