@@ -18,6 +18,7 @@ from gateway.owners import is_visitors
 
 ClientVoice: TypeAlias = Literal["system", "user", "ignore"]
 Approval: TypeAlias = Literal["never", "always"]
+Approvers: TypeAlias = Literal["callers", "keys"]
 HistoryMode: TypeAlias = Literal["replace", "append"]
 
 
@@ -86,6 +87,7 @@ class ToolSettings:
     description: str | None = None
     parameters: JsonObject = field(default_factory=dict)
     approval: Approval = "never"
+    approvers: Approvers | None = None
     expose_errors: bool = False
 
 
@@ -163,11 +165,15 @@ class ContextEntry:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A person's answer to an interrupt. `payload` is None where there is none (always so for `cancelled`)."""
+    """A person's answer to an interrupt. `payload` is None where there is none (always so for `cancelled`).
+
+    `approval_id` (OpenInterrupt's) is there where it was given with a key that may approve, by that id.
+    """
 
     interrupt_id: str
     status: Literal["resolved", "cancelled"]
     payload: JsonValue = None
+    approval_id: str = ""
 
 
 class Absent:
@@ -192,7 +198,7 @@ class AgentInput:
     thread that the client knows, None where it knows none; ABSENT where it does not say. `forced_tool` is one of
     `tools`, which the first answer of the model has to call. `request_id` is what the log knows the request by.
     `must_answer`: the input is there for its `answers`, and begins nothing where none of their interrupts is open any
-    more.
+    more. `unattended`: nobody has to watch the run.
     """
 
     thread_id: str
@@ -212,6 +218,7 @@ class AgentInput:
     known: KnownThread | None = field(default=None, compare=False, repr=False)
     request_id: str = field(default="", compare=False)
     must_answer: bool = False
+    unattended: bool = False
 
 
 def text_input(text: str, *, thread_id: str, run_id: str) -> AgentInput:

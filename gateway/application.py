@@ -85,6 +85,7 @@ class Application:
         rules = DoorRules(
             keys=[(key.name, key.key) for key in server.api_keys],
             key_limits={key.name: key.limits for key in server.api_keys},
+            approvers=[key.name for key in server.api_keys if key.approvals],
             cors_origins=server.cors_origins,
             allowed_hosts=server.allowed_hosts if server.has_keys else server.host_names,
             open_paths=(*_OPEN_PATHS, *self._page.open_paths),
@@ -136,6 +137,7 @@ class Application:
                 stack.push_async_callback(agent.close)
             stack.push_async_callback(self.runner.removal.close)
             await self.driver.recover()
+            self._warn_of_what_nobody_approves()
             warming = asyncio.create_task(self._meet_tools(), name="meet the tools")
             stack.callback(warming.cancel)
             retention = asyncio.create_task(self._forget_what_is_over(), name="retention")
@@ -199,6 +201,21 @@ class Application:
             for other in model.fallback
         ]
         return Fallback(tuple(others), circuits.of(model))
+
+    def _warn_of_what_nobody_approves(self) -> None:
+        """Say where visitors' agents ask for approvals that there is nobody to give."""
+        server = self.settings.server
+        if any(key.approvals for key in server.api_keys):
+            return
+        shown = {agent_id for key in server.publishable_keys for agent_id in key.agents}
+        for agent in self.settings.agents:
+            asks = any(tool.approval == "always" and tool.approvers is None for tool in agent.tools)
+            if asks and agent.id in shown:
+                logger.warning(
+                    "visitors use an agent with a tool that needs approval, which nobody may give:"
+                    " set 'approvals: true' on a key of server.api_keys, or 'approvers: callers' on the tool",
+                    extra={"agent_id": agent.id},
+                )
 
     async def _meet_tools(self) -> None:
         """Tool servers are connected to before somebody waits for them, and readiness knows which are down."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gateway.agent import Answer
-from gateway.errors import FieldProblem, InvalidRequestError
+from gateway.errors import FieldProblem, ForbiddenError, InvalidRequestError
 from gateway.events import OpenInterrupt
 from gateway.log_counts import counted
 from gateway.loop import Decision
@@ -25,6 +25,9 @@ EXPIRED = "the question expired before anybody answered it"
 
 ArgumentsCheck = Callable[[str, JsonObject], str | None]
 """(tool name, arguments) -> what is wrong with them, None when nothing is."""
+
+Approves = Callable[[str], bool]
+"""(tool name) -> whether who sends the request may approve its calls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,19 +48,36 @@ def arguments_check(tools: Mapping[str, Tool]) -> ArgumentsCheck:
     return check
 
 
+def answers_any(interrupts: Sequence[OpenInterrupt], answers: Sequence[Answer]) -> bool:
+    """Whether one of the answers is to one of the interrupts."""
+    known = {item.interrupt.id: item for item in interrupts}
+    return any(_is_to(known.get(answer.interrupt_id), answer) for answer in answers)
+
+
+def _is_to(item: OpenInterrupt | None, answer: Answer) -> bool:
+    """With an approval's id an answer is to no other interrupt of the same name."""
+    return item is not None and answer.approval_id in ("", item.approval_id)
+
+
 def decide(
-    interrupts: Sequence[OpenInterrupt], answers: Sequence[Answer], *, now: float, check: ArgumentsCheck
+    interrupts: Sequence[OpenInterrupt],
+    answers: Sequence[Answer],
+    *,
+    now: float,
+    check: ArgumentsCheck,
+    approves: Approves,
 ) -> Verdict:
     """Match the answers with the open interrupts. Expired ones count as denied, answered or not.
 
     Raises:
         InvalidRequestError: an answer whose payload is not `{approved: boolean, editedArgs?: object, reason?: string}`.
+        ForbiddenError: it approves what is not the sender's to approve.
     """
     given: dict[str, tuple[int, Answer]] = {}
-    known = {item.interrupt.id for item in interrupts}
+    known = {item.interrupt.id: item for item in interrupts}
     ignored: list[str] = []
     for position, answer in enumerate(answers):
-        if answer.interrupt_id not in known or answer.interrupt_id in given:
+        if not _is_to(known.get(answer.interrupt_id), answer) or answer.interrupt_id in given:
             ignored.append(answer.interrupt_id)
         else:
             given[answer.interrupt_id] = (position, answer)
@@ -74,7 +94,10 @@ def decide(
             still_open.append(item)
         else:
             position, answer = given[item.interrupt.id]
-            decisions.append(_decision(item, answer, f"/resume/{position}/payload", problems, check))
+            decision = _decision(item, answer, f"/resume/{position}/payload", problems, check)
+            if decision.approved and not answer.approval_id and not approves(item.call.name):
+                raise _not_allowed(item.call.name)
+            decisions.append(decision)
     if problems:
         raise InvalidRequestError(
             "an answer in `resume` does not fit its interrupt", code="invalid_answer", problems=problems
@@ -110,3 +133,11 @@ def _decision(
     if edited is not None and are_same_arguments(item.call.arguments, edited):
         edited = None  # a form sends back what it was given: nobody changed anything
     return Decision(item.call, approved=True, arguments=edited, reason=said)
+
+
+def _not_allowed(name: str) -> ForbiddenError:
+    return ForbiddenError(
+        f"calls of {name!r} are approved by somebody with a key that may approve (POST /approvals/{{id}}); this request"
+        " may only cancel one",
+        code="approval_not_allowed",
+    )

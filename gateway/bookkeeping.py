@@ -32,7 +32,7 @@ from gateway.events import (
 from gateway.frozen import replace
 from gateway.known_thread import KnownThread, digest_rows, own_calls, turns_of
 from gateway.log_counts import counted
-from gateway.messages import JsonValue, Message, ToolCall
+from gateway.messages import JsonValue, Message, ToolCall, new_id
 from gateway.model import ModelCapabilities
 from gateway.model_state import Conversation, marked
 from gateway.records import encode_events
@@ -195,7 +195,7 @@ def ended_thread(
     messages = (*thread.messages, *produced)
     interrupts = thread.interrupts  # what the request left uncovered stays open where the run did not get to ask again
     if isinstance(terminal, RunFinished) and not isinstance(terminal.outcome, Cancelled):
-        interrupts = _opened(terminal, messages, thread.interrupts)
+        interrupts = _opened(terminal, messages, thread, now)
     model_states = thread.model_states
     if conversation is not None:
         model_states = {**model_states, thread.agent_id: conversation.state}
@@ -205,18 +205,19 @@ def ended_thread(
 
 
 def _opened(
-    terminal: RunFinished, messages: Sequence[Message], before: Sequence[OpenInterrupt]
+    terminal: RunFinished, messages: Sequence[Message], thread: Thread, now: float
 ) -> tuple[OpenInterrupt, ...]:
     if not isinstance(terminal.outcome, Interrupted):
         return ()
-    known = {item.interrupt.id: item for item in before}
+    known = {item.interrupt.id: item for item in thread.interrupts}
     calls: dict[str, ToolCall] = {call.call_id: call for message in messages for call in message.tool_calls}
     opened: list[OpenInterrupt] = []
     for interrupt in terminal.outcome.interrupts:
         if interrupt.id in known:
             opened.append(known[interrupt.id])
         elif interrupt.call_id in calls:
-            opened.append(OpenInterrupt(interrupt, calls[interrupt.call_id]))
+            call = calls[interrupt.call_id]
+            opened.append(OpenInterrupt(interrupt, call, new_id("approval"), thread.agent_id, now))
     return tuple(opened)
 
 
@@ -262,6 +263,11 @@ async def end_left_behind(store: Store, clock: Clock, record: RunRecord, *, code
 def no_thread(thread_id: str) -> NotFoundError:
     """What is told of a thread that is not there, or not there for whoever asks."""
     return NotFoundError(f"there is no thread {thread_id!r}", code="thread_not_found")
+
+
+def approval_answered() -> ConflictError:
+    """What is told to whoever answers a question too late."""
+    return ConflictError("the question was answered or withdrawn meanwhile", code="approval_answered")
 
 
 def run_exists(run_id: str) -> ConflictError:

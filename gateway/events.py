@@ -302,10 +302,16 @@ class Interrupt:
 
 @dataclass(frozen=True, slots=True)
 class OpenInterrupt:
-    """An interrupt this server opened on a thread and that nobody has answered, with the call that waits for it."""
+    """An interrupt this server opened on a thread and that nobody has answered, with the call that waits for it.
+
+    `approval_id` tells it from those of all other threads; `agent_id` is who asks. `opened_at` is Unix seconds.
+    """
 
     interrupt: Interrupt
     call: ToolCall
+    approval_id: str = ""
+    agent_id: str = ""
+    opened_at: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from gateway.agent import Absent, AgentDefinition, AgentInput, Answer
-from gateway.approvals import arguments_check, decide
-from gateway.bookkeeping import still_asked, title_of, without_claims
-from gateway.errors import ConflictError
-from gateway.events import OpenInterrupt
+from gateway.agent import Absent, AgentDefinition, AgentInput, Answer, Approvers
+from gateway.approvals import answers_any, arguments_check, decide
+from gateway.bookkeeping import approval_answered, still_asked, title_of, without_claims
 from gateway.frozen import quickly_made, replace
 from gateway.history import (
     StaleHistoryError,
@@ -25,6 +23,7 @@ from gateway.history import (
 from gateway.loop import Decision
 from gateway.messages import Message
 from gateway.model_state import Conversation, marked
+from gateway.owners import may_approve
 from gateway.store import Thread
 from gateway.tool import Tool
 
@@ -49,17 +48,20 @@ def take_in(
     thread: Thread,
     definition: AgentDefinition,
     tools: Mapping[str, Tool],
+    approvals: Mapping[str, Approvers | None],
     now: float,
     conversation: Conversation | None = None,
     *,
     waited: bool = False,
 ) -> Intake:
-    """What the thread becomes; `tools` are the backend's, by name; `conversation` is a stateful model's.
+    """What the thread becomes; `tools` are the backend's, by name, and `approvals` as in LoopContext; `conversation` is
+    a stateful model's.
 
     `waited`: the run waited for its turn, so that there are messages which nobody could know when it was asked for.
 
     Raises:
         InvalidRequestError: an answer that does not fit its interrupt.
+        ForbiddenError: it approves what is not the sender's to approve.
         ConflictError: there is nothing to answer any more, and the input is there for that alone.
         StaleHistoryError: the thread has messages that the client has not seen.
     """
@@ -74,9 +76,16 @@ def take_in(
     if conversation is not None or thread.model_states:
         messages = marked(messages, thread.messages, None if conversation is None else conversation.mark)
     asked = still_asked(thread.interrupts, messages)
-    if given.must_answer and not _answers_any(given.answers, asked):
-        raise ConflictError("the question was answered or withdrawn meanwhile", code="approval_answered")
-    verdict = decide(asked, given.answers, now=now, check=arguments_check(tools))
+    if given.must_answer and not answers_any(asked, given.answers):
+        raise approval_answered()
+    owner = thread.owner
+    verdict = decide(
+        asked,
+        given.answers,
+        now=now,
+        check=arguments_check(tools),
+        approves=lambda name: may_approve(owner, approvals.get(name)),
+    )
     becomes = replace(
         thread,
         agent_id=definition.id,
@@ -107,11 +116,6 @@ def up_to_date(given: AgentInput, stored: Sequence[Message], *, waited: bool = F
     if not waited:
         raise StaleHistoryError(unseen)
     return with_unseen(stored, given.messages, unseen)
-
-
-def _answers_any(answers: Sequence[Answer], asked: Sequence[OpenInterrupt]) -> bool:
-    open_ids = {item.interrupt.id for item in asked}
-    return any(answer.interrupt_id in open_ids for answer in answers)
 
 
 def _asked_elsewhere(answers: Sequence[Answer], thread: Thread, messages: Sequence[Message]) -> list[Message]:

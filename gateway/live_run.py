@@ -57,7 +57,7 @@ class LiveRun:
         "_last_future", "_max_viewer_events", "_on_abandoned", "_sealer", "_signs_seen", "_store", "_unkept",
         "_viewers", "_window", "accepted", "begun", "cancel_reason", "concluded", "conversation", "ended", "failure",
         "finishing", "first_sign_at", "kept", "left", "messages", "must_be_kept", "patient", "record", "sequence",
-        "settled", "slow_viewers", "state", "task", "thread", "transcript", "turn", "unkept", "usage",
+        "settled", "slow_viewers", "state", "task", "thread", "transcript", "turn", "unattended", "unkept", "usage",
     )  # fmt: skip
 
     def __init__(
@@ -94,6 +94,7 @@ class LiveRun:
         self.must_be_kept = False  # such an answer is over, which has to be in the log before any of its tools is run
         self.left = False  # it ends here without an end, to be taken up
         self.finishing = False
+        self.unattended = False  # it goes on also where nobody watches it
         self.first_sign_at: float | None = None  # when the model showed something, in Unix seconds
         self.sequence = 0  # the number of the last event accepted
         self.kept = 0  # the number of the last event that the store has and viewers got

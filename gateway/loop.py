@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from gateway.agent import AgentDefinition, AgentInput
+from gateway.agent import AgentDefinition, AgentInput, Approvers
 from gateway.attempts import Fallback, OnRetry
 from gateway.clock import Clock
 from gateway.context_reduction import KnownFits
@@ -41,13 +41,13 @@ class LoopContext:
     """Everything one run of a loop works with.
 
     `messages` is the thread's history, this run's input in it; `elsewhere` what was said in the thread's other
-    conversations, where a stateful model keeps them apart. `tools` are the backend tools by name, `approvals` the
-    names that need a person first. `input.tools` are the frontend tools that remain after name collisions. `decisions`
-    are to be carried out before anything else; `still_open` interrupts, which the request left uncovered, end the run
-    again after that. `fallback` are asked once `model` has failed; `fits` is what is known of threads that were too
-    long for it. `conversation` is what the model's server holds, where it is stateful. `taken_up`: the run was begun
-    by another process, and goes on in the middle of an answer. `is_left`: it is given up here, to be taken up by
-    another.
+    conversations, where a stateful model keeps them apart. `tools` are the backend tools by name, `approvals` those
+    that need a person first, with who that may be (see owners.may_approve). `input.tools` are the frontend tools that
+    remain after name collisions. `decisions` are to be carried out before anything else; `still_open` interrupts, which
+    the request left uncovered, end the run again after that. `fallback` are asked once `model` has failed; `fits` is
+    what is known of threads that were too long for it. `conversation` is what the model's server holds, where it is
+    stateful. `taken_up`: the run was begun by another process, and goes on in the middle of an answer. `is_left`: it is
+    given up here, to be taken up by another.
     """
 
     agent: AgentDefinition
@@ -55,7 +55,7 @@ class LoopContext:
     owner: str
     model: Model
     tools: Mapping[str, Tool]
-    approvals: frozenset[str]
+    approvals: Mapping[str, Approvers | None]
     messages: tuple[Message, ...]
     state: SharedState
     clock: Clock

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import TypeAlias, cast
 
 from gateway.frozen import replace
-from gateway.messages import JsonObject, JsonValue, Message
+from gateway.messages import JsonObject, JsonValue, Message, ToolCall
 from gateway.records import dump_json, encode_message, load_json
 
 logger = logging.getLogger(__name__)
@@ -211,6 +211,12 @@ def encode_states(states: Mapping[str, ModelState]) -> bytes:
     return dump_json(
         {agent: {key: _chain_to_json(chain) for key, chain in state.items()} for agent, state in states.items()}
     )
+
+
+def conversation_of_call(messages: Sequence[Message], call: ToolCall) -> str:
+    """The id of the conversation in which the call was made."""
+    made = (message.conversation for message in messages if call in message.tool_calls)
+    return next(made, None) or DEFAULT_CONVERSATION
 
 
 def decode_states(data: bytes) -> dict[str, ModelState]:

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gateway.agent import AgentDefinition, AgentInput, ToolSettings
+from gateway.agent import AgentDefinition, AgentInput, Approvers, ToolSettings
 from gateway.attempts import Fallback
 from gateway.context_reduction import KnownFits
 from gateway.errors import NotFoundError
@@ -40,10 +40,10 @@ class OpenAgent:
     fits: KnownFits = field(default_factory=KnownFits)
     clashes: set[str] = field(default_factory=set)
 
-    async def tools(self) -> tuple[Mapping[str, Tool], frozenset[str]]:
-        """The backend tools there are just now, by name, and the names of those that need a person's approval."""
+    async def tools(self) -> tuple[Mapping[str, Tool], Mapping[str, Approvers | None]]:
+        """The backend tools there are just now, by name, and who approves calls of those that need it."""
         found: dict[str, Tool] = {}
-        approvals: set[str] = set()
+        approvals: dict[str, Approvers | None] = {}
         for settings, toolbox in self.toolboxes:
             for tool in await toolbox.tools():
                 name = tool.spec.name
@@ -52,8 +52,8 @@ class OpenAgent:
                     continue
                 found[name] = ExposedTool(tool) if settings.expose_errors else tool
                 if settings.approval == "always":
-                    approvals.add(name)
-        return found, frozenset(approvals)
+                    approvals[name] = settings.approvers
+        return found, approvals
 
     def _warn_of_clash(self, name: str) -> None:
         if name not in self.clashes:

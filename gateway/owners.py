@@ -21,3 +21,8 @@ def site_of(owner: str) -> str | None:
 def is_visitors(owner: str) -> bool:
     """Whether a stranger owns it, and nobody with a key."""
     return owner.startswith(_VISITORS)
+
+
+def may_approve(owner: str, approvers: str | None) -> bool:
+    """Whether a call on the owner's own thread is the owner's to approve, by the `approvers` of its tool."""
+    return approvers == "callers" or (approvers is None and not is_visitors(owner))

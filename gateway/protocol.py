@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from urllib.parse import unquote
 
 import orjson
@@ -30,6 +31,8 @@ from gateway.wire import strict_json
 # How long a body may pause, and take in all; the network's time, not the clock's.
 BODY_PAUSE_SECONDS = 30.0
 LONGEST_BODY_SECONDS = 300.0
+_PAGE = 50
+_MAX_PAGE = 500
 _SLASH = "\0"  # in no id: they have no control characters
 
 
@@ -141,6 +144,21 @@ def path_with_marked_slashes(raw_path: bytes) -> str:
     parts = (unquote(part.decode("ascii", "replace")) for part in raw_path.split(b"/"))
     # a NUL that was sent is no slash, and in no id either
     return "/".join(part.replace(_SLASH, "\ufffd").replace("/", _SLASH) for part in parts)
+
+
+def page_asked(request: Request) -> tuple[int, str | None]:
+    """How many of a list are asked for, and behind which cursor. Raises InvalidRequestError (400)."""
+    text = request.query_params.get("limit", str(_PAGE))
+    if not (text.isascii() and text.isdigit() and len(text) <= 9 and 1 <= int(text) <= _MAX_PAGE):
+        raise InvalidRequestError(f"limit is {text[:64]!r}; it has to be a number from 1 to {_MAX_PAGE}", status=400)
+    return int(text), request.query_params.get("cursor")
+
+
+def time_text(seconds: float | None) -> str | None:
+    """A time in Unix seconds as answers tell it (RFC 3339, UTC)."""
+    if seconds is None:
+        return None
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def json_response(value: JsonValue, status: int = 200) -> Response:

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gateway.agent import Absent, AgentInput
+from gateway.agent import Absent, AgentInput, Approvers
 from gateway.bookkeeping import conversation_of, end_left_behind
 from gateway.clock import Clock
 from gateway.errors import StoreError
@@ -92,7 +92,7 @@ def restore(live: LiveRun, left: LeftOpen) -> None:
 
 
 def loop_context(
-    live: LiveRun, left: LeftOpen, tools: Mapping[str, Tool], approvals: frozenset[str], clock: Clock
+    live: LiveRun, left: LeftOpen, tools: Mapping[str, Tool], approvals: Mapping[str, Approvers | None], clock: Clock
 ) -> LoopContext:
     """What the loop goes on with."""
     agent, given = left.agent, left.input

@@ -15,7 +15,7 @@ from collections.abc import Coroutine, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 
-from gateway.agent import Absent, AgentInput
+from gateway.agent import Absent, AgentInput, Approvers
 from gateway.bookkeeping import (
     Terminal,
     conversation_of,
@@ -91,8 +91,8 @@ class RunDriver:
 
     # --- a run's begin
 
-    def open(self, record: RunRecord) -> LiveRun:
-        """A run that can be watched, and that `start` is to follow."""
+    def open(self, record: RunRecord, *, unattended: bool = False) -> LiveRun:
+        """A run that can be watched, and that `start` is to follow; one that is `unattended` also where nobody does."""
         live = self.runs[record.owner, record.client_id] = LiveRun(
             record,
             self.store,
@@ -102,6 +102,7 @@ class RunDriver:
             max_viewer_events=self._options.max_viewer_events,
             window=self.window,
         )
+        live.unattended = unattended
         return live
 
     async def start(self, live: LiveRun, agent: OpenAgent, given: AgentInput) -> None:
@@ -139,7 +140,7 @@ class RunDriver:
     async def _begin(self, live: LiveRun, agent: OpenAgent, given: AgentInput, *, waited: bool = False) -> LoopContext:
         """Read the thread, take the input in, keep both with RunStarted: from here on the run exists."""
         owner = live.record.owner
-        tools, approvals = await _tools(live, agent) if live.cancel_reason is None else ({}, frozenset())
+        tools, approvals = await _tools(live, agent) if live.cancel_reason is None else ({}, {})
         if live.cancel_reason is not None:
             given = words_alone(given)
         given = with_frontend_tools(given, tools)
@@ -147,7 +148,7 @@ class RunDriver:
         stored = await self.store.load_thread(owner, given.thread_id)
         thread = stored or Thread(owner, given.thread_id, agent.definition.id, now, now)
         live.conversation = conversation_of(agent.definition, agent.model.capabilities, thread, given.conversation_id)
-        taken = take_in(given, thread, agent.definition, tools, now, live.conversation, waited=waited)
+        taken = take_in(given, thread, agent.definition, tools, approvals, now, live.conversation, waited=waited)
         messages, state = taken.thread.messages, taken.thread.state
         live.thread = taken.thread
         live.state = state
@@ -369,7 +370,7 @@ class RunDriver:
         self._spawn(live, self._finish(live, stopped(live.cancel_reason)))
 
     def _ends_unwatched(self, live: LiveRun) -> bool:
-        return self.agent(live.record.agent_id).definition.on_disconnect == "cancel"
+        return not live.unattended and self.agent(live.record.agent_id).definition.on_disconnect == "cancel"
 
     def _abandoned(self, live: LiveRun) -> None:
         if self._ends_unwatched(live):
@@ -404,7 +405,7 @@ class RunDriver:
     async def recover(self) -> None:
         """End the runs that an earlier process left behind, or go on with them. Call once, before serving."""
         for left in await recover(self.store, self.clock, self.agents):
-            live = self.open(left.record)
+            live = self.open(left.record, unattended=left.input.unattended)
             restore(live, left)
             await self.lines.enter(live, "enqueue")
             self.metrics.runs_active.inc()
@@ -415,8 +416,8 @@ class RunDriver:
         await self._drive(live, left.agent, loop_context(live, left, *await _tools(live, left.agent), self.clock))
 
 
-async def _tools(live: LiveRun, agent: OpenAgent) -> tuple[Mapping[str, Tool], frozenset[str]]:
-    """The agent's tools; none where the run is stopped before they are there: a tool server may take its time."""
+async def _tools(live: LiveRun, agent: OpenAgent) -> tuple[Mapping[str, Tool], Mapping[str, Approvers | None]]:
+    """OpenAgent.tools; none where the run is stopped before they are there: a tool server may take its time."""
     before, task = live.task, asyncio.current_task()
     assert task is not None
     live.task = task
@@ -425,6 +426,6 @@ async def _tools(live: LiveRun, agent: OpenAgent) -> tuple[Mapping[str, Tool], f
     except asyncio.CancelledError:
         if live.cancel_reason is None or task.uncancel():  # not the run is stopped, but the request
             raise
-        return {}, frozenset()
+        return {}, {}
     finally:
         live.task = before

@@ -10,20 +10,21 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
-from gateway.agent import ABSENT, Absent, AgentInput
-from gateway.bookkeeping import input_digest, no_thread, run_exists
-from gateway.errors import InvalidRequestError, UnavailableError
+from gateway.agent import ABSENT, Absent, AgentInput, Answer
+from gateway.bookkeeping import approval_answered, input_digest, no_thread, run_exists
+from gateway.errors import ConflictError, InvalidRequestError, NotFoundError, UnavailableError
 from gateway.events import Completed, Interrupt, RunFinished, RunStarted
 from gateway.frozen import replace
 from gateway.live_run import LiveRun
-from gateway.messages import JsonValue, Message, new_id
+from gateway.messages import JsonObject, JsonValue, Message, new_id
+from gateway.model_state import conversation_of_call
 from gateway.open_agent import OpenAgent
 from gateway.owners import site_of
 from gateway.replay import join, last_event, replay, without_log
 from gateway.run_driver import RunDriver
 from gateway.run_ids import RunIds
 from gateway.run_limits import RunLimits, check_input, check_stored
-from gateway.store import Page, RunRecord, RunStatus, ThreadSummary
+from gateway.store import Approval, Page, RunRecord, RunStatus, ThreadSummary
 from gateway.thread_removal import ThreadRemoval
 from gateway.transcript import OpenItems
 from gateway.viewer import Prelude, Viewer
@@ -94,7 +95,7 @@ class Runner:
         if goes_on:
             record = replace(record, run_id=new_id("run"), reused_id=given.run_id)
             given = replace(given, run_id=record.run_id, must_answer=True)
-        live = self.driver.open(record)
+        live = self.driver.open(record, unattended=given.unattended)
         if release is not None:
             live.ended.add_done_callback(release)
         viewer = live.watch()
@@ -228,6 +229,44 @@ class Runner:
             viewer.feed_unnumbered([await last_event(self.store, owner, last_run)])
         viewer.finish()
         return viewer
+
+    # --- approvals
+
+    async def approvals(self, *, limit: int, cursor: str | None) -> Page[Approval]:
+        """What waits for a person, whoever owns it, the oldest first."""
+        return await self.store.list_approvals(now=self.clock.now(), limit=limit, cursor=cursor)
+
+    async def answer(self, approval_id: str, payload: JsonObject, admit: Admission | None = None) -> RunRecord:
+        """Answer an approval for whoever owns its thread: gives the run that goes on with it. `admit` as in `start`.
+
+        Raises:
+            NotFoundError: there is no such approval, or its agent is gone.
+            ConflictError: it was answered, or has expired; or the thread is busy.
+            InvalidRequestError: a payload that does not fit.
+            StoreError, TooManyRequestsError, UnavailableError: as `start`.
+        """
+        found = await self.store.find_approval(approval_id)
+        thread = None if found is None else await self.store.load_thread(*found)
+        if thread is None:
+            raise NotFoundError(f"there is no approval {approval_id!r}", code="approval_not_found")
+        asked = next((item for item in thread.interrupts if item.approval_id == approval_id), None)
+        if asked is None:
+            raise approval_answered()
+        expires_at = asked.interrupt.expires_at
+        if expires_at is not None and expires_at <= self.clock.now():
+            raise ConflictError("the question has expired, which counts as a no", code="approval_expired")
+        given = AgentInput(
+            thread.thread_id,
+            new_id("run"),
+            (),
+            answers=(Answer(asked.interrupt.id, "resolved", payload, approval_id),),
+            history="append",
+            conversation_id=conversation_of_call(thread.messages, asked.call),
+            must_answer=True,
+            unattended=True,
+        )
+        (await self.start(thread.owner, asked.agent_id, given, admit)).close()
+        return await self.run(thread.owner, given.run_id)
 
     # --- threads
 

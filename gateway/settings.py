@@ -74,6 +74,7 @@ class ApiKey:
     name: str
     key: Secret
     limits: KeyLimits
+    approvals: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,7 +295,8 @@ def _server_settings(section: ServerSection) -> ServerSettings:
     own = {"api_keys", "publishable_keys", "visitor_secret"}
     values = {name: getattr(section, name) for name in ServerSection.model_fields if name not in own}
     keys = tuple(
-        ApiKey(entry.name, Secret(entry.key), KeyLimits(**entry.limits.model_dump())) for entry in section.api_keys
+        ApiKey(entry.name, Secret(entry.key), KeyLimits(**entry.limits.model_dump()), entry.approvals)
+        for entry in section.api_keys
     )
     publishable_keys = tuple(
         PublishableKey(
@@ -320,7 +322,13 @@ def _agent_definition(section: AgentSection, parts: KnownParts) -> AgentDefiniti
         model=_model_settings(section.model, parts),
         tools=tuple(
             ToolSettings(
-                tool.type, tool.name, tool.description, tool.parameters or {}, tool.approval, tool.expose_errors
+                tool.type,
+                tool.name,
+                tool.description,
+                tool.parameters or {},
+                tool.approval,
+                tool.approvers,
+                tool.expose_errors,
             )
             for tool in section.tools
         ),

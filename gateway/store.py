@@ -105,6 +105,15 @@ class Thread:
 
 
 @dataclass(frozen=True, slots=True)
+class Approval:
+    """A call that waits for a person, and the thread that it is on."""
+
+    owner: str
+    thread_id: str
+    asked: OpenInterrupt
+
+
+@dataclass(frozen=True, slots=True)
 class DueDeletion:
     """What a provider's server is still to be asked to delete of a thread that is gone here.
 
@@ -212,6 +221,20 @@ class Store(Protocol):
 
     async def update_deletion(self, deletion: DueDeletion) -> None:
         """How it now stands; one without names is done, and forgotten. Nothing for one that is not there."""
+
+    # approvals
+
+    async def list_approvals(self, *, now: float, limit: int, cursor: str | None) -> Page[Approval]:
+        """What of all threads waits for a person and has not expired by `now`, the oldest first.
+
+        Raises:
+            InvalidRequestError: a cursor that this store did not give.
+        """
+
+    async def find_approval(self, approval_id: str) -> tuple[str, str] | None:
+        """Owner and id of the thread that it was asked on, also where it was answered since; None: it never was, or
+        its thread is gone.
+        """
 
     # runs
 

@@ -164,6 +164,7 @@ def kept_input(given: AgentInput) -> JsonObject:
         "forwarded": given.forwarded,
         "conversation_id": given.conversation_id,
         "parent_run_id": given.parent_run_id,
+        "unattended": given.unattended,
     }
 
 
@@ -179,4 +180,5 @@ def restored_input(kept: JsonObject, thread_id: str, run_id: str) -> AgentInput:
         forwarded=stored["forwarded"],
         conversation_id=stored["conversation_id"],
         parent_run_id=stored["parent_run_id"],
+        unattended=stored.get("unattended", False),
     )

@@ -148,7 +148,7 @@ class LoopRun:
             owner="owner",
             model=self.model,
             tools=by_name,
-            approvals=frozenset(approvals),
+            approvals=dict.fromkeys(approvals),
             messages=tuple(messages),
             state=self.state,
             clock=self.clock,

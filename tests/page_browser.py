@@ -66,7 +66,11 @@ DEMONSTRATION = agent(
         {"type": "SearchIndexTool"},
         *(
             {"type": "PythonTool", "name": name, "parameters": {"function": f"gateway.sample_tools:{name}"}, **more}
-            for name, more in [("add", {}), ("add_to_list", {}), ("refund", {"approval": "always"})]
+            for name, more in [
+                ("add", {}),
+                ("add_to_list", {}),
+                ("refund", {"approval": "always", "approvers": "callers"}),
+            ]
         ),
     ],
 )

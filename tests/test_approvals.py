@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
 import pytest
 
 from gateway.agent import Answer
-from gateway.approvals import EXPIRED, Verdict, decide
-from gateway.errors import InvalidRequestError
+from gateway.approvals import EXPIRED, Verdict, answers_any, decide
+from gateway.errors import ForbiddenError, InvalidRequestError
 from gateway.events import Interrupt, OpenInterrupt
 from gateway.loop import Decision
 from gateway.messages import JsonObject, JsonValue, ToolCall
@@ -31,7 +32,40 @@ def check(name: str, arguments: JsonObject) -> str | None:
 
 
 def judge(*answers: Answer, interrupts: tuple[OpenInterrupt, ...] = (asked("i"),)) -> Verdict:
-    return decide(interrupts, answers, now=NOW, check=check)
+    return decide(interrupts, answers, now=NOW, check=check, approves=lambda name: True)
+
+
+def test_an_approval_that_is_not_the_senders_is_refused_whatever_else_is_answered() -> None:
+    interrupts = (asked("1"), asked("2"))
+    answers = (Answer("1", "cancelled"), says("2", {"approved": True}))
+    with pytest.raises(ForbiddenError) as caught:
+        decide(interrupts, answers, now=NOW, check=check, approves=lambda name: False)
+    assert caught.value.code == "approval_not_allowed"
+    assert "'refund'" in caught.value.message
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [Answer("i", "cancelled"), says("i", {"approved": False, "reason": "no"}), says("gone", {"approved": True})],
+)
+def test_who_may_not_approve_may_still_deny(answer: Answer) -> None:
+    verdict = decide((asked("i"),), (answer,), now=NOW, check=check, approves=lambda name: False)
+    assert not any(decision.approved for decision in verdict.decisions)
+
+
+def test_nobody_is_refused_for_what_has_expired() -> None:
+    interrupts = (asked("i", expires_at=NOW),)
+    verdict = decide(interrupts, (says("i", {"approved": True}),), now=NOW, check=check, approves=lambda name: False)
+    assert verdict.decisions == (Decision(CALL, approved=False, reason=EXPIRED),)
+
+
+def test_an_answer_by_an_approvals_id_is_to_that_approval_alone() -> None:
+    here = replace(asked("i"), approval_id="a1")
+    answers = [Answer("i", "resolved", {"approved": True}, approval_id) for approval_id in ("a1", "a2")]
+    taken, other = (decide((here,), (each,), now=NOW, check=check, approves=lambda name: False) for each in answers)
+    assert [decision.approved for decision in taken.decisions] == [True]
+    assert other.still_open == (here,)
+    assert [answers_any((here,), (each,)) for each in answers] == [True, False]
 
 
 def problems(*answers: Answer) -> list[str]:

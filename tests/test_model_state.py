@@ -17,6 +17,7 @@ from gateway.model_state import (
     Conversation,
     HeldResponse,
     ModelState,
+    conversation_of_call,
     decode_states,
     encode_states,
 )
@@ -204,6 +205,14 @@ def test_so_many_names_are_remembered() -> None:
         chain.kept(str(number))
     assert len(chain.state["default"].left) == KEPT_NAMES
     assert chain.state["default"].left[-1] == str(KEPT_NAMES + 6)
+
+
+def test_a_call_tells_the_conversation_that_it_was_made_in() -> None:
+    call, other = ToolCall("c1", "refund", "{}"), ToolCall("c2", "refund", "{}")
+    messages = (Message("m1", "assistant", (call,), conversation="billing"), Message("m2", "assistant", (other,)))
+    assert [conversation_of_call(messages, each) for each in (call, other, ToolCall("c3", "x", "{}"))] == [
+        "billing", "default", "default",
+    ]  # fmt: skip
 
 
 def test_what_was_kept_before_names_were_is_read() -> None:

@@ -53,6 +53,7 @@ REQUIRED = [
     "incomplete-answers",
     "ends",
     "approvals",
+    "who-approves",
     "reused-run-ids",
     "lost-approvals",
     "durable-events",

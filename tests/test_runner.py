@@ -345,6 +345,44 @@ async def test_a_run_that_is_stopped_as_it_begins_runs_nothing_that_was_approved
         assert not ran
 
 
+@pytest.mark.parametrize("policy", ["reject", "enqueue", "cancel_previous"])
+async def test_an_approval_that_is_answered_for_its_owner_goes_on_though_nobody_watches(policy: Any) -> None:
+    ran: list[str] = []
+    asks_and_hangs = [_ASKS[0], HANGS[0]]
+    opened = agent_of("a", asks_and_hangs, (_refund(ran), "always"), on_concurrent_run=policy)
+    async with runner_scene(opened) as scene:
+        await _ask(scene)
+        (approval,) = (await scene.runner.approvals(limit=5, cursor=None)).items
+        record = await scene.runner.answer(approval.asked.approval_id, {"approved": True})
+        (await scene.runner.connect(OWNER, "a", question(run_id="look"))).close()
+        await scene.clock.advance(60)
+        assert await scene.status(record.run_id) == "running"
+        await scene.runner.cancel(OWNER, record.run_id)
+        await scene.until_idle()
+        assert await scene.status(record.run_id) == "cancelled"
+        assert len(ran) == 1
+
+
+async def test_an_approval_that_was_answered_while_its_run_waited_begins_nothing() -> None:
+    ran: list[str] = []
+    opened = agent_of("a", _ASKS, (_refund(ran), "always"), on_concurrent_run="enqueue")
+    async with runner_scene(opened) as scene:
+        answer = Answer(await _ask(scene), "resolved", {"approved": True})
+        (approval,) = (await scene.runner.approvals(limit=5, cursor=None)).items
+        scene.store.hold("begin_run")
+        scene.store.reached["begin_run"].clear()
+        first = asyncio.create_task(scene.start("a", _resume("first", answer)))
+        await until(scene.store.reached["begin_run"].is_set)
+        second = await scene.runner.answer(approval.asked.approval_id, {"approved": True})
+        assert second.status == "queued"
+        scene.store.release("begin_run")
+        end_of(await read(await first))
+        await scene.until_idle()
+        ended = await scene.runner.run(OWNER, second.run_id)
+        assert (ended.status, ended.error_code) == ("failed", "approval_answered")
+        assert len(ran) == 1
+
+
 # --- the store
 
 

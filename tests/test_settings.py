@@ -129,6 +129,17 @@ agents:
     assert all(type(value) is Secret for value in settings.agents[0].model.credential.values())
 
 
+def test_who_approves_is_the_operators() -> None:
+    keys = (
+        "server: {api_keys: [{name: ada, key: 0123456789abcdef}, {name: bob, key: abcdef0123456789, approvals: true}]}"
+    )
+    tool = "type: PythonTool, approval: always, parameters: {function: 'shop.tools:refund'}"
+    tools = f"[{{{tool}, name: a}}, {{{tool}, name: b, approvers: callers}}, {{{tool}, name: c, approvers: keys}}]"
+    settings = load(f"{keys}\nagents:\n  - id: a\n    model: {{model_provider: demo}}\n    tools: {tools}\n")
+    assert [key.approvals for key in settings.server.api_keys] == [False, True]
+    assert [each.approvers for each in settings.agents[0].tools] == [None, "callers", "keys"]
+
+
 def test_a_model_has_others_to_fall_back_on() -> None:
     fallback = "[{model_provider: demo, model_parameters: {x: 1}}, {model_provider: demo}]"
     [agent] = load(f"agents:\n  - id: a\n    model: {{model_provider: demo, fallback: {fallback}}}\n").agents
@@ -329,6 +340,15 @@ def test_what_is_wrong_is_named_with_line_and_field(text: str, problem: str) -> 
         (
             "id: a\nmodel: {model_provider: demo}\ntools: [{type: PythonTool, approval: alway}]",
             "agents[0].tools[0].approval: 'alway' is not one of never, always; did you mean 'always'?",
+        ),
+        (
+            "id: a\nmodel: {model_provider: demo}\ntools: [{type: PythonTool, approvers: callers}]",
+            "agents[0].tools[0].approvers: says nothing without 'approval: always'",
+        ),
+        (
+            "id: a\nmodel: {model_provider: demo}\ntools: [{type: PythonTool, approval: always, approvers: keys}]",
+            "agents[0].tools[0].approvers: 'keys' needs a key that may approve; add 'approvals: true' to one of"
+            " server.api_keys",
         ),
         (
             "id: a\nmodel: {model_provider: demo}\ntools: [{type: PythonTool, name: x}, {type: PythonTool, name: x}]",

@@ -145,5 +145,6 @@ def test_what_a_loop_needs_of_an_input_is_kept() -> None:
         forwarded={"conversation_id": "billing", "x": [1, None]},
         conversation_id="billing",
         parent_run_id="r0",
+        unattended=True,
     )
     assert restored_input(kept_input(given_input), "t", "r") == given_input

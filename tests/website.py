@@ -9,7 +9,16 @@ from typing import Any
 
 import httpx
 
-from tests.running_gateway import GatewayClient, LocalGateway, agent, local_gateway, parse_frames, run_body, scripted
+from tests.running_gateway import (
+    Frame,
+    GatewayClient,
+    LocalGateway,
+    agent,
+    local_gateway,
+    parse_frames,
+    run_body,
+    scripted,
+)
 
 SHOP, BLOG = "https://shop.example", "https://blog.example:8443"
 SHOP_KEY, BLOG_KEY = "pk_shop_0123456789abcdef", "pk_blog_0123456789abcdef"
@@ -94,8 +103,17 @@ class Answer:
         return self.response.json()
 
     @property
+    def frames(self) -> Sequence[Frame]:
+        return parse_frames(self.response.content)
+
+    @property
     def types(self) -> Sequence[str]:
-        return [frame.type for frame in parse_frames(self.response.content)]
+        return [frame.type for frame in self.frames]
+
+    @property
+    def last(self) -> Any:
+        """The stream's terminal event."""
+        return self.frames[-1].data
 
     @property
     def retry_after(self) -> int:

@@ -20,7 +20,7 @@ import logging
 import os
 import re
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from starlette.exceptions import HTTPException
@@ -61,13 +61,15 @@ _LINGER_BYTES = 64_000_000
 class DoorRules:
     """What the door lets in.
 
-    `keys` are (owner, key), `key_limits` by owner. `allowed_hosts` are host names besides loopback ones. `open_paths`
-    need no key and may come from anywhere: health, the page and its assets; a path that ends with `/` opens everything
-    below it. `quiet_paths` are logged at DEBUG only, since probes ask for them every few seconds.
+    `keys` are (owner, key), `key_limits` by owner; `approvers` are the owners that may approve. `allowed_hosts`
+    are host names besides loopback ones. `open_paths` need no key and may come from anywhere: health, the page and its
+    assets; a path that ends with `/` opens everything below it. `quiet_paths` are logged at DEBUG only, since probes
+    ask for them every few seconds.
     """
 
     keys: Sequence[tuple[str, Secret]] = ()
     key_limits: Mapping[str, KeyLimits] = field(default_factory=dict)
+    approvers: Collection[str] = ()
     cors_origins: Sequence[str] = ()
     allowed_hosts: Sequence[str] = ()
     open_paths: Sequence[str] = ()
@@ -93,7 +95,7 @@ class Door:
         self._max_body_bytes = rules.max_body_bytes
         self._visitors = visitors
         self._on_refused = on_refused
-        self._keys = ApiKeys(rules.keys, rules.key_limits)
+        self._keys = ApiKeys(rules.keys, rules.key_limits, rules.approvers)
         self._origins = Origins(rules.cors_origins, rules.allowed_hosts, visitors.origins if visitors else ())
         self._is_public = not rules.keys and visitors is None
         self._checks_host = self._is_public or bool(rules.allowed_hosts)
@@ -232,8 +234,13 @@ class Paths:
 class ApiKeys:
     """Whose key it is. Keys are kept as hashes; all are compared, in a time that says nothing."""
 
-    def __init__(self, keys: Iterable[tuple[str, Secret]], limits: Mapping[str, KeyLimits]) -> None:
-        self._callers = [(_digest(key.reveal()), Caller(name, name, limits.get(name, NO_LIMITS))) for name, key in keys]
+    def __init__(
+        self, keys: Iterable[tuple[str, Secret]], limits: Mapping[str, KeyLimits], approvers: Collection[str] = ()
+    ) -> None:
+        self._callers = [
+            (_digest(key.reveal()), Caller(name, name, limits.get(name, NO_LIMITS), may_approve=name in approvers))
+            for name, key in keys
+        ]
 
     def caller(self, bearer: str, *, needed: bool) -> Caller:
         """Who is behind a bearer key; everybody is the same where none is `needed`.

@@ -26,7 +26,8 @@ class Caller:
 
     `owner`: threads and runs belong to it. `key_name` is the configuration's name for the key, empty without keys.
     `agents` are the only ones there are for this caller; None: all. `is_visitor`: a stranger with a publishable key,
-    whose owner is of its own. `address` is the client's, for visitors alone.
+    whose owner is of its own. `address` is the client's, for visitors alone. `may_approve`: what waits for a person's
+    approval, whoever owns it.
     """
 
     owner: str
@@ -35,6 +36,7 @@ class Caller:
     agents: frozenset[str] | None = None
     is_visitor: bool = False
     address: str = ""
+    may_approve: bool = False
 
     def may_use(self, agent_id: str) -> bool:
         return self.agents is None or agent_id in self.agents

@@ -7,7 +7,7 @@ that is missing there means "not declared", so what the gateway knows it lacks i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from gateway.agent import AgentDefinition
 from gateway.messages import JsonObject, JsonValue, ToolSpec
@@ -18,7 +18,7 @@ _NO_LANGUAGE_MODELS = frozenset({"demo", "scripted"})
 
 
 def capabilities(
-    agent: AgentDefinition, model: ModelCapabilities, tools: Sequence[ToolSpec], approvals: frozenset[str]
+    agent: AgentDefinition, model: ModelCapabilities, tools: Sequence[ToolSpec], approvals: Container[str]
 ) -> JsonObject:
     """What this agent can do with this model and these backend tools; `approvals` names those that need a person."""
     asks = any(tool.name in approvals for tool in tools)

@@ -16,7 +16,13 @@ from gateway.access.origins import origin_problem
 from gateway.configuration.file import ConfigurationText, FieldPath, did_you_mean, spell_path
 from gateway.configuration.key_checks import check_keys
 from gateway.configuration.known_parts import KnownParts, provider_name, scheme
-from gateway.configuration.sections import AgentSection, ConfigurationSection, FallbackSection, ServerSection
+from gateway.configuration.sections import (
+    AgentSection,
+    ConfigurationSection,
+    FallbackSection,
+    ServerSection,
+    ToolSection,
+)
 from gateway.errors import ConfigurationError
 from gateway.model_headers import header_problem
 
@@ -79,7 +85,18 @@ class _Checks:
             self._model(other, (*path, "model", "fallback", index))
         for index, tool in enumerate(agent.tools):
             self._part((*path, "tools", index, "type"), tool.type, self.parts.tools, "tool type")
+            if problem := self._approvers_problem(tool):
+                self.text.report((*path, "tools", index, "approvers"), problem)
         self._unique((*path, "tools"), "name", [tool.name for tool in agent.tools])
+
+    def _approvers_problem(self, tool: ToolSection) -> str | None:
+        if tool.approvers is None:
+            return None
+        if tool.approval == "never":
+            return "says nothing without 'approval: always'"
+        if tool.approvers == "keys" and not any(key.approvals for key in self.section.server.api_keys):
+            return "'keys' needs a key that may approve; add 'approvals: true' to one of server.api_keys"
+        return None
 
     def _model(self, model: FallbackSection, path: FieldPath) -> None:
         if model.endpoint is not None and (problem := _url_problem(model.endpoint)):

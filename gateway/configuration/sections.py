@@ -139,6 +139,9 @@ class ApiKeySection(_Section):
     """The key itself, best as '${env:NAME}' or '${file:/path}'."""
     limits: KeyLimitsSection = KeyLimitsSection()
     """How much may be done with it."""
+    approvals: bool = False
+    """Let it see (GET /approvals) and answer (POST /approvals) what waits for approval in all conversations, whoever
+    they belong to."""
 
 
 class PublishableKeySection(_Section):
@@ -303,6 +306,10 @@ class ToolSection(_Section):
     """What this kind of tool is configured with."""
     approval: Literal["never", "always"] = "never"
     """'always': a person approves each call before it runs."""
+    approvers: Literal["callers", "keys"] | None = None
+    """Who approves: null: whoever began the conversation, but for a website's visitors; 'callers': visitors, too;
+    'keys': only who has a key of server.api_keys with 'approvals: true', by POST /approvals. With such a key anybody's
+    calls can be approved."""
     expose_errors: bool = False
     """Tell the model and the users what any exception of the tool says, while you write it. Otherwise only what it
     raises as gateway.tool.ToolError is told."""

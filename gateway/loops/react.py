@@ -38,6 +38,7 @@ from gateway.known_thread import KnownThread, SettledView, turns_of
 from gateway.loop import AgentType, Decision, LoopContext
 from gateway.messages import JsonObject, Message, ToolCall, ToolResult, new_id, new_message_id
 from gateway.model import ModelRequest, OneTool, ToolChoice
+from gateway.owners import may_approve
 from gateway.prompt import system_text
 from gateway.records import dump_json
 from gateway.state_changes import StateChanges
@@ -61,6 +62,8 @@ _SUMMARIZE = (
     "A limit of this run is reached ({limit}): no tool can be called any more. Answer the user now from what is known "
     "so far, and say what could not be done."
 )
+# What a client is told whose own approval would be refused: it may only cancel the call.
+_OTHERS_APPROVE: JsonObject = {"agui_gateway": {"approvers": "keys"}}
 _ANSWER = "Your last response was empty. Answer the user now."
 
 
@@ -448,13 +451,17 @@ class _Run:
         return f"There is no tool {name[:200]!r}. The tools are: {known}."
 
     def _interrupt(self, call: ToolCall, tool: Tool) -> Interrupt:
+        message, metadata = f"The tool {call.name!r} needs your approval before it runs.", None
+        if not may_approve(self._context.owner, self._context.approvals[call.name]):
+            message, metadata = f"The tool {call.name!r} waits for somebody else's approval.", dict(_OTHERS_APPROVE)
         return Interrupt(
             f"int-{call.call_id}",
             "tool_call",
-            f"The tool {call.name!r} needs your approval before it runs.",
+            message,
             call.call_id,
             approval_schema(tool.spec),
             self._context.clock.now() + self._budgets.approval_timeout_seconds,
+            metadata,
         )
 
     def _executions(self) -> ToolExecutions:

@@ -32,7 +32,7 @@ Operation: TypeAlias = "tuple[str, str, JsonObject]"
 def openapi_document() -> JsonObject:
     """The document."""
     paths: dict[str, JsonValue] = {}
-    for path, method, operation in (*_agents(), *_runs(), *_threads(), *_visitors(), *_service()):
+    for path, method, operation in (*_agents(), *_runs(), *_threads(), *_approvals(), *_visitors(), *_service()):
         item = paths.setdefault(path, {})
         assert isinstance(item, dict)
         item[method] = operation
@@ -49,6 +49,7 @@ def openapi_document() -> JsonObject:
             {"name": "agents", "description": "Run an agent, or learn what it can do."},
             {"name": "runs", "description": "Look at a run, follow it, stop it."},
             {"name": "threads", "description": "The conversations that are kept."},
+            {"name": "approvals", "description": "For those who approve other people's calls."},
             {"name": "visitors", "description": "For strangers on a website that has a publishable key."},
             {"name": "service", "description": "For those who operate the gateway."},
         ],
@@ -104,10 +105,11 @@ def _run() -> JsonObject:
         {"200": _stream("The run, from RUN_STARTED to RUN_FINISHED or RUN_ERROR.")},
         description=(
             "Repeating a request with its `runId` and the same messages attaches to the run, or replays it once it has "
-            "ended; anything else under a used `runId` is a 409. A second run on a busy thread is a 409, waits its "
-            "turn (429 where too many wait), or ends the first one, as the agent is configured; a run that nobody "
-            "watches any more gives way. Calls of the request's own tools end the run: send their results as tool "
-            "messages."
+            "ended. `resume` for interrupts that a run left open may come under that run's own `runId`: it means the "
+            "newest run of that id from then on. Anything else under a used `runId` is a 409. A second run on a busy "
+            "thread is a 409, waits its turn (429 where too many wait), or ends the first one, as the agent is "
+            "configured; a run that nobody watches any more gives way. Calls of the request's own tools end the run: "
+            "send their results as tool messages."
         ),
         parameters=["agentId"],
         body=_body("RunAgentInput", "An AG-UI RunAgentInput; `messages` is the whole history."),
@@ -234,6 +236,34 @@ def _threads() -> Sequence[Operation]:
             ),
         ),
     ]
+
+
+def _approvals() -> Sequence[Operation]:
+    listed = _operation(
+        "approvals",
+        "listApprovals",
+        "What waits for approval, the oldest first",
+        {"200": _json("ApprovalList", "A page of it, of all owners' conversations.")},
+        description="For keys with `approvals: true`. What has expired is not there any more.",
+        parameters=["limit", "cursor"],
+        problems=["400", "503"],
+    )
+    answered = _operation(
+        "approvals",
+        "answerApproval",
+        "Approve a call, or deny it",
+        {"202": _json("StartedRun", "The run that goes on with it has begun, or waits for its turn.")},
+        description=(
+            "For keys with `approvals: true`, against whose limits the run counts. It belongs to the thread's owner,"
+            " who sees it over /connect. A 409 is an approval that was answered (`approval_answered`) or has expired"
+            " (`approval_expired`), or a busy thread."
+        ),
+        parameters=["approvalId"],
+        body=_body("ApprovalDecision", "The answer."),
+        problems=["400", "404", "409", "413", "415", "422", "429", "503"],
+    )
+    listed["security"] = answered["security"] = [{"key": []}]
+    return [("/approvals", "get", listed), ("/approvals/{approvalId}", "post", answered)]
 
 
 def _visitors() -> Sequence[Operation]:
@@ -385,13 +415,14 @@ def _problem_responses() -> JsonObject:
 
 
 def _parameters() -> JsonObject:
-    cursor: JsonObject = {"type": "integer", "minimum": 0}
+    cursor: JsonObject = {"type": "string", "pattern": "^([^:]+:)?[0-9]+$"}
     page: JsonObject = {"type": "integer", "minimum": 1, "maximum": 500, "default": 50}
     return {
         "agentId": _parameter("path", "agentId", "The agent's id.", {"type": "string"}),
         "runId": _parameter("path", "runId", "The run's id.", {"$ref": "#/components/schemas/Id"}),
+        "approvalId": _parameter("path", "approvalId", "The approval's id.", {"type": "string"}),
         "threadId": _parameter("path", "threadId", "The thread's id.", {"$ref": "#/components/schemas/Id"}),
-        "lastEventId": _parameter("header", "Last-Event-ID", "The number of the last event that arrived.", cursor),
+        "lastEventId": _parameter("header", "Last-Event-ID", "The `id` of the last event that arrived.", cursor),
         "after": _parameter("query", "after", "The same, where a header cannot be set.", cursor),
         "protocolVersion": _parameter(
             "query",

@@ -6,7 +6,6 @@ Below: the runner, AG-UI's words for messages and events. Shapes are camelCase; 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -24,14 +23,14 @@ from gateway.protocol import (
     WireProtocol,
     json_response,
     owner_of,
+    page_asked,
     path_id,
     read_json,
+    time_text,
 )
 from gateway.store import RunRecord, ThreadSummary
 from gateway.wire.ag_ui_peer import PROTOCOL_VERSION, PeerProfile, profile_of
 
-_PAGE = 50
-_MAX_PAGE = 500
 _MAX_TITLE = 500
 _MAX_CURSOR_DIGITS = 18
 
@@ -59,12 +58,12 @@ class _Endpoints:
         return json_response(run_json(record), 200 if record.status.ended else 202)
 
     async def threads(self, request: Request) -> Response:
-        limit, cursor = _page(request)
+        limit, cursor = page_asked(request)
         page = await self._runner.threads(owner_of(request), limit=limit, cursor=cursor)
         return json_response({"threads": [_thread_json(item) for item in page.items], "nextCursor": page.next_cursor})
 
     async def messages(self, request: Request) -> Response:
-        limit, cursor = _page(request)
+        limit, cursor = page_asked(request)
         thread_id = path_id(request, "thread_id")
         owner = owner_of(request)
         page = await self._runner.messages(owner, thread_id, limit=limit, cursor=cursor)
@@ -113,9 +112,9 @@ def run_json(record: RunRecord) -> JsonObject:
             }
             for usage in record.usage
         ],
-        "createdAt": _time(record.created_at),
-        "startedAt": _time(record.started_at),
-        "finishedAt": _time(record.finished_at),
+        "createdAt": time_text(record.created_at),
+        "startedAt": time_text(record.started_at),
+        "finishedAt": time_text(record.finished_at),
     }
 
 
@@ -124,15 +123,9 @@ def _thread_json(thread: ThreadSummary) -> JsonObject:
         "id": thread.thread_id,
         "title": thread.title,
         "agentId": thread.agent_id,
-        "createdAt": _time(thread.created_at),
-        "updatedAt": _time(thread.updated_at),
+        "createdAt": time_text(thread.created_at),
+        "updatedAt": time_text(thread.updated_at),
     }
-
-
-def _time(seconds: float | None) -> str | None:
-    if seconds is None:
-        return None
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _profile(request: Request) -> PeerProfile:
@@ -158,13 +151,6 @@ def _cursor(request: Request) -> tuple[str, int]:
             status=400,
         )
     return log_id, int(number)
-
-
-def _page(request: Request) -> tuple[int, str | None]:
-    text = request.query_params.get("limit", str(_PAGE))
-    if not (text.isascii() and text.isdigit() and len(text) <= 9 and 1 <= int(text) <= _MAX_PAGE):
-        raise InvalidRequestError(f"limit is {text[:64]!r}; it has to be a number from 1 to {_MAX_PAGE}", status=400)
-    return int(text), request.query_params.get("cursor")
 
 
 def _title(body: JsonValue) -> str | None:

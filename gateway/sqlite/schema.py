@@ -131,9 +131,25 @@ _VISITORS: Migration = (
     """,
 )
 
+# Which interrupts were opened, and which of them wait; a thread's row has what they are. A key is never used again:
+# cursors tell them.
+_APPROVALS: Migration = (
+    """
+    CREATE TABLE approvals (
+        key INTEGER PRIMARY KEY AUTOINCREMENT,
+        id TEXT NOT NULL UNIQUE,
+        thread INTEGER NOT NULL REFERENCES threads (key) ON DELETE CASCADE,
+        expires_at REAL,
+        waits INTEGER NOT NULL
+    )
+    """,
+    "CREATE INDEX approvals_by_thread ON approvals (thread)",
+    "CREATE INDEX approvals_that_wait ON approvals (key) WHERE waits = 1",
+)
+
 MIGRATIONS: Sequence[Migration] = (
     *(_FIRST, _SECRETS, _MODEL_STATES, _DUE_DELETIONS, _LISTED_THREADS, _REUSED_IDS),
-    _VISITORS,
+    *(_VISITORS, _APPROVALS),
 )
 
 

@@ -30,7 +30,7 @@ from gateway.sqlite.tables import KeptThread, LoadedThread
 from gateway.sqlite.thread_cache import LIMIT_BYTES, ThreadCache
 from gateway.sqlite.worker_turns import WorkerTurns
 from gateway.sqlite.writes import RunLog, pages_of
-from gateway.store import DueDeletion, Kept, NumberedEvent, Page, RunRecord, RunStatus, Thread, ThreadSummary
+from gateway.store import Approval, DueDeletion, Kept, NumberedEvent, Page, RunRecord, RunStatus, Thread, ThreadSummary
 
 logger = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ _PROBE_BYTES = 32 * 1024
 # About how many pages a run's begin or end changes besides its messages and events: its row, its thread's, indexes.
 _RUN_PAGES = 8
 _THREADS_CURSOR = struct.Struct(">cdq")
-_MESSAGES_CURSOR = struct.Struct(">cq")
+_PLACE_CURSOR = struct.Struct(">cq")
 
 
 class SqliteStore:
@@ -108,12 +108,12 @@ class SqliteStore:
         return Page(items, _threads_cursor(items[-1].updated_at, rows[limit - 1][0]) if more else None)
 
     async def list_messages(self, owner: str, thread_id: str, *, limit: int, cursor: str | None) -> Page[Message]:
-        start = 0 if cursor is None else _read_messages_cursor(cursor)
+        start = 0 if cursor is None else _read_place(b"m", cursor)
         limit = min(max(limit, 1), _LARGEST)
         rows = await self._read(lambda connection: tables.read_messages(connection, owner, thread_id, limit + 1, start))
         more = len(rows) > limit
         items = tuple([message for _, message in rows[:limit]])
-        return Page(items, _messages_cursor(rows[limit][0]) if more else None)
+        return Page(items, _place_cursor(b"m", rows[limit][0]) if more else None)
 
     async def list_interrupts(self, owner: str, thread_id: str) -> tuple[OpenInterrupt, ...] | None:
         return await self._read(lambda connection: tables.read_interrupts(connection, owner, thread_id))
@@ -149,6 +149,17 @@ class SqliteStore:
         if size is None:
             size = await self._read(lambda connection: stored_bytes.read_bytes(connection, site))
         return size
+
+    async def list_approvals(self, *, now: float, limit: int, cursor: str | None) -> Page[Approval]:
+        after = 0 if cursor is None else _read_place(b"a", cursor)
+        limit = min(max(limit, 1), _LARGEST)
+        rows = await self._read(lambda connection: tables.read_approvals(connection, now, limit + 1, after))
+        more = len(rows) > limit
+        items = tuple([item for _, item in rows[:limit]])
+        return Page(items, _place_cursor(b"a", rows[limit - 1][0]) if more else None)
+
+    async def find_approval(self, approval_id: str) -> tuple[str, str] | None:
+        return await self._read(lambda connection: tables.find_approval(connection, approval_id))
 
     async def due_deletions(self) -> list[DueDeletion]:
         return await self._read(tables.read_due_deletions)
@@ -469,16 +480,16 @@ def _read_threads_cursor(cursor: str) -> tuple[float, int]:
     return updated_at, key
 
 
-def _messages_cursor(position: int) -> str:
-    return base64.urlsafe_b64encode(_MESSAGES_CURSOR.pack(b"m", position)).decode()
+def _place_cursor(kind: bytes, place: int) -> str:
+    return base64.urlsafe_b64encode(_PLACE_CURSOR.pack(kind, place)).decode()
 
 
-def _read_messages_cursor(cursor: str) -> int:
-    position: int
-    _, position = _MESSAGES_CURSOR.unpack(_cursor_bytes(cursor, b"m", _MESSAGES_CURSOR.size))
-    if position < 0:
+def _read_place(kind: bytes, cursor: str) -> int:
+    place: int
+    _, place = _PLACE_CURSOR.unpack(_cursor_bytes(cursor, kind, _PLACE_CURSOR.size))
+    if place < 0:
         raise _bad_cursor(cursor)
-    return position
+    return place
 
 
 def _cursor_bytes(cursor: str, kind: bytes, size: int) -> bytes:

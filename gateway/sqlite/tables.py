@@ -19,7 +19,7 @@ from gateway.messages import Message
 from gateway.model_state import decode_states, encode_states
 from gateway.records import decode_message, decode_record, dump_json, encode_message, encode_record, load_json
 from gateway.sqlite import stored_bytes
-from gateway.store import DueDeletion, RunRecord, RunStatus, Thread, ThreadSummary
+from gateway.store import Approval, DueDeletion, RunRecord, RunStatus, Thread, ThreadSummary
 
 Record = TypeVar("Record")
 
@@ -145,11 +145,11 @@ def write_thread(connection: sqlite3.Connection, thread: Thread, keep: int) -> K
         StoreError: fewer than `keep` messages are stored.
     """
     row = connection.execute(
-        "SELECT key, title, created_at, message_count, ifnull(length(state), 0) FROM threads"
+        "SELECT key, title, created_at, message_count, ifnull(length(state), 0), interrupts <> x'' FROM threads"
         " WHERE owner = ? AND id = ?",
         (to_text(thread.owner), to_text(thread.thread_id)),
     ).fetchone()
-    key, title, created_at, count, state_size = row or (None, None, thread.created_at, 0, 0)
+    key, title, created_at, count, state_size, had_interrupts = row or (None, None, thread.created_at, 0, 0, 0)
     if keep > min(count, len(thread.messages)):
         raise StoreError(f"thread {thread.thread_id!r} has {count} stored messages, {keep} were to be kept")
     state = None if isinstance(thread.state, Absent) else dump_json(thread.state)
@@ -182,6 +182,8 @@ def write_thread(connection: sqlite3.Connection, thread: Thread, keep: int) -> K
         connection.execute(f"DELETE {_MESSAGES_BEHIND}", behind)
         grown -= gone
     _insert_messages(connection, key, keep, records)
+    if had_interrupts or thread.interrupts:
+        _write_approvals(connection, key, thread.interrupts)
     stored_bytes.count(connection, thread.owner, grown)
     return kept
 
@@ -312,6 +314,44 @@ def _insert_messages(connection: sqlite3.Connection, thread: int | None, positio
                 values += (thread, position + offset, records[offset])
             connection.execute(_INSERT_MESSAGES[count], values)
             start += count
+
+
+# --- approvals
+
+
+def _write_approvals(connection: sqlite3.Connection, thread: int | None, interrupts: Iterable[OpenInterrupt]) -> None:
+    """These wait, and no others of the thread."""
+    connection.execute("UPDATE approvals SET waits = 0 WHERE thread = ? AND waits = 1", (thread,))
+    connection.executemany(
+        "INSERT INTO approvals (id, thread, expires_at, waits) VALUES (?, ?, ?, 1)"
+        " ON CONFLICT (id) DO UPDATE SET waits = 1",
+        [(item.approval_id, thread, item.interrupt.expires_at) for item in interrupts if item.approval_id],
+    )
+
+
+def read_approvals(connection: sqlite3.Connection, now: float, limit: int, after: int) -> list[tuple[int, Approval]]:
+    """Those that wait and have not expired by `now`, with their keys, from behind the key `after`."""
+    rows = connection.execute(
+        "SELECT approvals.key, approvals.id, owner, threads.id, interrupts FROM approvals"
+        " JOIN threads ON threads.key = thread"
+        " WHERE waits = 1 AND approvals.key > ? AND ifnull(expires_at > ?, 1) ORDER BY approvals.key LIMIT ?",
+        (after, now, limit),
+    ).fetchall()
+    found: list[tuple[int, Approval]] = []
+    for key, approval_id, owner, thread_id, interrupts in rows:
+        items = split_records(OpenInterrupt, interrupts)
+        asked = [item for item in items if item.approval_id == approval_id]
+        found += [(key, Approval(from_text(owner), from_text(thread_id), item)) for item in asked]
+    return found
+
+
+def find_approval(connection: sqlite3.Connection, approval_id: str) -> tuple[str, str] | None:
+    """Owner and id of the thread that it was asked on."""
+    row = connection.execute(
+        "SELECT owner, threads.id FROM approvals JOIN threads ON threads.key = thread WHERE approvals.id = ?",
+        (to_text(approval_id),),
+    ).fetchone()
+    return None if row is None else (from_text(row[0]), from_text(row[1]))
 
 
 # --- runs

@@ -38,6 +38,8 @@ ENDPOINTS = {
     ("get", "/threads/{threadId}/messages"),
     ("patch", "/threads/{threadId}"),
     ("delete", "/threads/{threadId}"),
+    ("get", "/approvals"),
+    ("post", "/approvals/{approvalId}"),
     ("post", "/visitors"),
     ("get", "/healthz"),
     ("get", "/readyz"),

@@ -1,0 +1,114 @@
+"""What waits for a person's approval in all conversations, for those who may approve: look at it, answer it.
+
+Below: the runner. For keys with `approvals: true` alone: theirs is an operator's role, which sees what the calls of all
+owners would do. What they answer goes on as a run of the thread's owner, who sees it as any other run of the thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from gateway.access.callers import Caller
+from gateway.errors import FieldProblem, ForbiddenError, InvalidRequestError
+from gateway.messages import JsonObject, JsonValue, json_kind
+from gateway.protocol import Gateway, WireProtocol, caller_of, json_response, page_asked, path_id, read_json, time_text
+from gateway.store import Approval
+from gateway.tool_calls import parse_arguments
+
+_EXPECTED = {"approved": bool, "arguments": dict, "reason": str}
+_NAMES: dict[type, str] = {bool: "true or false", dict: "an object with the tool's arguments", str: "a string"}
+
+
+class _Endpoints:
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+        self._runner = gateway.runner
+
+    async def approvals(self, request: Request) -> Response:
+        _approver(request)
+        limit, cursor = page_asked(request)
+        page = await self._runner.approvals(limit=limit, cursor=cursor)
+        shown: list[JsonValue] = [_approval_json(item) for item in page.items]
+        return json_response({"approvals": shown, "nextCursor": page.next_cursor})
+
+    async def answer(self, request: Request) -> Response:
+        caller = _approver(request)
+        payload = _payload(await read_json(request))
+        admission = self._gateway.admission(caller)
+        try:
+            record = await self._runner.answer(path_id(request, "approval_id"), payload, admission)
+        except InvalidRequestError as error:
+            raise _as_sent(error) if error.code == "invalid_answer" else error from None
+        return json_response({"runId": record.client_id, "threadId": record.thread_id, "agentId": record.agent_id}, 202)
+
+
+def _approver(request: Request) -> Caller:
+    """Who asks, if that is somebody who may approve. Raises ForbiddenError."""
+    caller = caller_of(request)
+    if not caller.may_approve:
+        raise ForbiddenError(
+            "this is for keys that may approve; add 'approvals: true' to the key in server.api_keys",
+            code="approvals_not_allowed",
+        )
+    return caller
+
+
+def _approval_json(approval: Approval) -> JsonObject:
+    asked = approval.asked
+    interrupt = asked.interrupt
+    return {
+        "id": asked.approval_id,
+        "owner": approval.owner,
+        "threadId": approval.thread_id,
+        "agentId": asked.agent_id,
+        "interruptId": interrupt.id,
+        "toolCallId": asked.call.call_id,
+        "tool": asked.call.name,
+        "arguments": parse_arguments(asked.call.arguments),
+        "responseSchema": interrupt.response_schema,
+        "createdAt": time_text(asked.opened_at),
+        "expiresAt": time_text(interrupt.expires_at),
+    }
+
+
+def _payload(body: JsonValue) -> JsonObject:
+    """The answer as a request's `resume` has it in its payload."""
+    if not isinstance(body, dict):
+        raise InvalidRequestError('the body is no JSON object; send {"approved": true}')
+    problems = [FieldProblem(f"/{name}", "is not known here") for name in body if name not in _EXPECTED]
+    for name, kind in _EXPECTED.items():
+        value = body.get(name)
+        if (value is None and name != "approved") or isinstance(value, kind):
+            continue
+        got = f", got {json_kind(value)}" if name in body else ""
+        problems.append(FieldProblem(f"/{name}", f"expected {_NAMES[kind]}{got}"))
+    if body.get("approved") is False and body.get("arguments") is not None:
+        problems.append(FieldProblem("/arguments", "a call that is not approved runs with none"))
+    if problems:
+        raise InvalidRequestError("an approval cannot be answered like that", problems=problems)
+    given: JsonObject = {"approved": body["approved"]}
+    for name, known_as in (("arguments", "editedArgs"), ("reason", "reason")):
+        if body.get(name) is not None:
+            given[known_as] = body[name]
+    return given
+
+
+def _as_sent(error: InvalidRequestError) -> InvalidRequestError:
+    """The error with its field named as this route has it: only the arguments can be wrong, the rest was looked at."""
+    problems = [FieldProblem("/arguments", each.detail) for each in error.problems]
+    return InvalidRequestError("the arguments do not fit the tool", code=error.code, problems=problems)
+
+
+def _routes(gateway: Gateway) -> Sequence[BaseRoute]:
+    on = _Endpoints(gateway)
+    return [
+        Route("/approvals", on.approvals),
+        Route("/approvals/{approval_id}", on.answer, methods=["POST"]),
+    ]
+
+
+PROTOCOL = WireProtocol("approvals", _routes)
