@@ -99,6 +99,8 @@ def test_a_command_is_one(tried: Snippet, capsys: pytest.CaptureFixture[str]) ->
             assert main([*command[:2], "--help"]) == 0
             helped = capsys.readouterr().out
             assert all(option.partition("=")[0] in helped for option in options), line
+        elif program == "docker":
+            assert line in (ROOT / "Dockerfile").read_text("utf-8"), f"the Dockerfile says it otherwise: {line}"
         else:
             assert program in ("", "curl"), f"{program}: no test here knows how to try it"
 
