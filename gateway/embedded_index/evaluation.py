@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
+from fnmatch import fnmatchcase, translate
 from functools import reduce
 from typing import TypeAlias
 from unicodedata import combining, normalize
@@ -30,13 +30,29 @@ _MAX_WORDS = 256
 _MAX_LOOKUPS = 10_000
 _MAX_FUZZY_WORDS = 256
 
-# What comparing words takes, in steps: seeing that two are not alike, and measuring two that may be.
+# What comparing words takes, in steps: seeing that two are not alike, and measuring two that may be; and whether a word
+# fits a pattern.
 _GLANCES_PER_STEP = 2
 _STEPS_PER_DISTANCE = 6
+_PATTERNS_PER_STEP = 2
+
+# What FTS5 does by itself, which no instruction of SQLite's counts: places of a word in the index that it reads, those
+# of all words with one beginning that it merges, or that it only passes on its way through the vocabulary; and words
+# whose relevance it sums up for each document that it finds.
+_READ_PER_STEP = 8
+_MERGED_PER_STEP = 2
+_PASSED_PER_STEP = 20
+_PHRASES_PER_STEP = 20
+_ROWS_AT_ONCE = 1_000
 
 # What FTS5 gets of a text, one piece at a time and always quoted: letters, digits and marks, with an apostrophe inside
 # a word ("don't") and a separator inside a number ("3,519,000"), which keep their parts together as a phrase.
 _WORD = re.compile(r"(?:[^\W_]|[\u0300-\u036f]|(?<=\w)['\u2019](?=\w)|(?<=\d)[.,](?=\d))+")
+
+_PHRASE = re.compile(r'"([^"]*)"')  # in an expression
+_TOKEN = re.compile(r"[^\W_]+")  # about what FTS5 takes a phrase apart to
+_WILD = re.compile(r"[*?\[]")
+_BEHIND_ALL = "\U0010ffff"  # behind every other character, as SQLite compares
 
 
 @dataclass(slots=True)
@@ -47,6 +63,7 @@ class Work:
     lookups: int = 0
     fuzzy_words: int = 0
     vocabularies: dict[str, Sequence[str]] = field(default_factory=dict)  # by the fields that have them
+    occurrences: dict[tuple[str, str], int] = field(default_factory=dict)  # by fields and words; `word*`: a prefix
 
     def look_up(self, count: int = 1) -> None:
         self.lookups += count
@@ -183,10 +200,55 @@ class Evaluation:
         return {row: boost for (row,) in rows}
 
     def _words(self, path: str, expression: str) -> Scores:
-        self.work.look_up()
+        """The documents in which words are, by their relevance."""
+        self._expect(path, _PHRASE.findall(expression), is_prefix=expression.endswith("*"))
         table = f"words_{self._field(path)}"
         rows = self.database.execute(f"SELECT rowid, -bm25({table}) FROM {table} WHERE {table} MATCH ?", (expression,))
-        return dict(rows.fetchall())
+        scores: Scores = {}
+        while some := rows.fetchmany(_ROWS_AT_ONCE):
+            self.work.budget.spend(len(some) * expression.count('"') // 2 // _PHRASES_PER_STEP)
+            scores.update(some)
+        return scores
+
+    def _with_words(self, path: str, words: Sequence[str], score: float) -> Scores:
+        """The documents in which one of the words is, all with one score: relevance would be summed up for each."""
+        if not words:
+            return {}
+        self._expect(path, words, is_prefix=False)
+        expression = " OR ".join(f'"{word}"' for word in words)
+        table = f"words_{self._field(path)}"
+        rows = self.database.execute(f"SELECT rowid FROM {table} WHERE {table} MATCH ?", (expression,))
+        return {row: score for (row,) in rows}
+
+    def _expect(self, path: str, phrases: Sequence[str], *, is_prefix: bool) -> None:
+        """Spend what it takes to look these up."""
+        self.work.look_up()
+        for phrase in phrases:
+            self.work.budget.spend(self._reading(path, phrase, is_prefix=is_prefix))
+
+    def _reading(self, path: str, phrase: str, *, is_prefix: bool) -> int:
+        """The steps that it takes to read the places of a phrase's words: up to the first word that is nowhere."""
+        tokens = _TOKEN.findall(_folded(phrase))
+        steps = 0
+        for number, token in enumerate(tokens, 1):
+            is_begin = is_prefix and number == len(tokens)
+            found = self._occurrences(path, token, is_prefix=is_begin)
+            steps += found // (_MERGED_PER_STEP if is_begin else _READ_PER_STEP)
+            if not found:
+                break
+        return steps
+
+    def _occurrences(self, path: str, word: str, *, is_prefix: bool = False) -> int:
+        """How often a word is in a field, or all words that begin so. The index goes through as many places for it, in
+        one go that nothing can end.
+        """
+        known, key = self.work.occurrences, (path, f"{word}*" if is_prefix else word)
+        if key not in known:
+            end = word + _BEHIND_ALL if is_prefix else word
+            (known[key],) = self.database.execute(
+                f"SELECT coalesce(sum(cnt), 0) FROM {self._known(path)} WHERE term >= ? AND term <= ?", (word, end)
+            ).fetchone()
+        return known[key]
 
     def _match(self, clause: clauses.Match) -> Scores:
         kind = self._kind(clause.field)
@@ -216,10 +278,7 @@ class Evaluation:
         if kind != "keyword":
             raise MappingError(f"{clause.field!r} is {kind}; 'fuzziness' is for texts and keywords")
         self.work.look_near()
-        values = self._vocabulary(
-            clause.field, "SELECT DISTINCT text FROM field_values WHERE field = ?", self._field(clause.field)
-        )
-        near = self._near(values, plain_text(clause.text), clause.fuzziness)
+        near = self._near(self._values(clause.field), plain_text(clause.text), clause.fuzziness)
         return self._terms(clauses.Terms(clause.field, tuple(near)))
 
     def _nearly(self, path: str, word: str, fuzziness: clauses.Fuzziness) -> str:
@@ -229,14 +288,24 @@ class Evaluation:
         if not most or not folded.isalnum():
             return word
         self.work.look_near()
-        near = self._near(self._vocabulary(path, f"SELECT term FROM {self._known(path)}"), folded, fuzziness)
+        near = self._near(self._vocabulary(path), folded, fuzziness)
         quoted = [f'"{term}"' for term in near]
         return f"({' OR '.join(quoted)})" if quoted else word
 
-    def _vocabulary(self, path: str, statement: str, *values: object) -> Sequence[str]:
+    def _vocabulary(self, path: str) -> Sequence[str]:
+        """All words of a text field."""
         known = self.work.vocabularies
         if path not in known:
-            known[path] = [word for (word,) in self.database.execute(statement, values)]
+            self.work.budget.spend(self._occurrences(path, "", is_prefix=True) // _PASSED_PER_STEP)
+            known[path] = [word for (word,) in self.database.execute(f"SELECT term FROM {self._known(path)}")]
+        return known[path]
+
+    def _values(self, path: str) -> Sequence[str]:
+        """All values of a keyword field."""
+        known = self.work.vocabularies
+        if path not in known:
+            statement = "SELECT DISTINCT text FROM field_values WHERE field = ?"
+            known[path] = [value for (value,) in self.database.execute(statement, (self._field(path),))]
         return known[path]
 
     def _near(self, words: Sequence[str], word: str, fuzziness: clauses.Fuzziness) -> list[str]:
@@ -349,22 +418,32 @@ class Evaluation:
             )
         glob = _glob(clause.pattern, literal=clause.literal)
         if kind == "text":
-            words = self._known_words(clause.field, glob)
-            found = self._words(clause.field, " OR ".join(f'"{word}"' for word in words)) if words else {}
-            return dict.fromkeys(found, clause.boost)
+            return self._with_words(clause.field, self._known_words(clause.field, _folded(glob)), clause.boost)
         column, glob = ("lower(text)", glob.lower()) if clause.case_insensitive else ("text", glob)
         return self._having(clause.field, f"{column} GLOB ?", (glob,), clause.boost)
 
     def _known_words(self, path: str, glob: str) -> list[str]:
         """The words of a text field that fit."""
-        words = self.database.execute(
-            f"SELECT term FROM {self._known(path)} WHERE term GLOB ? LIMIT ?", (_folded(glob), clauses.MAX_CLAUSES + 1)
-        ).fetchall()
+        begin = _WILD.split(glob, maxsplit=1)[0]
+        if begin:
+            among: Iterable[str] = self._beginning_with(path, begin)
+        else:
+            among = self._vocabulary(path)
+            self.work.budget.spend(len(among) // _PATTERNS_PER_STEP)
+        fits = re.compile(translate(glob)).match
+        words = [word for word in among if fits(word)]
         if len(words) > clauses.MAX_CLAUSES:
             raise clauses.QueryError(
                 f"more than {clauses.MAX_CLAUSES} words of {path!r} fit the pattern; write more of the word"
             )
-        return [word for (word,) in words]
+        return words
+
+    def _beginning_with(self, path: str, begin: str) -> list[str]:
+        self.work.budget.spend(self._occurrences(path, begin, is_prefix=True) // _PASSED_PER_STEP)
+        rows = self.database.execute(
+            f"SELECT term FROM {self._known(path)} WHERE term >= ? AND term <= ?", (begin, begin + _BEHIND_ALL)
+        )
+        return [word for (word,) in rows]
 
     def _known(self, path: str) -> str:
         """The table of a text field's words: in lower case and without accents."""

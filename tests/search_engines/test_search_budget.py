@@ -24,7 +24,20 @@ PATTERNS: list[JsonValue] = [{"wildcard": {"word": f"*a*b*c*{number}"}} for numb
 COUNTED: JsonObject = {str(number): {"cardinality": {"field": "number"}} for number in range(99)}
 MOSTLY: dict[str, JsonValue] = {str(number): {"range": {"number": {"gte": number}}} for number in range(10)}
 
+# Found nowhere: what it takes to see that is done inside the index of words, where nothing else is counted.
+NOWHERE: list[JsonValue] = [{"match_phrase": {"text": "is it"}}]
+BEGINNINGS: list[JsonValue] = [{"match_phrase_prefix": {"text": "is it"}}]
+FIELDS: list[JsonValue] = [{"multi_match": {"query": "is it", "type": "phrase_prefix", "fields": ["text"] * 30}}]
+RELEVANT: list[JsonValue] = [
+    {"match": {"text": " ".join(WORDS[start : start + 250])}} for start in range(0, 5_000, 250)
+]
+
 TOO_MUCH: list[JsonObject] = [
+    {"query": {"bool": {"should": NOWHERE * 1_000}}},
+    {"query": {"bool": {"should": BEGINNINGS * 400}}},
+    {"query": {"bool": {"should": FIELDS * 14}}},
+    {"query": {"bool": {"should": [{"wildcard": {"text": "*zz*"}}] * 1_000}}},
+    {"query": {"bool": {"must": [{"match": {"text": " ".join(["it", *WORDS[:250]])}}] * 20}}},
     {"query": {"bool": {"filter": [EXISTS] * 300}}},
     {"query": {"dis_max": {"queries": [{"bool": {"must": [EXISTS] * 15}}] * 20}}},
     {"query": {"bool": {"should": FUZZY}}},
@@ -32,6 +45,11 @@ TOO_MUCH: list[JsonObject] = [
     {"size": 0, "aggs": {"mostly": {"filters": {"filters": MOSTLY}, "aggs": COUNTED}}},
 ]
 A_LOT: list[JsonObject] = [
+    {"query": {"bool": {"should": NOWHERE * 100}}},
+    {"query": {"bool": {"should": BEGINNINGS * 100}}},
+    {"query": {"bool": {"should": FIELDS}}},
+    {"query": {"bool": {"should": [{"wildcard": {"text": "*zz*"}}] * 100}}},
+    {"query": {"bool": {"should": RELEVANT}}},
     {"query": {"match_all": {}}, "sort": ["word", "number"]},
     {"query": {"bool": {"should": FUZZY[:4]}}},
     {"query": {"bool": {"should": PATTERNS[:100]}}},
