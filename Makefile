@@ -1,4 +1,4 @@
-# make run | test | check | page | dist | benchmark | clean; needs nothing but make and a Python of 3.11 or newer.
+# make run | test | clients | check | page | dist | benchmark | clean; needs nothing but make and a Python of 3.11 or newer.
 #   make run ARGS="--port 9000"     make test PYTEST_ARGS="-k ag_ui -x"     make benchmark BENCHMARK_ARGS="..."
 #   make run PYTHON=python3.12      takes that Python for a new .venv instead of looking for one
 
@@ -9,6 +9,8 @@ BENCHMARK_ARGS ?=
 
 BIN = .venv/bin
 CLIENTS = tests/clients/node_modules/.stamp
+FRONT_ENDS = tests/front_ends/node_modules/.stamp
+MICROSOFT = tests/front_ends/.venv/.stamp
 WEB_DEMO = web-demo/node_modules/.stamp
 PAGE = gateway/page_files/.stamp
 PAGE_SOURCES = $(shell find web-demo -name node_modules -prune -o -path web-demo/tests -prune -o -type f -print)
@@ -32,7 +34,7 @@ USE_NODE = if ! { $(VITE_TAKES_NODE) && npm --version; } >/dev/null 2>&1; then \
 	NODE_USE_SYSTEM_CA=1; export NODE_USE_SYSTEM_CA
 NPM_CI = npm ci --ignore-scripts --no-audit --no-fund --no-update-notifier --loglevel=error --fetch-retries=2 --fetch-retry-mintimeout=2000
 
-.PHONY: run test check page dist benchmark clean
+.PHONY: run test clients check page dist benchmark clean
 
 run: .venv/run-stamp
 	@$(MAKE) --silent --no-print-directory page || \
@@ -43,6 +45,10 @@ test: .venv/dev-stamp $(CLIENTS) $(PAGE)
 	@$(MAKE) --no-print-directory check
 	@$(USE_NODE); cd web-demo && npm test
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+# CopilotKit, assistant-ui and Microsoft's client, as people install them (800 MB), before a real gateway
+clients: .venv/dev-stamp $(FRONT_ENDS) $(MICROSOFT)
+	$(BIN)/python -m pytest tests/front_ends $(PYTEST_ARGS)
 
 page: $(PAGE)
 
@@ -63,7 +69,7 @@ benchmark: .venv/dev-stamp
 	$(BIN)/python -m tests.benchmarks $(BENCHMARK_ARGS)
 
 clean:
-	rm -rf .venv tests/clients/node_modules web-demo/node_modules gateway/page_files build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis \
+	rm -rf .venv tests/clients/node_modules $(addprefix tests/front_ends/,node_modules build .venv) web-demo/node_modules gateway/page_files build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis \
 		.import_linter_cache
 	find gateway tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -98,6 +104,15 @@ clean:
 
 $(CLIENTS): tests/clients/package.json tests/clients/package-lock.json
 	@$(USE_NODE); echo "npm ci in tests/clients, Node $$(node --version)"; cd tests/clients && $(NPM_CI)
+	@touch $@
+
+$(FRONT_ENDS): tests/front_ends/package.json tests/front_ends/package-lock.json
+	@$(USE_NODE); echo "npm ci in tests/front_ends, Node $$(node --version)"; cd tests/front_ends && $(NPM_CI)
+	@touch $@
+
+$(MICROSOFT): tests/front_ends/requirements.txt | .venv/bin/python
+	$(BIN)/python -m venv --clear tests/front_ends/.venv
+	PIP_DISABLE_PIP_VERSION_CHECK=1 tests/front_ends/.venv/bin/python -m pip install --quiet --requirement tests/front_ends/requirements.txt
 	@touch $@
 
 $(WEB_DEMO): web-demo/package.json web-demo/package-lock.json

@@ -15,13 +15,13 @@ import re
 import shutil
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Literal, TypedDict, Unpack
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.async_api import Browser, FilePayload, Locator, Page, async_playwright, expect
+from playwright.async_api import Browser, FilePayload, Locator, Page, Route, async_playwright, expect
 
 from gateway.clock import Clock
 from gateway.page import WebPage, page_is_built, read_page
@@ -94,12 +94,13 @@ def built_page() -> WebPage:
 
 
 @contextlib.asynccontextmanager
-async def running_browser() -> AsyncGenerator[Browser]:
+async def running_browser(names: str = "MAP *.example 127.0.0.1") -> AsyncGenerator[Browser]:
     """Chromium, without a window: the system's, else Playwright's own. Without either, whoever asks is skipped, or
-    fails in CI."""
+    fails in CI. `names`: how it resolves them; as it is, *.example are pages that are not on this machine, as it seems.
+    """
     arguments = [
         "--disable-background-networking",
-        "--host-resolver-rules=MAP *.example 127.0.0.1",  # names for pages that are not on this machine, as it seems
+        f"--host-resolver-rules={names}",
         *(["--no-sandbox"] if os.geteuid() == 0 else []),
     ]
     async with async_playwright() as playwright:
@@ -233,7 +234,7 @@ class ScreenOptions(TypedDict, total=False):
 
     `calm` (True): the person wants no motion. `expected`: patterns of complaints that belong to the test; any other
     fails it, as does any request to another origin. `script`: runs in the page before its own. `context`: Playwright's
-    further options of a context.
+    further options of a context. `files`: a folder that the browser finds below `/front_ends/` of every site.
     """
 
     size: tuple[int, int]
@@ -242,6 +243,7 @@ class ScreenOptions(TypedDict, total=False):
     expected: Sequence[str]
     script: str
     context: Mapping[str, Any]
+    files: Path
 
 
 @contextlib.asynccontextmanager
@@ -257,6 +259,8 @@ async def screen(browser: Browser, url: str, **options: Unpack[ScreenOptions]) -
     context.set_default_timeout(DEADLINE_MILLISECONDS)
     try:
         await context.add_init_script(_WATCH + options.get("script", ""))
+        if (files := options.get("files")) is not None:
+            await context.route("**/front_ends/**", partial(_fulfil, files))
         page = await context.new_page()
         shown = Screen(page)
         origin = urlsplit(url).netloc
@@ -303,6 +307,16 @@ async def tell(clock: MovableClock, characters: int) -> None:
     """Let a paced model say so many more characters."""
     await clock.until_timer(_BEAT_SECONDS)
     await clock.advance(characters * _BEAT_SECONDS)
+
+
+async def _fulfil(files: Path, route: Route) -> None:
+    """A file of the folder; any other name is an empty page with the script of that name."""
+    name = urlsplit(route.request.url).path.rpartition("/front_ends/")[2]
+    if (files / name).is_file():
+        await route.fulfill(path=files / name)
+    else:
+        script = f'<!doctype html><main></main><script type="module" src="{name}.js"></script>'
+        await route.fulfill(body=script, content_type="text/html")
 
 
 def _note(foreign: list[str], url: str, origin: str) -> None:

@@ -39,6 +39,7 @@ REQUIRED = [
     "visitor-storage",
     "answers-taken-back",
     "forced-tools",
+    "front-ends",
     "stale-history",
     "api-keys",
     "origins",

@@ -1,4 +1,7 @@
-"""The front end: what its lock file promises to every machine. `make test` runs its own checks and tests besides."""
+"""The front end, and those that tests install: what their lock files promise to every machine.
+
+`make test` runs the front end's own checks and tests besides.
+"""
 
 from __future__ import annotations
 
@@ -7,36 +10,48 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 WEB_DEMO = Path(__file__).parent.parent / "web-demo"
 
 
-def locked_packages() -> dict[str, dict[str, Any]]:
-    """The lock file's packages by their place in node_modules; "" is the front end itself."""
-    packages: dict[str, dict[str, Any]] = json.loads((WEB_DEMO / "package-lock.json").read_text("utf-8"))["packages"]
+FOLDERS = (WEB_DEMO, Path(__file__).parent / "clients", Path(__file__).parent / "front_ends")
+every_folder = pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+
+
+def locked_packages(folder: Path) -> dict[str, dict[str, Any]]:
+    """The lock file's packages by their place in node_modules; "" is the folder's own."""
+    packages: dict[str, dict[str, Any]] = json.loads((folder / "package-lock.json").read_text("utf-8"))["packages"]
     return packages
 
 
-def test_no_package_is_bound_to_a_registry() -> None:
-    assert [place for place, package in locked_packages().items() if "resolved" in package] == []
-    assert "registry=" not in (WEB_DEMO / ".npmrc").read_text("utf-8").replace("lockfile-registry-resolved=", "")
+@every_folder
+def test_no_package_is_bound_to_a_registry(folder: Path) -> None:
+    assert [place for place, package in locked_packages(folder).items() if "resolved" in package] == []
+    assert "registry=" not in (folder / ".npmrc").read_text("utf-8").replace("lockfile-registry-resolved=", "")
 
 
-def test_every_package_is_held_to_its_content() -> None:
-    assert [place for place, package in locked_packages().items() if place and "integrity" not in package] == []
+@every_folder
+def test_every_package_is_held_to_its_content(folder: Path) -> None:
+    packages = locked_packages(folder)
+    assert [place for place, package in packages.items() if place and "integrity" not in package] == []
 
 
-def test_the_binaries_of_all_platforms_are_locked() -> None:
+@every_folder
+def test_the_binaries_of_all_platforms_are_locked(folder: Path) -> None:
     """npm 11.17 refuses to install from a lock file that lacks one; older ones leave that platform without."""
-    packages = locked_packages()
+    packages = locked_packages(folder)
     there = {place.rpartition("node_modules/")[2] for place in packages}
     missing = {name for package in packages.values() for name in package.get("optionalDependencies", {})} - there
     assert missing == set()
 
 
-def test_dependencies_are_exact() -> None:
-    described = json.loads((WEB_DEMO / "package.json").read_text("utf-8"))
-    versions = {**described["dependencies"], **described["devDependencies"]}
-    assert {name: version for name, version in versions.items() if not re.fullmatch(r"\d+\.\d+\.\d+", version)} == {}
+@every_folder
+def test_dependencies_are_exact(folder: Path) -> None:
+    described = json.loads((folder / "package.json").read_text("utf-8"))
+    versions = {**described["dependencies"], **described.get("devDependencies", {})}
+    exact = re.compile(r"(npm:@ag-ui/client@)?\d+\.\d+\.\d+")
+    assert {name: version for name, version in versions.items() if not exact.fullmatch(version)} == {}
 
 
 def test_what_the_pages_are_made_of_is_little() -> None:

@@ -1,4 +1,4 @@
-"""The snippets for clients talk to a real gateway: curl's line, HttpAgent's, CopilotKit's, and those for the widget."""
+"""The snippets for clients talk to a real gateway: curl's line, HttpAgent's, and those for the widget."""
 
 from __future__ import annotations
 
@@ -61,26 +61,6 @@ async def test_the_snippet_for_several_tabs_deletes_nothing(tmp_path: Path) -> N
 
     assert [message["id"] for message in messages if message["role"] == "user"] == ["u1", "u2", "u3"]
     assert [message["role"] for message in messages] == ["user", "assistant"] * 3
-
-
-async def test_the_copilotkit_snippet_has_an_agent_that_answers(tmp_path: Path) -> None:
-    """With a stand-in for CopilotKit's runtime, which only keeps the agents it is given."""
-    async with local_gateway(tmp_path, DEMONSTRATION) as gateway:
-        code = snippet("docs/clients.md", "ts", "CopilotRuntime").replace(ADDRESS, gateway.client.base_url)
-        install_client(tmp_path, "1.0.0")
-        stand_in = tmp_path / "node_modules" / "@copilotkit" / "runtime"
-        stand_in.mkdir(parents=True)
-        (stand_in / "package.json").write_text('{"type": "module", "exports": "./index.js"}')
-        (stand_in / "index.js").write_text("export class CopilotRuntime { constructor(o) { Object.assign(this, o); } }")
-        ask = """
-            const { assistant } = runtime.agents;
-            assistant.addMessage({ id: "m1", role: "user", content: "Hello" });
-            await assistant.runAgent();
-            console.log(JSON.stringify(assistant.messages));
-        """
-        messages = await run_module(tmp_path, code + ask)
-
-    assert [message["role"] for message in messages] == ["user", "assistant"]
 
 
 async def test_the_widget_snippets_fit_together(tmp_path: Path) -> None:

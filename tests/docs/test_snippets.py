@@ -23,12 +23,14 @@ from tests.running_gateway import agent, local_gateway, run_body, scripted
 
 # what the snippets take from the environment
 ENVIRON = dict.fromkeys(re.findall(r"\$\{env:(\w+)\}", "".join(PAGES.values())), "a-value-that-is-long-enough")
-NAMED = ("json", "python", "ts", "js", "html")
+NAMED = ("json", "python", "ts", "tsx", "js", "html")
 
 
 def test_every_snippet_is_tried() -> None:
-    """YAML and shell are tried wherever they stand; any other block is named by a test of this folder."""
-    source = "".join(path.read_text("utf-8") for path in Path(__file__).parent.glob("test_*.py"))
+    """YAML and shell are tried wherever they stand; any other block is named by a test of this folder, or is what the
+    front ends are made of."""
+    tests = (*Path(__file__).parent.glob("test_*.py"), ROOT / "tests" / "front_end_pages.py")
+    source = "".join(path.read_text("utf-8") for path in tests)
     named = [ast.literal_eval(f"({words},)") for words in re.findall(r"\bsnippet\(((?:\"[^\"]*\"(?:, )?)+)\)", source)]
     tried = {snippet(*words) for words in named}
 

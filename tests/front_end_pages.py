@@ -1,0 +1,145 @@
+"""The front ends that people build with: real packages, bundled into pages, before a real gateway.
+
+Below: `front_ends/`, an npm package of its own, and the snippets of docs/clients.md, which are what is bundled and run.
+Nothing leaves the machine: the servers' processes cannot speak to others, and the browser knows no host but 127.0.0.1.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import socket
+import subprocess
+from collections.abc import AsyncGenerator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+
+from tests.agui_client import find_node
+from tests.documentation import snippet
+from tests.page_browser import missing_part
+from tests.running_gateway import DEADLINE_SECONDS, agent, scripted
+
+FRONT_ENDS: Final = Path(__file__).parent / "front_ends"
+ADDRESS: Final = "http://127.0.0.1:8000"  # of the gateway, in the snippets
+ONLY_LOOPBACK: Final = "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
+# Refunds once a person agrees; suggests what to ask where it has to.
+REFUNDING: Final[Mapping[str, Any]] = agent(
+    "assistant",
+    scripted(
+        [{"text": "I heard: {{user}}"}],
+        rules=[
+            {"when": {"tool_choice": "copilotkitSuggest"}, "response": [{"tool": "copilotkitSuggest", "arguments": {
+                "suggestions": [{"title": "Ask about tents", "message": "Which tents are there?"}]}}]},
+            {"when": {"last_user_contains": "refund", "turn": 0}, "response": [
+                {"tool": "refund", "arguments": {"order_id": "1234", "amount": 99}}]},
+            {"when": {"after_tool": "refund"}, "response": [{"text": "It said: {{result}}"}]},
+        ],
+    ),
+    tools=[
+        {
+            "type": "PythonTool",
+            "name": "refund",
+            "parameters": {"function": "gateway.sample_tools:refund"},
+            "approval": "always",
+        }
+    ],
+)  # fmt: skip
+_MODULES: Final = FRONT_ENDS / "node_modules"
+_SNIPPETS: Final = FRONT_ENDS / "build" / "snippets"
+_PAGES: Final = FRONT_ENDS / "build" / "pages"
+_QUIET: Final = {"COPILOTKIT_TELEMETRY_DISABLED": "true", "DO_NOT_TRACK": "1"}
+_BUNDLE: Final = (
+    "--bundle", "--splitting", "--format=esm", "--loader:.woff2=empty", "--loader:.woff=empty", "--loader:.ttf=empty",
+    '--define:process.env.NODE_ENV="production"', "--log-level=error", f"--outdir={_PAGES}",
+)  # fmt: skip
+_BUILD_SECONDS: Final = 100.0
+
+
+@cache
+def written_snippets() -> Path:
+    """The folder with docs/clients.md's snippets for CopilotKit as files, and with the older and the newer client."""
+    if not _MODULES.is_dir():
+        missing_part("the front ends are not installed here; 'make clients' installs them")
+    runtime = snippet("docs/clients.md", "ts", "GatewayRunner")
+    agent = snippet("docs/clients.md", "ts", "maxProtocolVersion").replace('"@ag-ui/client"', '"client-1.0.0"')
+    made = "new HttpAgent({ url: `${agents}/assistant/run` })"
+    assert made in runtime
+    newer = runtime.replace(made, made.replace("HttpAgent", "CopilotKitAgent") + " as never")
+    shutil.rmtree(_SNIPPETS, ignore_errors=True)
+    _SNIPPETS.mkdir(parents=True)
+    (_SNIPPETS / "runtime.ts").write_text(runtime, "utf-8")
+    (_SNIPPETS / "agent.ts").write_text(agent, "utf-8")
+    (_SNIPPETS / "runtime-1.0.0.ts").write_text(f'import {{ CopilotKitAgent }} from "./agent";\n{newer}', "utf-8")
+    (_SNIPPETS / "approval.tsx").write_text(snippet("docs/clients.md", "tsx", "useInterrupt"), "utf-8")
+    history = snippet("docs/clients.md", "ts", "threadHistory").replace(f'"{ADDRESS}"', "location.origin")
+    (_SNIPPETS / "history.ts").write_text(history, "utf-8")
+    return _SNIPPETS
+
+
+@cache
+def bundled_pages() -> Path:
+    """The folder with all pages' scripts."""
+    written_snippets()
+    shutil.rmtree(_PAGES, ignore_errors=True)
+    _run("esbuild", *_BUNDLE, *sorted(path.name for path in FRONT_ENDS.glob("*.tsx")))
+    return _PAGES
+
+
+def type_complaints() -> str:
+    """What the type checker says of the pages and the snippets, with the real packages."""
+    written_snippets()
+    return _run("tsc", "--project", ".", check=False)
+
+
+@contextlib.asynccontextmanager
+async def copilotkit_runtime(gateway: str, name: str = "runtime") -> AsyncGenerator[str]:
+    """CopilotKit's runtime as docs/clients.md writes it, before that gateway; its address."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    code = (written_snippets() / f"{name}.ts").read_text("utf-8")
+    for documented, real in ((ADDRESS, gateway), ("listen(3000)", f'listen({port}, "127.0.0.1")')):
+        assert documented in code
+        code = code.replace(documented, real)
+    started = _SNIPPETS / f"started-{port}.ts"
+    started.write_text(code, "utf-8")
+    module = _SNIPPETS.parent / f"started-{port}.mjs"
+    _run("esbuild", str(started), "--bundle", "--packages=external", "--platform=node", "--format=esm",
+         "--log-level=error", f"--outfile={module}")  # fmt: skip
+    started.unlink()
+    process = await asyncio.create_subprocess_exec(
+        str(find_node()), "--import", str(FRONT_ENDS / "loopback_only.mjs"), str(module), env={**os.environ, **_QUIET}
+    )
+    try:
+        address = f"http://127.0.0.1:{port}"
+        await _until_ready(f"{address}/api/copilotkit/info", process)
+        yield address
+    finally:
+        module.unlink()
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+
+
+async def _until_ready(url: str, process: asyncio.subprocess.Process) -> None:
+    async with asyncio.timeout(DEADLINE_SECONDS), httpx.AsyncClient(trust_env=False) as http:
+        while True:
+            assert process.returncode is None, "the runtime ended"
+            with contextlib.suppress(httpx.ConnectError):
+                if (await http.get(url)).status_code == 200:
+                    return
+            await asyncio.sleep(0.05)
+
+
+def _run(tool: str, *arguments: str, check: bool = True) -> str:
+    ran = subprocess.run(
+        [str(find_node()), str(_MODULES / ".bin" / tool), *arguments],
+        cwd=FRONT_ENDS, capture_output=True, text=True, timeout=_BUILD_SECONDS,
+    )  # fmt: skip
+    assert ran.returncode == 0 or not check, ran.stdout + ran.stderr
+    return ran.stdout + ran.stderr
