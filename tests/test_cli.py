@@ -107,6 +107,7 @@ def test_a_missing_file_exits_1(capsys: pytest.CaptureFixture[str]) -> None:
         ["sing"],
         ["serve", "--port", "http"],
         ["serve", "--port", "70000"],
+        ["serve", "--demo", "--config", "g.yaml"],
         ["serve", "--port", "-1"],
         ["config"],
         ["config", "check"],
