@@ -29,6 +29,7 @@ from starlette.background import BackgroundTask
 from starlette.types import Receive, Scope, Send
 from uvicorn.server import Server
 
+from gateway.errors import StoreError
 from gateway.events import Event, RunFailed, RunFinished
 
 if AppStatus.original_handler is not None:
@@ -53,7 +54,10 @@ _SILENCE_SECONDS = 15.0
 
 
 class CutOffError(Exception):
-    """A source gives up on its reader: the stream breaks off, and must not look as if it had come to its end."""
+    """A source gives up on its reader: the stream breaks off, and must not look as if it had come to its end.
+
+    Its text says why, for the log.
+    """
 
 
 class FrameSource(Protocol):
@@ -158,9 +162,9 @@ class EventStreamResponse(EventSourceResponse):
         timer = asyncio.get_running_loop().call_later(_UNWATCHED_SECONDS, self._start_watch, receive)
         try:
             await self._send_all(send)
-        except CutOffError:
+        except CutOffError as error:
             # The response stays incomplete: HttpAgent takes a stream that ends well for a run that did.
-            logger.warning("dropped a client that fell too far behind")
+            logger.warning("cut off a stream before its end", extra={"reason": str(error)})
         finally:
             timer.cancel()
             if self._watching is not None:
@@ -261,17 +265,23 @@ class RunFrames:
         if self._prelude:
             prelude, self._prelude = self._prelude, b""
             return prelude
-        while (batch := await self._viewer.next(timeout_seconds)) is not None:
+        while (batch := await self._next_batch(timeout_seconds)) is not None:
             events = batch.events
             if not events:
                 if self._viewer.dropped:
-                    raise CutOffError
+                    raise CutOffError("its reader fell too far behind")
                 return b""
             last = type(events[-1])
             self.ended = last is RunFinished or last is RunFailed
             if frames := self._render(events, batch.first):
                 return frames
         return None
+
+    async def _next_batch(self, timeout_seconds: float) -> Batch | None:
+        try:
+            return await self._viewer.next(timeout_seconds)
+        except StoreError as error:  # the thread was deleted while its log was read, or the store cannot be read
+            raise CutOffError(error.message) from error
 
     def close(self) -> None:
         self._viewer.close()

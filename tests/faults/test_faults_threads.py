@@ -24,7 +24,7 @@ from tests.invariants import check_history
 from tests.movable_clock import MovableClock
 from tests.observed_runs import OWNER
 from tests.openai_chat_server import Script, chat_server, completion, text_records
-from tests.running_gateway import LocalGateway, agent, local_gateway, run_body, scripted
+from tests.running_gateway import DEADLINE_SECONDS, LocalGateway, agent, local_gateway, run_body, scripted
 
 FRONTEND = [
     {"name": name, "description": "Of the browser.", "parameters": {"type": "object"}} for name in ("pick", "show")
@@ -277,3 +277,37 @@ async def test_what_the_server_said_is_the_servers(tmp_path: Path) -> None:
         sent = [message["content"] for message in upstream.requests[1].json["messages"]]
         assert sent == ["hello", "the truth", "what did you say?"]
         await check_ended(gateway, "run-2", "completed")
+
+
+# --- a thread that goes while somebody reads
+
+
+async def test_a_replay_whose_thread_is_deleted_breaks_off_with_one_line_in_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Asked without a socket: what is sent waits for the test, not for a system's buffers."""
+    teller = agent("teller", scripted([{"text": "x" * 3_000, "chunk_characters": 1}]))
+    sent: list[dict[str, Any]] = []
+    async with local_gateway(tmp_path, [teller], server=SERVER) as gateway:
+        await gateway.client.run("teller", run_body())
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+            if len(sent) == 3:  # the head, the first comment, a page of the log
+                assert (await gateway.client.http.delete("/threads/thread-1")).status_code == 204
+
+        async def receive() -> Any:
+            await asyncio.Event().wait()
+
+        path, host = "/runs/run-1/events", [(b"host", b"localhost")]
+        scope: dict[str, Any] = {"type": "http", "method": "GET", "path": path, "raw_path": path.encode()}
+        scope |= {"http_version": "1.1", "query_string": b"", "headers": host, "client": ("127.0.0.1", 1)}
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            await gateway.application.asgi(scope, receive, send)
+
+    assert len(sent) == 3
+    assert sent[-1]["more_body"], "what broke off must not look whole"
+    assert [record.message for record in caplog.records if record.levelname in ("WARNING", "ERROR")] == [
+        "cut off a stream before its end"
+    ]
+    assert not any(record.exc_info for record in caplog.records)
