@@ -28,6 +28,7 @@ from gateway.clock import Clock, SystemClock
 from gateway.configuration.known_parts import KnownParts, known_parts
 from gateway.errors import StoreError
 from gateway.http_client.clients import HttpClients
+from gateway.logs import Redaction
 from gateway.metrics import Metrics
 from gateway.model import Model, ModelEnvironment
 from gateway.model_headers import with_headers
@@ -72,12 +73,21 @@ class Application:
         self._parts = parts or known_parts()
         self._page = page or read_page()
         self.store = self._open_store()
-        self.driver = RunDriver({}, self.store, self.clock, _run_options(settings), self.metrics)
+        redaction = Redaction(settings.secrets)
+        self.driver = RunDriver({}, self.store, self.clock, _run_options(settings), self.metrics, redaction.text)
         self.runner = Runner(self.driver)
         server = settings.server
         self.visitors = self._expect_visitors()
         runs = Meter(self.clock, "runs", most_at_once=server.max_concurrent_runs)
-        gateway = Gateway(self.runner, self.metrics, self.streams, server.public_url, runs, self.visitors)
+        gateway = Gateway(
+            self.runner,
+            self.metrics,
+            self.streams,
+            server.public_url,
+            runs,
+            self.visitors,
+            open_to_all=server.allow_unauthenticated,
+        )
         protocols = collect("protocols", WireProtocol)
         # Routes are tried in this order: what is asked for most stands first.
         routes = [*(route for part in protocols.values() for route in part.routes(gateway)), *self._own_routes()]

@@ -11,12 +11,12 @@ import random
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from gateway.circuit import Circuit
 from gateway.clock import Clock
 from gateway.errors import ModelError, ModelErrorKind
-from gateway.events import Event, Events, ModelCallAccepted, ModelCallStarted, Raw, Usage, UsageReported
+from gateway.events import Custom, Event, Events, ModelCallAccepted, ModelCallStarted, Raw, Usage, UsageReported
 from gateway.messages import JsonObject
 from gateway.model import Model, ModelRequest
 from gateway.usage import add_usage
@@ -26,7 +26,11 @@ logger = logging.getLogger(__name__)
 FIRST_WAIT_SECONDS = 0.5
 LONGEST_WAIT_SECONDS = 8.0
 LONGEST_ASKED_WAIT_SECONDS = 60.0
+LONGEST_UNTOLD_WAIT_SECONDS = 1.0
 MOST_REDUCTIONS = 2
+
+WAITING: Final = "agui_gateway.waiting"
+"""Tells viewers that a try failed, with which code, and in how many seconds the next one is made."""
 
 Shorten: TypeAlias = Callable[[Model, ModelRequest], Awaitable[tuple[ModelRequest, Usage | None] | None]]
 """A shorter request in place of one that was too long, with what making it has cost; None where nothing can go."""
@@ -75,7 +79,8 @@ def stream_with_retries(
     What a failed try told that it cost is added to what a later one tells. A request that is too long for the model is
     given to `shorten`, at most twice per model, before that counts as a failure. What a model of `fallback` answers
     begins with its ModelCallStarted, behind the cost of those before it. Where a provider asks for a longer wait than
-    LONGEST_WAIT_SECONDS and another model is left, that one is asked at once. `jitter` gives numbers from 0 to 1.
+    LONGEST_WAIT_SECONDS and another model is left, that one is asked at once. Waits that a person notices are told by a
+    Custom event. `jitter` gives numbers from 0 to 1.
 
     Raises:
         ModelError: the last model's last one, one that no other try would mend, or any after the first visible event.
@@ -132,7 +137,10 @@ class TriedStream:
                 if seen:
                     raise
                 tries.spend(told)
-                seconds = await tries.wait_after(error)
+                error.asked = f"{tries.model.model_id} ({tries.model.provider})"
+                seconds, code = await tries.wait_after(error), error.code
+            if seconds > LONGEST_UNTOLD_WAIT_SECONDS:
+                yield [Custom(WAITING, {"code": code, "seconds": round(seconds, 1)})]
             if seconds:
                 await self._clock.sleep(seconds)
 

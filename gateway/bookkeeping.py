@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import orjson
 
@@ -29,6 +29,7 @@ from gateway.events import (
     StateChanged,
     StateReplaced,
 )
+from gateway.failure_words import operators_words
 from gateway.frozen import replace
 from gateway.known_thread import KnownThread, digest_rows, own_calls, turns_of
 from gateway.log_counts import counted
@@ -148,12 +149,14 @@ def stopped(reason: str | None) -> Terminal:
     return RunFinished(Cancelled(reason or "cancelled"))
 
 
-def failed(record: RunRecord, error: Exception) -> RunFailed:
-    """How a run ends that fails like this; the log has what viewers are not told."""
+def failed(record: RunRecord, error: Exception, redacted: Callable[[str], str]) -> RunFailed:
+    """How a run ends that fails like this; the log has what viewers are not told. `redacted` takes secrets out."""
     if isinstance(error, GatewayError):
-        said = {"provider_message": error.provider_message[:200]} if isinstance(error, ModelError) else {}
+        message, said = error.message, {}
+        if isinstance(error, ModelError):
+            message, said = redacted(operators_words(error)), {"provider_message": error.provider_message[:200]}
         logger.warning("a run failed", extra={"run_id": record.run_id, "code": error.code, **said})
-        return RunFailed(error.code, error.message)
+        return RunFailed(error.code, message)
     logger.error("a run failed unexpectedly", extra={"run_id": record.run_id}, exc_info=error)
     return RunFailed("internal_error", "the gateway failed; its log has the details")
 

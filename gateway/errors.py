@@ -165,8 +165,8 @@ RETRYABLE_KINDS = frozenset(
 class ModelError(GatewayError):
     """The provider failed. Code on the wire: `model_<kind>`.
 
-    `retry_after_seconds` is what the provider asked for, if it did; `provider_message` is the provider's own words for
-    the log, never for the wire; `retryable` overrides what the kind says.
+    `retry_after_seconds` is what the provider asked for, if it did; `provider_message` is the provider's own words, for
+    the log and the operator alone; `retryable` overrides what the kind says. `asked`: the model, where it is known.
     """
 
     status = 502
@@ -184,6 +184,7 @@ class ModelError(GatewayError):
         self.kind = kind
         self.retry_after_seconds = retry_after_seconds
         self.provider_message = provider_message
+        self.asked = ""
         self.retryable = kind in RETRYABLE_KINDS if retryable is None else retryable
 
 

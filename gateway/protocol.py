@@ -46,6 +46,12 @@ class Gateway:
     configured_url: str | None = None
     runs: Meter | None = None
     visitors: Visitors | None = None
+    open_to_all: bool = False
+    """Whether strangers may be among the callers without a key."""
+
+    def is_operators(self, caller: Caller) -> bool:
+        """Whether the caller may know why a model failed: who has an API key, or is alone with a gateway without."""
+        return not caller.is_visitor and (bool(caller.key_name) or not self.open_to_all)
 
     def public_url(self, request: Request) -> str:
         """The address under which the caller reaches the gateway, without a slash at the end."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 
@@ -70,7 +70,9 @@ class RunDriver:
         clock: Clock,
         options: RunOptions = RunOptions(),
         metrics: Metrics | None = None,
+        redacted: Callable[[str], str] = str,
     ) -> None:
+        """`redacted` gives a text without the operator's secrets."""
         self.agents = agents
         self.store = store
         self.clock = clock
@@ -80,6 +82,7 @@ class RunDriver:
         self.lines = ThreadLines(most, stop=self.cancel, ends_unwatched=self._ends_unwatched)
         self.window = GatherWindow()
         self._options = options
+        self._redacted = redacted
         self._draining = False
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -200,7 +203,7 @@ class RunDriver:
         try:
             context = await unhurt(self._begin(live, agent, given, waited=True))
         except Exception as error:
-            self._end_unkept(live, failed(live.record, error))
+            self._end_unkept(live, failed(live.record, error, self._redacted))
             return
         await self._drive(live, agent, context)
 
@@ -245,7 +248,7 @@ class RunDriver:
                 return
             terminal = stopped(live.cancel_reason)
         except Exception as error:
-            terminal = failed(live.record, error)
+            terminal = failed(live.record, error, self._redacted)
         await self._finish(live, terminal)
 
     async def _leave_open(self, live: LiveRun) -> None:
@@ -284,7 +287,7 @@ class RunDriver:
             cause = live.first_failure(error)
             self._end_unkept(live, RunFailed(cause.code, cause.message))
         except Exception as error:
-            self._end_unkept(live, failed(live.record, error))
+            self._end_unkept(live, failed(live.record, error, self._redacted))
         else:
             live.record = record  # not before: an end that was told and not kept would change after a kill -9
             live.publish_numbered()

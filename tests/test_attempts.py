@@ -9,9 +9,10 @@ from contextlib import aclosing
 
 import pytest
 
-from gateway.attempts import Alternative, Fallback, stream_with_retries, wait_seconds
+from gateway.attempts import WAITING, Alternative, Fallback, stream_with_retries, wait_seconds
 from gateway.errors import ModelError, ModelErrorKind
 from gateway.events import (
+    Custom,
     Events,
     ModelCallEnded,
     ModelCallStarted,
@@ -91,14 +92,14 @@ async def test_a_failure_before_the_first_event_is_mended_by_another_try(caplog:
     ]
 
 
-async def test_the_wait_that_the_provider_asks_for_is_kept() -> None:
+async def test_the_wait_that_the_provider_asks_for_is_kept_and_told() -> None:
     model, clock = Plays([failing(ModelErrorKind.THROTTLED, 7)], ANSWER), MovableClock()
     task = asyncio.create_task(run(model, clock))
     await clock.until_timer(7.5)
     await clock.advance(7.0)
     assert model.calls == 1
     await clock.advance(0.5)
-    assert await task == ANSWER
+    assert await task == [[Custom(WAITING, {"code": "model_throttled", "seconds": 7.5})], *ANSWER]
 
 
 @pytest.mark.parametrize("last", [1, 2])

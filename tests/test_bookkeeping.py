@@ -10,14 +10,16 @@ from gateway.events import RunFailed
 from tests.stored_samples import run
 
 
-def test_why_a_provider_refused_is_in_the_log_and_not_on_the_wire(caplog: pytest.LogCaptureFixture) -> None:
+def test_why_a_provider_refused_is_in_the_log_and_kept_with_the_run(caplog: pytest.LogCaptureFixture) -> None:
     error = ModelError(ModelErrorKind.INVALID, "the provider refused it", provider_message="temperature: unknown")
-    assert failed(run(), error) == RunFailed("model_invalid", "the provider refused it")
+    error.asked = "m (p)"
+    ended = failed(run(), error, lambda text: text.replace("unknown", "***"))
+    assert ended == RunFailed("model_invalid", "m (p): the provider refused it: temperature: ***")
     (entry,) = caplog.records
     assert (entry.__dict__["code"], entry.__dict__["provider_message"]) == ("model_invalid", "temperature: unknown")
 
 
 def test_what_failed_unexpectedly_is_in_the_log_alone(caplog: pytest.LogCaptureFixture) -> None:
-    assert "secret" not in failed(run(), RuntimeError("secret")).message
+    assert "secret" not in failed(run(), RuntimeError("secret"), str).message
     assert caplog.records[0].exc_info is not None
-    assert failed(run(), GatewayError("no", code="odd")) == RunFailed("odd", "no")
+    assert failed(run(), GatewayError("no", code="odd"), str) == RunFailed("odd", "no")

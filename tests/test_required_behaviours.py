@@ -88,6 +88,7 @@ REQUIRED = [
     "background",
     "fetch-policy",
     "http-client",
+    "failure-words",
     "retries",
     "schema-cost",
     "scripted-model",

@@ -63,6 +63,7 @@ from gateway.events import (
     Usage,
     UsageReported,
 )
+from gateway.failure_words import strangers_words
 from gateway.messages import JsonObject, JsonValue, Message, Opaque, Role, ToolCall
 from gateway.transcript import OpenItems
 from gateway.wire import strict_json
@@ -92,8 +93,13 @@ _TEXT_ROLES: Final[frozenset[Role]] = frozenset({"developer", "system", "assista
 class Renderer:
     """Renders one run for one viewer: in that client's dialect, under one thread and run id from start to end."""
 
-    def __init__(self, profile: PeerProfile, thread_id: str, run_id: str, log_id: str = "") -> None:
-        """`log_id` goes in front of the events' numbers, where others of that run id have numbers, too."""
+    def __init__(
+        self, profile: PeerProfile, thread_id: str, run_id: str, log_id: str = "", *, to_operator: bool = False
+    ) -> None:
+        """`log_id` goes in front of the events' numbers, where others of that run id have numbers, too. `to_operator`:
+        the viewer may know why a model failed.
+        """
+        self._to_operator = to_operator
         self._profile = profile
         self._id = b"id: %b:" % log_id.encode() if log_id else b"id: "
         self._thread_id = thread_id
@@ -206,7 +212,8 @@ class Renderer:
             case RunFinished():
                 yield self._run_finished(event)
             case RunFailed():
-                yield _run_error(event.message, event.code, event.usage)
+                said = event.message if self._to_operator else strangers_words(event.code, event.message)
+                yield _run_error(said, event.code, event.usage)
             case StepStarted():
                 yield {"type": "STEP_STARTED", "stepName": event.name}
             case StepEnded():

@@ -5,6 +5,7 @@ Below: AG-UI's words, sse, viewers. Above: the protocols that show runs as AG-UI
 
 from __future__ import annotations
 
+from gateway.access.callers import Caller
 from gateway.ag_ui.events import Renderer
 from gateway.protocol import Gateway
 from gateway.sse import EventStreamResponse, RunFrames
@@ -13,10 +14,10 @@ from gateway.wire.ag_ui_peer import PeerProfile
 
 
 def event_stream(
-    gateway: Gateway, viewer: Viewer, profile: PeerProfile, thread_id: str, run_id: str
+    gateway: Gateway, caller: Caller, viewer: Viewer, profile: PeerProfile, thread_id: str, run_id: str
 ) -> EventStreamResponse:
     """The response that shows what the viewer sees, in the client's dialect."""
-    renderer = Renderer(profile, thread_id, run_id, viewer.log_id)
+    renderer = Renderer(profile, thread_id, run_id, viewer.log_id, to_operator=gateway.is_operators(caller))
     prelude = b""
     try:
         if (shown := viewer.prelude) is not None:

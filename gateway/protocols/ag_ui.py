@@ -54,7 +54,7 @@ class _Endpoints:
             missing = ag_ui_messages(unseen[:_MOST_MISSING], profile)
             members = {"after": after, "missing": missing}
             raise ConflictError(error.message, code=error.code, members=members) from None
-        return event_stream(self._gateway, viewer, profile, given.thread_id, given.run_id)
+        return event_stream(self._gateway, caller, viewer, profile, given.thread_id, given.run_id)
 
     async def connect(self, request: Request) -> Response:
         agent_id, caller = path_id(request, "agent_id"), caller_of(request)
@@ -62,7 +62,7 @@ class _Endpoints:
         given, profile = self._inputs.parse(caller.owner, await read_body(request))
         viewer = await self._runner.connect(caller.owner, agent_id, given)
         run_id = given.run_id if viewer.prelude is None else viewer.prelude.run_id
-        return event_stream(self._gateway, viewer, profile, given.thread_id, run_id)
+        return event_stream(self._gateway, caller, viewer, profile, given.thread_id, run_id)
 
     async def agents(self, request: Request) -> Response:
         rows: list[JsonObject] = []

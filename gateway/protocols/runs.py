@@ -15,12 +15,14 @@ from gateway.ag_ui.events import interrupt_json
 from gateway.ag_ui.messages import ag_ui_messages
 from gateway.ag_ui.stream import event_stream
 from gateway.errors import FieldProblem, InvalidRequestError
+from gateway.failure_words import strangers_words
 from gateway.messages import JsonObject, JsonValue
 from gateway.protocol import (
     Endpoint,
     Gateway,
     VisitorRoute,
     WireProtocol,
+    caller_of,
     json_response,
     owner_of,
     page_asked,
@@ -41,7 +43,8 @@ class _Endpoints:
         self._runner = gateway.runner
 
     async def run(self, request: Request) -> Response:
-        return json_response(run_json(await self._runner.run(owner_of(request), path_id(request, "run_id"))))
+        record = await self._runner.run(owner_of(request), path_id(request, "run_id"))
+        return json_response(run_json(record, to_operator=self._gateway.is_operators(caller_of(request))))
 
     async def events(self, request: Request) -> Response:
         owner, run_id = owner_of(request), path_id(request, "run_id")
@@ -51,11 +54,12 @@ class _Endpoints:
         viewer = await self._runner.attach(owner, run_id, after=after, log_id=log_id)
         if viewer is None:
             return Response(status_code=204)
-        return event_stream(self._gateway, viewer, profile, record.thread_id, run_id)
+        return event_stream(self._gateway, caller_of(request), viewer, profile, record.thread_id, run_id)
 
     async def cancel(self, request: Request) -> Response:
         record = await self._runner.cancel(owner_of(request), path_id(request, "run_id"))
-        return json_response(run_json(record), 200 if record.status.ended else 202)
+        to_operator = self._gateway.is_operators(caller_of(request))
+        return json_response(run_json(record, to_operator=to_operator), 200 if record.status.ended else 202)
 
     async def threads(self, request: Request) -> Response:
         limit, cursor = page_asked(request)
@@ -88,11 +92,13 @@ class _Endpoints:
         return Response(status_code=204)
 
 
-def run_json(record: RunRecord) -> JsonObject:
-    """A run as `GET /runs/{run_id}` shows it."""
+def run_json(record: RunRecord, *, to_operator: bool = False) -> JsonObject:
+    """A run as `GET /runs/{run_id}` shows it. `to_operator`: the caller may know why a model failed."""
     error: JsonValue = None
     if record.error_code is not None:
-        error = {"code": record.error_code, "message": record.error_message or ""}
+        message = record.error_message or ""
+        said = message if to_operator else strangers_words(record.error_code, message)
+        error = {"code": record.error_code, "message": said}
     return {
         "runId": record.client_id,
         "threadId": record.thread_id,

@@ -67,7 +67,7 @@ FULL, LEGACY = PeerProfile.FULL, PeerProfile.LEGACY
 
 
 def render(*given: Event, profile: PeerProfile = FULL, first: int = 1) -> bytes:
-    return Renderer(profile, "thread", "run").render(given, first)
+    return Renderer(profile, "thread", "run", to_operator=True).render(given, first)
 
 
 def payloads(*given: Event, profile: PeerProfile = FULL) -> list[dict[str, Any]]:

@@ -23,6 +23,7 @@ interface Played {
   readonly approvals: Signal<readonly Approval[]>;
   readonly phase: Signal<Phase>;
   readonly problem: Signal<Problem | undefined>;
+  readonly retriesAt: Signal<Date | undefined>;
   readonly state: Signal<JsonValue | undefined>;
   /** What the person did, in order. */
   readonly done: unknown[];
@@ -40,6 +41,7 @@ function played(): Played {
   const approvals = signal<readonly Approval[]>([]);
   const phase = signal<Phase>("idle");
   const problem = signal<Problem | undefined>(undefined);
+  const retriesAt = signal<Date | undefined>(undefined);
   const state = signal<JsonValue | undefined>(undefined);
   const conversation: Conversation = {
     threadId: signal("thread"),
@@ -47,6 +49,7 @@ function played(): Played {
     approvals,
     phase,
     problem,
+    retriesAt,
     state,
     usage: signal<Usage | undefined>(undefined),
     send: did("send"),
@@ -62,7 +65,7 @@ function played(): Played {
     dismissProblem: did("dismissProblem"),
     close: did("close"),
   };
-  return { conversation, entries, approvals, phase, problem, state, done };
+  return { conversation, entries, approvals, phase, problem, retriesAt, state, done };
 }
 
 let root: HTMLElement;
@@ -463,6 +466,41 @@ describe("when something went wrong", () => {
     button("Try again").click();
     button("Dismiss").click();
     expect(chat.done).toEqual([["retry"], ["dismissProblem"]]);
+  });
+
+  const refused = {
+    code: "model_authentication",
+    message: "gpt-oss (openai/v1/chat/completions): status 401",
+    retryable: true,
+    retryAfterSeconds: undefined,
+  };
+
+  test("a model's problem is said gently, and with its code and words where the operator looks", () => {
+    const chat = played();
+    chat.problem.value = refused;
+    show(chat);
+    expect(one("[role=alert]").textContent).not.toContain("401");
+    show(chat, { explain: ({ code, message }) => `${code}: ${message}` });
+    const words = one("[role=alert]").textContent;
+    expect(words).toContain("The model failed. Try again.");
+    expect(words).toContain("model_authentication: gpt-oss (openai/v1/chat/completions): status 401");
+  });
+
+  test("while a busy model is waited for, the line says for how long", async () => {
+    vi.useFakeTimers({ toFake: ["Date", "setTimeout", "clearTimeout"] });
+    const chat = played();
+    chat.phase.value = "waiting";
+    show(chat);
+    const line = () => one(".agui-connection").textContent;
+    await vi.advanceTimersByTimeAsync(60_000);
+    chat.retriesAt.value = new Date(Date.now() + 12_000);
+    await vi.advanceTimersByTimeAsync(100);
+    expect(line()).toMatch(/^The model is busy\. Trying again in 1[12] seconds\.$/);
+    await vi.advanceTimersByTimeAsync(5_000);
+    expect(line()).toMatch(/in [67] seconds/);
+    chat.retriesAt.value = undefined;
+    await vi.advanceTimersByTimeAsync(100);
+    expect(line()).toBe("");
   });
 
   test("a missing key leads to where it is entered", () => {

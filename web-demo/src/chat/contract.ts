@@ -174,6 +174,8 @@ export interface Conversation {
   readonly approvals: ReadonlySignal<readonly Approval[]>;
   readonly phase: ReadonlySignal<Phase>;
   readonly problem: ReadonlySignal<Problem | undefined>;
+  /** When a model that was too busy is asked again, where that is what everybody waits for. */
+  readonly retriesAt: ReadonlySignal<Date | undefined>;
   readonly state: ReadonlySignal<JsonValue | undefined>;
   /** Of the last turn: the run, and those that went on from it. Undefined before there is one, or where no model told any. */
   readonly usage: ReadonlySignal<Usage | undefined>;

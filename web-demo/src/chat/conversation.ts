@@ -70,10 +70,12 @@ class LiveConversation implements Conversation {
   readonly threadId: Signal<string> = signal(newId());
   readonly entries: ReadonlySignal<readonly Entry[]>;
   readonly approvals: ReadonlySignal<readonly Approval[]>;
-  readonly phase: ReadonlySignal<Phase>;
-  readonly problem: ReadonlySignal<Problem | undefined>;
-  readonly state: ReadonlySignal<JsonValue | undefined>;
-  readonly usage: ReadonlySignal<Usage | undefined>;
+  // the picture's signals
+  declare readonly phase: ReadonlySignal<Phase>;
+  declare readonly problem: ReadonlySignal<Problem | undefined>;
+  declare readonly retriesAt: ReadonlySignal<Date | undefined>;
+  declare readonly state: ReadonlySignal<JsonValue | undefined>;
+  declare readonly usage: ReadonlySignal<Usage | undefined>;
 
   readonly #connection: Connection;
   readonly #memory: Memory;
@@ -113,7 +115,7 @@ class LiveConversation implements Conversation {
     });
     this.entries = this.#picture.entries;
     this.approvals = this.#approvals.open;
-    ({ phase: this.phase, problem: this.problem, state: this.state, usage: this.usage } = this.#picture.shown);
+    Object.assign(this, this.#picture.shown);
     const ignored = [onReturn(() => this.#lookAgain()), onOffline(() => this.#wentOffline())];
     this.#ignore = [...ignored, () => this.#tabs.close()];
   }

@@ -12,17 +12,19 @@ export interface Outcome {
   readonly usage: Usage | undefined;
 }
 
+// What is said by its code, as `texts.ts` knows it, needs no words here.
+
 /** What somebody who did not stop the run is told about its being stopped. */
 const STOPPED: { readonly [code: string]: string } = {
   abandoned: "The answer was stopped because nobody was connected to see it.",
-  superseded: "The answer was stopped by another message in this conversation.",
-  server_shutdown: "The server was stopped in the middle of the answer.",
+  superseded: "",
+  server_shutdown: "",
 };
 const CUT_OFF: { readonly [reason: string]: string } = {
   max_tokens: "The answer was cut off: it reached the longest that the model may write.",
-  content_filter: "The answer was held back by the provider's content filter.",
-  refusal: "The model refused to answer.",
-  context_overflow: "The conversation is too long for the model.",
+  content_filter: "",
+  refusal: "",
+  context_overflow: "",
 };
 
 /** `event` is a RUN_FINISHED or a RUN_ERROR. */

@@ -15,12 +15,15 @@ import { SharedState } from "./shared_state";
 /** For how long a reconnection's pieces are put together before they are shown. */
 const RESTORE_MILLISECONDS = 100;
 
+/** The CUSTOM event of a gateway that waits before it asks a model again. */
+const WAITING = "agui_gateway.waiting";
 const SHOWS = /^(?:TEXT_MESSAGE|REASONING|TOOL_CALL|ACTIVITY|STATE_DELTA)/;
 
 export class Picture {
   readonly shown = {
     phase: signal<Phase>("idle"),
     problem: signal<Problem | undefined>(undefined),
+    retriesAt: signal<Date | undefined>(undefined),
     state: signal<JsonValue | undefined>(undefined),
     usage: signal<Usage | undefined>(undefined),
   };
@@ -50,6 +53,8 @@ export class Picture {
   hear(event: WireEvent): boolean {
     this.progress.follow(event);
     const shows = SHOWS.test(event.type);
+    const wait = event.name === WAITING ? (event.value as { seconds: number }) : undefined;
+    this.shown.retriesAt.value = wait && new Date(Date.now() + wait.seconds * 1_000);
     if (shows && this.phase !== "stopping") this.phase = "streaming";
     this.change();
     return shows;

@@ -1,6 +1,7 @@
 /** The page around the chat: conversations on one side, the page's own form on the other. */
 import { useSignal, useSignalEffect } from "@preact/signals";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
+import type { Problem } from "../chat/contract";
 import { PROSE, spelledOut } from "../chat/unseen";
 import { Chat } from "../view/chat";
 import { Icon } from "../view/icons";
@@ -210,7 +211,18 @@ function Talk({ session, onExplain }: PartProps) {
       note={note}
       autofocus={isFirst.current && !narrow.peek()}
       onKey={() => session.askForKey()}
+      explain={causes}
     />
+  );
+}
+
+/** Why a model failed, as the server tells it to who may know. */
+function causes({ code, message }: Problem) {
+  if (!code.startsWith("model_")) return undefined;
+  return (
+    <p class="agui-hint" dir="ltr">
+      {code}: {message}
+    </p>
   );
 }
 

@@ -1,4 +1,5 @@
 /** What went wrong and what to do about it, and how the connection is. */
+import type { ComponentChildren } from "preact";
 import { useMemo } from "preact/hooks";
 import type { Problem } from "../chat/contract";
 import { useChat } from "./chat_context";
@@ -7,8 +8,15 @@ import { IconButton } from "./icon_button";
 import { Icon } from "./icons";
 import { useTexts } from "./texts";
 
-/** `onKey`: where the person can enter a key. */
-export function ProblemBanner({ problem, onKey }: { problem: Problem; onKey: (() => void) | undefined }) {
+/** What the person can do besides trying again, and may know besides what it means. */
+export interface ProblemExtras {
+  /** Where the person can enter a key. */
+  readonly onKey?: (() => void) | undefined;
+  /** What is said of it to who can mend it. */
+  readonly explain?: ((problem: Problem) => ComponentChildren) | undefined;
+}
+
+export function ProblemBanner({ problem, onKey, explain }: ProblemExtras & { problem: Problem }) {
   const { conversation } = useChat();
   const words = useTexts();
   const { say } = words;
@@ -22,6 +30,7 @@ export function ProblemBanner({ problem, onKey }: { problem: Problem; onKey: (()
       <Icon name="alert" />
       <div class="agui-banner-words">
         <p>{key === undefined ? words.problem(problem) : say("keyNeeded")}</p>
+        {explain?.(problem)}
         {wait && (
           <p class="agui-hint" aria-live="off">
             {say("retryWhen", { when: words.relative(until, now) })}
@@ -43,18 +52,22 @@ export function ProblemBanner({ problem, onKey }: { problem: Problem; onKey: (()
   );
 }
 
-/** One calm line while the connection is away. */
+/** One calm line while the connection is away, or the model. */
 export function ConnectionLine() {
   const { conversation } = useChat();
-  const { say } = useTexts();
+  const { say, relative } = useTexts();
   const phase = conversation.phase.value;
   const away = phase === "reconnecting" || phase === "offline";
+  const until = phase === "idle" ? undefined : conversation.retriesAt.value;
+  const now = useNow(until);
+  const busy = until && until > now && say("modelBusy", { when: relative(until, now) });
+  const words = away ? say(phase) : busy;
   return (
     <div class="agui-connection" role="status" data-phase={phase}>
-      {away && (
+      {words && (
         <>
           {phase === "offline" ? <Icon name="wifi" /> : <span class="agui-spinner" />}
-          <span>{say(phase)}</span>
+          <span aria-live={away ? undefined : "off"}>{words}</span>
         </>
       )}
     </div>

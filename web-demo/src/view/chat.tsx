@@ -10,7 +10,7 @@ import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Attachment, Conversation, FrontendTool } from "../chat/contract";
 import { Announcer } from "./announcer";
 import { UPLOADS, type UploadLimits } from "./attachments";
-import { ConnectionLine, ProblemBanner } from "./banners";
+import { ConnectionLine, ProblemBanner, type ProblemExtras } from "./banners";
 import { ChatContext, useChat } from "./chat_context";
 import { Composer, useDraft } from "./composer";
 import { hasTouchKeyboard } from "./focus";
@@ -28,7 +28,7 @@ export interface Prompt {
   readonly icon?: ComponentChildren;
 }
 
-export interface ChatProps {
+export interface ChatProps extends ProblemExtras {
   readonly conversation: Conversation;
   /** The tools whose calls may draw themselves. */
   readonly tools?: readonly FrontendTool[];
@@ -41,8 +41,6 @@ export interface ChatProps {
   readonly note?: ComponentChildren;
   readonly disabled?: boolean;
   readonly autofocus?: boolean;
-  /** Where the person can enter a key, when one is missing. */
-  readonly onKey?: (() => void) | undefined;
 }
 
 const NO_TOOLS: readonly FrontendTool[] = [];
@@ -92,7 +90,7 @@ export function Chat(props: ChatProps) {
         <div class="agui-dock">
           <div class="agui-column">
             <ConnectionLine />
-            <Problems onKey={props.onKey} />
+            <Problems {...props} />
             <SharedList />
             <Dock
               limits={uploads === false ? undefined : uploads}
@@ -220,10 +218,10 @@ function Dock({ limits, disabled, area, takeFiles, onSend }: DockProps) {
   return <Composer draft={draft} limits={limits} disabled={disabled} area={area} onSend={send} />;
 }
 
-function Problems({ onKey }: { onKey: (() => void) | undefined }) {
+function Problems({ onKey, explain }: ProblemExtras) {
   const { conversation } = useChat();
   const problem = conversation.problem.value;
-  return problem === undefined ? null : <ProblemBanner problem={problem} onKey={onKey} />;
+  return problem === undefined ? null : <ProblemBanner problem={problem} onKey={onKey} explain={explain} />;
 }
 
 function ToEnd({ following }: { following: Following }) {

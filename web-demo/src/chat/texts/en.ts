@@ -7,8 +7,6 @@ export const english = {
   unread: { one: "{count} new answer", other: "{count} new answers" },
   conversation: "Conversation",
   newConversation: "New conversation",
-  theme: "Theme",
-  agent: "Agent",
   welcome: "How can I help you?",
   suggestions: "Suggestions",
 
@@ -58,7 +56,6 @@ export const english = {
   thought: "Thoughts",
 
   // Tool calls
-  tool: "Tool",
   toolInGateway: "runs in the gateway",
   toolOnPage: "runs on this page",
   sideGateway: "Gateway",
@@ -108,8 +105,7 @@ export const english = {
 
   // How it goes
   loading: "Loading the conversation",
-  waiting: "Waiting for the answer",
-  stopping: "Stopping",
+  modelBusy: "The model is busy. Trying again {when}.",
   reconnecting: "The connection was lost. Trying to go on …",
   offline: "You are offline. The answer goes on when you are back.",
 
@@ -133,7 +129,6 @@ export const english = {
   // Keys
   keyNeeded: "This server asks for a key",
   keyEnter: "Enter a key",
-  key: "Key",
 
   // What went wrong, and what to do; `texts.ts` says which codes are which
   problem_network: "The server cannot be reached. Check your connection, then try again.",

@@ -1,9 +1,12 @@
 /** English: what only the page says, which has more around the chat than the widget. */
 export const pageEnglish = {
   // The sides
+  theme: "Theme",
+  agent: "Agent",
   themeAuto: "As the system",
   themeLight: "Light",
   themeDark: "Dark",
+  key: "Key",
   keyHint: "It is kept until you close this tab.",
   keyChange: "Change the key",
   keyUse: "Use this key",
