@@ -153,12 +153,33 @@ async def test_the_provider_is_a_file_that_is_put_into_its_room(
     assert frames[-1].type == "RUN_FINISHED"
 
 
-async def test_the_answer_to_an_interrupt_is_taken(tmp_path: Path) -> None:
-    refund = {"type": "PythonTool", "approval": "always", "parameters": {"function": "gateway.sample_tools:refund"}}
-    model = scripted(
+REFUND = {"type": "PythonTool", "approval": "always", "parameters": {"function": "gateway.sample_tools:refund"}}
+REFUNDS = agent(
+    "shop",
+    scripted(
         [{"tool": "refund", "id": "call_1", "arguments": {"order_id": "1234", "amount": 20}}], [{"text": "{{result}}"}]
-    )
-    async with local_gateway(tmp_path, [agent("shop", model, tools=[refund])]) as gateway:
+    ),
+    tools=[REFUND],
+)
+
+
+async def test_an_approval_is_answered_for_its_owner(tmp_path: Path) -> None:
+    keys = [{"name": "staff", "key": "staff-0123456789", "approvals": True}]
+    async with local_gateway(tmp_path, [REFUNDS], server={"api_keys": keys}) as gateway:
+        gateway.client.http.headers["authorization"] = "Bearer staff-0123456789"
+        await gateway.client.run("shop", run_body("Refund", thread_id="t1"))
+        [approval] = (await gateway.client.get("/approvals"))["approvals"]
+        body = json.loads(snippet("docs/approvals.md", "json", "arguments"))
+        answer = await gateway.client.http.post(f"/approvals/{approval['id']}", json=body)
+        run = await gateway.client.until_status(answer.json()["runId"], "completed")
+        shown = await gateway.client.get("/threads/t1/messages")
+
+    assert (answer.status_code, run["threadId"]) == (202, "t1")
+    assert '"amount":10.0' in shown["messages"][-1]["content"]
+
+
+async def test_the_answer_to_an_interrupt_is_taken(tmp_path: Path) -> None:
+    async with local_gateway(tmp_path, [REFUNDS]) as gateway:
         body = json.loads(snippet("docs/approvals.md", "json", "resume"))
         asked = await gateway.client.run("shop", run_body("Refund", thread_id=body["threadId"], version=None))
         answered = await gateway.client.run("shop", body)
