@@ -212,8 +212,9 @@ def delete_thread(connection: sqlite3.Connection, owner: str, thread_id: str, du
         "INSERT OR IGNORE INTO forgotten_logs (run) SELECT key FROM runs WHERE owner = ? AND thread_id = ?", runs
     )
     connection.execute("DELETE FROM runs WHERE owner = ? AND thread_id = ?", runs)
+    connection.execute("DELETE FROM approvals WHERE thread = ?", (key,))
     connection.execute(
-        "UPDATE threads SET owner = ?, id = key, title = NULL, last_run_id = NULL, interrupts = '', state = NULL,"
+        "UPDATE threads SET owner = ?, id = key, title = NULL, last_run_id = NULL, interrupts = x'', state = NULL,"
         " model_states = NULL WHERE key = ?",
         (_NOBODY, key),
     )

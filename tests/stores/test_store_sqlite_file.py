@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import os
 import random
 import signal
@@ -17,9 +18,12 @@ import pytest
 import pytest_asyncio
 
 from gateway.errors import ConfigurationError, StoreError
+from gateway.events import Interrupt, OpenInterrupt
+from gateway.messages import ToolCall
 from gateway.parts import collect
 from gateway.sqlite.address import Address, parse_address
 from gateway.sqlite.schema import APPLICATION_ID, MIGRATIONS, migrate
+from gateway.sqlite.tables import delete_thread
 from gateway.store import DueDeletion, Store, StoreType, Thread
 from gateway.stores.sqlite import STORE
 from tests.running_gateway import agent, gateway_process, run_body, scripted, write_configuration
@@ -139,6 +143,35 @@ async def test_two_stores_in_memory_are_two(tmp_path: Path) -> None:
 async def test_opening_twice_is_refused(store: Store) -> None:
     with pytest.raises(StoreError):
         await within(store.open())
+
+
+# --- what a kill -9 leaves of a deletion
+
+
+async def test_a_deletion_that_was_cut_off_is_whole_for_everybody_and_is_finished_later(tmp_path: Path) -> None:
+    """The first of its commits is there, and none of those that remove the messages."""
+    store = sqlite_store(tmp_path)
+    await within(store.open())
+    question = OpenInterrupt(Interrupt("int-1", "tool_call", "Run it?"), ToolCall("call_1", "f", "{}"), "approval-1")
+    asking = dataclasses.replace(thread(count=1_200), interrupts=(question,))
+    await within(store.begin_run(run(), asking, keep=0))
+    await begin(store, "r2", "t2")
+    await within(store.close())
+    with sqlite_file(tmp_path) as connection:
+        assert delete_thread(connection, OWNER, "t1")
+    again = sqlite_store(tmp_path)
+    await within(again.open())
+    assert await within(again.load_thread(OWNER, "t1")) is None
+    assert [each.thread_id for each in (await within(again.list_threads(OWNER, limit=9, cursor=None))).items] == ["t2"]
+    assert await within(again.find_approval("approval-1")) is None
+    assert (await within(again.list_approvals(now=0, limit=9, cursor=None))).items == ()
+    await within(again.begin_run(run("r3"), asking, keep=0))
+    await within(again.remove_logs(finished_before=0))
+    assert await within(again.load_thread(OWNER, "t1")) == asking
+    await within(again.close())
+    with sqlite_file(tmp_path) as connection:
+        assert connection.execute("SELECT count(*) FROM messages").fetchone() == (1_201,)
+        assert connection.execute("SELECT count(*) FROM threads").fetchone() == (2,)
 
 
 # --- who may read it
