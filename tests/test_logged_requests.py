@@ -85,6 +85,15 @@ async def test_thousands_of_ignored_things_are_a_few_short_lines(
     assert max(len(str(vars(entry))) for entry in said) < 4_000, "of each, the logging's own fields are a part"
 
 
+async def test_a_long_path_is_a_short_line(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    behind = {"model_provider": "demo"}
+    with caplog.at_level(logging.INFO, "gateway"):
+        async with local_gateway(tmp_path, [agent("a", behind)]) as gateway:
+            assert (await gateway.client.http.get("/" + "x" * 30_000)).status_code == 404
+    (path,) = [vars(entry)["path"] for entry in caplog.records if entry.getMessage() == "request"]
+    assert path == "/" + "x" * 499
+
+
 def test_names_are_counted_and_a_few_shown() -> None:
     assert counted(["a", "b"]) == {"count": 2, "first": ["a", "b"]}
     many = counted({f"{number}{LONG}": None for number in range(MANY)})

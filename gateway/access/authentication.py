@@ -55,6 +55,7 @@ _REFUSED_STATUSES = frozenset({401, 403, 413, 429})
 # How long a body that was refused is still read: who sees the connection close while it writes may not read the answer.
 _LINGER_SECONDS = 2.0
 _LINGER_BYTES = 64_000_000
+_LOGGED_CHARACTERS = 500  # of a path: a stranger's may be as long as a request's head
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,5 +354,6 @@ def _request_id(received: str | None) -> str:
 
 def _fields(scope: Scope) -> dict[str, object]:
     state = scope["state"]
-    fields = {"request_id": state["request_id"], "method": scope["method"], "path": scope["path"]}
+    path = scope["path"][:_LOGGED_CHARACTERS]
+    fields = {"request_id": state["request_id"], "method": scope["method"], "path": path}
     return fields | ({"owner": state["owner"]} if "owner" in state else {})
