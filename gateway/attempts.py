@@ -134,10 +134,10 @@ class TriedStream:
                         yield events
                 return
             except ModelError as error:
+                error.asked = f"{tries.model.model_id} ({tries.model.provider})"
                 if seen:
                     raise
                 tries.spend(told)
-                error.asked = f"{tries.model.model_id} ({tries.model.provider})"
                 seconds, code = await tries.wait_after(error), error.code
             if seconds > LONGEST_UNTOLD_WAIT_SECONDS:
                 yield [Custom(WAITING, {"code": code, "seconds": round(seconds, 1)})]

@@ -166,7 +166,8 @@ class ModelError(GatewayError):
     """The provider failed. Code on the wire: `model_<kind>`.
 
     `retry_after_seconds` is what the provider asked for, if it did; `provider_message` is the provider's own words, for
-    the log and the operator alone; `retryable` overrides what the kind says. `asked`: the model, where it is known.
+    the log and the operator alone; `retryable` overrides what the kind says. `asked`: the model, where
+    it is known; unknown where an answer that had begun broke off.
     """
 
     status = 502

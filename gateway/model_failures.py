@@ -1,6 +1,6 @@
 """A model provider's error as one of ours: what it means, in our own words, and whether asking again may help.
 
-Below: errors, wire.provider_errors. Above: the models. The provider's own words go to the log only.
+Below: errors, wire.provider_errors. Above: the models. The provider's own words are for the log and the operator.
 """
 
 from __future__ import annotations
