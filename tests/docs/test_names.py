@@ -147,9 +147,9 @@ def test_what_visitors_may_send_and_leave_behind_is_what_the_limits_say() -> Non
     limits, text = VisitorLimits(), (ROOT / "docs/website.md").read_text("utf-8")
 
     for said in (
-        f"{limits.visitor_runs_per_minute} runs a\nminute, {limits.visitor_concurrent_runs} at once",
-        f"{limits.address_runs_per_minute} runs and {limits.address_visitors_per_minute} tokens a minute",
-        f"{limits.runs_per_minute} runs a minute, {limits.concurrent_runs} at once",
+        f"| each visitor | {limits.visitor_runs_per_minute} | {limits.visitor_concurrent_runs} | |",
+        f"| each address | {limits.address_runs_per_minute} | | {limits.address_visitors_per_minute} |",
+        f"| the website | {limits.runs_per_minute} | {limits.concurrent_runs} | {limits.visitors_per_minute} |",
         f"`max_message_bytes` | {(limits.max_message_bytes or 0) // 1_000} kB",
         f"`max_input_bytes` | {(limits.max_input_bytes or 0) // 1_000} kB",
         f"`max_body_bytes` | {(limits.max_body_bytes or 0) // 1_000_000} MB",
