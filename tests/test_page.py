@@ -244,7 +244,8 @@ async def test_the_built_widget_is_one_file_and_what_it_asks_for_later_lies_besi
         later = re.findall(r"""\bimport\(["'`]\.(/widget/\w+\.js)["'`]\)""", widget.text)
         answers = [await gateway.client.http.get(path) for path in later]
 
-    assert [answer.status_code for answer in (widget, *answers)] == [200, 200]
+    assert set(later) == {"/widget/code_colours.js", "/widget/file_reading.js"}
+    assert {answer.status_code for answer in (widget, *answers)} == {200}
     at_once = re.sub(r"\bimport\([^()]*\)", "", widget.text)
     for script in (at_once, *(answer.text for answer in answers)):
         assert not re.search(r"""\bimport\s*[("'`{*]|\bfrom\s*["'`]|\beval\(|new Function\b""", script)

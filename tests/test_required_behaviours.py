@@ -113,6 +113,7 @@ REQUIRED = [
     "invariants",
     "short-log",
     "shown-is-run",
+    "origin-not-allowed",
 ]
 
 

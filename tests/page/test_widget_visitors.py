@@ -155,6 +155,39 @@ async def test_a_mistake_of_the_site_is_told_to_visitors_in_words_and_to_its_own
             assert [text for text in page.complaints if text.startswith("agui-chat")] == [reason]
 
 
+@pytest.mark.parametrize(
+    ("key", "asked", "place"),
+    [
+        pytest.param(KEY["key"], "/visitors", "the `origins` of this publishable key", id="with a key"),
+        pytest.param(None, "/agents/echo/run", "server.cors_origins", id="without one"),
+    ],
+)
+async def test_a_page_of_an_origin_that_is_not_allowed_stops_after_three_tries_and_says_so_once(
+    browser: Browser, tmp_path: Path, key: str | None, asked: str, place: str
+) -> None:
+    """A browser keeps the refusal to itself: to scripts it is a connection that failed."""
+    elsewhere = {**KEY, "origins": ["https://shop.example"]}
+    keys = [elsewhere] if key else []
+    tries: list[str] = []
+    async with neighbours(tmp_path, [ECHO], publishable_keys=keys, cors_origins=[]) as (site, _):
+        site.page(tag_of("echo", key))
+        reason = f"agui-chat: the gateway lets in no page of {site.origin}; add that to {place}"
+        async with (
+            somebody(browser) as person,
+            visit(person, site.origin, expected="CORS|ERR_FAILED|agui-chat: ") as page,
+        ):
+            page.page.on("requestfailed", lambda request: tries.append(request.url))
+            await page.open()
+            for number in (1, 2):
+                await page.say("Hello")
+                await expect(page.banner).to_contain_text("This chat may not be used on this page.")
+                await page.expect_idle()
+                assert tries.count(f"{site.gateway}{asked}") == 2 + number  # who asks again is one more try
+                errors = [detail for name, detail in await page.heard() if name == "error"]
+                assert [detail["code"] for detail in errors] == ["origin_not_allowed"] * number
+            assert [text for text in page.complaints if text.startswith("agui-chat")] == [reason]
+
+
 # --- a gateway that dies
 
 

@@ -266,3 +266,50 @@ describe("markdown as marked reads it", () => {
     expect(different.length, different.slice(0, 8).join("\n=====\n")).toBeLessThan(10);
   });
 });
+
+describe("lists and quotations in each other, 300 levels deep", () => {
+  const levels = (line: (level: number) => string) => Array.from({ length: 300 }, (_, level) => line(level)).join("\n");
+  const SHAPES = [
+    ["lists", levels((level) => `${"  ".repeat(level)}- item ${level}`)],
+    ["numbered lists", levels((level) => `${"   ".repeat(level)}1. item ${level}`)],
+    ["quotations", levels((level) => `${"> ".repeat(level + 1)}item ${level}`)],
+    ["both in turns", levels((level) => `${"> - ".repeat(level)}item ${level}`)],
+    ["lists on one line", `${"- ".repeat(300)}item 299`],
+    ["quotations on one line", `${"> ".repeat(300)}item 299`],
+  ] as const;
+
+  /** How deep they go, and how many characters all of them are made of: each level reads what is in it once. */
+  const measured = (tokens: readonly Token[]): { depth: number; read: number } => {
+    const all = tokens.map((token) => {
+      const { tokens: inner = [], items = [] } = token as Tokens.Generic;
+      const { depth, read } = inner.length + items.length > 0 ? measured([...inner, ...items]) : { depth: 0, read: 0 };
+      return { depth: depth + 1, read: read + token.raw.length };
+    });
+    return { depth: Math.max(...all.map(({ depth }) => depth)), read: all.reduce((sum, { read }) => sum + read, 0) };
+  };
+
+  test.each(SHAPES)("%s: are read a bounded number of times, and no word is lost", (_name, text) => {
+    const tokens = lexBlocks(text, {});
+    const { depth, read } = measured(tokens);
+    expect(depth).toBeLessThan(50); // two for each list: it and its item
+    expect(read).toBeLessThan(50 * text.length);
+    const words = shown(tokens);
+    for (const item of text.match(/item \d+/g) ?? []) expect(words).toContain(item);
+    expect(tokens.map(({ raw }) => raw).join("")).toBe(text);
+  });
+
+  test("what would stand deeper than twenty levels stands side by side there", () => {
+    const [top] = lexBlocks(SHAPES[0][1], {});
+    let list = top as Tokens.List;
+    for (let level = 0; level < 20; level++) {
+      expect(list.items).toHaveLength(1);
+      list = list.items[0]?.tokens.find(({ type }) => type === "list") as Tokens.List;
+    }
+    expect(list.items.map((item) => item.text)).toEqual(Array.from({ length: 280 }, (_, each) => `item ${each + 20}`));
+  });
+});
+
+test("white space without end in an item costs no square of it", () => {
+  const text = `- a${" ".repeat(300_000)}b`;
+  expect(lexBlocks(text, {})[0]?.raw).toBe(text);
+});

@@ -4,7 +4,7 @@ import { useRef, useState } from "preact/hooks";
 import type { Attachment } from "../chat/contract";
 import { directionOf } from "../chat/direction";
 import { PROSE } from "../chat/unseen";
-import { isShownImage, readAttachment, refusal, type UploadLimits } from "./attachments";
+import { isShownImage, kindOf, type UploadLimits } from "./attachments";
 import { useChat } from "./chat_context";
 import { IconButton } from "./icon_button";
 import { Icon } from "./icons";
@@ -42,11 +42,13 @@ export function useDraft(limits: UploadLimits | undefined): Draft {
     async add(files) {
       if (limits === undefined) return;
       const problems: string[] = [];
+      const reading = await import("./file_reading").catch(() => undefined);
+      if (reading === undefined) return setRefused(say("problem_network"));
       for (const file of files) {
-        const why = refusal(file, current.current, limits);
+        const why = reading.refusal(file, current.current, limits);
         const limit = bytes(why === "attachmentsTooLarge" ? limits.maxTotalBytes : limits.maxBytes);
         if (why !== undefined) problems.push(say(why, { name: file.name, size: bytes(file.size), limit }));
-        else set([...current.current, await readAttachment(file)]);
+        else set([...current.current, await reading.readAttachment(file, kindOf)]);
       }
       setRefused(problems.join(" "));
     },

@@ -22,12 +22,17 @@ const FIRST_ITEM = /^ {0,3}(?:[*+-]|1[.)])[ \t]+[^ \t]/;
 const DELIMITERS = /^ {0,3}(?:\| *)?:?-+:? *(?:\| *:?-+:? *)*(?:\| *)?$/;
 const TASK = /^\[([ xX])\][ \t]+(?=\S)/;
 
+/** Lists and quotations in each other: what would stand deeper stands side by side there. Each level reads all below it. */
+const DEEPEST = 20;
+
 export function lexBlocks(source: string, links: Links): Token[] {
   return new BlockLexer(source, links, true).read();
 }
 
 class BlockLexer {
+  /** As they stand in the source, and without their ends. */
   readonly #lines: readonly string[];
+  readonly #bare: readonly string[];
   readonly #tokens: Token[] = [];
   #at = 0;
 
@@ -36,8 +41,10 @@ class BlockLexer {
     source: string,
     private readonly links: Links,
     private readonly top: boolean,
+    private readonly depth = 0,
   ) {
-    this.#lines = source.match(/[^\n]*\n|[^\n]+$/g) ?? [];
+    this.#bare = source.split("\n");
+    this.#lines = this.#bare.map((line, at) => (at < this.#bare.length - 1 ? `${line}\n` : line)).filter(Boolean);
   }
 
   read(): Token[] {
@@ -57,9 +64,16 @@ class BlockLexer {
     return this.#tokens;
   }
 
+  /** The blocks in an item or a quotation. */
+  #inside(text: string, top: boolean): Token[] {
+    const depth = this.depth + 1;
+    const source = depth === DEEPEST ? text.replace(/^[ \t>]+/gm, "") : text;
+    return new BlockLexer(source, this.links, top, depth).read();
+  }
+
   /** A line without its end; undefined behind the last. */
   #line(at = this.#at): string | undefined {
-    return this.#lines[at]?.replace(/\n$/, "");
+    return at < this.#lines.length ? this.#bare[at] : undefined;
   }
 
   /** The lines up to there, as they stand in the source. */
@@ -114,7 +128,7 @@ class BlockLexer {
   }
 
   #quote(): Token | undefined {
-    if (!QUOTE.test(this.#line() ?? "")) return undefined;
+    if (this.depth > DEEPEST || !QUOTE.test(this.#line() ?? "")) return undefined;
     let end = this.#at;
     const inner: string[] = [];
     for (; end < this.#lines.length; end++) {
@@ -125,11 +139,11 @@ class BlockLexer {
       inner.push(line.replace(QUOTE, ""));
     }
     const text = inner.join("\n");
-    return { type: "blockquote", raw: this.#take(end), text, tokens: new BlockLexer(text, this.links, true).read() };
+    return { type: "blockquote", raw: this.#take(end), text, tokens: this.#inside(text, true) };
   }
 
   #list(): Token | undefined {
-    const first = ITEM.exec(this.#line() ?? "");
+    const first = this.depth > DEEPEST ? null : ITEM.exec(this.#line() ?? "");
     if (!first) return undefined;
     const mark = first[2] ?? "";
     const kind = mark.at(-1) ?? "";
@@ -185,11 +199,8 @@ class BlockLexer {
     }
     const raw = this.#take(end);
     const task = TASK.exec(rest);
-    const text = lines
-      .join("\n")
-      .replace(TASK, "")
-      .replace(/^\n+|\s+$/g, "");
-    const tokens = new BlockLexer(text, this.links, false).read();
+    const text = lines.join("\n").replace(TASK, "").replace(/^\n+/, "").trimEnd();
+    const tokens = this.#inside(text, false);
     const loose = tokens.some(({ type }) => type === "space");
     return {
       type: "list_item",

@@ -18,6 +18,7 @@ import type { HostEventName, HostEvents } from "./host_events";
 import { type ChatNews, ObservedReader } from "./observed_reader";
 import { BegunThreads, Recollection } from "./recollection";
 import type { Settings } from "./settings";
+import { siteFetch } from "./site_fetch";
 import { Visitor } from "./visitor";
 
 export type TellHost = <Name extends HostEventName>(name: Name, detail: HostEvents[Name]) => void;
@@ -70,7 +71,9 @@ export class ChatWidget {
     this.#tell = tell;
     this.#kept = new Recollection(scope);
     this.#memory = storageMemory(`agui-chat ${scope} `, (name) => (name === "thread" ? localStorage : sessionStorage));
-    const connection = new Connection({ baseUrl: gateway, ...(key === undefined ? {} : new Visitor(gateway, key)) });
+    const ask = siteFetch(gateway, key === undefined ? "server.cors_origins" : "the `origins` of this publishable key");
+    const visitor = key === undefined ? { fetch: ask } : new Visitor(gateway, key, ask);
+    const connection = new Connection({ baseUrl: gateway, ...visitor });
     const reader = new ObservedReader(new LeanReader(connection, agent), context, (name, news) =>
       this.#heard(name, news),
     );
@@ -224,11 +227,14 @@ export class ChatWidget {
     always(() => {
       if (conversation.approvals.value.length > 0 && !shown()) unread.value = unread.peek() + 1;
     });
+    let warned = "";
     always(() => {
       const problem = conversation.problem.value;
       if (!problem) return;
       this.#tell("error", problem);
-      if (OF_THE_SITE.test(problem.code)) console.warn(`agui-chat: ${problem.message}`);
+      if (!OF_THE_SITE.test(problem.code) || warned === problem.message) return;
+      warned = problem.message;
+      console.warn(`agui-chat: ${warned}`);
     });
     let thread = conversation.threadId.peek();
     always(() => {

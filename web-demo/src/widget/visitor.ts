@@ -4,9 +4,8 @@
  * Below: connection, problem. The key stands in the site's HTML for all to see; the token is this visitor's alone, and
  * the threads are the token's.
  */
-import type { Fetch } from "../wire/connection";
+import { connectionLost, type Fetch } from "../wire/connection";
 import { RefusedError, refusal } from "../wire/problem";
-import { ConnectionLostError } from "../wire/run_reader";
 
 interface Ticket {
   readonly visitorToken: string;
@@ -24,7 +23,11 @@ export class Visitor {
   #ticket: Ticket | undefined;
   #asking: Promise<Ticket> | undefined;
 
-  constructor(baseUrl: string, key: string) {
+  constructor(
+    baseUrl: string,
+    key: string,
+    private readonly siteFetch: Fetch = fetch,
+  ) {
     this.#url = `${baseUrl}/visitors`;
     this.#key = key;
     this.#place = `agui-chat visitor ${baseUrl} ${key}`;
@@ -38,14 +41,14 @@ export class Visitor {
 
   /** As fetch, but a token that the gateway no longer takes is renewed, once, and the request made again. */
   readonly fetch: Fetch = async (url, init) => {
-    const response = await fetch(url, init);
+    const response = await this.siteFetch(url, init);
     if (response.status !== 401) return response;
     const headers = new Headers(init.headers);
     const refused = headers.get("authorization")?.replace(/^Bearer /, "");
     const ticket = await this.#renew(refused).catch(() => undefined);
     if (!ticket) return response;
     headers.set("authorization", `Bearer ${ticket.visitorToken}`);
-    return fetch(url, { ...init, headers });
+    return this.siteFetch(url, { ...init, headers });
   };
 
   /** One new token however many ask for it, in this tab and in the others. `old` is the one that will not do. */
@@ -61,12 +64,12 @@ export class Visitor {
 
   async #ask(old: string | undefined): Promise<Ticket> {
     const ask = (body: object) =>
-      fetch(this.#url, {
+      this.siteFetch(this.#url, {
         method: "POST",
         headers: { Authorization: `Bearer ${this.#key}`, "Content-Type": "application/json" },
         body: JSON.stringify(body),
       }).catch((error: unknown) => {
-        throw new ConnectionLostError("the gateway cannot be reached", { cause: error });
+        throw connectionLost(error);
       });
     let response = await ask(old ? { visitorToken: old } : {});
     // the gateway's secret was changed: whoever it was, it is somebody new

@@ -5,7 +5,7 @@
  * alone, never in an address.
  */
 import type { AgentSummary, JsonObject, ThreadSummary } from "../chat/contract";
-import { refusal } from "./problem";
+import { RefusedError, refusal } from "./problem";
 import { ConnectionLostError } from "./run_reader";
 
 export type Fetch = (url: string, init: RequestInit) => Promise<Response>;
@@ -23,6 +23,12 @@ export interface ThreadPage {
   readonly threads: readonly ThreadSummary[];
   /** What to ask the next page with; undefined: this was the last. */
   readonly nextCursor: string | undefined;
+}
+
+/** What a failed fetch means, unless whoever fetched knows better. */
+export function connectionLost(error: unknown): Error {
+  if (error instanceof RefusedError) return error;
+  return new ConnectionLostError("the gateway cannot be reached", { cause: error });
 }
 
 export class Connection {
@@ -50,7 +56,7 @@ export class Connection {
   /** As the browser's fetch; without a network, a ConnectionLostError in place of a TypeError. */
   fetch(url: string, init: RequestInit): Promise<Response> {
     return this.#fetch(url, init).catch((error: unknown) => {
-      throw init.signal?.aborted ? error : new ConnectionLostError("the gateway cannot be reached", { cause: error });
+      throw init.signal?.aborted ? error : connectionLost(error);
     });
   }
 
