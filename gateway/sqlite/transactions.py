@@ -130,22 +130,23 @@ class Transactions:
 
     def _write_with_reserve(self, batch: list[Operation[Any]], reserve: Reserve) -> list[Any]:
         """On the writer's thread, so that nothing of ours takes the room that is let go meanwhile."""
-        self.reserve = None  # for the tries below
-        most = self._value("max_page_count")
-        released = reserve.release()
         try:
-            self._set(f"PRAGMA max_page_count = {most + _SPARE_PAGES}")
-            outcomes: list[Any] = []
-            if self._log_bytes() <= released:  # else the file would take the room when the log goes back into it
-                self.empty_log()
-                outcomes = self._write_waiting(batch)
-            if not outcomes or isinstance(outcomes[0], StoreFullError):
-                outcomes = self._write_without_overwriting(batch)
+            most = self._value("max_page_count")
+        except sqlite3.Error as error:
+            return [store_error(error)]
+        self.reserve = None  # for the tries below
+        released = reserve.release()
+        self._set(f"PRAGMA max_page_count = {most + _SPARE_PAGES}")
+        outcomes: list[Any] = []
+        if self._log_bytes() <= released:  # else the file would take the room when the log goes back into it
             self.empty_log()
-        finally:
-            self._set(f"PRAGMA max_page_count = {most}")
-            self.reserve = reserve
-            reserve.fill(released)
+            outcomes = self._write_waiting(batch)
+        if not outcomes or isinstance(outcomes[0], StoreFullError):
+            outcomes = self._write_without_overwriting(batch)
+        self.empty_log()
+        self._set(f"PRAGMA max_page_count = {most}")
+        self.reserve = reserve
+        reserve.fill(released)
         return outcomes
 
     def _write_without_overwriting(self, batch: list[Operation[Any]]) -> list[Any]:

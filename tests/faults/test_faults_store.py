@@ -22,15 +22,15 @@ FLOOD = agent("flood", scripted([{"text": "x" * 2_000, "repeat": 1_000, "chunk_c
 """Says far more than a small store holds."""
 
 
-def stuffing(number: int) -> dict[str, object]:
-    """A run whose own message is half of a small store."""
-    return run_body("y" * 60_000, run_id=f"stuff-{number}", thread_id=f"stuff-{number}")
+def stuffing(number: int, size: int = 60_000, name: str = "stuff") -> dict[str, object]:
+    """A run whose own message takes a good part of a small store."""
+    return run_body("y" * size, run_id=f"{name}-{number}", thread_id=f"{name}-{number}")
 
 
-async def fill(gateway: LocalGateway) -> int:
-    """Run until there is no room for another run; how many there were."""
-    for number in range(40):
-        response = await gateway.client.http.post("/agents/greeter/run", json=stuffing(number))
+async def fill(gateway: LocalGateway, size: int = 60_000, name: str = "stuff") -> int:
+    """Run until there is no room for another run of that size; how many there were."""
+    for number in range(100):
+        response = await gateway.client.http.post("/agents/greeter/run", json=stuffing(number, size, name))
         if response.status_code == 503:
             assert response.json()["code"] == "store_full"
             check_nothing_leaks(response.content)
@@ -46,6 +46,7 @@ async def test_without_room_a_new_run_is_a_503_before_the_first_byte_and_reads_w
         await gateway.client.run("greeter", run_body())
         count = await fill(gateway)
         assert count > 1
+        await fill(gateway, 1_000, "rest")  # what is left may be too much for the gateway to call itself full
         assert (await gateway.client.http.get("/readyz")).status_code == 503
         assert (await gateway.client.http.get("/healthz")).status_code == 200
         await check_ended(gateway, "run-1", "completed")
