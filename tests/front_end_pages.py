@@ -10,24 +10,22 @@ import asyncio
 import contextlib
 import os
 import shutil
-import socket
 import subprocess
 from collections.abc import AsyncGenerator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-import httpx
-
 from tests.agui_client import find_node
 from tests.documentation import snippet
 from tests.page_browser import missing_part
+from tests.running_gateway import ADDRESS as LISTENING
 from tests.running_gateway import DEADLINE_SECONDS, agent, scripted
 
 FRONT_ENDS: Final = Path(__file__).parent / "front_ends"
 ADDRESS: Final = "http://127.0.0.1:8000"  # of the gateway, in the snippets
 ONLY_LOOPBACK: Final = "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
-# Refunds once a person agrees; suggests what to ask where it has to.
+# Refunds once a person agrees, speaks slowly when asked to, suggests what to ask where it has to.
 REFUNDING: Final[Mapping[str, Any]] = agent(
     "assistant",
     scripted(
@@ -35,6 +33,8 @@ REFUNDING: Final[Mapping[str, Any]] = agent(
         rules=[
             {"when": {"tool_choice": "copilotkitSuggest"}, "response": [{"tool": "copilotkitSuggest", "arguments": {
                 "suggestions": [{"title": "Ask about tents", "message": "Which tents are there?"}]}}]},
+            {"when": {"last_user_contains": "slowly"}, "response": [
+                {"text": "One word after the other.", "chunk_characters": 1, "delta_seconds": 0.1}]},
             {"when": {"last_user_contains": "refund", "turn": 0}, "response": [
                 {"tool": "refund", "arguments": {"order_id": "1234", "amount": 99}}]},
             {"when": {"after_tool": "refund"}, "response": [{"text": "It said: {{result}}"}]},
@@ -99,41 +99,30 @@ def type_complaints() -> str:
 @contextlib.asynccontextmanager
 async def copilotkit_runtime(gateway: str, name: str = "runtime") -> AsyncGenerator[str]:
     """CopilotKit's runtime as docs/clients.md writes it, before that gateway; its address."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     code = (written_snippets() / f"{name}.ts").read_text("utf-8")
-    for documented, real in ((ADDRESS, gateway), ("listen(3000)", f'listen({port}, "127.0.0.1")')):
+    for documented, real in ((ADDRESS, gateway), ("listen(3000)", 'listen(0, "127.0.0.1")')):
         assert documented in code
         code = code.replace(documented, real)
-    started = _SNIPPETS / f"started-{port}.ts"
+    started = _SNIPPETS / "started.ts"
     started.write_text(code, "utf-8")
-    module = _SNIPPETS.parent / f"started-{port}.mjs"
+    module = _SNIPPETS.parent / "started.mjs"
     _run("esbuild", str(started), "--bundle", "--packages=external", "--platform=node", "--format=esm",
          "--log-level=error", f"--outfile={module}")  # fmt: skip
     started.unlink()
     process = await asyncio.create_subprocess_exec(
-        str(find_node()), "--import", str(FRONT_ENDS / "loopback_only.mjs"), str(module), env={**os.environ, **_QUIET}
-    )
+        str(find_node()), "--import", str(FRONT_ENDS / "loopback_only.mjs"), str(module),
+        stdout=asyncio.subprocess.PIPE, env={**os.environ, **_QUIET},
+    )  # fmt: skip
     try:
-        address = f"http://127.0.0.1:{port}"
-        await _until_ready(f"{address}/api/copilotkit/info", process)
-        yield address
+        assert process.stdout is not None
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            while (found := LISTENING.search(line := await process.stdout.readline())) is None:
+                assert line, "the runtime did not start"
+        yield found[1].decode()
     finally:
-        module.unlink()
         if process.returncode is None:
             process.kill()
-        await process.wait()
-
-
-async def _until_ready(url: str, process: asyncio.subprocess.Process) -> None:
-    async with asyncio.timeout(DEADLINE_SECONDS), httpx.AsyncClient(trust_env=False) as http:
-        while True:
-            assert process.returncode is None, "the runtime ended"
-            with contextlib.suppress(httpx.ConnectError):
-                if (await http.get(url)).status_code == 200:
-                    return
-            await asyncio.sleep(0.05)
+        await process.communicate()
 
 
 def _run(tool: str, *arguments: str, check: bool = True) -> str:

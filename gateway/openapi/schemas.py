@@ -110,7 +110,8 @@ SCHEMAS: JsonObject = {
                 "description": (
                     "Passed on untouched; any JSON. `agui_gateway.seen` is the id of the last message that the client "
                     "knows, null for none: where the thread has messages behind it, the run is refused with "
-                    "`stale_history`."
+                    "`stale_history`. `toolChoice` (`{type: function, function: {name}}`) names one of `tools`, which "
+                    "the model's first answer has to call; a new thread whose runs all have one is not listed."
                 ),
             },
             "resume": {**_list("ResumeEntry"), "description": "Answers to open interrupts."},

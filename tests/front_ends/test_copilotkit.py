@@ -32,6 +32,8 @@ async def chat(
 
 
 async def say(shown: Screen, text: str) -> None:
+    """Say it once the page has its agent and the conversation: what is said before is lost, or stays unsent."""
+    await shown.page.wait_for_load_state("networkidle")
     await shown.page.get_by_role("textbox").fill(text)
     await shown.page.get_by_role("textbox").press("Enter")
 
@@ -63,6 +65,14 @@ async def test_a_conversation_is_there_again_after_a_reload_and_goes_on(
         await expect(shown.page.get_by_text("I heard: more")).to_be_visible()
         page = await gateway.get("/threads/t1/messages")
     assert [message["content"] for message in page["messages"]] == ["hello", "I heard: hello", "more", "I heard: more"]
+
+
+async def test_an_answer_that_is_under_way_is_shown_to_its_end_after_a_reload(browser: Browser, tmp_path: Path) -> None:
+    async with chat(browser, tmp_path) as (shown, _):
+        await say(shown, "slowly")
+        await expect(shown.page.get_by_text("One")).to_be_visible()
+        await shown.page.reload()
+        await expect(shown.page.get_by_text("One word after the other.")).to_be_visible()
 
 
 async def test_a_conversation_outlives_the_runtime(browser: Browser, tmp_path: Path) -> None:
