@@ -100,6 +100,9 @@ class Budgets:
     max_parallel_tools: int = 8
     max_run_seconds: float | None = 600.0
     max_total_tokens: int | None = None
+    max_answer_bytes: int = 4 * 1024 * 1024
+    max_run_bytes: int = 16 * 1024 * 1024
+    max_calls_per_answer: int = 128
     tool_timeout_seconds: float = 30.0
     approval_timeout_seconds: float = 900.0
     max_repeated_calls: int = 3

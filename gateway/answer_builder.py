@@ -13,6 +13,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
+from gateway.errors import limit_reached
 from gateway.events import (
     Event,
     Events,
@@ -67,7 +68,12 @@ class AnswerBuilder:
         self._next_index = 0
         self._parent_id: str | None = None
         self._said: list[tuple[str, str]] = []  # kind and id of its texts and reasoning
-        self.has_calls = False
+        self._sealed_bytes = 0
+        self._calls = 0
+
+    @property
+    def has_calls(self) -> bool:
+        return self._calls > 0
 
     def take(self) -> Events:
         """The events since the last take; possibly empty."""
@@ -118,7 +124,13 @@ class AnswerBuilder:
         self._events.append(ReasoningDelta(block.id, delta))
 
     def tool_started(self, key: Hashable, provider_call_id: str | None, name: str) -> None:
-        """A call begins. Without a provider's id one is minted; an id the thread has already gets a suffix."""
+        """A call begins. Without a provider's id one is minted; an id the thread has already gets a suffix.
+
+        Raises:
+            LimitError: it is one too many.
+        """
+        self._calls += 1
+        self.expect_calls(self._calls)
         self.close(key)  # some providers give every call the same key
         call_id = _well_formed(provider_call_id) if provider_call_id else self._mint_call("call", key)
         if self._known_call_ids is None:
@@ -134,7 +146,6 @@ class AnswerBuilder:
         if self._parent_id is None:
             self._parent_id = self._mint_message("msg", "the calls")
         self._blocks[key] = _Block("tool", call_id)
-        self.has_calls = True
         original = provider_call_id if provider_call_id and provider_call_id != call_id else None
         self._events.append(ToolCallStarted(call_id, _well_formed(name), self._parent_id, self._take_index(), original))
 
@@ -152,8 +163,22 @@ class AnswerBuilder:
     def opaque(self, key: Hashable, kind: str, value: str) -> None:
         """An opaque part of the block `key`, which opens as reasoning if it was not; pieces are joined."""
         block = self._blocks.get(key) or self._open_reasoning(key)
+        self.hold(len(value))
         block.opaque_kind = kind
         block.opaque_parts.append(value)
+
+    def expect_calls(self, count: int) -> None:
+        """There are so many calls, or will be: some have no name yet. Raises LimitError where these are too many."""
+        most = self._request.max_calls
+        if most is not None and count > most:
+            raise limit_reached("max_calls_per_answer", most)
+
+    def hold(self, size: int) -> None:
+        """So many bytes are held that no event has shown yet. Raises LimitError where that is too much in all."""
+        self._sealed_bytes += size
+        most = self._request.max_answer_bytes
+        if most is not None and self._sealed_bytes > most:
+            raise limit_reached("max_answer_bytes", most)
 
     def is_open(self, key: Hashable) -> bool:
         return key in self._blocks

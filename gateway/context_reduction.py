@@ -26,6 +26,8 @@ MOST_REMEMBERED = 1_000
 # What of the past is given to be summed up: a model that has just refused the whole has to take this.
 SUMMARIZED_SHARE = 0.5
 
+_LARGEST_SUMMARY = 1_000_000  # characters
+
 _INSTRUCTION = (
     "You sum up conversations between a user and an assistant that uses tools, so that the assistant can go on "
     "without the conversation itself. Keep what was asked and decided, names, numbers, identifiers, results of tools "
@@ -130,8 +132,16 @@ async def _summary(model: Model, request: ModelRequest, older: Sequence[Message]
     if len(text) > most:
         text = f"[...]\n{text[-most:]}"
     asked = Message(new_message_id(), "user", (TextBlock(f"<conversation>\n{text}\n</conversation>\n\nSum it up."),))
-    question = ModelRequest(new_id("turn"), (asked,), _INSTRUCTION, parameters=request.parameters)
+    question = ModelRequest(
+        new_id("turn"),
+        (asked,),
+        _INSTRUCTION,
+        parameters=request.parameters,
+        max_answer_bytes=request.max_answer_bytes,
+        max_calls=request.max_calls,
+    )
     said: list[str] = []
+    room = _LARGEST_SUMMARY
     usage: Usage | None = None
     whole = False
     try:
@@ -140,6 +150,9 @@ async def _summary(model: Model, request: ModelRequest, older: Sequence[Message]
                 for event in events:
                     if isinstance(event, TextDelta):
                         said.append(event.text)
+                        if (room := room - len(event.text)) < 0:
+                            logger.warning("a summary has no end", extra={"model": model.model_id})
+                            return "", usage
                     elif isinstance(event, UsageReported):
                         usage = event.usage
                     elif isinstance(event, ModelCallEnded):

@@ -202,6 +202,12 @@ class LimitError(GatewayError):
         super().__init__(message, code=f"limit_{name}")
 
 
+def limit_reached(name: str, value: int | float) -> LimitError:
+    """The error of a run that has used up the budget `name`, which is so much."""
+    shown = f"{value:g}" if isinstance(value, float) else str(value)
+    return LimitError(name, f"the run reached its limit {name} ({shown}) before it came to an answer")
+
+
 class StoreError(GatewayError):
     """The store failed."""
 

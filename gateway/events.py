@@ -16,6 +16,7 @@ from typing import TypeAlias
 
 from gateway.frozen import draft_of, quickly_made
 from gateway.messages import ContentBlock, JsonObject, JsonValue, Message, Opaque, Role, ToolCall
+from gateway.wire import strict_json
 
 
 class StopReason(StrEnum):
@@ -418,3 +419,19 @@ def text_deltas(message_id: str, texts: Iterable[str]) -> list[TextDelta]:
         delta.__class__ = TextDelta
         deltas.append(delta)
     return deltas
+
+
+def said_bytes(events: Events) -> int:
+    """How many bytes of text, reasoning and arguments these events bring, and of what is passed on as it came."""
+    said: list[str] = []
+    size = 0
+    for event in events:
+        kind = type(event)
+        if kind is TextDelta or kind is ReasoningDelta:
+            said.append(event.text)  # type: ignore[union-attr]  # one of the two
+        elif kind is ToolCallDelta:
+            said.append(event.arguments)  # type: ignore[union-attr]
+        elif kind is Raw:
+            size += len(strict_json.dump(event.event))  # type: ignore[union-attr]
+    text = "".join(said)
+    return size + (len(text) if text.isascii() else len(text.encode(errors="surrogatepass")))

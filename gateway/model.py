@@ -51,6 +51,9 @@ class ModelRequest:
     asked: it is given from its beginning. Whoever stops listening to a response in the background stops the provider's
     work too, unless `is_left` says that somebody will take it up again. `on_kept` is told the name of each response
     that the provider may keep, whatever became of it.
+
+    `max_answer_bytes` and `max_calls` bound what is held of the answer before anything of it is given; what is given
+    the loop counts.
     """
 
     turn_id: str
@@ -65,6 +68,8 @@ class ModelRequest:
     accepted: str | None = None
     is_left: Callable[[], bool] = bool
     on_kept: Callable[[str], None] | None = field(default=None, compare=False, repr=False)
+    max_answer_bytes: int | None = None
+    max_calls: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

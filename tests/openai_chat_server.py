@@ -12,9 +12,10 @@ request too many gets status 599. Real sockets, loopback only; nothing waits for
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import ssl
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -58,6 +59,7 @@ class Script:
     pieces_after: Sequence[bytes] = ()
     headers_after: asyncio.Event | None = None
     raw: bytes | None = None  # instead of an HTTP answer
+    endless: Callable[[int], bytes] | None = None  # the piece of that number, behind `pieces`, until the client leaves
 
 
 class ChatServer:
@@ -124,10 +126,22 @@ class ChatServer:
             return False
         writer.write(_head(script))
         await _write(script, script.pieces, writer)
+        if script.endless is not None:
+            await self._write_on(script, script.endless, writer, request)
         if script.hold is not None:
             await self._until(script.hold, reader, request)
         await _write(script, script.pieces_after, writer)
         return await self._end(script, reader, writer, request)
+
+    async def _write_on(
+        self, script: Script, piece: Callable[[int], bytes], writer: asyncio.StreamWriter, request: Received
+    ) -> None:
+        try:
+            for number in itertools.count():
+                await _write(script, [piece(number)], writer)
+        except ConnectionError:
+            request.disconnected.set()
+            raise
 
     async def _end(
         self, script: Script, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: Received

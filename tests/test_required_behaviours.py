@@ -48,6 +48,7 @@ REQUIRED = [
     "operations",
     "event-order",
     "loop",
+    "endless-answers",
     "hybrid",
     "history",
     "history-append",

@@ -16,7 +16,7 @@ from gateway.attempts import TriedStream, stream_with_retries
 from gateway.client_words import ClientWords, client_words, own_messages
 from gateway.context_reduction import ShortenedHistory
 from gateway.deadline import Deadline, DeadlineError
-from gateway.errors import LimitError, ModelError, ModelErrorKind, ToolError
+from gateway.errors import LimitError, ModelError, ModelErrorKind, ToolError, limit_reached
 from gateway.events import (
     Completed,
     Event,
@@ -32,6 +32,7 @@ from gateway.events import (
     StopReason,
     TextDelta,
     ToolReturned,
+    said_bytes,
 )
 from gateway.history import open_calls
 from gateway.known_thread import KnownThread, SettledView, turns_of
@@ -155,6 +156,9 @@ class _Run:
         self._prompted_again = False
         self._said_nothing = False
         # the turn under way
+        self._run_room = self._budgets.max_run_bytes  # what is left of it, but for the answer under way
+        self._answer_room = 0  # how many bytes that may have
+        self._room = 0  # and how many of them are left
         self._turn_id = ""
         self._turn: Sequence[Message] = ()  # what the model said in it
         self._summarizing = False
@@ -251,6 +255,8 @@ class _Run:
         self._calls = ()
         self._pending = []
         self._model_calls += 1
+        self._run_room -= self._answer_room - self._room
+        self._answer_room = self._room = min(self._budgets.max_answer_bytes, self._run_room)
         self._words = client_words(self._context)
         view, self._settled = self._known.view((*self._own_messages, *self._transcript.messages))
         # A server that keeps the conversation looks after its length itself.
@@ -281,6 +287,8 @@ class _Run:
             accepted=accepted,
             is_left=self._context.is_left,
             on_kept=None if conversation is None else conversation.kept,
+            max_answer_bytes=self._budgets.max_answer_bytes,
+            max_calls=self._budgets.max_calls_per_answer,
         )
 
     def _tool_choice(self) -> ToolChoice:
@@ -304,11 +312,18 @@ class _Run:
         self._retold = Retold(taken_up.told)
 
     def follow_model(self, batch: Events) -> Events:
-        """Take a batch of the model's in; gives what to pass on: the same list, but for a turn's first."""
+        """Take a batch of the model's in; gives what to pass on: the same list, but for a turn's first.
+
+        Raises:
+            LimitError: the answer is too large with it.
+        """
         transcript = self._transcript
         if len(batch) == 1 and type(event := batch[0]) is TextDelta and event.message_id == transcript.text_id:
-            transcript.text_parts.append(event.text)
+            text = event.text
+            self._take_room(len(text) if text.isascii() else len(text.encode(errors="surrogatepass")))
+            transcript.text_parts.append(text)
             return batch if self._retold is None else self._retold.rest(batch)
+        self._take_room(said_bytes(batch))
         if self._opening is not None:
             batch = [self._opening, *batch]
             self._opening = None
@@ -321,6 +336,12 @@ class _Run:
             elif any(type(event) is ModelCallAccepted for event in rare):
                 batch = [self._with_input(event) for event in batch]
         return batch if self._retold is None else self._retold.rest(batch)
+
+    def _take_room(self, size: int) -> None:
+        self._room -= size
+        if self._room < 0:
+            is_whole = self._answer_room == self._budgets.max_answer_bytes
+            raise self.limit_error("max_answer_bytes" if is_whole else "max_run_bytes")
 
     def _with_input(self, event: Event) -> Event:
         """What is told of a response in the background is enough to take it up again."""
@@ -356,9 +377,7 @@ class _Run:
             self.limit = name
 
     def limit_error(self, name: str) -> LimitError:
-        value = getattr(self._budgets, name)
-        shown = f"{value:g}" if isinstance(value, float) else str(value)
-        return LimitError(name, f"the run reached its limit {name} ({shown}) before it came to an answer")
+        return limit_reached(name, getattr(self._budgets, name))
 
     # --- the calls of a turn --------------------------------------------------------------------------------------
 
@@ -367,11 +386,14 @@ class _Run:
 
         Raises:
             ModelError: it broke off.
+            LimitError: it calls too many.
         """
         if self._reason is None:
             raise ModelError(ModelErrorKind.TRUNCATED, "the model's response ended too early")
         self._turn = [message for message in self._transcript.messages if message.turn_id == self._turn_id]
         self._calls = self._turn_calls()
+        if len(self._calls) > self._budgets.max_calls_per_answer:
+            raise self.limit_error("max_calls_per_answer")
         return bool(self._calls)
 
     async def answer_calls(self) -> AsyncGenerator[Events]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from functools import partial
 
 import orjson
@@ -55,6 +55,7 @@ _DONE = b"[DONE]"
 _TEXT = "text"
 _REASONING = "reasoning"
 _LIKENESS = likeness("choices", 0, "delta", "content", padding="obfuscation")
+_LEAST_DETAIL_BYTES = 16
 _REASONING_FIELDS = ("reasoning_content", "reasoning")
 
 
@@ -209,6 +210,7 @@ class ChatCompletionReader(RecordReader):
             self._text(refusal, alone=True)
         if isinstance(entries := delta.get("tool_calls"), list) and entries:
             self._take_steps(self._calls.feed(entries))
+            self._builder.expect_calls(self._calls.count)
         if isinstance(function := delta.get("function_call"), dict) and function:
             self._take_steps(self._calls.feed([{"index": 0, "function": function}]))
 
@@ -216,6 +218,7 @@ class ChatCompletionReader(RecordReader):
         """The reasoning of a chunk. Servers that send it in several fields repeat it: the first field seen counts."""
         details = delta.get(DETAILS)
         if isinstance(details, list) and details:
+            self._builder.hold(sum(map(_detail_bytes, details)))
             self._details += details
         for field in _REASONING_FIELDS if self._reasoning_field is None else (self._reasoning_field,):
             thought = delta.get(field)
@@ -281,7 +284,7 @@ class ChatCompletionReader(RecordReader):
         self._builder.close(_REASONING)
         self._in_reasoning = False
 
-    def _take_steps(self, steps: list[CallStep]) -> None:
+    def _take_steps(self, steps: Iterable[CallStep]) -> None:
         for step in steps:
             key = ("call", step.slot)
             if step.started:
@@ -331,6 +334,12 @@ class ChatCompletionReader(RecordReader):
 
 
 # --- the model -----------------------------------------------------------------------------------------------------
+
+
+def _detail_bytes(detail: object) -> int:
+    """What a piece of `reasoning_details` holds besides words, which are counted where they are shown."""
+    sealed = (detail.get("data") or detail.get("signature")) if isinstance(detail, dict) else None
+    return _LEAST_DETAIL_BYTES + (len(sealed) if isinstance(sealed, str) else 0)
 
 
 class ChatCompletionsModel:

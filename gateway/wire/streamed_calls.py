@@ -9,11 +9,15 @@ arguments as an object are all about.
 from __future__ import annotations
 
 import json
-from collections.abc import Container, Sequence
+import re
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gateway.wire import strict_json
+
+_STRUCTURE = re.compile(r'\\.|["\[\]{}]', re.DOTALL)
+_LONGEST_NAME = 1_000  # of one that comes in pieces and never seems to end
 
 
 class CallStep(NamedTuple):
@@ -27,6 +31,49 @@ class CallStep(NamedTuple):
     extra: object = None
 
 
+class _Ending:
+    """Finds where the JSON object ends that comes in pieces, looking at each piece once."""
+
+    def __init__(self) -> None:
+        self._pieces = 0  # that were looked at
+        self._open = 0  # brackets
+        self._in_text = False
+        self._escaped = False
+        self._is_whole: bool | None = None  # once all brackets were closed
+
+    def is_reached(self, pieces: list[str]) -> bool:
+        """Whether `pieces`, to which only more is added, are a whole JSON object."""
+        for piece in pieces[self._pieces :]:
+            if self._is_whole and not piece.isspace():
+                self._is_whole = False
+            elif self._is_whole is None:
+                self._look_at(piece)
+                if self._open == 0 and not self._in_text and not piece.isspace():
+                    self._is_whole = _is_object("".join(pieces))
+        self._pieces = len(pieces)
+        return self._is_whole is True
+
+    def _look_at(self, piece: str) -> None:
+        start = 1 if self._escaped else 0
+        for token in _STRUCTURE.finditer(piece, start):
+            found = token[0]
+            if found == '"':
+                self._in_text = not self._in_text
+            elif not self._in_text and found in "{[":
+                self._open += 1
+            elif not self._in_text and found in "}]":
+                self._open -= 1
+        rest = piece[start:]
+        self._escaped = (len(rest) - len(rest.rstrip("\\"))) % 2 == 1
+
+
+def _is_object(text: str) -> bool:
+    try:
+        return isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
 @dataclass(slots=True)
 class _Slot:
     number: int
@@ -34,14 +81,12 @@ class _Slot:
     name: str = ""
     started: bool = False
     arguments: list[str] = field(default_factory=list)
+    ending: _Ending = field(default_factory=_Ending)
     extra: object = None
 
     def is_complete(self) -> bool:
         """Whether the arguments are a whole JSON object, after which nothing of this call can come."""
-        try:
-            return isinstance(json.loads("".join(self.arguments)), dict)
-        except (ValueError, RecursionError):
-            return False
+        return self.ending.is_reached(self.arguments)
 
 
 class StreamedCalls:
@@ -54,13 +99,16 @@ class StreamedCalls:
         self._by_id: dict[str, _Slot] = {}
         self._by_position: dict[int, _Slot] = {}
 
-    def feed(self, entries: Sequence[object]) -> list[CallStep]:
-        """What the `tool_calls` of one chunk mean."""
-        steps = []
+    @property
+    def count(self) -> int:
+        """How many calls there are, those included whose name is not sure yet."""
+        return len(self._slots)
+
+    def feed(self, entries: Sequence[object]) -> Iterator[CallStep]:
+        """What the `tool_calls` of one chunk mean, one by one: whoever has enough of them need not take all."""
         for position, entry in enumerate(entries):
             if isinstance(entry, dict) and (step := self._fragment(position, entry)) is not None:
-                steps.append(step)
-        return steps
+                yield step
 
     def finish(self) -> list[CallStep]:
         """The calls whose name was not sure until the end; fragments without a name and arguments were none."""
@@ -79,7 +127,7 @@ class StreamedCalls:
         slot.call_id = slot.call_id or call_id
         slot.extra = entry.get("extra_content") or slot.extra
         if name and not slot.started:
-            slot.name = name if name.startswith(slot.name) else slot.name + name
+            slot.name = (name if name.startswith(slot.name) else slot.name + name)[:_LONGEST_NAME]
         if arguments:
             slot.arguments.append(arguments)
         if slot.started:

@@ -129,7 +129,10 @@ async def test_a_tool_that_blocks_its_thread_blocks_nobody_else(tmp_path: Path) 
 async def test_a_thousand_calls_at_once_stay_within_the_budget(tmp_path: Path) -> None:
     calls = [{"tool": "add", "arguments": {"a": number, "b": 2}} for number in range(1_000)]
     many = agent(
-        "many", scripted(calls, rules=[{"when": {"after_tool": "add"}, "response": SAY}]), tools=[fault_tool("add")]
+        "many",
+        scripted(calls, rules=[{"when": {"after_tool": "add"}, "response": SAY}]),
+        tools=[fault_tool("add")],
+        parameters={"max_calls_per_answer": 1_000},
     )
     async with local_gateway(tmp_path, [many], server=SERVER) as gateway:
         frames = await run(gateway, "many")

@@ -83,7 +83,9 @@ async def test_a_summary_that_is_cut_off_says_so() -> None:
 async def test_calls_beyond_the_budget_are_not_run_but_answered() -> None:
     tool = adder()
     calls = [call for n in range(1000) for call in adding(n)]
-    run = LoopRun(rules=[SUMMARY], responses=[calls], tools=[tool], budgets=Budgets(max_tool_calls=5))
+    run = LoopRun(
+        rules=[SUMMARY], responses=[calls], tools=[tool], budgets=Budgets(max_tool_calls=5, max_calls_per_answer=1_000)
+    )
     await run.events()
     assert len(tool.calls) == 5
     assert len(run.results) == 1000
@@ -292,3 +294,39 @@ async def test_arguments_that_are_nested_too_deep_are_refused_and_the_run_goes_o
     assert run.text == "Flatter, then"
     assert run.outcome == Completed()
     assert not tool.calls
+
+
+@pytest.mark.parametrize("kind", ["text", "reasoning", "arguments"])
+async def test_an_answer_has_so_many_bytes_and_no_more(kind: str) -> None:
+    part: JsonObject = {kind: "é" * 600, **({"tool": "add"} if kind == "arguments" else {})}
+    end: list[JsonObject] = [{"text": "ok"}]
+    budgets = Budgets(max_answer_bytes=1_200)
+    await LoopRun(responses=[[part], end, end], tools=[adder()], budgets=budgets).events()
+    run = LoopRun(responses=[[{"text": "Well. "}, part]], tools=[adder()], budgets=budgets)
+    with pytest.raises(LimitError) as failure:
+        await run.events()
+    assert failure.value.code == "limit_max_answer_bytes"
+    assert failure.value.message == "the run reached its limit max_answer_bytes (1200) before it came to an answer"
+
+
+async def test_all_answers_of_a_run_have_so_many_bytes_together() -> None:
+    tool = adder()
+    said: list[list[JsonObject]] = [[{"text": "x" * 900}, *adding(n)] for n in range(9)]
+    run = LoopRun(responses=said, tools=[tool], budgets=Budgets(max_answer_bytes=1_000, max_run_bytes=2_000))
+    with pytest.raises(LimitError) as failure:
+        await run.events()
+    assert failure.value.code == "limit_max_run_bytes"
+    assert len(tool.calls) == 2
+    assert 1_800 <= len(run.text) <= 2_000
+
+
+async def test_an_answer_with_too_many_calls_runs_none_of_them() -> None:
+    tool = adder()
+    calls: list[JsonObject] = [{"tool": "add", "arguments": {"a": n, "b": 1}} for n in range(4)]
+    run = LoopRun(responses=[calls], tools=[tool], budgets=Budgets(max_calls_per_answer=3))
+    with pytest.raises(LimitError) as failure:
+        await run.events()
+    assert failure.value.code == "limit_max_calls_per_answer"
+    assert not tool.calls
+    await LoopRun(responses=[calls, [{"text": "4"}]], tools=[tool], budgets=Budgets(max_calls_per_answer=4)).events()
+    assert len(tool.calls) == 4

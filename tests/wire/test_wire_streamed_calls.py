@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from gateway.wire.streamed_calls import StreamedCalls
@@ -185,15 +187,56 @@ def test_fragments_make_the_calls_that_were_meant(
 
 
 def test_a_known_name_starts_its_call_before_any_arguments() -> None:
-    steps = StreamedCalls(KNOWN).feed([piece("get_weather", "", index=0, call_id="c1")])
+    steps = list(StreamedCalls(KNOWN).feed([piece("get_weather", "", index=0, call_id="c1")]))
     assert [(step.started, step.name, step.arguments) for step in steps] == [(True, "get_weather", "")]
 
 
 def test_entries_that_are_no_objects_are_skipped() -> None:
-    assert StreamedCalls(KNOWN).feed([None, 3, "x", ["y"]]) == []
+    assert list(StreamedCalls(KNOWN).feed([None, 3, "x", ["y"]])) == []
 
 
 def test_what_a_server_adds_to_a_call_is_passed_on_with_its_start() -> None:
     entry = {**piece("now", "{}", index=0), "extra_content": {"google": {"thought_signature": "s"}}}
     (step,) = StreamedCalls(KNOWN).feed([entry])
     assert step.extra == {"google": {"thought_signature": "s"}}
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 1_000])
+@pytest.mark.parametrize(
+    ("text", "is_whole"),
+    [
+        ('{"a": "}\\"\\\\"}', True),
+        (' {"a": [{"b": "]"}]} ', True),
+        ('{"a": "\\\\\\\\"}', True),
+        ("{}", True),
+        ('{"a": "}"', False),
+        ('{"a": "\\\\}', False),
+        ("{}{}", False),
+        ("}{", False),
+        ("[{}]", False),
+        ('"{}"', False),
+        ("17", False),
+        ("{a}", False),
+    ],
+)
+def test_the_end_of_arguments_is_found_whatever_pieces_they_come_in(text: str, is_whole: bool, size: int) -> None:
+    streamed = StreamedCalls(KNOWN)
+    for start in range(0, len(text), size):
+        list(streamed.feed([piece(None if start else "get_weather", text[start : start + size])]))
+    another = list(streamed.feed([piece("get_weather", '{"b":')]))
+    assert [step.started for step in another] == [is_whole]
+
+
+def test_each_fragment_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+
+    def loads(text: str) -> object:
+        read.append(text)
+        return {}
+
+    monkeypatch.setattr(json, "loads", loads)
+    streamed = StreamedCalls(KNOWN)
+    for fragment in ['{"a": "', *["}{"] * 1_000, '"}']:
+        list(streamed.feed([piece("get_weather", fragment)]))
+    list(streamed.feed([piece("get_weather", "{}")]))
+    assert len(read) == 1
