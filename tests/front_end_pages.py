@@ -62,7 +62,7 @@ _BUILD_SECONDS: Final = 100.0
 
 @cache
 def written_snippets() -> Path:
-    """The folder with docs/clients.md's snippets for CopilotKit as files, and with the older and the newer client."""
+    """The folder with docs/clients.md's snippets for CopilotKit (with either client) and assistant-ui as files."""
     if not _MODULES.is_dir():
         missing_part("the front ends are not installed here; 'make clients' installs them")
     runtime = snippet("docs/clients.md", "ts", "GatewayRunner")
