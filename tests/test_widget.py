@@ -393,8 +393,22 @@ async def test_a_panel_that_is_open_at_once_stays_closed_once_it_was_closed(brow
             await expect(page.panel).to_have_count(0)
 
 
-async def test_another_tab_follows_when_it_is_looked_at(browser: Browser, tmp_path: Path) -> None:
+async def test_another_tab_follows_live(browser: Browser, tmp_path: Path) -> None:
     async with neighbours(tmp_path, [ECHO]) as (site, _), somebody(browser) as person:
+        site.page(TAG.replace("assistant", "echo"))
+        async with visit(person, site.origin) as one:
+            await one.open()
+            await one.ask("first")
+            async with visit(person, site.origin) as other:
+                await other.open()
+                await expect(other.answers).to_have_text(["You said: first"])
+                await other.ask("second")
+                await expect(one.answers).to_have_text(["You said: first", "You said: second"])
+
+
+async def test_a_tab_that_cannot_hear_of_others_follows_when_it_is_looked_at(browser: Browser, tmp_path: Path) -> None:
+    async with neighbours(tmp_path, [ECHO]) as (site, _), somebody(browser) as person:
+        await person.add_init_script("delete window.BroadcastChannel;")
         site.page(TAG.replace("assistant", "echo"))
         async with visit(person, site.origin) as one:
             await one.page.clock.install()
