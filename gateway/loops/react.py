@@ -320,10 +320,14 @@ class _Run:
         transcript = self._transcript
         if len(batch) == 1 and type(event := batch[0]) is TextDelta and event.message_id == transcript.text_id:
             text = event.text
-            self._take_room(len(text) if text.isascii() else len(text.encode(errors="surrogatepass")))
+            self._room -= len(text) if text.isascii() else len(text.encode(errors="surrogatepass"))
+            if self._room < 0:
+                raise self._too_large()
             transcript.text_parts.append(text)
             return batch if self._retold is None else self._retold.rest(batch)
-        self._take_room(said_bytes(batch))
+        self._room -= said_bytes(batch)
+        if self._room < 0:
+            raise self._too_large()
         if self._opening is not None:
             batch = [self._opening, *batch]
             self._opening = None
@@ -337,11 +341,10 @@ class _Run:
                 batch = [self._with_input(event) for event in batch]
         return batch if self._retold is None else self._retold.rest(batch)
 
-    def _take_room(self, size: int) -> None:
-        self._room -= size
-        if self._room < 0:
-            is_whole = self._answer_room == self._budgets.max_answer_bytes
-            raise self.limit_error("max_answer_bytes" if is_whole else "max_run_bytes")
+    def _too_large(self) -> LimitError:
+        """Why there is no room left for the answer under way."""
+        is_whole = self._answer_room == self._budgets.max_answer_bytes
+        return self.limit_error("max_answer_bytes" if is_whole else "max_run_bytes")
 
     def _with_input(self, event: Event) -> Event:
         """What is told of a response in the background is enough to take it up again."""

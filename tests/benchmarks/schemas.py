@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -85,6 +86,7 @@ def _nested(levels: int) -> JsonObject:
 
 def measure(kind: str) -> dict[str, float]:
     """The longest that one call of ours held the loop, and the most memory that it took."""
+    logging.disable()
     make, size = _KINDS[kind], 1
     while size < 1_000 and schema_problem(make(size + 1)) is None:
         size += 1
