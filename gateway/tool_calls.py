@@ -29,9 +29,8 @@ _SHOWN_CHARACTERS = 300
 
 # How much of a check may be done, on the event loop: 20 ms and 20 MB are the ceiling (`make benchmark` shows it).
 _MOST_CHECKS = 300_000  # places that look at values
-_MOST_DESCRIBED = (
-    100_000  # bytes that are copied to say what is wrong: each place that finds something copies its value
-)
+# Bytes that are copied to say what is wrong: each place that finds something copies its value.
+_MOST_DESCRIBED = 100_000
 _DESCRIPTION_BYTES = 64  # what a place costs besides
 _TEXT_BYTES = 64  # as much of a text as a pattern reads in the time of one check
 _KEPT_PLACES = 40_000  # of all validators that an agent keeps

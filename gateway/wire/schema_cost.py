@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
+from urllib.parse import unquote
 
 import orjson
 
@@ -126,8 +127,8 @@ class _Document:
         if schema is not self.root and isinstance(schema.get(self._id_keyword), str):
             raise ValueError(f"a part of it has an {self._id_keyword!r} of its own")
         for keyword in ("$anchor", "$dynamicAnchor"):
-            if isinstance(name := schema.get(keyword), str):
-                self._anchors[name] = schema
+            if isinstance(name := schema.get(keyword), str) and self._anchors.setdefault(name, schema) is not schema:
+                raise ValueError(f"it has the anchor {name[:100]!r} twice")
 
     def referred(self, reference: object) -> JsonSchema | None:
         """The schema that a reference names; None for true and false.
@@ -137,6 +138,8 @@ class _Document:
         """
         if not isinstance(reference, str):
             raise ValueError("a reference in it is no text")
+        if _is_ambiguous(reference):
+            raise ValueError(f"a reference in it can be read in two ways: {reference[:100]!r}")
         base = self.root.get(self._id_keyword)
         place = reference.removeprefix(base.rstrip("#")) if isinstance(base, str) else reference
         found: object = None
@@ -151,6 +154,13 @@ class _Document:
         if isinstance(found, bool):
             return None
         raise ValueError(f"a reference in it leads nowhere: {reference[:100]!r}")
+
+
+def _is_ambiguous(reference: str) -> bool:
+    """Whether what is encoded in it could be taken for a part of its own, and so for another place."""
+    decoded = unquote(reference)
+    is_split = any(decoded.count(mark) != reference.count(mark) for mark in "/~#")
+    return is_split or "%" in decoded or decoded.count("#") > 1
 
 
 class _Count:

@@ -194,6 +194,7 @@ def test_entries_and_patterns_count() -> None:
         {"properties": {"a": {"$recursiveRef": "#"}}},
         {"allOf": [{"properties": {"a": {"$ref": "#/allOf/0"}}}]},
         {"properties": {"a/b": {"not": {"$ref": "#/properties/a~1b"}}}},
+        {"properties": {"A<b>": {"not": {"$ref": "#/properties/A%3Cb%3E"}}}},
     ],
 )
 def test_references_of_all_kinds_are_found(schema: JsonObject) -> None:
@@ -210,6 +211,11 @@ def test_references_of_all_kinds_are_found(schema: JsonObject) -> None:
         ({"$ref": "other.json"}, "leads nowhere"),
         ({"$id": "https://example.com/tree", "items": {"$ref": "tree"}}, "leads nowhere"),
         ({"$ref": 7}, "no text"),
+        ({"$ref": "#/$defs/a%2Fb", "$defs": {"a/b": {}, "a": {"b": {}}}}, "in two ways"),
+        ({"$ref": "#/$defs/a%7E1b", "$defs": {"a/b": {}, "a~1b": {}}}, "in two ways"),
+        ({"$ref": "#/$defs/a%2541", "$defs": {"a%41": {}, "aA": {}}}, "in two ways"),
+        ({"$id": "#/$defs", "$ref": "#/$defs#/a", "a": {}}, "in two ways"),
+        ({"$ref": "#a", "$defs": {"a": {"$anchor": "a"}}, "default": {"$anchor": "a"}}, "twice"),
         ({"items": {"$id": "https://example.com/item", "$ref": "#"}}, "of its own"),
         ({"$schema": "http://json-schema.org/draft-04/schema#", "items": {"id": "item"}}, "of its own"),
         ({"default": float("nan"), "x": {1: 2}}, "no JSON"),
