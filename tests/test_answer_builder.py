@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.answer_builder import AnswerBuilder
+from gateway.errors import LimitError
 from gateway.event_order import Sealer
 from gateway.events import (
     Event,
@@ -395,3 +396,17 @@ def test_whatever_a_provider_feeds_the_events_are_in_order_and_well_formed(
     assert places == list(range(len(places)))
     for event in events:
         str(event).encode()
+
+
+def test_what_no_event_shows_is_bounded_and_so_are_calls() -> None:
+    response = AnswerBuilder(ModelRequest("turn", (), max_answer_bytes=10, max_calls=2), "provider", "model")
+    response.opaque("a", "sealed", "x" * 6)
+    response.opaque("b", "sealed", "x" * 4)
+    with pytest.raises(LimitError) as too_much:
+        response.opaque("b", "sealed", "x")
+    assert too_much.value.code == "limit_max_answer_bytes"
+    response.tool_started(1, None, "add")
+    response.tool_started(2, None, "add")
+    with pytest.raises(LimitError) as too_many:
+        response.tool_started(3, None, "add")
+    assert too_many.value.code == "limit_max_calls_per_answer"

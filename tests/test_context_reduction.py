@@ -182,6 +182,14 @@ async def test_a_sum_that_was_cut_off_by_a_filter_is_none() -> None:
     assert caught.value.kind is ModelErrorKind.CONTEXT_OVERFLOW
 
 
+async def test_a_sum_without_an_end_is_none() -> None:
+    model = NarrowModel(400, "word " * 300_000)
+    with pytest.raises(ModelError) as caught:
+        await ask(model, shortened(KnownFits()), [question(1, 600), answer(1), question(2)])
+    assert caught.value.kind is ModelErrorKind.CONTEXT_OVERFLOW
+    assert len(model.asked) == 2
+
+
 async def test_configured_limits_hold_for_every_request() -> None:
     history = shortened(KnownFits(), limits=HistoryLimits(max_messages=2))
     messages = (question(1), answer(1), question(2), answer(2), question(3))

@@ -200,6 +200,7 @@ class MessageReader(RecordReader):
             block.start_input = None
             self._builder.tool_arguments(index, piece)
         else:
+            self._builder.hold(len(piece))
             block.pieces.append(piece)
 
     def _sign(self, index: object, signature: str) -> None:

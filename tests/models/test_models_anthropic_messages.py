@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from contextlib import AbstractAsyncContextManager, aclosing
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from gateway.errors import ModelError, ModelErrorKind
+from gateway.errors import LimitError, ModelError, ModelErrorKind
 from gateway.events import Raw, StopReason, Usage
 from gateway.messages import (
     JsonObject,
@@ -313,3 +314,11 @@ def test_what_ran_at_the_provider_is_shown_as_it_came() -> None:
     delta: JsonObject = {"type": "input_json_delta", "partial_json": '{"query": "x"}'}
     events = reader.feed(b"".join(whole(*block(0, item, delta), *text(1, "Hi"))))
     assert [event.event for event in events if isinstance(event, Raw)] == [{**item, "input": {"query": "x"}}]
+
+
+def test_the_input_of_a_call_that_runs_at_the_provider_has_an_end() -> None:
+    item: JsonObject = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {}}
+    delta: JsonObject = {"type": "input_json_delta", "partial_json": "x" * 1_000}
+    reader = MessageReader(replace(REQUEST, max_answer_bytes=5_000), MODEL)
+    with pytest.raises(LimitError):
+        reader.feed(b"".join(whole(*block(0, item, *[delta] * 6))))
