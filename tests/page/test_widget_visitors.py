@@ -227,3 +227,30 @@ async def test_a_visitor_whose_gateway_is_killed_in_mid_answer_is_the_same_visit
         await expect(page.answers.last).to_have_text("You said: After")
         await page.page.reload()
         await expect(page.questions).to_have_text(["Before", "Talk slowly", "After"])  # the thread is still theirs
+
+
+async def test_a_visitor_waits_until_the_shop_approves_and_then_sees_what_came_of_it(
+    browser: Browser, tmp_path: Path
+) -> None:
+    refund = {"type": "PythonTool", "parameters": {"function": "gateway.sample_tools:refund"}, "approval": "always"}
+    asks: dict[str, Any] = {"tool": "refund", "arguments": {"order_id": "1234", "amount": 20}}
+    clerk = agent("clerk", scripted([asks], [{"text": "It is refunded."}]), tools=[refund])
+    staff = {"name": "staff", "key": "staff-0123456789abcdef", "approvals": True}
+    keys: dict[str, Any] = {"publishable_keys": [{**KEY, "agents": ["clerk"]}], "api_keys": [staff]}
+    async with neighbours(tmp_path, [clerk], cors_origins=[], **keys) as (site, gateway):
+        site.page(tag_of("clerk"))
+        async with somebody(browser) as person, visit(person, site.origin) as page:
+            await page.open()
+            await page.say("refund 1234")
+            card = page.panel.get_by_role("group", name="Approval needed")
+            await expect(card).to_contain_text("“refund” waits for somebody else’s approval.")
+            await expect(card.get_by_role("button")).to_have_text(["Cancel"])
+            await page.expect_accessible("a question for somebody else")
+
+            gateway.client.http.headers["authorization"] = f"Bearer {staff['key']}"
+            [approval] = (await gateway.client.get("/approvals"))["approvals"]
+            answer = await gateway.client.http.post(f"/approvals/{approval['id']}", json={"approved": True})
+
+            assert answer.status_code == 202
+            await expect(page.answers.last).to_have_text("It is refunded.")
+            await expect(card).to_have_count(0)

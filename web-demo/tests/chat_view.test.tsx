@@ -366,6 +366,7 @@ describe("approvals", () => {
         properties: { order_id: { type: "string" }, amount: { type: "number", maximum: 1000 } },
       },
       expiresAt: undefined,
+      isForOthers: false,
       choice: signal<ApprovalChoice | undefined>(undefined),
       ...given,
     };
@@ -384,6 +385,17 @@ describe("approvals", () => {
       ["choose", "int-1", { approved: true }],
       ["choose", "int-1", { approved: true, editedArgs: { order_id: "1234", amount: 15 } }],
     ]);
+  });
+
+  test("what somebody else approves can only be given up", async () => {
+    const chat = played();
+    chat.approvals.value = [approval({ message: "", isForOthers: true })];
+    chat.entries.value = [answer("a", "x", false)];
+    show(chat);
+    expect(one(".agui-approval-message").textContent).toBe("“refund” waits for somebody else’s approval.");
+    expect([...root.querySelectorAll(".agui-approval button")].map((each) => each.textContent)).toEqual(["Cancel"]);
+    button("Cancel").click();
+    expect(chat.done).toEqual([["choose", "int-1", { approved: false }]]);
   });
 
   test("what does not fit is said and not sent", async () => {

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import type { JsonObject, JsonValue } from "../src/chat/contract";
+import { same } from "../src/chat/json";
 import { misfits } from "../src/chat/schema_check";
 
 const schema: JsonObject = {
@@ -29,10 +30,10 @@ test.each<[JsonValue, string[]]>([
   [{ color: "red", kind: "hang" }, ['/kind: expected "paint"']],
   [{ color: "red", more: 1 }, ["/more is not known"]],
 ])("%j misfits by %j", (value, wrong) => {
-  expect(misfits(value, schema)).toEqual(wrong);
+  expect(misfits(value, schema, same)).toEqual(wrong);
 });
 
 test("what is not known of JSON Schema counts as fitting", () => {
-  expect(misfits({ a: 1 }, { $ref: "#/$defs/a", allOf: [false] })).toEqual([]);
-  expect(misfits({ constructor: 1 }, { type: "object", properties: {} })).toEqual([]);
+  expect(misfits({ a: 1 }, { $ref: "#/$defs/a", allOf: [false] }, same)).toEqual([]);
+  expect(misfits({ constructor: 1 }, { type: "object", properties: {} }, same)).toEqual([]);
 });

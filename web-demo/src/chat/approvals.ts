@@ -7,6 +7,7 @@ import { type ReadonlySignal, type Signal, signal } from "@preact/signals";
 import type { WireCall, WireEvent, WireMessage, WireResume } from "../wire/ag_ui";
 import type { Approval, ApprovalChoice, JsonObject, JsonValue } from "./contract";
 import { callsOf } from "./history";
+import { objectIn } from "./json";
 import type { Progress } from "./progress";
 
 interface OpenApproval extends Approval {
@@ -60,6 +61,11 @@ export class ApprovalDesk {
     return this.#open.peek().some((each) => each.choice.peek());
   }
 
+  /** The first that somebody else still may answer. */
+  get awaited(): string | undefined {
+    return this.#open.peek().find((each) => each.isForOthers && !each.choice.peek() && !isExpired(each))?.id;
+  }
+
   /** True where that was the last choice that was missing. */
   choose(id: string, choice: ApprovalChoice): boolean {
     const open = this.#open.peek();
@@ -91,14 +97,17 @@ function isExpired(approval: Approval, now = Date.now()): boolean {
 function approval(interrupt: JsonObject, callId: string | undefined, call: WireCall | undefined): OpenApproval {
   const expires = typeof interrupt.expiresAt === "string" ? new Date(interrupt.expiresAt) : undefined;
   const message = typeof interrupt.message === "string" ? interrupt.message : "";
+  const isForOthers =
+    ((interrupt.metadata as JsonObject | undefined)?.agui_gateway as JsonObject)?.approvers === "keys";
   return {
     id: String(interrupt.id),
     callId,
     toolName: call?.function.name ?? "",
-    message: SAYS_NO_MORE.test(message) ? "" : message,
-    arguments: readObject(call?.function.arguments),
+    message: isForOthers || SAYS_NO_MORE.test(message) ? "" : message,
+    arguments: objectIn(call?.function.arguments ?? "") ?? {},
     schema: argumentsSchema(interrupt.responseSchema),
     expiresAt: expires && !Number.isNaN(expires.getTime()) ? expires : undefined,
+    isForOthers,
     choice: signal(undefined),
   };
 }
@@ -119,13 +128,4 @@ function answer(approval: OpenApproval): WireResume {
     ? { approved: true, ...(choice.editedArgs && { editedArgs: choice.editedArgs }) }
     : { approved: false, ...(choice.reason && { reason: choice.reason }) };
   return { interruptId: approval.id, status: "resolved", payload };
-}
-
-function readObject(text: string | undefined): JsonObject {
-  try {
-    const value = JSON.parse(text || "{}") as JsonValue;
-    return value && typeof value === "object" && !Array.isArray(value) ? value : {};
-  } catch {
-    return {};
-  }
 }

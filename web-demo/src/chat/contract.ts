@@ -97,6 +97,8 @@ export interface Approval {
   /** JSON Schema of `arguments`, where the gateway tells it. */
   readonly schema: JsonObject | undefined;
   readonly expiresAt: Date | undefined;
+  /** Somebody else approves: the person here may only give it up. */
+  readonly isForOthers: boolean;
   /** Undefined until the person chose; the run goes on once every open approval has a choice. */
   readonly choice: ReadonlySignal<ApprovalChoice | undefined>;
 }

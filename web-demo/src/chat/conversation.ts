@@ -55,7 +55,7 @@ const INSTEAD = "The user wrote a message instead of answering.";
 const STOP_MILLISECONDS = 2_000;
 /** How long tools that a thread's open calls need may be registered after the thread was opened. */
 const LATE_TOOLS_MILLISECONDS = 2_000;
-/** How long a tab has to be left alone before its thread is looked at anew: another tab may have gone on with it. */
+/** How long a tab has to be left alone before its thread is looked at anew, and how often one that waits for somebody looks. */
 const AWAY_MILLISECONDS = 3_000;
 
 /** The thread was deleted where this tab did not see it. */
@@ -117,7 +117,8 @@ class LiveConversation implements Conversation {
     this.approvals = this.#approvals.open;
     Object.assign(this, this.#picture.shown);
     const ignored = [onReturn(() => this.#lookAgain()), onOffline(() => this.#wentOffline())];
-    this.#ignore = [...ignored, () => this.#tabs.close()];
+    const watch = setInterval(() => void this.#lookForApproval(), AWAY_MILLISECONDS);
+    this.#ignore = [...ignored, () => this.#tabs.close(), () => clearInterval(watch)];
   }
 
   // --- what the person does
@@ -371,6 +372,14 @@ class LiveConversation implements Conversation {
   #lookQuietly(): void {
     if (this.#unsent || this.#approvals.isBeingAnswered) return;
     void this.#turns.take((turn) => this.#look(turn), { quiet: true });
+  }
+
+  /** Has somebody else answered what the person waits for? */
+  async #lookForApproval(): Promise<void> {
+    const awaited = this.#approvals.awaited;
+    if (!awaited || this.#turns.current) return;
+    const open = await this.#connection.interrupts(this.threadId.peek()).catch(() => [awaited]);
+    if (!open.includes(awaited) && awaited === this.#approvals.awaited) this.#lookQuietly();
   }
 
   /** The thread's name among all tabs. */

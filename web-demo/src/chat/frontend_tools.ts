@@ -10,9 +10,9 @@ import type { WireCall, WireMessage, WireTool } from "../wire/ag_ui";
 import { newId } from "../wire/new_id";
 import type { FrontendTool, JsonObject, JsonValue, Question } from "./contract";
 import { DECLINED } from "./entries";
+import { objectIn, same } from "./json";
 import type { Memory } from "./memory";
 import type { Progress } from "./progress";
-import { misfits } from "./schema_check";
 
 /** Characters of a result; what is longer is cut, with a mark that says so. */
 const LONGEST_RESULT = 100_000;
@@ -121,10 +121,10 @@ export class ToolDesk {
     const { name, arguments: text } = call.function;
     const tool = this.#tools.get(name);
     if (!tool) return { content: `This page has no tool ${JSON.stringify(name)}.`, error: true };
-    const args = readArguments(text);
-    const wrong = args ? misfits(args, tool.parameters) : ["the arguments are no JSON object"];
-    if (!args || wrong.length > 0)
-      return { content: `The call does not fit the tool: ${wrong.join("; ")}`, error: true };
+    const args = objectIn(text);
+    const check = await import("./schema_check").catch(() => undefined);
+    const wrong = args ? check?.misfits(args, tool.parameters, same) : ["the arguments are no JSON object"];
+    if (!args || wrong?.length) return { content: `The call does not fit the tool: ${wrong?.join("; ")}`, error: true };
     const words = question(tool, args) ?? (ask ? "" : undefined);
     if (words !== undefined) {
       const refused = await this.#asked(call, words || this.options.ask(name), signal);
@@ -188,15 +188,6 @@ function stopped(signal: AbortSignal): Promise<Answer> {
 function question(tool: FrontendTool, args: JsonObject): string | undefined {
   if (typeof tool.confirm === "function") return tool.confirm(args);
   return tool.confirm ? "" : undefined;
-}
-
-function readArguments(text: string): JsonObject | undefined {
-  try {
-    const value = JSON.parse(text.trim() || "{}") as JsonValue;
-    return value && typeof value === "object" && !Array.isArray(value) ? value : undefined;
-  } catch {
-    return undefined;
-  }
 }
 
 function written(result: JsonValue | undefined): string {

@@ -5,6 +5,16 @@ export function isObject(value: JsonValue | undefined): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
+/** The object that the text is; no text stands for an empty one. */
+export function objectIn(text: string): JsonObject | undefined {
+  try {
+    const value = JSON.parse(text.trim() || "{}") as JsonValue;
+    return isObject(value) ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
 /** Whatever the order of their keys. */
 export function same(one: JsonValue | undefined, other: JsonValue | undefined): boolean {
   if (one === other) return true;

@@ -1,14 +1,16 @@
 /**
  * Do arguments fit a tool's JSON Schema? The basics of it, for what a model gets wrong.
  *
- * Below: the contract, JSON. What is not known here (references, combinations, formats) counts as fitting: the handler is this
- * page's own and looks for itself.
+ * What is not known here (references, combinations, formats) counts as fitting: the handler is this page's own and looks for
+ * itself. It lies beside the widget and comes with the first call, so it imports nothing that the widget has.
  */
 import type { JsonObject, JsonValue } from "./contract";
-import { isObject, same } from "./json";
+
+/** Whether two values are the same, as json.ts says. */
+type Same = (one: JsonValue | undefined, other: JsonValue | undefined) => boolean;
 
 /** What does not fit, each with a JSON pointer; empty: nothing. */
-export function misfits(value: JsonValue, schema: JsonValue | undefined, at = ""): string[] {
+export function misfits(value: JsonValue, schema: JsonValue | undefined, same: Same, at = ""): string[] {
   if (!isObject(schema)) return schema === false ? [`${at || "/"} is not allowed`] : [];
   const wrong: string[] = [];
   const types = [schema.type ?? []].flat().map(String);
@@ -25,22 +27,22 @@ export function misfits(value: JsonValue, schema: JsonValue | undefined, at = ""
   if (typeof value === "string") wrong.push(...outside(value.length, schema, "minLength", "maxLength", at, "length"));
   if (Array.isArray(value)) {
     wrong.push(...outside(value.length, schema, "minItems", "maxItems", at, "number of items"));
-    for (const [place, item] of value.entries()) wrong.push(...misfits(item, schema.items, `${at}/${place}`));
+    for (const [place, item] of value.entries()) wrong.push(...misfits(item, schema.items, same, `${at}/${place}`));
   }
-  if (isObject(value)) wrong.push(...membersThatMisfit(value, schema, at));
+  if (isObject(value)) wrong.push(...membersThatMisfit(value, schema, same, at));
   return wrong;
 }
 
-function membersThatMisfit(value: JsonObject, schema: JsonObject, at: string): string[] {
+function membersThatMisfit(value: JsonObject, schema: JsonObject, same: Same, at: string): string[] {
   const wrong: string[] = [];
   const properties = isObject(schema.properties) ? schema.properties : {};
   for (const name of Array.isArray(schema.required) ? schema.required.map(String) : []) {
     if (!Object.hasOwn(value, name)) wrong.push(`${at}/${name} is missing`);
   }
   for (const [name, member] of Object.entries(value)) {
-    if (Object.hasOwn(properties, name)) wrong.push(...misfits(member, properties[name], `${at}/${name}`));
+    if (Object.hasOwn(properties, name)) wrong.push(...misfits(member, properties[name], same, `${at}/${name}`));
     else if (schema.additionalProperties === false) wrong.push(`${at}/${name} is not known`);
-    else wrong.push(...misfits(member, schema.additionalProperties, `${at}/${name}`));
+    else wrong.push(...misfits(member, schema.additionalProperties, same, `${at}/${name}`));
   }
   return wrong;
 }
@@ -54,6 +56,10 @@ function outside(size: number, schema: JsonObject, least: string, most: string, 
 
 function isOfType(value: JsonValue, type: string): boolean {
   return type === "integer" ? Number.isInteger(value) : type === typeOf(value);
+}
+
+function isObject(value: JsonValue | undefined): value is JsonObject {
+  return value !== undefined && typeOf(value) === "object";
 }
 
 function typeOf(value: JsonValue): string {

@@ -37,9 +37,19 @@ export function ApprovalCard({ approval, onChoose }: ApprovalCardProps) {
         {choice === undefined && <Expiry until={approval.expiresAt} />}
       </header>
       <p class="agui-approval-message" dir={approval.message ? "auto" : undefined}>
-        {approval.message ? marked(approval.message) : say("approvalFor", { tool: spelledOut(approval.toolName) })}
+        {approval.message
+          ? marked(approval.message)
+          : say(approval.isForOthers ? "approvalByOthers" : "approvalFor", { tool: spelledOut(approval.toolName) })}
       </p>
-      {choice === undefined ? <Decision approval={approval} onChoose={choose} /> : <Decided choice={choice} />}
+      {choice ? (
+        <Decided choice={choice} />
+      ) : approval.isForOthers ? (
+        <button type="button" class="agui-button" onClick={() => choose({ approved: false })}>
+          {say("cancel")}
+        </button>
+      ) : (
+        <Decision approval={approval} onChoose={choose} />
+      )}
     </section>
   );
 }

@@ -86,6 +86,13 @@ export class Connection {
     return { threads, nextCursor: page.nextCursor ?? undefined };
   }
 
+  /** The ids of the thread's questions that are open. */
+  async interrupts(threadId: string): Promise<string[]> {
+    const path = `/threads/${encodeURIComponent(threadId)}/messages?limit=1`;
+    const { interrupts } = (await this.#ask("GET", path)) as { interrupts: { id: string }[] };
+    return interrupts.map(({ id }) => id);
+  }
+
   async renameThread(threadId: string, title: string): Promise<void> {
     await this.#ask("PATCH", `/threads/${encodeURIComponent(threadId)}`, { title });
   }

@@ -81,6 +81,7 @@ export const english = {
   // Approvals
   approvalNeeded: "Approval needed",
   approvalFor: "“{tool}” runs only if you agree.",
+  approvalByOthers: "“{tool}” waits for somebody else’s approval.",
   approve: "Approve",
   deny: "Deny",
   denyWithReason: "Deny with a reason …",
