@@ -22,7 +22,6 @@ from gateway.access.authentication import Door, DoorRules
 from gateway.access.limits import Meter
 from gateway.access.visitors import Visitors
 from gateway.agent import ModelSettings
-from gateway.attempts import Alternative, Fallback
 from gateway.circuit import Circuits
 from gateway.clock import Clock, SystemClock
 from gateway.configuration.known_parts import KnownParts, known_parts
@@ -30,7 +29,7 @@ from gateway.errors import StoreError
 from gateway.http_client.clients import HttpClients
 from gateway.logs import Redaction
 from gateway.metrics import Metrics
-from gateway.model import Model, ModelEnvironment
+from gateway.model import Alternative, Fallback, Model, ModelEnvironment
 from gateway.model_headers import with_headers
 from gateway.open_agent import OpenAgent
 from gateway.openapi.routes import docs_routes

@@ -1,6 +1,6 @@
 """Asks a model again, or another one, where a try failed before anything of it was seen.
 
-Above: the loops. Below: model, circuit, clock, errors. A failure after the first visible event goes up: asking again
+Above: the loops. Below: model, clock, errors. A failure after the first visible event goes up: asking again
 would say everything twice.
 """
 
@@ -10,15 +10,13 @@ import logging
 import random
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, TypeAlias
+from dataclasses import replace
+from typing import Any, Final, TypeAlias
 
-from gateway.circuit import Circuit
 from gateway.clock import Clock
 from gateway.errors import ModelError, ModelErrorKind
 from gateway.events import Custom, Event, Events, ModelCallAccepted, ModelCallStarted, Raw, Usage, UsageReported
-from gateway.messages import JsonObject
-from gateway.model import Model, ModelRequest
+from gateway.model import NO_FALLBACK, Alternative, Circuit, Fallback, Model, ModelRequest, NextTry, OnRetry
 from gateway.usage import add_usage
 
 logger = logging.getLogger(__name__)
@@ -35,31 +33,6 @@ WAITING: Final = "agui_gateway.waiting"
 Shorten: TypeAlias = Callable[[Model, ModelRequest], Awaitable[tuple[ModelRequest, Usage | None] | None]]
 """A shorter request in place of one that was too long, with what making it has cost; None where nothing can go."""
 
-NextTry: TypeAlias = Literal["again", "shortened", "elsewhere"]
-"""What follows a try that failed: the same again, the same with a shorter conversation, another model."""
-
-OnRetry: TypeAlias = Callable[[str, str, NextTry], None]
-"""Told the provider and the error's code of each try that failed and is followed by another; `circuit_open` where it
-was not even made.
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class Alternative:
-    """A model that is asked once those before it have failed, with parameters of its own."""
-
-    model: Model
-    parameters: JsonObject
-    circuit: Circuit | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Fallback:
-    """Who is asked where an agent's own model has failed, in turn; `circuit` is that of the agent's own."""
-
-    others: tuple[Alternative, ...] = ()
-    circuit: Circuit | None = None
-
 
 def stream_with_retries(
     model: Model,
@@ -69,7 +42,7 @@ def stream_with_retries(
     *,
     jitter: Callable[[], float] = random.random,
     on_retry: OnRetry | None = None,
-    fallback: Fallback = Fallback(),
+    fallback: Fallback = NO_FALLBACK,
     shorten: Shorten | None = None,
 ) -> TriedStream:
     """`model.stream(request)`, tried at most `attempts` times in all; then each model of `fallback` the same way.

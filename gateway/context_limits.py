@@ -10,6 +10,7 @@ by whole groups, oldest first. System and developer messages stay where they sta
 from __future__ import annotations
 
 import logging
+from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -25,6 +26,8 @@ TOKENS_PER_MESSAGE = 4
 # What stays of a tool result that has to be cut, in characters, and below which length cutting gains nothing.
 TRIMMED_RESULT_CHARACTERS = 800
 _LEAST_GAIN = 200
+
+MOST_REMEMBERED = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,3 +217,32 @@ def _words(content: Iterable[ContentBlock]) -> str:
 
 def _is_shown(block: ContentBlock) -> bool:
     return not isinstance(block, ReasoningBlock | ToolCall | ToolResult)
+
+
+# --- what was found to fit -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """How a thread was made to fit: its results cut, and its first `count` messages (of that digest) summed up."""
+
+    trims: bool = False
+    count: int = 0
+    digest: str = ""
+    summary: str = ""
+
+
+class KnownFits:
+    """What is remembered of the threads of one agent, the latest `MOST_REMEMBERED` of them."""
+
+    def __init__(self) -> None:
+        self._fits: OrderedDict[tuple[str, str], Fit] = OrderedDict()
+
+    def get(self, thread: tuple[str, str]) -> Fit | None:
+        return self._fits.get(thread)
+
+    def keep(self, thread: tuple[str, str], fit: Fit) -> None:
+        self._fits[thread] = fit
+        self._fits.move_to_end(thread)
+        if len(self._fits) > MOST_REMEMBERED:
+            self._fits.popitem(last=False)

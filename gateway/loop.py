@@ -10,15 +10,13 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from gateway.agent import AgentDefinition, AgentInput, Approvers
-from gateway.attempts import Fallback, OnRetry
 from gateway.clock import Clock
-from gateway.context_reduction import KnownFits
-from gateway.events import Events, OpenInterrupt
+from gateway.context_limits import KnownFits
+from gateway.events import Event, Events, OpenInterrupt
 from gateway.frozen import quickly_made
 from gateway.messages import JsonObject, Message, ToolCall
-from gateway.model import Model
+from gateway.model import Fallback, Model, OnRetry
 from gateway.model_state import Conversation
-from gateway.taken_up import TakenUp
 from gateway.tool import SharedState, Tool
 
 
@@ -33,6 +31,19 @@ class Decision:
     approved: bool
     arguments: JsonObject | None = None
     reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TakenUp:
+    """A run as its log has it: what came `before` the answer under way, and what was `told` of that.
+
+    `before` ends with the ModelCallStarted of the open call, and what failed tries of it reported.
+    """
+
+    before: tuple[Event, ...]
+    told: tuple[Event, ...]
+    response_id: str
+    input: JsonObject
 
 
 @quickly_made

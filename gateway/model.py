@@ -12,6 +12,7 @@ from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 from gateway.agent import ModelSettings
 from gateway.clock import Clock
+from gateway.errors import ModelErrorKind
 from gateway.events import Events
 from gateway.frozen import quickly_made
 from gateway.gather_window import GatherWindow
@@ -134,6 +135,52 @@ class StatefulModel(Model, Protocol):
         Raises:
             ModelError: it is still there, as far as is known.
         """
+
+
+class Circuit(Protocol):
+    """What is known of one model at one address: whether it is to be left alone for a while."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is left alone."""
+
+    def lets_through(self, now: float) -> bool:
+        """Whether a call may go there at `now` (monotonic seconds); where the circuit is open, one that looks."""
+
+    def failed(self, kind: ModelErrorKind, now: float) -> None:
+        """A try failed before anything of an answer was seen."""
+
+    def answered(self) -> None:
+        """There is somebody."""
+
+
+NextTry: TypeAlias = Literal["again", "shortened", "elsewhere"]
+"""What follows a try that failed: the same again, the same with a shorter conversation, another model."""
+
+OnRetry: TypeAlias = Callable[[str, str, NextTry], None]
+"""Told the provider and the error's code of each try that failed and is followed by another; `circuit_open` where it
+was not even made.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """A model that is asked once those before it have failed, with parameters of its own."""
+
+    model: Model
+    parameters: JsonObject
+    circuit: Circuit | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fallback:
+    """Who is asked where an agent's own model has failed, in turn; `circuit` is that of the agent's own."""
+
+    others: tuple[Alternative, ...] = ()
+    circuit: Circuit | None = None
+
+
+NO_FALLBACK = Fallback()
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,14 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gateway.agent import AgentDefinition, AgentInput, Approvers, ToolSettings
-from gateway.attempts import Fallback
-from gateway.context_reduction import KnownFits
+from gateway.context_limits import KnownFits
 from gateway.errors import NotFoundError
 from gateway.frozen import replace
 from gateway.log_counts import counted
 from gateway.loop import Loop
 from gateway.messages import ToolSpec
-from gateway.model import Model
+from gateway.model import Fallback, Model
 from gateway.tool import Tool, Toolbox
 from gateway.tool_failures import ExposedTool
 

@@ -16,10 +16,10 @@ from gateway.clock import Clock
 from gateway.errors import StoreError
 from gateway.events import Event
 from gateway.live_run import LiveRun
-from gateway.loop import LoopContext
+from gateway.loop import LoopContext, TakenUp
 from gateway.open_agent import OpenAgent, with_frontend_tools
 from gateway.store import RunRecord, RunStatus, Store, Thread
-from gateway.taken_up import RESTARTED, TakenUp, open_call, restored_input
+from gateway.taken_up import RESTARTED, open_call, restored_input
 from gateway.tool import SharedState, Tool
 from gateway.viewer import read_log
 

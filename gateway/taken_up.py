@@ -9,7 +9,6 @@ ids; only what follows is new. Where deltas are cut is nobody's promise, so that
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 from gateway.agent import AgentInput, ContextEntry
@@ -31,6 +30,7 @@ from gateway.events import (
     ToolCallEnded,
     ToolCallStarted,
 )
+from gateway.loop import TakenUp
 from gateway.messages import JsonObject, ToolSpec
 
 _STARTED = (TextStarted, ReasoningStarted, ToolCallStarted)
@@ -44,19 +44,6 @@ class RetoldOtherwiseError(GatewayError):
     """The provider tells an answer another way than it did before: nothing can be added to what was seen of it."""
 
     default_code = "server_restarted"
-
-
-@dataclass(frozen=True, slots=True)
-class TakenUp:
-    """A run as its log has it: what came `before` the answer under way, and what was `told` of that.
-
-    `before` ends with the ModelCallStarted of the open call, and what failed tries of it reported.
-    """
-
-    before: tuple[Event, ...]
-    told: tuple[Event, ...]
-    response_id: str
-    input: JsonObject
 
 
 def open_call(events: Sequence[Event]) -> TakenUp | None:

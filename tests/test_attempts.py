@@ -9,7 +9,7 @@ from contextlib import aclosing
 
 import pytest
 
-from gateway.attempts import WAITING, Alternative, Fallback, stream_with_retries, wait_seconds
+from gateway.attempts import WAITING, stream_with_retries, wait_seconds
 from gateway.errors import ModelError, ModelErrorKind
 from gateway.events import (
     Custom,
@@ -24,7 +24,7 @@ from gateway.events import (
     UsageReported,
 )
 from gateway.messages import JsonObject
-from gateway.model import ModelCapabilities, ModelRequest
+from gateway.model import Alternative, Fallback, ModelCapabilities, ModelRequest
 from gateway.usage import UsageLedger
 from tests.movable_clock import MovableClock
 

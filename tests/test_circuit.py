@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from gateway.attempts import Alternative, Fallback, stream_with_retries
+from gateway.attempts import stream_with_retries
 from gateway.circuit import MOST_FAILURES, REST_SECONDS, Circuit
 from gateway.errors import ModelError, ModelErrorKind
 from gateway.events import Events, ModelCallEnded, StopReason, TextDelta, TextStarted
-from gateway.model import ModelCapabilities, ModelRequest
+from gateway.model import Alternative, Fallback, ModelCapabilities, ModelRequest
 from tests.fault_scenes import upstream_agent
 from tests.movable_clock import MovableClock
 from tests.observed_runs import observe

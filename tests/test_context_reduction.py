@@ -11,8 +11,8 @@ import pytest
 from gateway.agent import AgentInput, ContextSettings
 from gateway.answer_builder import AnswerBuilder
 from gateway.attempts import stream_with_retries
-from gateway.context_limits import NO_LIMITS, HistoryLimits, estimated_tokens
-from gateway.context_reduction import MOST_REMEMBERED, KnownFits, ShortenedHistory
+from gateway.context_limits import MOST_REMEMBERED, NO_LIMITS, HistoryLimits, KnownFits, estimated_tokens
+from gateway.context_reduction import ShortenedHistory
 from gateway.errors import ModelError, ModelErrorKind
 from gateway.events import Events, ModelCallEnded, RunFinished, StopReason, Usage, UsageReported
 from gateway.messages import Message, TextBlock, ToolCall, ToolResult

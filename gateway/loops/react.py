@@ -36,14 +36,14 @@ from gateway.events import (
 )
 from gateway.history import open_calls
 from gateway.known_thread import KnownThread, SettledView, turns_of
-from gateway.loop import AgentType, Decision, LoopContext
+from gateway.loop import AgentType, Decision, LoopContext, TakenUp
 from gateway.messages import JsonObject, Message, ToolCall, ToolResult, new_id, new_message_id
 from gateway.model import ModelRequest, OneTool, ToolChoice
 from gateway.owners import may_approve
 from gateway.prompt import system_text
 from gateway.records import dump_json
 from gateway.state_changes import StateChanges
-from gateway.taken_up import Retold, TakenUp, kept_input
+from gateway.taken_up import Retold, kept_input
 from gateway.tool import Tool, ToolContext
 from gateway.tool_calls import ArgumentChecks, CompiledSchemas, approval_schema, canonical_call
 from gateway.tool_executions import ToolExecutions, error_result
