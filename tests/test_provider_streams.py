@@ -18,7 +18,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from gateway.agent import AgentDefinition, ModelSettings, Secret
+from gateway.agent import AgentDefinition, Budgets, ModelSettings, Secret
 from gateway.clock import SystemClock
 from gateway.events import RunFinished, TextDelta
 from gateway.http_client.clients import HttpClients
@@ -235,7 +235,9 @@ async def test_a_gateway_has_files_for_thousands_of_sockets_where_the_system_let
 
 def agent_of(model: Model) -> OpenAgent:
     settings = ModelSettings("bedrock/converse", "model")
-    return OpenAgent(AgentDefinition("agent", "agent", "conversational", settings), ReactLoop(), model, [])
+    room = Budgets(max_answer_bytes=1_000_000_000, max_run_bytes=1_000_000_000)
+    definition = AgentDefinition("agent", "agent", "conversational", settings, budgets=room)
+    return OpenAgent(definition, ReactLoop(), model, [])
 
 
 async def until_stuck_or_done(provider: Provider) -> None:

@@ -218,6 +218,7 @@ class SlowReader:
 
 
 BIG = {"text": "x" * 10_000, "repeat": 800, "chunk_characters": 10_000}  # eight megabytes: more than sockets hold
+ROOM = {"max_answer_bytes": 10_000_000}
 
 
 async def test_a_slow_viewer_is_dropped_and_the_run_and_the_others_go_on(
@@ -225,7 +226,7 @@ async def test_a_slow_viewer_is_dropped_and_the_run_and_the_others_go_on(
 ) -> None:
     monkeypatch.setattr("gateway.connection.STUCK_SECONDS", 1)
     clock = MovableClock()
-    big = agent("big", scripted([{"delay_seconds": 1}, BIG, {"delay_seconds": 400}, {"text": "end"}]))
+    big = agent("big", scripted([{"delay_seconds": 1}, BIG, {"delay_seconds": 400}, {"text": "end"}]), parameters=ROOM)
     async with local_gateway(tmp_path, [big], clock=clock, server={**SERVER, "max_viewer_events": 100}) as gateway:
         slow = SlowReader(gateway)
         with slow.socket:
@@ -261,7 +262,8 @@ async def test_who_takes_nothing_of_any_answer_holds_no_connection(
 ) -> None:
     monkeypatch.setattr("gateway.connection.STUCK_SECONDS", 0.5)
     (tmp_path / "index.html").write_bytes(b"x" * 8_000_000)
-    agents = [agent("big", scripted([BIG])), agent("going", scripted([BIG, {"hang": True}]))]
+    going = agent("going", scripted([BIG, {"hang": True}]), parameters=ROOM)
+    agents = [agent("big", scripted([BIG]), parameters=ROOM), going]
     page = read_page(tmp_path)
     async with (
         local_gateway(tmp_path, agents, server=SERVER, page=page) as gateway,
