@@ -71,9 +71,10 @@ async def gateway(
         "endpoint": _upstream.endpoint,
         "credential": {"openai_api_key": SECRET},
     }
+    parameters = {"model_attempts": 1, "max_answer_bytes": 16_000_000}  # a frame has at most 10 MiB
     agents = [
         *getattr(request.module, "AGENTS", []),
-        agent("openai", openai, tools=python_tools("add"), parameters={"model_attempts": 1}),
+        agent("openai", openai, tools=python_tools("add"), parameters=parameters),
     ]
     directory = tmp_path_factory.mktemp("gateway")
     async with local_gateway(directory, agents, server=getattr(request.module, "SERVER", None)) as running:
