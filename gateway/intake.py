@@ -72,7 +72,7 @@ def take_in(
     merge = merge_history if known is None else known.merge
     messages = append_history(thread.messages, sent) if append else merge(thread.messages, sent)
     if given.answers and not append:
-        messages = (*messages, *_asked_elsewhere(given.answers, thread, messages))
+        messages = (*messages, *_lost_by_client(given.answers, thread, messages))
     if conversation is not None or thread.model_states:
         messages = marked(messages, thread.messages, None if conversation is None else conversation.mark)
     asked = still_asked(thread.interrupts, messages)
@@ -118,7 +118,7 @@ def up_to_date(given: AgentInput, stored: Sequence[Message], *, waited: bool = F
     return with_unseen(stored, given.messages, unseen)
 
 
-def _asked_elsewhere(answers: Sequence[Answer], thread: Thread, messages: Sequence[Message]) -> list[Message]:
+def _lost_by_client(answers: Sequence[Answer], thread: Thread, messages: Sequence[Message]) -> list[Message]:
     """What the thread has of the calls that are answered and that the client's own history is without.
 
     Clients lose calls (a reload, a history of their own making). A person's answer is not lost with them: it names the
