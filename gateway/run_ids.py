@@ -71,25 +71,31 @@ class RunIds:
 
     async def goes_on(self, owner: str, agent_id: str, given: AgentInput, before: Sequence[RunRecord]) -> bool:
         """Whether an input answers what a run of its id left open, and so begins another run under that id."""
-        if not given.answers or not before or (owner, given.run_id) in self._live:
-            return False
-        thread = await self._store.load_thread(owner, given.thread_id)
-        if thread is None:
+        if not given.answers:
             return False
         named = {answer.interrupt_id for answer in given.answers}
-        named &= {item.interrupt.id for item in thread.interrupts}
+        named &= await self._left_open(agent_id, given.thread_id, before)
         if not named:
             return False
-        for record in before:
-            if (record.status, record.thread_id, record.agent_id) != (
-                RunStatus.INTERRUPTED, given.thread_id, agent_id,
-            ):  # fmt: skip
-                continue
-            end = await last_event(self._store, owner, record.run_id)
-            outcome = end.outcome if isinstance(end, RunFinished) else None
-            if isinstance(outcome, Interrupted) and any(each.id in named for each in outcome.interrupts):
-                return True
-        return False
+        # At the end, and most often without waiting: the same request may have come at the same moment.
+        thread = await self._store.load_thread(owner, given.thread_id)
+        is_under_way = (owner, given.run_id) in self._live
+        return not is_under_way and thread is not None and any(each.interrupt.id in named for each in thread.interrupts)
+
+    async def _left_open(self, agent_id: str, thread_id: str, runs: Sequence[RunRecord]) -> set[str]:
+        """The ids of the interrupts that the runs ended with."""
+        left: set[str] = set()
+        wanted = (RunStatus.INTERRUPTED, thread_id, agent_id)
+        for record in runs:
+            if (record.status, record.thread_id, record.agent_id) == wanted:
+                end = await last_event(self._store, record.owner, record.run_id)
+                if isinstance(end, RunFinished) and isinstance(end.outcome, Interrupted):
+                    left |= {interrupt.id for interrupt in end.outcome.interrupts}
+        return left
+
+    async def are_all(self, owner: str, run_id: str, runs: Sequence[RunRecord]) -> bool:
+        """Whether these are still all runs of that id."""
+        return [record.run_id for record in await self._all(owner, run_id)] == [record.run_id for record in runs]
 
     async def begun_by(
         self, owner: str, agent_id: str, given: AgentInput, before: Sequence[RunRecord]

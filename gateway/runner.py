@@ -83,7 +83,11 @@ class Runner:
             before = await self._ids.before(owner, given)
             goes_on = await self._ids.goes_on(owner, agent_id, given, before)
             if before and not goes_on:
-                return await self._watch_again(owner, agent_id, given, before)
+                if (viewer := await self._watch_again(owner, agent_id, given, before)) is not None:
+                    return viewer
+                if await self._ids.are_all(owner, given.run_id, before):
+                    raise run_exists(given.run_id)
+                continue  # the one that it began came to be, or was over, while the others were looked at
             if limits is not None:
                 await self._check_new(owner, agent, given, limits)
             if (owner, given.run_id) not in self._runs:  # else it came meanwhile: the same request twice at one moment
@@ -130,14 +134,12 @@ class Runner:
             input_digest=input_digest(given),
         )  # fmt: skip
 
-    async def _watch_again(self, owner: str, agent_id: str, given: AgentInput, before: Sequence[RunRecord]) -> Viewer:
-        """A viewer of the run that this request began earlier.
-
-        Raises:
-            ConflictError: the run id belongs to another request.
-        """
+    async def _watch_again(
+        self, owner: str, agent_id: str, given: AgentInput, before: Sequence[RunRecord]
+    ) -> Viewer | None:
+        """A viewer of the run that this request began earlier, where it is one of these."""
         if (begun := await self._ids.begun_by(owner, agent_id, given, before)) is None:
-            raise run_exists(given.run_id)
+            return None
         record, produced = begun
         if (live := self._ids.live(record)) is not None:
             if live.thread is None:

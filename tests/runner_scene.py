@@ -48,14 +48,27 @@ class GatedStore(SqliteStore):
         super().__init__(Address(None))
         self._gates: dict[str, asyncio.Event] = {}
         self._errors: dict[str, Exception] = {}
-        gates = ("load_start", "list_runs", "queue_run", "begin_run", "end_run", "append_events", "delete_thread")
+        gates = (
+            "load_start",
+            "list_runs",
+            "last_sequence",
+            "queue_run",
+            "begin_run",
+            "end_run",
+            "append_events",
+            "delete_thread",
+        )
         self.reached: dict[str, asyncio.Event] = {name: asyncio.Event() for name in gates}
 
     def hold(self, name: str) -> None:
         self._gates[name] = asyncio.Event()
 
     def release(self, name: str) -> None:
-        self._gates.pop(name).set()
+        self.open_for_others(name).set()
+
+    def open_for_others(self, name: str) -> asyncio.Event:
+        """Let pass who comes now; who waits already goes on once what this gives is set."""
+        return self._gates.pop(name)
 
     def refuse(self, name: str, error: Exception | None) -> None:
         """Fail with it from now on; None: no more."""
@@ -70,6 +83,10 @@ class GatedStore(SqliteStore):
     async def list_runs(self, owner: str, client_id: str) -> list[RunRecord]:
         await self._pass("list_runs")
         return await super().list_runs(owner, client_id)
+
+    async def last_sequence(self, owner: str, run_id: str) -> int:
+        await self._pass("last_sequence")
+        return await super().last_sequence(owner, run_id)
 
     async def queue_run(self, run: RunRecord) -> None:
         await self._pass("queue_run")

@@ -315,6 +315,21 @@ def _resume(run_id: str, answer: Answer) -> Any:
     return question(run_id=run_id, answers=(answer,), history="append")
 
 
+async def test_an_answer_that_is_sent_twice_under_its_runs_id_finds_the_run_that_was_faster() -> None:
+    ran: list[str] = []
+    async with runner_scene(agent_of("a", _ASKS, (_refund(ran), "always"))) as scene:
+        given = _resume("ask", Answer(await _ask(scene), "resolved", {"approved": True}))
+        scene.store.hold("last_sequence")
+        slower = asyncio.create_task(scene.start("a", given))
+        await until(scene.store.reached["last_sequence"].is_set)
+        waits = scene.store.open_for_others("last_sequence")
+        events = await read(await scene.start("a", given))
+        await scene.until_idle()
+        waits.set()
+        assert await read(await slower) == events
+        assert len(ran) == 1
+
+
 async def test_an_approval_whose_run_cannot_begin_is_still_open() -> None:
     ran: list[str] = []
     async with runner_scene(agent_of("a", _ASKS, (_refund(ran), "always"))) as scene:
