@@ -22,7 +22,6 @@ from gateway.access.authentication import Door, DoorRules
 from gateway.access.limits import Meter
 from gateway.access.visitors import Visitors
 from gateway.agent import ModelSettings
-from gateway.circuit import Circuits
 from gateway.clock import Clock, SystemClock
 from gateway.configuration.known_parts import KnownParts, known_parts
 from gateway.errors import StoreError
@@ -30,19 +29,20 @@ from gateway.http_client.clients import HttpClients
 from gateway.logs import Redaction
 from gateway.metrics import Metrics
 from gateway.model import Alternative, Fallback, Model, ModelEnvironment
-from gateway.model_headers import with_headers
 from gateway.open_agent import OpenAgent
 from gateway.openapi.routes import docs_routes
 from gateway.page import WebPage, read_page
 from gateway.parts import collect, find
 from gateway.protocol import Gateway, WireProtocol, check_open_to_visitors, path_with_marked_slashes
-from gateway.run_driver import RunDriver, RunOptions
+from gateway.providers.headers import with_headers
 from gateway.runner import Runner
+from gateway.runs.driver import RunDriver, RunOptions
 from gateway.search_engine import SearchEngine
 from gateway.settings import Settings
 from gateway.sse import OpenStreams
 from gateway.store import Store, StoreEnvironment
 from gateway.tool import ToolEnvironment
+from gateway.turns.circuit import Circuits
 
 logger = logging.getLogger(__name__)
 

@@ -1,6 +1,6 @@
 """The command line: `agui-gateway serve | config check | config schema | config example | agents`.
 
-Below: settings; serving, which only `serve` needs and only it imports. Results go to standard output, messages
+Below: settings; server.process, which only `serve` needs and only it imports. Results go to standard output, messages
 to standard error.
 
 Exit codes: 0 all is well; 1 the configuration has a problem, or serving failed; 2 the command line is wrong.
@@ -113,7 +113,7 @@ def _serve(arguments: argparse.Namespace) -> int:
     _log_source(settings, flags)
     # here, because nothing else needs a web framework
     from gateway.page import page_is_built
-    from gateway.serving import serve
+    from gateway.server.process import serve
 
     has_page = page_is_built()
 

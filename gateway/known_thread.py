@@ -126,7 +126,7 @@ class KnownThread:
         return known.settled.messages + model_view(last), known.settled
 
     def digest(self, messages: Messages, rest: bytes) -> str:
-        """The hash of the messages' rows and of `rest`, as `bookkeeping.input_digest` forms them.
+        """The hash of the messages' rows and of `rest`, as `runs.endings.input_digest` forms them.
 
         Raises:
             TypeError: one of them is nothing that the encoder takes.

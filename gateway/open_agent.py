@@ -18,7 +18,7 @@ from gateway.loop import Loop
 from gateway.messages import ToolSpec
 from gateway.model import Fallback, Model
 from gateway.tool import Tool, Toolbox
-from gateway.tool_failures import ExposedTool
+from gateway.turns.tool_failures import ExposedTool
 
 logger = logging.getLogger(__name__)
 

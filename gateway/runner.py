@@ -1,6 +1,6 @@
 """What is asked of runs and threads: to start, to stop, to watch again, to read, to rename, to forget.
 
-Below: run_driver, run_ids, replay, thread_removal, store. Above: every protocol. All that can fail before the first
+Below: runs, store. Above: every protocol. All that can fail before the first
 byte fails in `start`, as an exception with a status.
 """
 
@@ -11,23 +11,23 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from gateway.agent import ABSENT, Absent, AgentInput, Answer
-from gateway.bookkeeping import approval_answered, input_digest, no_thread, run_exists
 from gateway.errors import ConflictError, InvalidRequestError, NotFoundError, UnavailableError
 from gateway.events import Completed, Interrupt, RunFinished, RunStarted
 from gateway.frozen import replace
-from gateway.live_run import LiveRun
 from gateway.messages import JsonObject, JsonValue, Message, new_id
 from gateway.model_state import conversation_of_call
 from gateway.open_agent import OpenAgent
 from gateway.owners import site_of
-from gateway.replay import join, last_event, replay, without_log
-from gateway.run_driver import RunDriver
-from gateway.run_ids import RunIds
-from gateway.run_limits import RunLimits, check_input, check_stored
+from gateway.runs.driver import RunDriver
+from gateway.runs.endings import approval_answered, input_digest, no_thread, run_exists
+from gateway.runs.ids import RunIds
+from gateway.runs.limits import RunLimits, check_input, check_stored
+from gateway.runs.live_run import LiveRun
+from gateway.runs.removal import ThreadRemoval
+from gateway.runs.replay import join, last_event, replay, without_log
+from gateway.runs.viewer import Prelude, Viewer
 from gateway.store import Approval, Page, RunRecord, RunStatus, ThreadSummary
-from gateway.thread_removal import ThreadRemoval
 from gateway.transcript import OpenItems
-from gateway.viewer import Prelude, Viewer
 
 Admission: TypeAlias = Callable[[], Callable[[object], None]]
 

@@ -59,7 +59,7 @@ from gateway.errors import ConfigurationError
 from gateway.http_client.clients import HttpClients
 from gateway.messages import JsonValue
 from gateway.model import ModelEnvironment
-from gateway.model_headers import is_secret_header
+from gateway.providers.headers import is_secret_header
 from gateway.store import StoreEnvironment
 from gateway.tool import ToolEnvironment
 

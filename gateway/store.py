@@ -41,9 +41,9 @@ class RunStatus(StrEnum):
 @quickly_made
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """A run. `input_digest` tells a repeated request from another one, see bookkeeping. `error_*` where it failed.
+    """A run. `input_digest` tells a repeated request from another one, see runs.endings. `error_*` where it failed.
 
-    `reused_id`: the id by which clients know it, where that is an earlier run's of the thread (see run_ids).
+    `reused_id`: the id by which clients know it, where that is an earlier run's of the thread (see runs.ids).
     """
 
     owner: str

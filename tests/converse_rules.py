@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from gateway.wire.bedrock_converse import Block, Turn
-from gateway.wire.bedrock_families import Family
+from gateway.bedrock.converse import Block, Turn
+from gateway.bedrock.families import Family
 
 _DOCUMENT_NAME = re.compile(r"(?!.*  )[a-zA-Z0-9 ()\[\]-]{1,200}")
 

@@ -17,10 +17,10 @@ from gateway.events import (
     TextDelta,
 )
 from gateway.gather_window import GatherWindow
-from gateway.live_run import LiveRun
 from gateway.records import EventRecords, decode_events
+from gateway.runs.live_run import LiveRun
+from gateway.runs.viewer import END, Batch, Viewer
 from gateway.store import NumberedEvent, RunRecord, RunStatus, Store
-from gateway.viewer import END, Batch, Viewer
 from tests.invariants import numbers_without_gaps
 from tests.movable_clock import MovableClock
 

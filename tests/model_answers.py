@@ -6,8 +6,6 @@ from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
-from gateway.answer_reader import AnswerReader
-from gateway.attempts import TriedStream
 from gateway.errors import ModelError
 from gateway.events import (
     Event,
@@ -30,6 +28,8 @@ from gateway.events import (
     UsageReported,
 )
 from gateway.messages import JsonValue, Opaque
+from gateway.providers.answer_reader import AnswerReader
+from gateway.turns.attempts import TriedStream
 
 
 @dataclass(slots=True)

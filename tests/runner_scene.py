@@ -24,14 +24,14 @@ from gateway.messages import Message, TextBlock
 from gateway.models.scripted import ScriptedModel, parse_script
 from gateway.open_agent import OpenAgent
 from gateway.records import NO_EVENTS, EventRecords
-from gateway.run_driver import RunDriver, RunOptions
 from gateway.runner import Runner
+from gateway.runs.driver import RunDriver, RunOptions
+from gateway.runs.viewer import Viewer
 from gateway.sqlite.address import Address
 from gateway.sqlite.store import SqliteStore
 from gateway.sqlite.tables import KeptThread
 from gateway.store import DueDeletion, Kept, RunRecord, Thread
 from gateway.tool import SingleTool, Tool, Toolbox
-from gateway.viewer import Viewer
 from tests.movable_clock import MovableClock
 
 OWNER = "owner"

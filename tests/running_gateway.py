@@ -26,8 +26,8 @@ import uvicorn
 from gateway.application import Application
 from gateway.clock import Clock
 from gateway.configuration.known_parts import KnownParts, known_parts
-from gateway.connection import Connection
 from gateway.page import WebPage
+from gateway.server.connection import Connection
 from gateway.settings import Flags, load_settings
 
 DEADLINE_SECONDS = 20.0
@@ -252,7 +252,7 @@ async def local_gateway(
     parts = parts or _all_parts()
     settings = load_settings(Flags(config=path), environ=dict(os.environ), parts=parts)
     application = Application(settings, clock=clock, parts=parts, page=page)
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # as gateway.serving says
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # as gateway.server.process says
     listener.bind(("127.0.0.1", 0))
     config = uvicorn.Config(
         application.asgi, http=Connection, lifespan="off", log_config=None, access_log=False, ws="none",

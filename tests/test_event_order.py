@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 
 from gateway.ag_ui.events import Renderer
+from gateway.ag_ui.peer import PeerProfile
 from gateway.event_order import Sealer
 from gateway.events import (
     Completed,
@@ -35,7 +36,6 @@ from gateway.events import (
 from gateway.messages import TextBlock
 from gateway.store import NumberedEvent
 from gateway.transcript import Transcript
-from gateway.wire.ag_ui_peer import PeerProfile
 from tests.ag_ui_verifier import read_stream, verify_server
 from tests.event_samples import FAILED, OPAQUE, START, batches, batches_of_a_run, seal, terminals
 from tests.invariants import check_log

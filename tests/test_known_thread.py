@@ -10,7 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.agent import AgentInput, Answer
-from gateway.bookkeeping import input_digest, without_claims
+from gateway.bedrock.converse import call_id as wire_call_id
+from gateway.bedrock.families import family_of
+from gateway.bedrock.request import converse_request
 from gateway.history import merge_history, model_view
 from gateway.known_thread import KnownThread, SettledView, own_calls
 from gateway.messages import (
@@ -26,13 +28,11 @@ from gateway.messages import (
     UrlSource,
 )
 from gateway.model import ModelRequest
-from gateway.model_requests.bedrock_converse import converse_request
-from gateway.model_requests.openai_chat_completions import chat_request
+from gateway.openai.chat_completions import dialect_of
+from gateway.openai.chat_request import chat_request
+from gateway.runs.endings import input_digest, without_claims
 from gateway.store import Thread
 from gateway.tool import Tool
-from gateway.wire.bedrock_converse import call_id as wire_call_id
-from gateway.wire.bedrock_families import family_of
-from gateway.wire.openai_chat import dialect_of
 from tests.word_samples import REPEATABLE
 
 DIALECT = dialect_of("https://api.deepseek.com/v1")

@@ -8,9 +8,9 @@ from uuid import UUID
 
 import pytest
 
-from gateway.answer_builder import AnswerBuilder
 from gateway.events import ReasoningStarted, TextStarted
 from gateway.model import ModelRequest
+from gateway.providers.answer_builder import AnswerBuilder
 from tests.running_gateway import agent, local_gateway, parse_frames, run_body, scripted
 
 RESPONSES: list[list[dict[str, Any]]] = [

@@ -31,7 +31,7 @@ MODEL = '''
 
 from gateway.events import StopReason
 from gateway.model import ModelCapabilities, ModelProvider
-from gateway.answer_builder import AnswerBuilder
+from gateway.providers.answer_builder import AnswerBuilder
 
 
 class Backwards:

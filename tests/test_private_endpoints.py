@@ -19,8 +19,8 @@ from gateway.errors import ModelError
 from gateway.http_client.clients import HttpCall, HttpClients, HttpStream, StreamTimeouts
 from gateway.messages import Message, TextBlock
 from gateway.model import ModelEnvironment, ModelProvider, ModelRequest
-from gateway.model_headers import with_headers
 from gateway.parts import collect
+from gateway.providers.headers import with_headers
 from gateway.settings import Flags, load_settings
 from tests.fault_scenes import upstream_agent
 from tests.model_answers import collect as collect_events

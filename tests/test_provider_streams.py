@@ -27,7 +27,7 @@ from gateway.messages import Message, TextBlock
 from gateway.model import Model, ModelEnvironment, ModelProvider, ModelRequest
 from gateway.open_agent import OpenAgent
 from gateway.parts import collect
-from gateway.run_driver import RunOptions
+from gateway.runs.driver import RunOptions
 from tests.bedrock_server import ACCESS_KEY, REGION, SECRET_KEY, block_stop, event, message_stop, metadata, text
 from tests.local_certificate import tls_contexts, write_certificate
 from tests.local_listener import listening, port_of

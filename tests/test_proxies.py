@@ -21,8 +21,8 @@ import pytest
 import yaml
 
 from gateway.configuration.sections import ServerSection
-from gateway.connection import Connection
 from gateway.page import WebPage, read_page
+from gateway.server.connection import Connection
 from tests.local_certificate import tls_contexts, write_certificate
 from tests.running_gateway import (
     DEADLINE_SECONDS,

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 from gateway.events import Cancelled, Event, RunFinished
-from gateway.viewer import Viewer
+from gateway.runs.viewer import Viewer
 from tests.runner_scene import (
     DEADLINE_SECONDS,
     HANGS,

@@ -13,9 +13,9 @@ from gateway.errors import GatewayError
 from gateway.events import RunFailed, RunFinished
 from gateway.history import model_view
 from gateway.messages import JsonObject
-from gateway.run_driver import RunOptions
+from gateway.runs.driver import RunOptions
+from gateway.runs.viewer import Viewer
 from gateway.tool import ToolContext
-from gateway.viewer import Viewer
 from tests.invariants import check_history, check_log
 from tests.loop_runs import FunctionTool
 from tests.runner_scene import OWNER, Scene, agent_of, question, runner_scene

@@ -225,7 +225,7 @@ async def test_an_expired_chain_is_dropped_and_everything_sent_once(
     lost = scene.answered()
     scene.server.expire()
     scene.server.will_answer(message_item("Still here"))
-    with caplog.at_level(logging.WARNING, "gateway.responses.model"):
+    with caplog.at_level(logging.WARNING, "gateway.openai.responses_model"):
         run = await scene.say("Are you there?")
     assert run.text == "Still here"
     whole = [USER, ("assistant", "Hello"), ("user", "Are you there?")]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from gateway.access.limits import KeyLimits, Quota, VisitorLimits
 from gateway.agent import AgentInput
 from gateway.frozen import replace
-from gateway.run_limits import RunLimits
+from gateway.runs.limits import RunLimits
 
 LOCAL_OWNER = "local"
 

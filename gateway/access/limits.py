@@ -25,7 +25,7 @@ Release = Callable[[object], None]
 
 @dataclass(frozen=True, slots=True)
 class KeyLimits:
-    """What may be done with one key. None: no limit. Sizes are bytes, those of text in UTF-8, see run_limits."""
+    """What may be done with one key. None: no limit. Sizes are bytes, those of text in UTF-8, see runs.limits."""
 
     runs_per_minute: int | None = None
     concurrent_runs: int | None = None

@@ -5,6 +5,7 @@ events.py           events -> frames, for one client's dialect
 messages.py         messages -> AG-UI's messages
 input.py            RunAgentInput -> AgentInput
 content.py          the parts of its messages' content
+peer.py             what a client can be sent, by the protocol version that it declares
 members.py          the members of any object of it, and what is wrong with them
 known_inputs.py     the same, where the messages came with an earlier request
 usual_messages.py   the same, for messages as nearly all of them are

@@ -25,6 +25,7 @@ from typing import Final
 import orjson
 
 from gateway.ag_ui.messages import HiddenMedia, ag_ui_messages, result_content
+from gateway.ag_ui.peer import PROTOCOL_VERSION, PeerProfile
 from gateway.agent import Absent
 from gateway.errors import InvalidRequestError
 from gateway.events import (
@@ -63,11 +64,10 @@ from gateway.events import (
     Usage,
     UsageReported,
 )
-from gateway.failure_words import strangers_words
 from gateway.messages import JsonObject, JsonValue, Message, Opaque, Role, ToolCall
+from gateway.providers.failure_words import strangers_words
 from gateway.transcript import OpenItems
 from gateway.wire import strict_json
-from gateway.wire.ag_ui_peer import PROTOCOL_VERSION, PeerProfile
 
 logger = logging.getLogger(__name__)
 

@@ -26,6 +26,7 @@ from collections.abc import Callable, Container, Sequence
 from typing import Any, Final
 
 from gateway.ag_ui.content import ContentReader
+from gateway.ag_ui.peer import PROTOCOL_VERSION, PeerProfile, profile_of
 from gateway.ag_ui.usual_messages import usual_call, usual_message
 from gateway.agent import ABSENT, Absent, AgentInput, Answer, ContextEntry
 from gateway.errors import FieldProblem, InvalidRequestError
@@ -45,7 +46,6 @@ from gateway.messages import (
 )
 from gateway.model_state import DEFAULT_CONVERSATION
 from gateway.wire import strict_json
-from gateway.wire.ag_ui_peer import PROTOCOL_VERSION, PeerProfile, profile_of
 
 logger = logging.getLogger(__name__)
 

@@ -19,11 +19,11 @@ import orjson
 
 from gateway.ag_ui.content import MEDIA_KINDS
 from gateway.ag_ui.input import InputReader, load_run_input
+from gateway.ag_ui.peer import PeerProfile
 from gateway.agent import AgentInput
 from gateway.known_thread import KnownThread
 from gateway.messages import Message
 from gateway.wire import strict_json
-from gateway.wire.ag_ui_peer import PeerProfile
 
 _Key: TypeAlias = tuple[str, str | None]
 

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Iterable, Sequence
 from typing import TypeGuard
 
+from gateway.ag_ui.peer import PeerProfile
 from gateway.messages import (
     AudioBlock,
     Base64Source,
@@ -30,7 +31,6 @@ from gateway.messages import (
     UrlSource,
     VideoBlock,
 )
-from gateway.wire.ag_ui_peer import PeerProfile
 
 logger = logging.getLogger(__name__)
 

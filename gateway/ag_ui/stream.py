@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from gateway.access.callers import Caller
 from gateway.ag_ui.events import Renderer
+from gateway.ag_ui.peer import PeerProfile
 from gateway.protocol import Gateway
+from gateway.runs.viewer import Viewer
 from gateway.sse import EventStreamResponse, RunFrames
-from gateway.viewer import Viewer
-from gateway.wire.ag_ui_peer import PeerProfile
 
 
 def event_stream(

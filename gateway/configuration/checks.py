@@ -24,7 +24,7 @@ from gateway.configuration.sections import (
     ToolSection,
 )
 from gateway.errors import ConfigurationError
-from gateway.model_headers import header_problem
+from gateway.providers.headers import header_problem
 
 _OPTIONS = frozenset({"params", "compute_environment", "stateful", "background"})
 _OPEN_TO_ALL = (

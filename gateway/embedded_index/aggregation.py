@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 from gateway.embedded_index.budget import Budget
 from gateway.messages import JsonObject, JsonValue
-from gateway.wire.aggregations import (
+from gateway.query_dsl.aggregations import (
     MAX_BUCKETS,
     Aggregation,
     Aggregations,
@@ -28,7 +28,7 @@ from gateway.wire.aggregations import (
     RangeBuckets,
     TermBuckets,
 )
-from gateway.wire.query_clauses import Clause, QueryError, Scalar
+from gateway.query_dsl.clauses import Clause, QueryError, Scalar
 
 Rows: TypeAlias = AbstractSet[int]
 Value: TypeAlias = str | int | float

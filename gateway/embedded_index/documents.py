@@ -1,7 +1,7 @@
 """Indices of JSON documents in one SQLite database: what is kept of a document so that it can be found.
 
 Words are in FTS5 tables, one for each text field, so that BM25 counts within one field; all other values are rows of
-one table. Blocking: the caller has the thread. Below: wire.field_mapping. Above: evaluation, which asks.
+one table. Blocking: the caller has the thread. Below: query_dsl.field_mapping. Above: evaluation, which asks.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import orjson
 
 from gateway.errors import ToolError
 from gateway.messages import JsonObject, JsonValue, new_id
-from gateway.wire.field_mapping import FieldType, MappingError, document_values, extend_properties, field_types
+from gateway.query_dsl.field_mapping import FieldType, MappingError, document_values, extend_properties, field_types
 
 _SCHEMA_VERSION = 1
 _SCHEMA = """

@@ -18,10 +18,10 @@ from unicodedata import combining, normalize
 from gateway.embedded_index.aggregation import FieldValues
 from gateway.embedded_index.budget import Budget
 from gateway.embedded_index.documents import Index
-from gateway.wire import query_clauses as clauses
-from gateway.wire.field_mapping import MappingError, plain_number, plain_text
-from gateway.wire.search_body import SortKey
-from gateway.wire.word_distance import alike_words, near_words
+from gateway.query_dsl import clauses
+from gateway.query_dsl.field_mapping import MappingError, plain_number, plain_text
+from gateway.query_dsl.search_body import SortKey
+from gateway.query_dsl.word_distance import alike_words, near_words
 
 Scores: TypeAlias = dict[int, float]
 """What a clause found: the documents' row numbers with their scores."""

@@ -20,9 +20,9 @@ from gateway.embedded_index.budget import Budget
 from gateway.embedded_index.documents import Index, count_documents, find_indices
 from gateway.embedded_index.evaluation import Evaluation, Work
 from gateway.messages import JsonObject
-from gateway.wire import query_clauses as clauses
-from gateway.wire.field_mapping import plain_text
-from gateway.wire.search_body import SearchBody, SortKey, SourceFilter, parse_search_body
+from gateway.query_dsl import clauses
+from gateway.query_dsl.field_mapping import plain_text
+from gateway.query_dsl.search_body import SearchBody, SortKey, SourceFilter, parse_search_body
 
 
 def search_indices(database: sqlite3.Connection, names: str, body: JsonObject) -> JsonObject:

@@ -12,9 +12,6 @@ from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 
-from gateway.attempts import TriedStream, stream_with_retries
-from gateway.client_words import ClientWords, client_words, own_messages
-from gateway.context_reduction import ShortenedHistory
 from gateway.deadline import Deadline, DeadlineError
 from gateway.errors import LimitError, ModelError, ModelErrorKind, ToolError, limit_reached
 from gateway.events import (
@@ -40,14 +37,17 @@ from gateway.loop import AgentType, Decision, LoopContext, TakenUp
 from gateway.messages import JsonObject, Message, ToolCall, ToolResult, new_id, new_message_id
 from gateway.model import ModelRequest, OneTool, ToolChoice
 from gateway.owners import may_approve
-from gateway.prompt import system_text
 from gateway.records import dump_json
-from gateway.state_changes import StateChanges
-from gateway.taken_up import Retold, kept_input
 from gateway.tool import Tool, ToolContext
-from gateway.tool_calls import ArgumentChecks, CompiledSchemas, approval_schema, canonical_call
-from gateway.tool_executions import ToolExecutions, error_result
 from gateway.transcript import Transcript
+from gateway.turns.attempts import TriedStream, stream_with_retries
+from gateway.turns.client_words import ClientWords, client_words, own_messages
+from gateway.turns.context_reduction import ShortenedHistory
+from gateway.turns.prompt import system_text
+from gateway.turns.resumption import Retold, kept_input
+from gateway.turns.state_changes import StateChanges
+from gateway.turns.tool_calls import ArgumentChecks, CompiledSchemas, approval_schema, canonical_call
+from gateway.turns.tool_executions import ToolExecutions, error_result
 from gateway.usage import UsageLedger
 
 logger = logging.getLogger(__name__)

@@ -2,8 +2,8 @@
 
 Source: https://docs.claude.com/en/api/messages (anthropic-version 2023-06-01), its stream:
 https://docs.claude.com/en/docs/build-with-claude/streaming. `MessageReader` turns the stream into canonical events and
-is pure. The request is written by `model_requests/anthropic_messages.py`; the wire's facts are data in
-`wire/anthropic_messages.py`.
+is pure. The request is written by `anthropic/request.py`; the wire's facts are data in
+`anthropic/messages_api.py`.
 
 `model_parameters` go out as the operator wrote them, after everything of ours (`thinking`, `max_tokens`, `tool_choice`,
 `mcp_servers`, ...); a null removes the field. Two are ours: `prompt_caching` (true, `5m`, `1h`) and `anthropic_beta`,
@@ -20,15 +20,16 @@ from functools import partial
 import orjson
 
 from gateway.agent import ModelSettings
-from gateway.answer_builder import AnswerBuilder
-from gateway.answer_reader import RecordReader, read_answer
-from gateway.errors import ModelErrorKind
-from gateway.events import Events, StopReason, Usage
-from gateway.http_client.clients import HttpCall, StreamTimeouts
-from gateway.messages import JsonValue
-from gateway.model import ModelCapabilities, ModelEnvironment, ModelProvider, ModelRequest
-from gateway.model_access import checked_address, key_header
-from gateway.model_requests.anthropic_messages import (
+from gateway.anthropic.messages_api import (
+    STOP_REASONS,
+    VERSION,
+    is_server_item,
+    messages_url,
+    profile_of,
+    token_counts,
+    wire_name,
+)
+from gateway.anthropic.request import (
     DECLINED,
     ITEM,
     PROVIDER_NAME,
@@ -38,19 +39,18 @@ from gateway.model_requests.anthropic_messages import (
     anthropic_request,
     beta_header,
 )
+from gateway.errors import ModelErrorKind
+from gateway.events import Events, StopReason, Usage
+from gateway.http_client.clients import HttpCall, StreamTimeouts
+from gateway.messages import JsonValue
+from gateway.model import ModelCapabilities, ModelEnvironment, ModelProvider, ModelRequest
+from gateway.providers.access import checked_address, key_header
+from gateway.providers.answer_builder import AnswerBuilder
+from gateway.providers.answer_reader import RecordReader, read_answer
+from gateway.providers.error_bodies import parse_error
+from gateway.providers.repeated_events import likeness
 from gateway.wire import strict_json
-from gateway.wire.anthropic_messages import (
-    STOP_REASONS,
-    VERSION,
-    is_server_item,
-    messages_url,
-    profile_of,
-    token_counts,
-    wire_name,
-)
 from gateway.wire.lenient_json import load
-from gateway.wire.provider_errors import parse_error
-from gateway.wire.repeated_events import likeness
 
 logger = logging.getLogger(__name__)
 

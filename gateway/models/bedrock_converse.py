@@ -1,9 +1,9 @@
 """Amazon Bedrock's ConverseStream.
 
 Source: https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ConverseStream.html. `ConverseReader` turns
-the frames into canonical events and is pure. The request is written by `model_requests/bedrock_converse.py`; the turn
-rules, the families' peculiarities, the media, parameters and errors are in `wire/bedrock_*.py`, credentials and
-signatures in `aws_signing.py`, media behind URLs in `media_fetch.py`.
+the frames into canonical events and is pure. The request is written by `bedrock/request.py`; the turn
+rules, the families' peculiarities, the media, parameters and errors are in `bedrock/`, credentials and
+signatures in `bedrock/signing.py`, media behind URLs in `providers/media_fetch.py`.
 """
 
 from __future__ import annotations
@@ -21,33 +21,33 @@ from urllib.parse import quote
 import orjson
 
 from gateway.agent import ModelSettings
-from gateway.answer_builder import AnswerBuilder
-from gateway.answer_reader import AnswerReader, AnswerStream
-from gateway.aws_signing import BEDROCK_API_KEY, CREDENTIAL_NAMES, AwsSigner, bedrock_signer
+from gateway.bedrock.errors import error_kind
+from gateway.bedrock.event_stream import EventStreamDecoder, EventStreamError, Frame, HeaderValue
+from gateway.bedrock.families import Family, family_of
+from gateway.bedrock.guardrails import Finding, in_its_place, read_trace
+from gateway.bedrock.media import MAX_BYTES
+from gateway.bedrock.parameters import MODEL_FAMILY, request_fields
+from gateway.bedrock.request import BLOCKED_INPUT, NO_TOOL, GuardrailMode, converse_request, encoded
+from gateway.bedrock.request import PROVIDER_NAME as NAME
+from gateway.bedrock.signing import BEDROCK_API_KEY, CREDENTIAL_NAMES, AwsSigner, bedrock_signer
 from gateway.errors import ConfigurationError, ModelError, ModelErrorKind
 from gateway.events import Events, StopReason, Usage
 from gateway.http_client.clients import HttpCall, HttpStream, StreamTimeouts
-from gateway.media import MEDIA_KINDS
-from gateway.media_fetch import MediaFetcher
 from gateway.messages import (
     JsonValue,
 )
 from gateway.model import ModelCapabilities, ModelEnvironment, ModelProvider, ModelRequest
-from gateway.model_access import checked_address
-from gateway.model_failures import with_address
-from gateway.model_requests.bedrock_converse import BLOCKED_INPUT, NO_TOOL, GuardrailMode, converse_request, encoded
-from gateway.model_requests.bedrock_converse import PROVIDER_NAME as NAME
+from gateway.providers.access import checked_address
+from gateway.providers.answer_builder import AnswerBuilder
+from gateway.providers.answer_reader import AnswerReader, AnswerStream
+from gateway.providers.endpoints import address_below
+from gateway.providers.error_bodies import retry_after_seconds
+from gateway.providers.failures import with_address
+from gateway.providers.media import MEDIA_KINDS
+from gateway.providers.media_fetch import MediaFetcher
+from gateway.providers.tagged_reasoning import TaggedReasoning
+from gateway.providers.token_counts import token_count
 from gateway.wire import strict_json
-from gateway.wire.aws_event_stream import EventStreamDecoder, EventStreamError, Frame, HeaderValue
-from gateway.wire.bedrock_errors import error_kind
-from gateway.wire.bedrock_families import Family, family_of
-from gateway.wire.bedrock_guardrails import Finding, in_its_place, read_trace
-from gateway.wire.bedrock_media import MAX_BYTES
-from gateway.wire.bedrock_parameters import MODEL_FAMILY, request_fields
-from gateway.wire.endpoints import address_below
-from gateway.wire.provider_errors import retry_after_seconds
-from gateway.wire.tagged_reasoning import TaggedReasoning
-from gateway.wire.token_counts import token_count
 
 logger = logging.getLogger(__name__)
 

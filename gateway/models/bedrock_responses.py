@@ -1,6 +1,6 @@
 """The Responses API of Amazon Bedrock: on `bedrock-runtime` and on `bedrock-mantle`.
 
-Which of the two serves a model, and under which path, is in `wire/bedrock_responses.py`; an `endpoint` of AWS decides
+Which of the two serves a model, and under which path, is in `bedrock/responses_hosts.py`; an `endpoint` of AWS decides
 it, too. Calls are signed for the host's own service, or carry a Bedrock API key. What is sent and how the stream is
 read is as for every Responses API (`responses/model.py`).
 
@@ -14,16 +14,16 @@ import logging
 from urllib.parse import urlsplit
 
 from gateway.agent import ModelSettings
-from gateway.aws_signing import BEDROCK_API_KEY, CREDENTIAL_NAMES, bedrock_signer
+from gateway.bedrock.responses_hosts import MANTLE, Host, host_of, is_wrong_path, paths_of, region_in, wire_model_id
+from gateway.bedrock.signing import BEDROCK_API_KEY, CREDENTIAL_NAMES, bedrock_signer
 from gateway.errors import ConfigurationError
 from gateway.http_client.clients import HttpCall
 from gateway.messages import JsonObject
 from gateway.model import ModelEnvironment, ModelProvider
-from gateway.model_access import checked_address
-from gateway.responses.model import HEADERS, ResponsesModel, identity
-from gateway.wire.bedrock_responses import MANTLE, Host, host_of, is_wrong_path, paths_of, region_in, wire_model_id
-from gateway.wire.openai_responses import profile_of, response_url, responses_url
-from gateway.wire.provider_errors import ProviderError
+from gateway.openai.responses import profile_of, response_url, responses_url
+from gateway.openai.responses_model import HEADERS, ResponsesModel, identity
+from gateway.providers.access import checked_address
+from gateway.providers.error_bodies import ProviderError
 
 logger = logging.getLogger(__name__)
 

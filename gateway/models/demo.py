@@ -18,14 +18,14 @@ from dataclasses import dataclass, field
 import orjson
 
 from gateway.agent import ModelSettings
-from gateway.answer_builder import AnswerBuilder
-from gateway.client_words import is_client_words
 from gateway.clock import Clock
+from gateway.demo.word_matching import Match, concepts, match_tools, properties, schema_type
 from gateway.errors import ConfigurationError
 from gateway.events import Events, StopReason, Usage
 from gateway.messages import JsonObject, JsonValue, TextBlock, ToolCall, ToolResult, ToolSpec
 from gateway.model import ModelCapabilities, ModelEnvironment, ModelProvider, ModelRequest, OneTool
-from gateway.word_matching import Match, concepts, match_tools, properties, schema_type
+from gateway.providers.answer_builder import AnswerBuilder
+from gateway.turns.client_words import is_client_words
 
 NAME = "demo"
 _LABEL = "\n\n*(Demo model: it matches words, it is not an LLM.)*"

@@ -1,8 +1,8 @@
 """Gemini by its own API: streamGenerateContent, at the Gemini API or at Vertex AI.
 
 Source: https://ai.google.dev/api/generate-content (v1beta). `GenerateContentReader` turns the stream into canonical
-events and is pure. The request is written by `model_requests/gemini_generatecontent.py`; the wire's facts are data in
-`wire/gemini.py`.
+events and is pure. The request is written by `gemini/request.py`; the wire's facts are data in
+`gemini/generate_content.py`.
 
 `model_parameters`: the request's own members (`safetySettings`, `toolConfig`, `tools`, ...) go out as they are, all
 others (`temperature`, `maxOutputTokens`, `thinkingConfig`, ...) in `generationConfig`. For Vertex AI set `endpoint` to
@@ -20,19 +20,9 @@ from functools import partial
 import orjson
 
 from gateway.agent import ModelSettings
-from gateway.answer_builder import AnswerBuilder
-from gateway.answer_reader import RecordReader, read_answer
 from gateway.errors import ModelErrorKind
 from gateway.events import Events, StopReason, Usage
-from gateway.http_client.clients import HttpCall, StreamTimeouts
-from gateway.media import MEDIA_KINDS
-from gateway.media_fetch import MediaFetcher
-from gateway.messages import JsonValue
-from gateway.model import ModelCapabilities, ModelEnvironment, ModelProvider, ModelRequest
-from gateway.model_access import checked_address, key_header
-from gateway.model_requests.gemini_generatecontent import ITEM, PROVIDER_NAME, SIGNATURE, TEXT_SIGNATURE, gemini_request
-from gateway.wire import strict_json
-from gateway.wire.gemini import (
+from gateway.gemini.generate_content import (
     FAILED_REASONS,
     ITEM_PARTS,
     STOP_REASONS,
@@ -41,9 +31,19 @@ from gateway.wire.gemini import (
     stream_url,
     token_counts,
 )
+from gateway.gemini.request import ITEM, PROVIDER_NAME, SIGNATURE, TEXT_SIGNATURE, gemini_request
+from gateway.http_client.clients import HttpCall, StreamTimeouts
+from gateway.messages import JsonValue
+from gateway.model import ModelCapabilities, ModelEnvironment, ModelProvider, ModelRequest
+from gateway.providers.access import checked_address, key_header
+from gateway.providers.answer_builder import AnswerBuilder
+from gateway.providers.answer_reader import RecordReader, read_answer
+from gateway.providers.error_bodies import error_in
+from gateway.providers.media import MEDIA_KINDS
+from gateway.providers.media_fetch import MediaFetcher
+from gateway.providers.repeated_events import likeness
+from gateway.wire import strict_json
 from gateway.wire.lenient_json import load
-from gateway.wire.provider_errors import error_in
-from gateway.wire.repeated_events import likeness
 
 logger = logging.getLogger(__name__)
 

@@ -1,9 +1,9 @@
 """Chat completions: OpenAI, and everything that calls itself compatible (Ollama, vLLM, OpenRouter, LiteLLM, ...).
 
 Source: https://platform.openai.com/docs/api-reference/chat (API version 1). `ChatCompletionReader` turns the stream
-into canonical events and is pure. The request is written by `model_requests/openai_chat_completions.py`; what differs
-between servers is data in `wire/openai_chat.py`; calls that come in odd pieces are put together by
-`wire/streamed_calls.py`.
+into canonical events and is pure. The request is written by `openai/chat_request.py`; what differs
+between servers is data in `openai/chat_completions.py`; calls that come in odd pieces are put together by
+`openai/streamed_calls.py`.
 
 `model_parameters` go out as the operator wrote them, after everything of ours, so that they win:
 `max_completion_tokens` for OpenAI's reasoning models, `max_tokens` for most other servers. A parameter that is null
@@ -20,17 +20,11 @@ from functools import partial
 import orjson
 
 from gateway.agent import ModelSettings
-from gateway.answer_builder import AnswerBuilder
-from gateway.answer_reader import RecordReader, read_answer
 from gateway.errors import ModelErrorKind
 from gateway.events import Events, StopReason, Usage
 from gateway.http_client.clients import HttpCall, StreamTimeouts
 from gateway.model import ModelCapabilities, ModelEnvironment, ModelProvider, ModelRequest
-from gateway.model_access import checked_address, key_header
-from gateway.model_requests.openai_chat_completions import DETAILS, EXTRA_CONTENT, PROVIDER_NAME, chat_request
-from gateway.wire import strict_json
-from gateway.wire.lenient_json import load
-from gateway.wire.openai_chat import (
+from gateway.openai.chat_completions import (
     FAILED_REASONS,
     STOP_REASONS,
     completions_url,
@@ -40,11 +34,17 @@ from gateway.wire.openai_chat import (
     safe_tool_name,
     token_counts,
 )
-from gateway.wire.provider_errors import error_in
-from gateway.wire.repeated_events import likeness
+from gateway.openai.chat_request import DETAILS, EXTRA_CONTENT, PROVIDER_NAME, chat_request
+from gateway.openai.streamed_calls import CallStep, StreamedCalls
+from gateway.providers.access import checked_address, key_header
+from gateway.providers.answer_builder import AnswerBuilder
+from gateway.providers.answer_reader import RecordReader, read_answer
+from gateway.providers.error_bodies import error_in
+from gateway.providers.repeated_events import likeness
+from gateway.providers.tagged_reasoning import TaggedReasoning
+from gateway.wire import strict_json
+from gateway.wire.lenient_json import load
 from gateway.wire.stand_ins import TAKEN_BACK
-from gateway.wire.streamed_calls import CallStep, StreamedCalls
-from gateway.wire.tagged_reasoning import TaggedReasoning
 
 logger = logging.getLogger(__name__)
 

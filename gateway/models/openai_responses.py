@@ -2,8 +2,8 @@
 
 Source: https://platform.openai.com/docs/api-reference/responses (API version 1). The conversation is kept here and sent
 whole (`store: false`), unless the model is `stateful`: then the server keeps it too, and is sent what it has not got
-yet. `model_requests/openai_responses.py` writes what is sent, `responses/reader.py` reads the stream; what differs
-between servers is data in `wire/openai_responses.py`.
+yet. `openai/responses_request.py` writes what is sent, `openai/responses_reader.py` reads the stream; what differs
+between servers is data in `openai/responses.py`.
 
 `model_parameters` go out as the operator wrote them, after everything of ours, so that they win; their `tools` and
 `include` stand beside ours; one that is null removes the field. `params` go out after them, exactly as they are.
@@ -17,10 +17,10 @@ from urllib.parse import urlsplit
 from gateway.agent import ModelSettings, Secret
 from gateway.http_client.clients import HttpCall
 from gateway.model import ModelEnvironment, ModelProvider
-from gateway.model_access import checked_address, key_header
-from gateway.responses.model import HEADERS, ResponsesModel, identity
-from gateway.wire.openai_responses import profile_of, response_url, responses_url
-from gateway.wire.provider_errors import ProviderError
+from gateway.openai.responses import profile_of, response_url, responses_url
+from gateway.openai.responses_model import HEADERS, ResponsesModel, identity
+from gateway.providers.access import checked_address, key_header
+from gateway.providers.error_bodies import ProviderError
 
 logger = logging.getLogger(__name__)
 

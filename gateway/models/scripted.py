@@ -37,12 +37,12 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from gateway.agent import ModelSettings
-from gateway.answer_builder import AnswerBuilder
 from gateway.clock import Clock
 from gateway.errors import ConfigurationError, ModelError, ModelErrorKind
 from gateway.events import Events, StopReason, Usage
 from gateway.messages import JsonObject, Message, TextBlock
 from gateway.model import ModelCapabilities, ModelEnvironment, ModelProvider, ModelRequest, OneTool
+from gateway.providers.answer_builder import AnswerBuilder
 
 NAME = "scripted"
 

@@ -17,7 +17,7 @@ from gateway.errors import FieldProblem, ForbiddenError, InvalidRequestError
 from gateway.messages import JsonObject, JsonValue, json_kind
 from gateway.protocol import Gateway, WireProtocol, caller_of, json_response, page_asked, path_id, read_json, time_text
 from gateway.store import Approval
-from gateway.tool_calls import parse_arguments
+from gateway.turns.tool_calls import parse_arguments
 
 _EXPECTED = {"approved": bool, "arguments": dict, "reason": str}
 _NAMES: dict[type, str] = {bool: "true or false", dict: "an object with the tool's arguments", str: "a string"}

@@ -13,9 +13,9 @@ from starlette.routing import BaseRoute
 
 from gateway.ag_ui.events import interrupt_json
 from gateway.ag_ui.messages import ag_ui_messages
+from gateway.ag_ui.peer import PROTOCOL_VERSION, PeerProfile, profile_of
 from gateway.ag_ui.stream import event_stream
 from gateway.errors import FieldProblem, InvalidRequestError
-from gateway.failure_words import strangers_words
 from gateway.messages import JsonObject, JsonValue
 from gateway.protocol import (
     Endpoint,
@@ -30,8 +30,8 @@ from gateway.protocol import (
     read_json,
     time_text,
 )
+from gateway.providers.failure_words import strangers_words
 from gateway.store import RunRecord, ThreadSummary
-from gateway.wire.ag_ui_peer import PROTOCOL_VERSION, PeerProfile, profile_of
 
 _MAX_TITLE = 500
 _MAX_CURSOR_DIGITS = 18

@@ -1,8 +1,7 @@
 """The embedded search engine: indices in SQLite, words ranked by BM25 (FTS5), asked in a subset of the query DSL.
 
 `embedded:` is empty and in memory, `embedded:sample` has the sample documents in it (`sample_data/`), and
-`embedded:/path/search.db` is a file that is made where there is none. What it has of the DSL is in `wire/query_dsl.py`,
-`wire/query_string.py` and `wire/search_body.py`.
+`embedded:/path/search.db` is a file that is made where there is none. What it has of the DSL is in `query_dsl/`.
 It differs from OpenSearch in three things: words are split by FTS5's `unicode61` (a run of Chinese is one word) and
 nothing is stemmed; scores rank alike but are other numbers; and a query for a field that no searched index has is an
 error that names the fields, because whoever wrote it (a model) can then correct itself. `took` is not measured.
@@ -28,9 +27,9 @@ from gateway.embedded_index.search import search_indices
 from gateway.errors import ConfigurationError, ToolError
 from gateway.messages import JsonObject, JsonValue
 from gateway.private_files import make_private, tighten
+from gateway.query_dsl.clauses import QueryError
+from gateway.query_dsl.field_mapping import MappingError
 from gateway.search_engine import SearchEngineType
-from gateway.wire.field_mapping import MappingError
-from gateway.wire.query_clauses import QueryError
 
 ResultT = TypeVar("ResultT")
 

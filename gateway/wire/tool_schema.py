@@ -2,7 +2,7 @@
 
 Above: the writers of requests. Anthropic, OpenAI and Bedrock refuse a tool whose schema has `oneOf`, `allOf` or `anyOf`
 at the top level (https://platform.openai.com/docs/guides/structured-outputs#root-objects-must-not-be-anyof), and Gemini
-knows fewer keywords still (`wire.gemini`). Arguments are checked against the tool's own schema, whatever is sent.
+knows fewer keywords still (`gemini/`). Arguments are checked against the tool's own schema, whatever is sent.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from gateway.access.limits import KeyLimits, Meter, Quota, VisitorLimits
 from gateway.agent import AgentInput
 from gateway.errors import TooManyRequestsError, UnavailableError
 from gateway.messages import Message, Role, TextBlock
-from gateway.run_limits import RunLimits
+from gateway.runs.limits import RunLimits
 from tests.movable_clock import MovableClock
 
 

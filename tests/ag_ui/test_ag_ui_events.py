@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from gateway import events
 from gateway.ag_ui.events import MAX_FRAME_BYTES, Renderer
+from gateway.ag_ui.peer import PeerProfile
 from gateway.events import (
     ActivityChanged,
     ActivityReplaced,
@@ -57,7 +58,6 @@ from gateway.messages import (
     TextBlock,
     ToolCall,
 )
-from gateway.wire.ag_ui_peer import PeerProfile
 from tests.ag_ui_frames import PACKAGE, read
 
 SEALED = Opaque("anthropic", "claude", "signature", "c2lnbmVk")

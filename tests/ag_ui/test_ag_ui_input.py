@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from gateway.ag_ui.input import parse_run_input
+from gateway.ag_ui.peer import PeerProfile
 from gateway.agent import ABSENT, AgentInput, Answer, ContextEntry
 from gateway.errors import InvalidRequestError
 from gateway.messages import (
@@ -27,7 +28,6 @@ from gateway.messages import (
     UrlSource,
     VideoBlock,
 )
-from gateway.wire.ag_ui_peer import PeerProfile
 
 DROP = object()
 

@@ -22,9 +22,9 @@ from pydantic import ValidationError
 
 from gateway.ag_ui.input import parse_run_input
 from gateway.ag_ui.messages import ag_ui_messages
+from gateway.ag_ui.peer import PeerProfile
 from gateway.agent import ABSENT
 from gateway.errors import InvalidRequestError
-from gateway.wire.ag_ui_peer import PeerProfile
 
 TEXT = st.text(max_size=12)
 NAME = st.text(st.characters(exclude_categories=("Cc", "Cs")), min_size=1, max_size=12)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from gateway.ag_ui.events import Renderer
+from gateway.ag_ui.peer import PeerProfile
 from gateway.agent import ABSENT
 from gateway.errors import InvalidRequestError
 from gateway.messages import (
@@ -20,7 +21,6 @@ from gateway.messages import (
     UrlSource,
 )
 from gateway.transcript import OpenCall, OpenItems, OpenReasoning, OpenText
-from gateway.wire.ag_ui_peer import PeerProfile
 from tests.ag_ui_frames import read
 
 IMAGE = ImageBlock(Base64Source("AAAA", "image/png"))

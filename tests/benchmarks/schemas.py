@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from gateway.messages import JsonObject, JsonValue, ToolSpec
-from gateway.tool_calls import ArgumentChecks, schema_problem
+from gateway.turns.tool_calls import ArgumentChecks, schema_problem
 from tests.benchmarks.measurements import Row
 
 CEILING_MILLISECONDS = 20

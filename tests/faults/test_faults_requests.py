@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import pytest
 
-from gateway.connection import MAX_HEAD_BYTES
+from gateway.server.connection import MAX_HEAD_BYTES
 from tests.ag_ui_verifier import read_stream
 from tests.fault_scenes import SERVER, check_ended, replayed, talker, until
 from tests.invariants import check_nothing_leaks

@@ -224,7 +224,7 @@ ROOM = {"max_answer_bytes": 10_000_000}
 async def test_a_slow_viewer_is_dropped_and_the_run_and_the_others_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.connection.STUCK_SECONDS", 1)
+    monkeypatch.setattr("gateway.server.connection.STUCK_SECONDS", 1)
     clock = MovableClock()
     big = agent("big", scripted([{"delay_seconds": 1}, BIG, {"delay_seconds": 400}, {"text": "end"}]), parameters=ROOM)
     async with local_gateway(tmp_path, [big], clock=clock, server={**SERVER, "max_viewer_events": 100}) as gateway:
@@ -260,7 +260,7 @@ LARGE = ["/threads/thread-1/messages", "/runs/run-1/events", "/", "/runs/run-2/e
 async def test_who_takes_nothing_of_any_answer_holds_no_connection(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.connection.STUCK_SECONDS", 0.5)
+    monkeypatch.setattr("gateway.server.connection.STUCK_SECONDS", 0.5)
     (tmp_path / "index.html").write_bytes(b"x" * 8_000_000)
     going = agent("going", scripted([BIG, {"hang": True}]), parameters=ROOM)
     agents = [agent("big", scripted([BIG]), parameters=ROOM), going]

@@ -9,6 +9,16 @@ from typing import Any
 
 import pytest
 
+from gateway.anthropic.messages_api import profile_of, wire_name
+from gateway.anthropic.request import (
+    DECLINED,
+    ITEM,
+    PROVIDER_NAME,
+    REDACTED,
+    REFUSED,
+    SIGNATURE,
+    anthropic_request,
+)
 from gateway.errors import LimitError, ModelError, ModelErrorKind
 from gateway.events import Raw, StopReason, Usage
 from gateway.messages import (
@@ -20,17 +30,7 @@ from gateway.messages import (
     ToolSpec,
 )
 from gateway.model import Model, ModelRequest
-from gateway.model_requests.anthropic_messages import (
-    DECLINED,
-    ITEM,
-    PROVIDER_NAME,
-    REDACTED,
-    REFUSED,
-    SIGNATURE,
-    anthropic_request,
-)
 from gateway.models.anthropic_messages import PROVIDER, MessageReader
-from gateway.wire.anthropic_messages import profile_of, wire_name
 from tests import provider_scene
 from tests.model_answers import Answer, answer_of, collect, read_to_end
 from tests.openai_chat_server import ChatServer, Script, chat_server, record

@@ -10,17 +10,17 @@ import pytest
 from botocore.loaders import Loader
 
 from gateway.agent import ModelSettings, Secret
-from gateway.answer_builder import AnswerBuilder
+from gateway.bedrock.families import family_of
+from gateway.bedrock.request import BLOCKED_INPUT, GuardrailMode
 from gateway.clock import SystemClock
 from gateway.errors import ConfigurationError, ModelError, ModelErrorKind
 from gateway.events import StopReason
 from gateway.http_client.clients import HttpClients
 from gateway.messages import Message, Opaque, TextBlock, ToolCall
 from gateway.model import ModelEnvironment, ModelRequest
-from gateway.model_requests.bedrock_converse import BLOCKED_INPUT, GuardrailMode
 from gateway.models.bedrock_converse import PROVIDER, ConverseReader, provider_error
-from gateway.wire.bedrock_errors import ERROR_KINDS
-from gateway.wire.bedrock_families import family_of
+from gateway.providers.answer_builder import AnswerBuilder
+from gateway.providers.aws_exceptions import EXCEPTION_KINDS
 from gateway.wire.stand_ins import TAKEN_BACK
 from tests.bedrock_recordings import recorded_bytes, recorded_model_id, recordings
 from tests.bedrock_server import (
@@ -365,10 +365,10 @@ def stream_exceptions() -> list[str]:
 def test_the_table_covers_every_exception_of_the_service_model() -> None:
     declared = {item["shape"] for item in SERVICE["operations"]["ConverseStream"]["errors"]}
     assert declared <= EXPECTED.keys()
-    assert {name.lower() for name in EXPECTED} <= ERROR_KINDS.keys()
+    assert {name.lower() for name in EXPECTED} <= EXCEPTION_KINDS.keys()
     assert len(stream_exceptions()) == 5
-    assert {name.lower() for name in stream_exceptions()} <= ERROR_KINDS.keys()
-    assert set(ERROR_KINDS.values()) <= set(ModelErrorKind)
+    assert {name.lower() for name in stream_exceptions()} <= EXCEPTION_KINDS.keys()
+    assert set(EXCEPTION_KINDS.values()) <= set(ModelErrorKind)
 
 
 @pytest.mark.parametrize("name", EXPECTED)

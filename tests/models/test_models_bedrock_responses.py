@@ -10,13 +10,13 @@ from typing import Any, TypeAlias
 import pytest
 
 from gateway.agent import ModelSettings, Secret
+from gateway.bedrock.responses_hosts import host_of
 from gateway.errors import ConfigurationError, ModelError, ModelErrorKind
 from gateway.http_client.clients import HttpClients
 from gateway.messages import Base64Source, ImageBlock, Message, TextBlock, ToolSpec, UrlSource
 from gateway.model import Model, ModelEnvironment, ModelProvider, ModelRequest
 from gateway.models.bedrock_responses import PROVIDER, _Endpoint
 from gateway.parts import collect as collect_parts
-from gateway.wire.bedrock_responses import host_of
 from tests.bedrock_server import ACCESS_KEY, REGION, SECRET_KEY, signature_problem
 from tests.model_answers import answer_of, collect
 from tests.movable_clock import MovableClock

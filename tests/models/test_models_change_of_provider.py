@@ -22,25 +22,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
 
-from gateway.answer_builder import AnswerBuilder
+from gateway.anthropic import messages_api as anthropic_messages
+from gateway.anthropic.request import anthropic_request
+from gateway.bedrock.families import family_of
+from gateway.bedrock.request import converse_request, encoded
 from gateway.events import Events, ModelCallStarted, ToolReturned
+from gateway.gemini import generate_content as gemini
+from gateway.gemini.request import gemini_request
 from gateway.history import model_view
 from gateway.messages import Message, TextBlock, ToolSpec, new_id
 from gateway.model import ModelRequest
-from gateway.model_requests.anthropic_messages import anthropic_request
-from gateway.model_requests.bedrock_converse import converse_request, encoded
-from gateway.model_requests.gemini_generatecontent import gemini_request
-from gateway.model_requests.openai_chat_completions import chat_request
-from gateway.model_requests.openai_responses import ResponsesTarget, responses_request
 from gateway.models.anthropic_messages import MessageReader
 from gateway.models.bedrock_converse import ConverseReader
 from gateway.models.gemini_generatecontent import GenerateContentReader
 from gateway.models.openai_chat_completions import ChatCompletionReader
-from gateway.responses.reader import ResponsesReader
+from gateway.openai import responses as openai_responses
+from gateway.openai.chat_completions import dialect_of
+from gateway.openai.chat_request import chat_request
+from gateway.openai.responses_reader import ResponsesReader
+from gateway.openai.responses_request import ResponsesTarget, responses_request
+from gateway.providers.answer_builder import AnswerBuilder
 from gateway.transcript import Transcript
-from gateway.wire import anthropic_messages, gemini, openai_responses
-from gateway.wire.bedrock_families import family_of
-from gateway.wire.openai_chat import dialect_of
 from tests import bedrock_server
 from tests.converse_rules import broken_rules
 from tests.openai_chat_server import DONE, chunk, record

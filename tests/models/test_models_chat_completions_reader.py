@@ -22,7 +22,7 @@ from gateway.events import (
 from gateway.messages import JsonObject, Message, TextBlock, ToolCall, ToolSpec
 from gateway.model import ModelRequest
 from gateway.models.openai_chat_completions import PROVIDER, ChatCompletionReader
-from gateway.wire.openai_chat import STOP_REASONS, safe_tool_name
+from gateway.openai.chat_completions import STOP_REASONS, safe_tool_name
 from gateway.wire.stand_ins import TAKEN_BACK
 from tests.model_answers import Answer, answer_of, read_to_end
 from tests.openai_chat_server import DONE, chunk, record, text_records

@@ -13,6 +13,15 @@ from hypothesis import given
 
 from gateway.errors import ModelError, ModelErrorKind
 from gateway.events import StopReason
+from gateway.gemini.generate_content import FAILED_REASONS, STOP_REASONS, function_name, profile_of
+from gateway.gemini.request import (
+    FOREIGN_SIGNATURE,
+    ITEM,
+    PROVIDER_NAME,
+    SIGNATURE,
+    TEXT_SIGNATURE,
+    gemini_request,
+)
 from gateway.history import model_view
 from gateway.messages import (
     Base64Source,
@@ -32,16 +41,7 @@ from gateway.messages import (
     VideoBlock,
 )
 from gateway.model import Model, ModelRequest, OneTool
-from gateway.model_requests.gemini_generatecontent import (
-    FOREIGN_SIGNATURE,
-    ITEM,
-    PROVIDER_NAME,
-    SIGNATURE,
-    TEXT_SIGNATURE,
-    gemini_request,
-)
 from gateway.models.gemini_generatecontent import PROVIDER, GenerateContentReader
-from gateway.wire.gemini import FAILED_REASONS, STOP_REASONS, function_name, profile_of
 from gateway.wire.stand_ins import NO_CONTENT, OPENING
 from tests import provider_scene
 from tests.history_samples import any_histories

@@ -9,14 +9,14 @@ from contextlib import AbstractAsyncContextManager, aclosing
 import pytest
 
 from gateway.agent import ModelTimeouts
-from gateway.attempts import stream_with_retries
 from gateway.clock import Clock
 from gateway.errors import ModelError, ModelErrorKind
 from gateway.events import Events, ModelCallEnded, StopReason, TextDelta, TextStarted
 from gateway.messages import Message, TextBlock
 from gateway.model import Model, ModelRequest
-from gateway.model_failures import SAYS
 from gateway.models.openai_chat_completions import PROVIDER
+from gateway.providers.failures import SAYS
+from gateway.turns.attempts import stream_with_retries
 from tests import provider_scene
 from tests.model_answers import collect
 from tests.movable_clock import MovableClock

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from gateway.agent import ModelSettings
-from gateway.attempts import stream_with_retries
 from gateway.clock import Clock, SystemClock
 from gateway.errors import ModelError, ModelErrorKind
 from gateway.events import Events, ModelCallEnded, ModelCallStarted, Raw, StopReason, TextDelta, TextStarted
@@ -20,8 +19,9 @@ from gateway.http_client.clients import HttpClients
 from gateway.messages import JsonObject, Message, TextBlock, ToolResult, ToolSpec
 from gateway.model import Model, ModelEnvironment, ModelRequest
 from gateway.models.openai_responses import PROVIDER
+from gateway.openai.chat_completions import safe_tool_name
 from gateway.transcript import Transcript
-from gateway.wire.openai_chat import safe_tool_name
+from gateway.turns.attempts import stream_with_retries
 from tests import provider_scene
 from tests.model_answers import answer_of, collect
 from tests.movable_clock import MovableClock

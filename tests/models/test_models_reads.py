@@ -16,17 +16,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.answer_builder import AnswerBuilder
-from gateway.answer_reader import AnswerReader
+from gateway.bedrock.families import family_of
 from gateway.messages import Message, TextBlock
 from gateway.model import ModelRequest
 from gateway.models.anthropic_messages import MessageReader
 from gateway.models.bedrock_converse import ConverseReader
 from gateway.models.gemini_generatecontent import GenerateContentReader
 from gateway.models.openai_chat_completions import ChatCompletionReader
-from gateway.responses.output import ResponsesOutput
-from gateway.responses.reader import ResponsesReader
-from gateway.wire.bedrock_families import family_of
+from gateway.openai.responses_output import ResponsesOutput
+from gateway.openai.responses_reader import ResponsesReader
+from gateway.providers.answer_builder import AnswerBuilder
+from gateway.providers.answer_reader import AnswerReader
 from tests.bedrock_server import block_stop, event, exception, message_stop, metadata, text, thought, tool
 
 REQUEST = ModelRequest("turn", (Message("m", "user", (TextBlock("hello"),)),))

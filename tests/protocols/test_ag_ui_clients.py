@@ -12,6 +12,7 @@ from starlette.types import Receive, Scope, Send
 from gateway.ag_ui.events import Renderer
 from gateway.ag_ui.input import parse_run_input
 from gateway.ag_ui.messages import ag_ui_messages
+from gateway.ag_ui.peer import PeerProfile
 from gateway.agent import ABSENT, AgentInput
 from gateway.events import (
     ActivityReplaced,
@@ -47,7 +48,6 @@ from gateway.events import (
 from gateway.messages import Base64Source, ImageBlock, JsonObject, Message, Opaque, TextBlock, ToolCall
 from gateway.sse import EventStreamResponse, OpenStreams
 from gateway.transcript import Transcript
-from gateway.wire.ag_ui_peer import PeerProfile
 from tests.agui_client import CLIENT_VERSIONS, ClientVersion, agui_clients
 from tests.asgi_server import serving
 

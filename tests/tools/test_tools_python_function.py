@@ -20,9 +20,9 @@ from gateway.errors import ConfigurationError, ToolError
 from gateway.http_client.clients import HttpClients
 from gateway.messages import ContentBlock, ImageBlock, JsonObject, TextBlock, ToolCall
 from gateway.tool import SharedState, Tool, ToolContext, ToolEnvironment
-from gateway.tool_executions import ToolExecutions
-from gateway.tool_failures import ExposedTool
 from gateway.tools.python_function import TOOL_TYPE
+from gateway.turns.tool_executions import ToolExecutions
+from gateway.turns.tool_failures import ExposedTool
 
 MODULE = "garden_tools"
 

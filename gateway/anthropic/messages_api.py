@@ -1,0 +1,113 @@
+"""Facts of Anthropic's Messages wire that need none of our own types: models, reasons, counts, addresses. Pure.
+
+Above: the request's writer and the model. Source: https://docs.claude.com/en/api/messages (anthropic-version
+2023-06-01) and https://docs.claude.com/en/docs/build-with-claude/streaming. What differs between models is data here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from gateway.providers.endpoints import address_below, split_endpoint
+from gateway.providers.token_counts import token_count
+
+VERSION = "2023-06-01"
+
+STOP_REASONS: Mapping[str, str] = {
+    "end_turn": "end_turn",
+    "max_tokens": "max_tokens",
+    "stop_sequence": "stop_sequence",
+    "tool_use": "tool_calls",
+    "pause_turn": "pause",
+    "compaction": "pause",
+    "refusal": "refusal",
+    "model_context_window_exceeded": "context_overflow",
+}
+"""`stop_reason` to our stop reasons. Others that end a response well are `end_turn`."""
+
+# Blocks of tools that run at Anthropic: https://docs.claude.com/en/docs/agents-and-tools/tool-use/overview
+SERVER_CALLS = frozenset({"server_tool_use", "mcp_tool_use"})
+
+
+def is_server_item(kind: str) -> bool:
+    """Whether a content block is of a tool that runs at the provider, or else only the provider understands it."""
+    return kind in SERVER_CALLS or kind.endswith("_tool_result") or kind in ("compaction", "container_upload")
+
+
+# --- models --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What one family of models takes. `pattern` fits the start of the model id.
+
+    `max_tokens`: the longest answer, which every request has to limit; `reasons`: whether it can think.
+    """
+
+    pattern: str
+    max_tokens: int
+    reasons: bool = True
+    documents: bool = True
+
+
+# The first that fits counts. https://docs.claude.com/en/docs/about-claude/models/overview
+_PROFILES = (
+    Profile(r"claude-3-(opus|sonnet|haiku)|claude-2|claude-instant", 4_096, reasons=False, documents=False),
+    Profile(r"claude-3-5", 8_192, reasons=False),
+    Profile(r"claude-(opus-4-0|opus-4-1|opus-4-2025)", 32_000),
+    Profile(r"claude-", 64_000),
+)
+UNKNOWN = Profile("", 8_192)  # what calls itself compatible
+
+
+def profile_of(model_id: str) -> Profile:
+    """The profile of a model; one that is not known gets what all take."""
+    bare = model_id.rpartition("/")[2].removeprefix("anthropic.")
+    return next((profile for profile in _PROFILES if re.match(profile.pattern, bare)), UNKNOWN)
+
+
+# --- addresses, names, ids -----------------------------------------------------------------------------------------
+
+_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+
+
+def messages_url(endpoint: str) -> str:
+    """The address of the Messages API below the base URL `endpoint`, with or without its `/v1`.
+
+    Raises:
+        ValueError: `endpoint` is no http or https URL with a host, or carries credentials; the text says which.
+    """
+    versioned = re.search(r"/v\d+(/messages)?$", split_endpoint(endpoint).path)
+    return address_below(endpoint, "/messages" if versioned else "/v1/messages")
+
+
+def wire_name(name: str) -> str:
+    """`name` (of a tool, or a call's id) if the wire takes it, else one that it takes: the same for the same name."""
+    if _NAME.fullmatch(name):
+        return name
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{re.sub('[^a-zA-Z0-9_-]', '_', name)[:55]}_{digest[:8]}"
+
+
+# --- usage ---------------------------------------------------------------------------------------------------------
+
+
+class TokenCounts(NamedTuple):
+    """`input` holds the cached tokens too, which the wire counts apart."""
+
+    input: int | None
+    output: int | None
+    cache_read: int | None
+    cache_write: int | None
+
+
+def token_counts(usage: Mapping[str, object]) -> TokenCounts:
+    """The counts of a response. `usage` is message_start's with message_delta's on top: those are cumulative."""
+    plain, output = token_count(usage, "input_tokens"), token_count(usage, "output_tokens")
+    read, write = token_count(usage, "cache_read_input_tokens"), token_count(usage, "cache_creation_input_tokens")
+    total = None if plain is None else plain + (read or 0) + (write or 0)
+    return TokenCounts(total, output, read, write)

@@ -1,0 +1,359 @@
+"""A model request in the words of Anthropic's Messages API. Pure.
+
+Above: the Anthropic model. Below: model (the request), messages; the wire's facts are in `messages_api`.
+Source: https://docs.claude.com/en/api/messages (anthropic-version 2023-06-01).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import cast
+
+import orjson
+
+from gateway.anthropic.messages_api import SERVER_CALLS, Profile, is_server_item, wire_name
+from gateway.messages import (
+    AudioBlock,
+    Base64Source,
+    ContentBlock,
+    DocumentBlock,
+    FileSource,
+    ImageBlock,
+    JsonObject,
+    JsonValue,
+    MediaBlock,
+    MediaSource,
+    Message,
+    Opaque,
+    ReasoningBlock,
+    TextBlock,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+    UrlSource,
+    VideoBlock,
+)
+from gateway.model import ModelRequest, OneTool, ToolChoice
+from gateway.providers.media import LeftOutMedia, UnsendableError, picture, reachable, text_in, whole
+from gateway.wire import stand_ins, strict_json
+from gateway.wire.media_bytes import bare_type, is_written
+from gateway.wire.stand_ins import GO_ON, NO_CONTENT, OPENING
+from gateway.wire.tool_schema import object_schema
+
+PROVIDER_NAME = "anthropic/v1/messages"
+
+# The kinds of opaque parts: a thought's signature, a thought sealed as a whole, a block of a tool that ran there.
+SIGNATURE = "signature"
+REDACTED = "redacted_thinking"
+ITEM = "item"
+REFUSED = "refusal"  # not sealed: it marks an answer that Anthropic's classifiers stopped
+
+DECLINED = "The model declined to answer this."
+_WITHHELD = "(this message is withheld: the model declined to answer it)"
+
+PROMPT_CACHING = "prompt_caching"  # ours, not Anthropic's: true, "5m" or "1h"
+BETAS = "anthropic_beta"  # the header's, not the body's
+_OWN_PARAMETERS = frozenset({PROMPT_CACHING, BETAS})
+
+LEAST_ANSWER = 4_096  # tokens, beside those of its thoughts
+
+_OWN_FILES = (None, "anthropic", PROVIDER_NAME)
+
+
+def anthropic_request(request: ModelRequest, model_id: str, profile: Profile) -> JsonObject:
+    """The body of the request. `model_parameters` come last; a null among them takes the field away."""
+    writer = _HistoryWriter(model_id, profile)
+    turns = _arranged(map(writer.turn, _without_refused(request.messages)))
+    writer.left_out.tell()
+    system = [text for text in (request.system, *writer.system) if text.strip()]
+    body: JsonObject = {"model": model_id, "max_tokens": profile.max_tokens, "stream": True}
+    if system:
+        body["system"] = [{"type": "text", "text": text} for text in system]
+    body["messages"] = cast(JsonValue, turns)
+    if request.tools:
+        body["tools"] = [_tool(spec) for spec in request.tools]
+    thinking = request.parameters.get("thinking")
+    if isinstance(thinking, dict) and isinstance(budget := thinking.get("budget_tokens"), int):
+        body["max_tokens"] = max(profile.max_tokens, budget + LEAST_ANSWER)  # refused where thinking may take it all
+    body |= {name: value for name, value in request.parameters.items() if name not in _OWN_PARAMETERS}
+    if request.tools and request.tool_choice != "auto":  # no parameter outranks what the loop wants now
+        _place_tool_choice(body, request.tool_choice)
+    if not body.get("tools"):
+        body.pop("tool_choice", None)  # refused without any, as where a conversation is summed up
+    if caching := request.parameters.get(PROMPT_CACHING):
+        _place_cache_points(body, turns, caching)
+    _drop_impossible_thinking(body, turns)
+    return {name: value for name, value in body.items() if value is not None}
+
+
+def beta_header(request: ModelRequest) -> str:
+    """The features that the parameters ask for, as the `anthropic-beta` header; empty where there are none."""
+    betas = request.parameters.get(BETAS)
+    if isinstance(betas, str):
+        return betas
+    return ",".join(str(beta) for beta in betas) if isinstance(betas, list) else ""
+
+
+class _HistoryWriter:
+    """Canonical messages as turns, one by one; `system` collects what stands outside of them."""
+
+    def __init__(self, model_id: str, profile: Profile) -> None:
+        self._model_id = model_id
+        self._profile = profile
+        self.system: list[str] = []
+        self.left_out = LeftOutMedia()
+
+    def turn(self, message: Message) -> tuple[str, list[JsonObject]]:
+        if message.role in ("system", "developer"):
+            self.system.append(message.text)
+            return "system", []
+        if message.role in ("assistant", "reasoning"):
+            return "assistant", [made for block in message.content if (made := self._answered(block))]
+        return "user", [made for block in message.content for made in self._asked(block)]
+
+    def _answered(self, block: ContentBlock) -> JsonObject | None:
+        """A block of the model's own; None for what it may not be shown again."""
+        match block:
+            case TextBlock():
+                return _text(block.text)
+            case ReasoningBlock():
+                return self._reasoning(block)
+            case ToolCall():
+                call_id, name = wire_name(block.call_id), wire_name(block.name)
+                return {
+                    "type": "tool_use",
+                    "id": call_id,
+                    "name": name,
+                    "input": strict_json.object_in(block.arguments),
+                }
+            case ImageBlock() | AudioBlock() | VideoBlock() | DocumentBlock():
+                return _text_part(self.left_out.stand_in(block, stand_ins.ONLY_USERS))
+            case ToolResult():
+                return None
+
+    def _asked(self, block: ContentBlock) -> Iterator[JsonObject]:
+        match block:
+            case TextBlock():
+                if (text := _text(block.text)) is not None:
+                    yield text
+            case ImageBlock() | AudioBlock() | VideoBlock() | DocumentBlock():
+                yield self._medium(block)
+            case ToolResult():
+                yield self._result(block)
+            case ReasoningBlock() | ToolCall():
+                return
+
+    def _medium(self, block: MediaBlock) -> JsonObject:
+        try:
+            return _sent(block, self._profile)
+        except UnsendableError as error:
+            return _text_part(self.left_out.stand_in(block, error))
+
+    def _result(self, result: ToolResult) -> JsonObject:
+        parts: list[JsonValue] = [made for block in result.content for made in self._asked(block)]
+        written: JsonObject = {"type": "tool_result", "tool_use_id": wire_name(result.call_id), "content": parts}
+        if result.is_error:  # refused with anything but texts, and without any
+            written["is_error"] = True
+            texts: list[JsonValue] = [
+                _text(block.text)
+                if isinstance(block, TextBlock)
+                else _text_part(self.left_out.stand_in(block, "a result that failed has only text"))
+                for block in result.content
+                if isinstance(block, TextBlock | ImageBlock | AudioBlock | VideoBlock | DocumentBlock)
+            ]
+            written["content"] = [text for text in texts if text] or [{"type": "text", "text": NO_CONTENT}]
+        return written
+
+    def _reasoning(self, block: ReasoningBlock) -> JsonObject | None:
+        """Only what this model signed or sealed: a thought without its signature is refused."""
+        opaque = block.opaque
+        if opaque is None or (opaque.provider, opaque.model) != (PROVIDER_NAME, self._model_id):
+            return None
+        if opaque.kind == SIGNATURE:
+            return {"type": "thinking", "thinking": block.text, "signature": opaque.value}
+        if opaque.kind == REDACTED:
+            return {"type": "redacted_thinking", "data": opaque.value}
+        return _item(opaque) if opaque.kind == ITEM else None
+
+
+# --- what was refused ------------------------------------------------------------------------------------------------
+
+
+def _without_refused(messages: Sequence[Message]) -> Sequence[Message]:
+    """The messages without the questions that were refused and what led from them to the refusal.
+
+    https://docs.claude.com/en/docs/test-and-evaluate/strengthen-guardrails/handle-streaming-refusals: where these stay,
+    everything behind them is refused, too.
+    """
+    if not any(map(_is_refused, messages)):
+        return messages
+    kept: list[Message] = []
+    calls: set[str] = set()
+    for message in messages:
+        if _is_refused(message):
+            calls |= {call.call_id for call in message.tool_calls}
+            while kept and kept[-1].role in ("assistant", "tool"):
+                kept.pop()
+            for at in range(len(kept) - 1, -1, -1):
+                if kept[at].role == "user":
+                    kept[at] = replace(kept[at], content=(TextBlock(_WITHHELD),))
+                elif kept[at].role in ("assistant", "tool"):
+                    break
+            kept.append(replace(message, content=(TextBlock(DECLINED),)))
+        elif (result := message.tool_result) is None or result.call_id not in calls:
+            kept.append(message)
+    return kept
+
+
+def _is_refused(message: Message) -> bool:
+    return message.role == "assistant" and any(
+        type(block) is TextBlock
+        and block.opaque is not None
+        and (block.opaque.provider, block.opaque.kind) == (PROVIDER_NAME, REFUSED)
+        for block in message.content
+    )
+
+
+# --- turns -----------------------------------------------------------------------------------------------------------
+
+
+def _arranged(turns: Iterable[tuple[str, list[JsonObject]]]) -> list[JsonObject]:
+    """The turns as the API takes them: those of one side as one, a user's first, and none empty."""
+    arranged: list[tuple[str, list[JsonObject]]] = []
+    for role, blocks in turns:
+        if role == "system" or (role == "assistant" and not blocks):
+            continue
+        if arranged and arranged[-1][0] == role:
+            arranged[-1][1].extend(blocks)
+        else:
+            arranged.append((role, list(blocks)))
+    if not arranged or arranged[0][0] != "user":
+        arranged.insert(0, ("user", [{"type": "text", "text": OPENING}]))
+    last = len(arranged) - 1
+    kept = [(role, _whole(blocks, role == "assistant" and at < last)) for at, (role, blocks) in enumerate(arranged)]
+    if kept[-1][0] == "assistant" and not _is_paused(kept[-1][1]):
+        kept.append(("user", [{"type": "text", "text": GO_ON}]))  # an answer to go on with is refused by most models
+    return [
+        {"role": role, "content": cast(JsonValue, blocks or [{"type": "text", "text": NO_CONTENT}])}
+        for role, blocks in kept
+    ]
+
+
+def _whole(blocks: Sequence[JsonObject], answered: bool) -> list[JsonObject]:
+    """The blocks without calls of the provider's tools that an answer, which is over, left without a result."""
+    if not answered:
+        return list(blocks)
+    results = {block.get("tool_use_id") for block in blocks if str(block["type"]).endswith("_tool_result")}
+    return [block for block in blocks if block["type"] not in SERVER_CALLS or block.get("id") in results]
+
+
+def _is_paused(blocks: Sequence[JsonObject]) -> bool:
+    """Whether the provider stopped in the middle of its own tools: it goes on from the answer as it stands."""
+    return bool(blocks) and is_server_item(str(blocks[-1]["type"]))
+
+
+def _place_tool_choice(body: JsonObject, choice: ToolChoice) -> None:
+    if type(choice) is not OneTool:
+        body["tool_choice"] = {"type": "none"}
+        return
+    body["tool_choice"] = {"type": "tool", "name": wire_name(choice.name)}
+    if "thinking" in body:
+        body["thinking"] = {"type": "disabled"}  # refused together with a tool that has to be called
+
+
+def _drop_impossible_thinking(body: JsonObject, turns: Sequence[JsonObject]) -> None:
+    """Take `thinking` out where the calls being answered were made without: it is refused to begin in mid-turn."""
+    thinking = body.get("thinking")
+    if not isinstance(thinking, dict) or thinking.get("type") != "enabled" or len(turns) < 2:
+        return
+    asked, answer = (cast("list[JsonObject]", turn["content"]) for turn in (turns[-1], turns[-2]))
+    if asked[0]["type"] == "tool_result" and answer[0]["type"] not in ("thinking", "redacted_thinking"):
+        del body["thinking"]
+
+
+def _place_cache_points(body: JsonObject, turns: Sequence[JsonObject], caching: JsonValue) -> None:
+    """Mark the ends of what stays the same from request to request: the tools, the prompt, the history so far.
+
+    https://docs.claude.com/en/docs/build-with-claude/prompt-caching
+    """
+    point: JsonObject = {"type": "ephemeral"}
+    if caching == "1h":
+        point["ttl"] = "1h"
+    for blocks in (body.get("tools"), body.get("system"), turns[-1]["content"]):
+        if isinstance(blocks, list) and blocks and isinstance(last := blocks[-1], dict):
+            blocks[-1] = {**last, "cache_control": point}
+
+
+# --- blocks ----------------------------------------------------------------------------------------------------------
+
+
+def _text(text: str) -> JsonObject | None:
+    return {"type": "text", "text": text} if text.strip() else None  # blank text is refused
+
+
+def _tool(spec: ToolSpec) -> JsonObject:
+    declared: JsonObject = {
+        "name": wire_name(spec.name),
+        "input_schema": {**object_schema(spec.input_schema), "type": "object"},
+    }
+    if spec.description.strip():
+        declared["description"] = spec.description
+    return declared
+
+
+def _item(opaque: Opaque) -> JsonObject | None:
+    try:
+        item: JsonValue = orjson.loads(opaque.value)
+    except ValueError:
+        return None
+    return item if isinstance(item, dict) and is_server_item(str(item.get("type"))) else None
+
+
+def _sent(block: MediaBlock, profile: Profile) -> JsonObject:
+    match block:
+        case ImageBlock():
+            return {"type": "image", "source": _image_source(reachable(block.source, "https://"))}
+        case DocumentBlock():
+            return _document(block, profile)
+        case AudioBlock() | VideoBlock():
+            raise UnsendableError(stand_ins.NO_SUCH_MEDIA)
+
+
+def _image_source(source: MediaSource) -> JsonObject:
+    if isinstance(source, Base64Source):
+        shown = picture(source)
+        return {"type": "base64", "media_type": shown.media_type, "data": shown.data}
+    return _far_source(source)
+
+
+def _document(block: DocumentBlock, profile: Profile) -> JsonObject:
+    if not profile.documents:
+        raise UnsendableError(stand_ins.NO_SUCH_MEDIA)
+    written: JsonObject = {"type": "document", "source": _document_source(reachable(block.source, "https://"))}
+    if block.name:
+        written["title"] = block.name[:255]
+    return written
+
+
+def _document_source(source: MediaSource) -> JsonObject:
+    if not isinstance(source, Base64Source):
+        return _far_source(source)
+    kind = bare_type(source.media_type)
+    if kind == "application/pdf":
+        return {"type": "base64", "media_type": kind, "data": whole(source.data)}
+    if is_written(kind):
+        return {"type": "text", "media_type": "text/plain", "data": text_in(source.data)}
+    raise UnsendableError(stand_ins.NO_SUCH_FORMAT)
+
+
+def _far_source(source: UrlSource | FileSource) -> JsonObject:
+    if isinstance(source, UrlSource):
+        return {"type": "url", "url": source.url}
+    if source.provider not in _OWN_FILES:
+        raise UnsendableError(stand_ins.KEPT_ELSEWHERE)
+    return {"type": "file", "file_id": source.file_id}
+
+
+def _text_part(text: str) -> JsonObject:
+    return {"type": "text", "text": text}

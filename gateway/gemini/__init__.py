@@ -1,0 +1,5 @@
+"""Gemini's generateContent, at the Gemini API and at Vertex AI.
+
+generate_content.py  facts of its wire: reasons, counts, addresses, schemas
+request.py           a model request in its words
+"""

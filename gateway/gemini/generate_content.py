@@ -1,0 +1,270 @@
+"""Facts of Gemini's generateContent wire that need none of our own types: reasons, counts, addresses, schemas. Pure.
+
+Above: the request's writer and the model. Source: https://ai.google.dev/api/generate-content (v1beta).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+from urllib.parse import quote, urlunsplit
+
+from gateway.providers.endpoints import split_endpoint
+from gateway.providers.token_counts import token_count
+from gateway.wire.tool_schema import (
+    UNIONS,
+    JsonSchema,
+    as_list,
+    as_mapping,
+    choices,
+    is_null,
+    members_of_any,
+    merged,
+    required_names,
+    target,
+)
+
+STOP_REASONS: Mapping[str, str] = {
+    "FINISH_REASON_UNSPECIFIED": "end_turn",
+    "STOP": "end_turn",
+    "MAX_TOKENS": "max_tokens",
+    "SAFETY": "content_filter",
+    "RECITATION": "content_filter",
+    "BLOCKLIST": "content_filter",
+    "PROHIBITED_CONTENT": "content_filter",
+    "SPII": "content_filter",
+    "IMAGE_SAFETY": "content_filter",
+    "IMAGE_PROHIBITED_CONTENT": "content_filter",
+    "IMAGE_RECITATION": "content_filter",
+    "MODEL_ARMOR": "content_filter",
+}
+"""`finishReason` to our stop reasons. Others that are not failures are `end_turn`."""
+
+FAILED_REASONS: Mapping[str, str] = {
+    "MALFORMED_FUNCTION_CALL": "protocol",
+    "MALFORMED_RESPONSE": "protocol",
+    "UNEXPECTED_TOOL_CALL": "protocol",
+    "TOO_MANY_TOOL_CALLS": "protocol",
+    "MISSING_THOUGHT_SIGNATURE": "invalid",
+    "LANGUAGE": "invalid",
+    "NO_IMAGE": "server",
+    "IMAGE_OTHER": "server",
+    "OTHER": "server",
+}
+"""The `finishReason`s that say that the response failed, to the kinds of ModelError."""
+
+# Parts that only the provider understands: code it ran, media it made. They go back as they came.
+ITEM_PARTS = ("executableCode", "codeExecutionResult", "inlineData", "fileData", "toolCall", "toolResponse")
+
+# Members of the request that stand beside `generationConfig`; parameters of any other name belong into it.
+TOP_LEVEL = frozenset(
+    {"safetySettings", "toolConfig", "cachedContent", "tools", "labels", "serviceTier", "store", "modelArmorConfig"}
+)
+
+
+# --- models --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What one family of models takes. `pattern` fits the start of the model id.
+
+    `signed_calls`: the calls of the turn under way are refused without a signature.
+    """
+
+    pattern: str
+    signed_calls: bool = False
+
+
+_PROFILES = (Profile(r"gemini-(1|2)(\D|$)"), Profile(r"gemini-", signed_calls=True))
+UNKNOWN = Profile("")
+
+
+def profile_of(model_id: str) -> Profile:
+    """The profile of a model; one that is not known gets what all take."""
+    bare = model_id.rpartition("/")[2]
+    return next((profile for profile in _PROFILES if re.match(profile.pattern, bare)), UNKNOWN)
+
+
+# --- addresses, names ------------------------------------------------------------------------------------------------
+
+
+def stream_url(endpoint: str, model_id: str) -> str:
+    """The address of a model's streamGenerateContent below the base URL `endpoint`.
+
+    Raises:
+        ValueError: `endpoint` is no http or https URL with a host, or carries credentials; the text says which.
+    """
+    parts = split_endpoint(endpoint)
+    resource = model_id if "/" in model_id else f"models/{model_id}"  # tunedModels/..., projects/.../endpoints/...
+    path = f"{parts.path}/{quote(resource, safe='/@')}:streamGenerateContent"
+    query = "&".join(filter(None, (parts.query, "alt=sse")))
+    return urlunsplit(parts._replace(path=path, query=query))
+
+
+_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.-]{0,62}")
+
+
+def function_name(name: str) -> str:
+    """`name` if the wire takes it, else one that it takes: the same for the same name, and another for every other."""
+    if _NAME.fullmatch(name):
+        return name
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"f_{re.sub('[^a-zA-Z0-9_-]', '_', name)[:50]}_{digest[:8]}"
+
+
+# --- schemas ---------------------------------------------------------------------------------------------------------
+
+_TYPES = frozenset({"string", "number", "integer", "boolean", "array", "object"})
+_KEPT = ("title", "description", "minimum", "maximum", "minItems", "maxItems", "minLength", "maxLength", "pattern")
+_FORMATS: Mapping[str, frozenset[str]] = {
+    "string": frozenset({"enum", "date-time"}),
+    "number": frozenset({"float", "double"}),
+    "integer": frozenset({"int32", "int64"}),
+}
+# How far a schema is followed: where it holds itself, or says the same thing in very many places.
+_DEEPEST = 12
+_MOST_PLACES = 1_000
+
+
+def schema_subset(schema: JsonSchema) -> dict[str, object]:
+    """A JSON Schema in the subset of OpenAPI 3.0 that functions may be declared with (https://ai.google.dev/api/caching#Schema).
+
+    What has no place in it is left out, or said in words: the arguments are checked against the whole schema later.
+    """
+    return _Subset(schema).of(schema, (), 0)
+
+
+class _Subset:
+    """`within` are the references whose targets a place stands in: one that comes again is not followed again."""
+
+    def __init__(self, root: JsonSchema) -> None:
+        self._root = root
+        self._places = 0
+
+    def of(self, schema: JsonSchema, within: tuple[str, ...], depth: int) -> dict[str, object]:
+        self._places += 1
+        schema, within = self._resolved(schema, within, depth)
+        schema = self._without_choice(schema, within, depth)
+        kind, nullable = _type_of(schema)
+        made: dict[str, object] = {name: schema[name] for name in _KEPT if schema.get(name) is not None}
+        if kind is None:
+            made["anyOf"] = [self.of(each, within, depth + 1) for each in choices(schema)]
+        else:
+            made["type"] = kind.upper()
+        if nullable:
+            made["nullable"] = True
+        if kind == "object":
+            self._object(schema, made, within, depth)
+        elif kind == "array":
+            items = as_mapping(schema.get("items"))
+            follow = items and self._follows(depth)
+            made["items"] = self.of(items, within, depth + 1) if follow else {"type": "STRING"}
+        if schema.get("format") in _FORMATS.get(kind or "", ()):
+            made["format"] = schema["format"]
+        _place_values(schema, kind, made)
+        return made
+
+    def _follows(self, depth: int) -> bool:
+        return depth < _DEEPEST and self._places < _MOST_PLACES
+
+    def _resolved(self, schema: JsonSchema, within: tuple[str, ...], depth: int) -> tuple[JsonSchema, tuple[str, ...]]:
+        """The schema with `$ref` and `allOf` taken in."""
+        own = {name: value for name, value in schema.items() if name not in ("$ref", "allOf")}
+        reference = schema.get("$ref")
+        taken: list[JsonSchema] = []
+        if isinstance(reference, str):
+            if reference in within:
+                taken.append({"type": "object"})
+            else:
+                within = (*within, reference)
+                taken.append(target(self._root, reference))
+        taken += map(as_mapping, as_list(schema.get("allOf")))
+        for each in taken if self._follows(depth) else ():
+            self._places += 1
+            inner, within = self._resolved(each, within, depth + 1)
+            own = merged(own, inner)
+        return own, within
+
+    def _without_choice(self, schema: JsonSchema, within: tuple[str, ...], depth: int) -> JsonSchema:
+        """The schema without `anyOf` and `oneOf` where the subset has no place for them, or nothing is to choose.
+
+        What an object must be beside its own members (`anyOf: [{required: [a]}, ...]`) has none: the members of all
+        choices are its members then, and those that every choice requires are required.
+        """
+        branches = choices(schema)
+        rest = {name: value for name, value in schema.items() if name not in UNIONS}
+        if any(is_null(each) for name in UNIONS for each in as_list(schema.get(name))):
+            rest["nullable"] = True
+        if not branches or not self._follows(depth):
+            return rest
+        if len(branches) == 1:
+            only, _ = self._resolved(branches[0], within, depth + 1)
+            return self._without_choice(merged(rest, only), within, depth + 1)
+        if schema.get("type") != "object" and "properties" not in schema:
+            kind = {"type": schema["type"]} if isinstance(schema.get("type"), str) else {}
+            return {
+                **{name: value for name, value in rest.items() if name != "type"},
+                "anyOf": [{**kind, **each} for each in branches],
+            }
+        resolved = [self._resolved(each, within, depth + 1)[0] for each in branches]
+        return merged(rest, members_of_any(resolved))
+
+    def _object(self, schema: JsonSchema, made: dict[str, object], within: tuple[str, ...], depth: int) -> None:
+        properties = as_mapping(schema.get("properties")) if self._follows(depth) else {}
+        made["properties"] = {name: self.of(as_mapping(inner), within, depth + 1) for name, inner in properties.items()}
+        names = [name for name in required_names(schema) if name in properties]
+        if names:
+            made["required"] = names
+
+
+def _type_of(schema: JsonSchema) -> tuple[str | None, bool]:
+    """The one type, None where there are choices instead, and whether null is one of the values."""
+    kind = schema.get("type")
+    kinds = [each for each in (kind if isinstance(kind, list) else [kind]) if isinstance(each, str)]
+    nullable = "null" in kinds or schema.get("nullable") is True
+    named = next((each for each in kinds if each in _TYPES), None)
+    if named is None:
+        named = "object" if "properties" in schema else "array" if "items" in schema else "string"
+    return (None if choices(schema) else named), nullable
+
+
+def _place_values(schema: Mapping[str, object], kind: str | None, made: dict[str, object]) -> None:
+    """Enumerations: only those of texts have a place, so that the others are said."""
+    values = [schema["const"]] if "const" in schema else as_list(schema.get("enum"))
+    values = [value for value in values if value is not None]
+    if not values:
+        return
+    if kind == "string" and all(isinstance(value, str) for value in values):
+        made["enum"] = values
+    else:
+        said = ", ".join(str(value) for value in values)
+        made["description"] = " ".join(filter(None, (str(made.get("description") or ""), f"One of: {said}.")))
+
+
+# --- usage -----------------------------------------------------------------------------------------------------------
+
+
+class TokenCounts(NamedTuple):
+    """`input` holds what tools at the provider read; `output` holds the thoughts."""
+
+    input: int | None
+    output: int | None
+    reasoning: int | None
+    cached: int | None
+
+
+def token_counts(usage: Mapping[str, object]) -> TokenCounts:
+    """The counts of a response: `usageMetadata` of its last chunk, which are cumulative."""
+    prompt, tools = token_count(usage, "promptTokenCount"), token_count(usage, "toolUsePromptTokenCount")
+    answer, thoughts = token_count(usage, "candidatesTokenCount"), token_count(usage, "thoughtsTokenCount")
+    output = None if answer is None and thoughts is None else (answer or 0) + (thoughts or 0)
+    return TokenCounts(
+        None if prompt is None else prompt + (tools or 0),
+        output,
+        thoughts,
+        token_count(usage, "cachedContentTokenCount"),
+    )

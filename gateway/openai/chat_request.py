@@ -1,0 +1,313 @@
+"""A model request in the words of chat completions. Pure.
+
+Above: the chat completions model. Below: model (the request), messages; the wire's facts are in `chat_completions`.
+Source: https://platform.openai.com/docs/api-reference/chat/create (API version 1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import orjson
+
+from gateway.messages import (
+    AudioBlock,
+    Base64Source,
+    ContentBlock,
+    DocumentBlock,
+    FileSource,
+    ImageBlock,
+    JsonObject,
+    JsonValue,
+    MediaBlock,
+    MediaSource,
+    Message,
+    Opaque,
+    ReasoningBlock,
+    TextBlock,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+    UrlSource,
+    VideoBlock,
+)
+from gateway.model import ModelRequest, OneTool, ToolChoice
+from gateway.openai.chat_completions import Dialect, safe_call_id, safe_participant, safe_tool_name
+from gateway.providers.media import MEDIA_KINDS, LeftOutMedia, UnsendableError, quoted, reachable, whole
+from gateway.wire import stand_ins, strict_json
+from gateway.wire.media_bytes import bare_type, is_written
+from gateway.wire.stand_ins import NO_CONTENT, NO_OUTPUT, OPENING
+from gateway.wire.tool_schema import object_schema
+
+PROVIDER_NAME = "openai/v1/chat/completions"
+DETAILS = "reasoning_details"  # OpenRouter's structured reasoning, as JSON text
+EXTRA_CONTENT = "extra_content"  # Gemini's thought signature on a call, as JSON text
+
+_ABOUT_TOOLS = ("tool_choice", "parallel_tool_calls")  # refused without any, as where a conversation is summed up
+_INSTRUCTIONS = frozenset({"system", "developer"})
+_AUDIO_FORMATS = {"mpeg": "mp3", "mp3": "mp3", "wav": "wav", "wave": "wav", "x-wav": "wav", "vnd.wave": "wav"}
+
+
+def chat_request(request: ModelRequest, model_id: str, dialect: Dialect) -> JsonObject:
+    """The body of the request. `model_parameters` come last; a null among them takes the field away."""
+    body: JsonObject = {"model": model_id, "messages": list(_messages(request, model_id, dialect)), "stream": True}
+    if dialect.stream_usage:
+        body["stream_options"] = {"include_usage": True}
+    if request.tools:
+        body["tools"] = [_tool(spec) for spec in request.tools]
+    body |= request.parameters
+    if request.tools and request.tool_choice != "auto":  # no parameter outranks what the loop wants now
+        body["tool_choice"] = _tool_choice(request.tool_choice)
+    if not body.get("tools"):
+        for name in _ABOUT_TOOLS:
+            body.pop(name, None)
+    return {name: value for name, value in body.items() if value is not None}
+
+
+def _tool_choice(choice: ToolChoice) -> JsonValue:
+    if type(choice) is OneTool:
+        return {"type": "function", "function": {"name": safe_tool_name(choice.name)}}
+    return "none"
+
+
+def _tool(spec: ToolSpec) -> JsonObject:
+    function: JsonObject = {"name": safe_tool_name(spec.name)}
+    if spec.description:
+        function["description"] = spec.description
+    # an object schema without properties is refused by OpenAI
+    function["parameters"] = {"type": "object", "properties": {}, **object_schema(spec.input_schema)}
+    return {"type": "function", "function": function}
+
+
+def _messages(request: ModelRequest, model_id: str, dialect: Dialect) -> list[JsonObject]:
+    messages: list[JsonObject] = []
+    _append_instruction(messages, "system", request.system)
+    view, settled = request.messages, request.settled
+    if settled is not None and settled.messages and view[: len(settled.messages)] == settled.messages:
+        # What precedes the first message that is no instruction goes together with the request's own instructions.
+        head = next((place for place, message in enumerate(view) if message.role not in _INSTRUCTIONS), len(view))
+        messages = _written(messages, view[:head], model_id, dialect)
+        known = settled.forms.setdefault((PROVIDER_NAME, model_id, dialect), _Settled(head))
+        known.extend(settled.messages, model_id, dialect)
+        messages += known.written
+        view = view[max(head, len(settled.messages)) :]
+    messages = _written(messages, view, model_id, dialect)
+    if all(message["role"] in ("system", "developer") for message in messages):
+        # OpenAI refuses an empty list, and many chat templates one without a user's message.
+        messages.append({"role": "user", "content": OPENING})
+    return messages
+
+
+class _Settled:
+    """The form of the settled messages from `start` on: those before it are instructions."""
+
+    def __init__(self, start: int) -> None:
+        self.written: list[JsonObject] = []
+        self._count = start
+
+    def extend(self, settled: tuple[Message, ...], model_id: str, dialect: Dialect) -> None:
+        new = settled[self._count :]
+        self._count = max(self._count, len(settled))
+        # A user message follows: nobody is in the middle of a tool loop any more.
+        self.written += _written([], new, model_id, dialect, last_user=len(new))
+
+
+def _written(
+    messages: list[JsonObject], view: Sequence[Message], model_id: str, dialect: Dialect, last_user: int | None = None
+) -> list[JsonObject]:
+    """`messages`, which nobody else has, with what `view` is in this wire's words behind them."""
+    names = {call.call_id: call.name for message in view for call in message.tool_calls}
+    if last_user is None:
+        last_user = next((place for place in reversed(range(len(view))) if view[place].role == "user"), -1)
+    shown: list[JsonValue] = []  # media of tool results, for the user message that follows the last of them
+    left_out = LeftOutMedia()
+    for place, message in enumerate(view):
+        if shown and message.role != "tool":
+            messages.append({"role": "user", "content": shown})
+            shown = []
+        match message.role:
+            case "system":
+                _append_instruction(messages, "system", message.text)
+            case "developer":
+                _append_instruction(messages, dialect.developer_role, message.text)
+            case "user":
+                messages.append(_user(message, dialect, left_out))
+            case "assistant" | "reasoning":
+                if answer := _assistant(message, model_id, dialect, thoughts=place > last_user):
+                    messages.append(answer)
+            case "tool":
+                if (result := message.tool_result) is not None:
+                    name = names.get(result.call_id, "")
+                    messages.append(_tool_result(result, name, dialect, shown, left_out))
+    if shown:
+        messages.append({"role": "user", "content": shown})
+    left_out.tell()
+    return messages
+
+
+def _append_instruction(messages: list[JsonObject], role: str, text: str) -> None:
+    """Instructions that follow one another become one: many chat templates take a single one, and only in front."""
+    if not text.strip():
+        return
+    last = messages[-1] if messages else None
+    if last is not None and last["role"] == role:
+        last["content"] = f"{last['content']}\n\n{text}"
+    else:
+        messages.append({"role": role, "content": text})
+
+
+def _user(message: Message, dialect: Dialect, left_out: LeftOutMedia) -> JsonObject:
+    written: JsonObject = {"role": "user", "content": _content(message.content, dialect, left_out)}
+    if dialect.participant_names and (name := safe_participant(message.name)):
+        written["name"] = name
+    return written
+
+
+def _assistant(message: Message, model_id: str, dialect: Dialect, *, thoughts: bool) -> JsonObject | None:
+    """The answer as it goes back; None where nothing of it does.
+
+    `thoughts`: the answer belongs to the tool loop under way. Only there do the servers that ask for reasoning want it.
+    """
+    texts = [block.text for block in message.content if isinstance(block, TextBlock) and block.text.strip()]
+    calls = message.tool_calls
+    if not texts and not calls:
+        return None
+    written: JsonObject = {"role": "assistant", "content": "\n\n".join(texts) or None}
+    written |= _reasoning(message, model_id, dialect, thoughts)
+    if calls:
+        written["tool_calls"] = [_call(call, model_id, dialect) for call in calls]
+    return written
+
+
+def _reasoning(message: Message, model_id: str, dialect: Dialect, thoughts: bool) -> JsonObject:
+    blocks = [block for block in message.content if isinstance(block, ReasoningBlock)]
+    if dialect.reasoning_details:
+        details: list[JsonValue] = []
+        for block in blocks:
+            found = _own(block.opaque, DETAILS, model_id)
+            details += found if isinstance(found, list) else []
+        if details:
+            return {DETAILS: details}
+    text = "\n\n".join(block.text for block in blocks if block.text)
+    return {dialect.reasoning_field: text} if thoughts and text and dialect.reasoning_field else {}
+
+
+def _call(call: ToolCall, model_id: str, dialect: Dialect) -> JsonObject:
+    function: JsonObject = {"name": safe_tool_name(call.name), "arguments": strict_json.object_text(call.arguments)}
+    written: JsonObject = {"id": safe_call_id(call.call_id, dialect), "type": "function", "function": function}
+    if extra := _own(call.opaque, EXTRA_CONTENT, model_id):
+        written[EXTRA_CONTENT] = extra
+    return written
+
+
+def _own(opaque: Opaque | None, kind: str, model_id: str) -> JsonValue:
+    """The JSON value of an opaque part that this provider and model minted, else None."""
+    if opaque is None or (opaque.provider, opaque.model, opaque.kind) != (PROVIDER_NAME, model_id, kind):
+        return None
+    try:
+        value: JsonValue = orjson.loads(opaque.value)
+    except ValueError:
+        return None
+    return value
+
+
+def _tool_result(
+    result: ToolResult, name: str, dialect: Dialect, shown: list[JsonValue], left_out: LeftOutMedia
+) -> JsonObject:
+    """The result's words; its media go to `shown`, since a tool message may hold none."""
+    texts: list[str] = []
+    for block in result.content:
+        if isinstance(block, TextBlock):
+            texts.append(block.text)
+        elif isinstance(block, MediaBlock):
+            part = _media_part(block, dialect, left_out)
+            if part["type"] == "text":
+                texts.append(str(part["text"]))
+            else:
+                texts.append(stand_ins.attached_below(MEDIA_KINDS[type(block)]))
+                shown += [{"type": "text", "text": stand_ins.result_of(name)}, part]
+    text = "\n".join(texts)
+    text = text if text.strip() else NO_OUTPUT
+    return {
+        "role": "tool",
+        "tool_call_id": safe_call_id(result.call_id, dialect),
+        "content": f"Error: {text}" if result.is_error else text,
+    }
+
+
+def _content(blocks: Iterable[ContentBlock], dialect: Dialect, left_out: LeftOutMedia) -> JsonValue:
+    """A plain text where all is text, which every server takes; else parts."""
+    parts: list[JsonObject] = []
+    for block in blocks:
+        if isinstance(block, TextBlock):
+            if block.text.strip():
+                parts.append({"type": "text", "text": block.text})
+        elif isinstance(block, MediaBlock):
+            parts.append(_media_part(block, dialect, left_out))
+    if all(part["type"] == "text" for part in parts):
+        return "\n".join(str(part["text"]) for part in parts) or NO_CONTENT
+    return list[JsonValue](parts)
+
+
+# --- media ---------------------------------------------------------------------------------------------------------
+
+
+def _media_part(block: MediaBlock, dialect: Dialect, left_out: LeftOutMedia) -> JsonObject:
+    """The content part of a medium; a text that says what is missing where the wire has no part for it."""
+    try:
+        return _WRITERS[type(block)](block, reachable(block.source, "http://", "https://"), dialect)
+    except UnsendableError as error:
+        return {"type": "text", "text": left_out.stand_in(block, error)}
+
+
+def _data_url(source: Base64Source) -> str:
+    return f"data:{source.media_type};base64,{whole(source.data)}"
+
+
+def _image(block: MediaBlock, source: MediaSource, dialect: Dialect) -> JsonObject:
+    if isinstance(source, FileSource):
+        raise UnsendableError(stand_ins.OUT_OF_REACH)
+    url = _data_url(source) if isinstance(source, Base64Source) else source.url
+    return {"type": "image_url", "image_url": {"url": url}}
+
+
+def _audio(block: MediaBlock, source: MediaSource, dialect: Dialect) -> JsonObject:
+    if not isinstance(source, Base64Source):
+        raise UnsendableError(stand_ins.OUT_OF_REACH)
+    subtype = bare_type(source.media_type).removeprefix("audio/")
+    return {
+        "type": "input_audio",
+        "input_audio": {"data": whole(source.data), "format": _AUDIO_FORMATS.get(subtype, subtype.removeprefix("x-"))},
+    }
+
+
+def _video(block: MediaBlock, source: MediaSource, dialect: Dialect) -> JsonObject:
+    if not dialect.videos:
+        raise UnsendableError(stand_ins.NO_SUCH_MEDIA)
+    if isinstance(source, FileSource):
+        raise UnsendableError(stand_ins.OUT_OF_REACH)
+    url = _data_url(source) if isinstance(source, Base64Source) else source.url
+    return {"type": "video_url", "video_url": {"url": url}}
+
+
+def _document(block: MediaBlock, source: MediaSource, dialect: Dialect) -> JsonObject:
+    name = (block.name if isinstance(block, DocumentBlock) else None) or "document"
+    match source:
+        case FileSource(file_id, provider):
+            if provider not in (None, PROVIDER_NAME):
+                raise UnsendableError(stand_ins.KEPT_ELSEWHERE)
+            return {"type": "file", "file": {"file_id": file_id}}
+        case UrlSource(url):
+            if not dialect.file_urls:
+                raise UnsendableError(stand_ins.OUT_OF_REACH)
+            return {"type": "file", "file": {"filename": name, "file_data": url}}
+        case Base64Source(data, media_type):
+            kind = bare_type(media_type)
+            if is_written(kind) and isinstance(block, DocumentBlock):
+                return {"type": "text", "text": quoted(block, data)}
+            if kind not in dialect.documents:
+                raise UnsendableError(stand_ins.NO_SUCH_FORMAT)
+            return {"type": "file", "file": {"filename": name, "file_data": _data_url(source)}}
+
+
+_WRITERS = {ImageBlock: _image, AudioBlock: _audio, VideoBlock: _video, DocumentBlock: _document}

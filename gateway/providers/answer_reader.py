@@ -1,0 +1,237 @@
+"""From the bytes of a provider's answer to events, whoever the provider is.
+
+Above: the readers of the providers' wires, and the models. Below: answer_builder, access, failures, answer_body.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable
+from typing import Any
+
+from gateway.errors import ModelError, ModelErrorKind
+from gateway.events import Events, ReasoningDelta, TextDelta, ToolCallDelta
+from gateway.gather_window import GatherWindow
+from gateway.http_client.clients import HttpCall, HttpStream, StreamTimeouts
+from gateway.model import ModelEnvironment
+from gateway.providers.access import refusal
+from gateway.providers.answer_body import AnswerBody
+from gateway.providers.answer_builder import AnswerBuilder
+from gateway.providers.error_bodies import ProviderError
+from gateway.providers.failures import failure
+from gateway.providers.repeated_events import Likeness, RepeatedEvents
+from gateway.providers.sse_reader import UnreadableAnswerError
+
+# So much is read event by event before it is looked again whether what follows repeats one of them.
+_PART_BYTES = 1024
+_BLANKS = (b"\n\n", b"\n\r\n")
+# Behind one of these a run has shown its first sign, which nothing may hold back.
+_WORDS = (TextDelta, ReasoningDelta, ToolCallDelta)
+
+
+class AnswerReader(ABC):
+    """Reads one answer: bytes in, canonical events out.
+
+    After each `feed` look at `failure`, which is to be raised once the events are passed on, and at `done`.
+    """
+
+    def __init__(self, builder: AnswerBuilder) -> None:
+        self.done = False
+        self.failure: ModelError | None = None
+        self._builder = builder
+
+    @property
+    def has_finish_reason(self) -> bool:
+        """Whether the answer is whole, even if its connection does not end well."""
+        return False
+
+    @abstractmethod
+    def feed(self, data: bytes) -> Events:
+        """The events of what one network read brought; possibly none."""
+
+    @abstractmethod
+    def eof(self) -> Events:
+        """The events of an answer whose bytes have ended."""
+
+    def _is_over(self) -> bool:
+        return self.done or self.failure is not None
+
+
+class RecordReader(AnswerReader):
+    """Reads an answer that comes as server-sent events, or as one document.
+
+    What a reader of one wire adds are the hooks at the end.
+    """
+
+    def __init__(self, builder: AnswerBuilder, likeness: Likeness, *, takes_documents: bool = True) -> None:
+        """`likeness` is that of events that bring more of a text; `takes_documents`: the answer may be one JSON
+        document, whatever was asked for.
+        """
+        super().__init__(builder)
+        self._body = AnswerBody(takes_documents=takes_documents)
+        self._repeated = RepeatedEvents(likeness)
+        self._takes_repeated = False  # what comes next may well be more of the text that comes
+        self._lesson: tuple[bytes, Any, str] | None = None  # the last event if it is one: its data, itself, its text
+        self._begun = False
+
+    def feed(self, data: bytes) -> Events:
+        """As AnswerReader says."""
+        while data:
+            if self._takes_repeated and (texts := self._repeated.take(data)):
+                self._on_more_text(texts)
+                data = data[self._repeated.taken :]
+            else:
+                data = self._feed_part(data)
+        return self._builder.take()
+
+    def _feed_part(self, data: bytes) -> bytes:
+        """Read what comes event by event: all of it, or, where what follows may be more of the same text, some events.
+        Gives what is left.
+        """
+        if self._is_over():
+            return b""
+        end = len(data)
+        if end > _PART_BYTES and (self._text_place() is not None or not self._begun):
+            end = next((at + len(blank) for blank in _BLANKS if (at := data.find(blank, _PART_BYTES)) >= 0), end)
+        part = data[:end]
+        self._begun = True
+        try:
+            self._read(self._body.feed(part))
+        except UnreadableAnswerError as error:
+            self._fail(ModelErrorKind.PROTOCOL, str(error), error.sample)
+        place, lesson, self._lesson = self._text_place(), self._lesson, None
+        if lesson is not None and place is not None and self._repeated.wants_lesson(place):
+            self._repeated.learn(part, *lesson, place)
+        self._takes_repeated = (
+            place is not None
+            and self._repeated.is_known(place)
+            and self._body.is_between_records
+            and not self._is_over()
+        )
+        return data[end:]
+
+    def eof(self) -> Events:
+        """As AnswerReader says."""
+        if self._is_over():
+            return []
+        try:
+            if self._body.is_document:
+                self._on_document(self._body.document())
+            else:
+                for record in self._body.eof():
+                    self._record(record, cut=True)
+        except UnreadableAnswerError as error:
+            self._fail(ModelErrorKind.PROTOCOL, str(error), error.sample)
+        if not self._is_over():
+            self._on_end()
+        return self._builder.take()
+
+    def _fail(self, kind: ModelErrorKind, message: str, sample: bytes = b"") -> None:
+        self._report_usage()
+        self.failure = ModelError(kind, message, provider_message=sample.decode("utf-8", "replace"))
+
+    def _report_failure(self, error: ProviderError) -> None:
+        """The provider says itself that it failed."""
+        self._report_usage()
+        self.failure = failure(error)
+
+    # --- what differs between wires -----------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _read(self, records: list[bytes]) -> None:
+        """Take what one network read brought of the stream; may be empty."""
+
+    @abstractmethod
+    def _text_place(self) -> Hashable:
+        """What text is coming for; None where the next event is not likely to bring more of it."""
+
+    @abstractmethod
+    def _on_more_text(self, texts: list[str]) -> None:
+        """Take what events say that bring more of that text, and nothing else."""
+
+    @abstractmethod
+    def _record(self, record: bytes, *, cut: bool = False) -> None:
+        """Take one record. `cut`: the stream ended within it, perhaps."""
+
+    @abstractmethod
+    def _report_usage(self) -> None:
+        """Give what is known of the answer's costs, once."""
+
+    def _on_document(self, answer: object) -> None:
+        """Take the whole answer, where it is a document."""
+        self._fail(ModelErrorKind.PROTOCOL, "the model provider answered with a document", self._body.beginning)
+
+    def _on_end(self) -> None:
+        """The bytes ended, and nothing has said that the answer did."""
+        self._fail(ModelErrorKind.TRUNCATED, "the model provider's answer was cut off")
+
+
+class AnswerStream:
+    """An answer on its way: what each network read of it says.
+
+    Words that come faster than the `window` lets events be kept are not read before its moment is over, and then all
+    that came at once: they would only wait for that somewhere else. Until then they stay with the system, since waking
+    up for each of them costs more than all that is done with it: deltas 1 ms apart took 95 us of processor time each
+    when they were read as they came, and take 55. So an answer's end, too, waits for the moment in which it comes.
+    """
+
+    def __init__(self, response: HttpStream, reader: AnswerReader, window: GatherWindow | None) -> None:
+        """`window`: None where nobody keeps the events."""
+        self._response = response
+        self._reader = reader
+        self._window = window
+        self._gathers = False
+        self._waits_since = 0.0
+
+    async def next(self) -> Events:
+        """The events of the next read; possibly none. Not to be asked for once the reader is done.
+
+        Raises:
+            ModelError: the answer failed; all that it said before was given.
+        """
+        reader, window = self._reader, self._window
+        if reader.failure is not None:
+            raise reader.failure
+        now = asyncio.get_running_loop().time
+        self._waits_since = now()
+        if self._gathers and window is not None and self._response.pause():
+            window.when_over(self._read_on)
+        try:
+            data = await self._response.receive()
+        except ModelError:
+            if not reader.has_finish_reason:
+                raise
+            data = b""  # the answer is whole; only the end of its connection is not
+        events = reader.feed(data) if data else reader.eof()
+        if window is not None:
+            # What came soon is likely to be followed as soon, and then before the next moment is over.
+            self._gathers = bool(events and type(events[-1]) in _WORDS and now() - self._waits_since < window.seconds)
+        return events
+
+    def _read_on(self) -> None:
+        self._waits_since = asyncio.get_running_loop().time()
+        self._response.resume()
+
+
+async def read_answer(
+    environment: ModelEnvironment,
+    ask: Callable[[], Awaitable[HttpCall]],
+    timeouts: StreamTimeouts,
+    reader: AnswerReader,
+) -> AsyncGenerator[Events]:
+    """The events of the answer to the call that `ask` makes, a batch per network read: what a `Model.stream` gives.
+
+    A model gives this generator as its own: one more around it would cost every batch a switch.
+
+    Raises:
+        ModelError: the provider refused, or the answer failed.
+    """
+    async with environment.http.stream(await ask(), timeouts) as response:
+        if response.status != 200:
+            raise await refusal(response, environment.clock.now())
+        answer = AnswerStream(response, reader, environment.window)
+        while not reader.done:
+            if events := await answer.next():
+                yield events
+        await response.settle()

@@ -1,0 +1,39 @@
+"""What is said of a model that failed: to the operator what helps to mend it, to strangers what they can do.
+
+Below: errors. Above: runs.endings, which keeps the operator's words with the run, and whoever shows them. The code is
+the same for both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gateway.errors import ModelError
+
+_MOST_CHARACTERS = 300
+_TRACEBACK = "Traceback (most recent call last)"
+_MODEL = "model_"
+
+_LATER = "the assistant cannot answer just now; try again later"
+_SOON = "the assistant is busy just now; try again in a moment"
+_TO_STRANGERS: Mapping[str, str] = {
+    "model_throttled": _SOON,
+    "model_overloaded": _SOON,
+    "model_context_overflow": "the conversation is too long; begin a new one",
+    "model_content_filter": "this cannot be answered; put it differently",
+}
+
+
+def operators_words(error: ModelError) -> str:
+    """Which model failed, what that means, and the provider's own words in short, up to where it tells of its insides.
+    They may hold secrets.
+    """
+    said = error.provider_message.partition(_TRACEBACK)[0]
+    said = "".join(each if each.isprintable() else " " for each in said)
+    said = " ".join(said.split())[:_MOST_CHARACTERS]
+    return ": ".join(part for part in (error.asked, error.message, said) if part)
+
+
+def strangers_words(code: str, message: str) -> str:
+    """`message`, a failed run's, without what is nobody's business but the operator's."""
+    return _TO_STRANGERS.get(code, _LATER) if code.startswith(_MODEL) else message

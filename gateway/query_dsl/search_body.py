@@ -1,0 +1,121 @@
+"""A search's body: the query, which hits of it, in which order, and how much of each. Pure.
+
+Source: https://docs.opensearch.org/latest/api-reference/search-apis/search/ (3.x). What is here means what it means
+there; what is not here is refused with the list of what is, never ignored. Above: the search engines.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from gateway.query_dsl.aggregations import Aggregations, parse_aggregations
+from gateway.query_dsl.clauses import Clause, MatchAll, QueryError
+from gateway.query_dsl.options import Json, QueryOptions, as_list, described, finite_number, quoted, whole_number
+from gateway.query_dsl.queries import parse_query
+
+MAX_RESULT_WINDOW = 10_000
+MAX_SORT_KEYS = 32
+MAX_SOURCE_PATTERNS = 1_024
+
+
+@dataclass(frozen=True, slots=True)
+class SortKey:
+    """One key of a sort: a field, `_score` or `_doc`."""
+
+    field: str
+    descending: bool
+    missing_first: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFilter:
+    """Which fields of a document are given: patterns; no `includes` means all. `wanted` False: no source at all."""
+
+    wanted: bool = True
+    includes: tuple[str, ...] = ()
+    excludes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SearchBody:
+    """A whole search."""
+
+    query: Clause
+    size: int = 10
+    start: int = 0
+    source: SourceFilter = SourceFilter()
+    sort: tuple[SortKey, ...] = ()
+    total: bool = True
+    minimum_score: float | None = None
+    aggregations: Aggregations = field(default_factory=dict)
+
+
+def parse_search_body(body: Json) -> SearchBody:
+    """A search body of JSON values.
+
+    Raises:
+        QueryError: it is wrong, or has something that is not here.
+    """
+    if not isinstance(body, dict):
+        raise QueryError(f"a search is a JSON object such as {{'query': {{...}}, 'size': 5}}, not {described(body)}")
+    unknown = body.keys() - _BODY_KEYS
+    if unknown:
+        raise QueryError(f"the search has {quoted(unknown)}, which is not supported; a search has {quoted(_BODY_KEYS)}")
+    start, size = whole_number(body, "from", 0), whole_number(body, "size", 10)
+    if start + size > MAX_RESULT_WINDOW:
+        raise QueryError(f"'from' + 'size' is {start + size}; at most {MAX_RESULT_WINDOW} is possible")
+    query = body.get("query")
+    return SearchBody(
+        query=MatchAll() if query is None else parse_query(query),
+        size=size,
+        start=start,
+        source=_source_filter(body.get("_source", True)),
+        sort=tuple(_sort_key(key) for key in _at_most(MAX_SORT_KEYS, "sort", body.get("sort"))),
+        total=body.get("track_total_hits", True) is not False,
+        minimum_score=finite_number(body, "min_score") if "min_score" in body else None,
+        aggregations=parse_aggregations(body.get("aggs", body.get("aggregations"))),
+    )
+
+
+_BODY_KEYS = frozenset(
+    {"query", "from", "size", "_source", "sort", "track_total_hits", "min_score", "timeout", "aggs", "aggregations"}
+)
+
+
+def _at_most(most: int, name: str, value: Json) -> list[Json]:
+    listed = as_list(value)
+    if len(listed) > most:
+        raise QueryError(f"{name!r} has {len(listed)} entries; at most {most} are possible")
+    return listed
+
+
+def _source_filter(value: Json) -> SourceFilter:
+    match value:
+        case bool():
+            return SourceFilter(wanted=value)
+        case str():
+            return SourceFilter(includes=(value,))
+        case list() if all(isinstance(item, str) for item in value):
+            return SourceFilter(includes=tuple(_at_most(MAX_SOURCE_PATTERNS, "_source", value)))
+        case dict() if value.keys() <= {"includes", "excludes", "include", "exclude"}:
+            includes = _at_most(MAX_SOURCE_PATTERNS, "includes", value.get("includes", value.get("include")))
+            excludes = _at_most(MAX_SOURCE_PATTERNS, "excludes", value.get("excludes", value.get("exclude")))
+            return SourceFilter(includes=tuple(map(str, includes)), excludes=tuple(map(str, excludes)))
+        case _:
+            raise QueryError(
+                "'_source' is true, false, a field, a list of fields, or {'includes': [...], 'excludes': [...]}"
+            )
+
+
+def _sort_key(key: Json) -> SortKey:
+    if isinstance(key, str):
+        return SortKey(key, descending=key == "_score")
+    if not isinstance(key, dict) or len(key) != 1:
+        raise QueryError(f"a key of 'sort' is a field or {{'field': {{'order': 'desc'}}}}, not {described(key)}")
+    ((name, value),) = key.items()
+    options = QueryOptions("sort", value if isinstance(value, dict) else {"order": value})
+    order = options.choice("order", ("desc", "asc") if name == "_score" else ("asc", "desc"))
+    missing = options.choice("missing", ("_last", "_first"))
+    options.take("unmapped_type")  # says what an unknown field would be; such fields sort as missing anyway
+    options.done()
+    return SortKey(name, order == "desc", missing == "_first")

@@ -1,0 +1,143 @@
+"""What a request's answers say about a thread's open interrupts.
+
+Below: the words, loop (Decision). Above: intake. Pure. Only an interrupt that this server opened on the thread can
+become a decision; an answer that does not fit is refused before anything runs.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from gateway.agent import Answer
+from gateway.errors import FieldProblem, ForbiddenError, InvalidRequestError
+from gateway.events import OpenInterrupt
+from gateway.log_counts import counted
+from gateway.loop import Decision
+from gateway.messages import JsonObject
+from gateway.tool import Tool
+from gateway.turns.tool_calls import are_same_arguments, argument_problem
+
+logger = logging.getLogger(__name__)
+
+EXPIRED = "the question expired before anybody answered it"
+
+ArgumentsCheck = Callable[[str, JsonObject], str | None]
+"""(tool name, arguments) -> what is wrong with them, None when nothing is."""
+
+Approves = Callable[[str], bool]
+"""(tool name) -> whether who sends the request may approve its calls."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What is decided, in the order of the interrupts, and what nobody has answered."""
+
+    decisions: tuple[Decision, ...]
+    still_open: tuple[OpenInterrupt, ...]
+
+
+def arguments_check(tools: Mapping[str, Tool]) -> ArgumentsCheck:
+    """Whether edited arguments fit the tools there are; a tool that is gone by now refuses when it is to run."""
+
+    def check(name: str, arguments: JsonObject) -> str | None:
+        tool = tools.get(name)
+        return None if tool is None else argument_problem(tool.spec, arguments)
+
+    return check
+
+
+def answers_any(interrupts: Sequence[OpenInterrupt], answers: Sequence[Answer]) -> bool:
+    """Whether one of the answers is to one of the interrupts."""
+    known = {item.interrupt.id: item for item in interrupts}
+    return any(_is_to(known.get(answer.interrupt_id), answer) for answer in answers)
+
+
+def _is_to(item: OpenInterrupt | None, answer: Answer) -> bool:
+    """With an approval's id an answer is to no other interrupt of the same name."""
+    return item is not None and answer.approval_id in ("", item.approval_id)
+
+
+def decide(
+    interrupts: Sequence[OpenInterrupt],
+    answers: Sequence[Answer],
+    *,
+    now: float,
+    check: ArgumentsCheck,
+    approves: Approves,
+) -> Verdict:
+    """Match the answers with the open interrupts. Expired ones count as denied, answered or not.
+
+    Raises:
+        InvalidRequestError: an answer whose payload is not `{approved: boolean, editedArgs?: object, reason?: string}`.
+        ForbiddenError: it approves what is not the sender's to approve.
+    """
+    given: dict[str, tuple[int, Answer]] = {}
+    known = {item.interrupt.id: item for item in interrupts}
+    ignored: list[str] = []
+    for position, answer in enumerate(answers):
+        if not _is_to(known.get(answer.interrupt_id), answer) or answer.interrupt_id in given:
+            ignored.append(answer.interrupt_id)
+        else:
+            given[answer.interrupt_id] = (position, answer)
+    if ignored:
+        logger.warning("ignored answers to interrupts that are not open", extra=counted(ignored))
+    problems: list[FieldProblem] = []
+    decisions: list[Decision] = []
+    still_open: list[OpenInterrupt] = []
+    for item in interrupts:
+        expires_at = item.interrupt.expires_at
+        if expires_at is not None and expires_at <= now:
+            decisions.append(Decision(item.call, approved=False, reason=EXPIRED))
+        elif item.interrupt.id not in given:
+            still_open.append(item)
+        else:
+            position, answer = given[item.interrupt.id]
+            decision = _decision(item, answer, f"/resume/{position}/payload", problems, check)
+            if decision.approved and not answer.approval_id and not approves(item.call.name):
+                raise _not_allowed(item.call.name)
+            decisions.append(decision)
+    if problems:
+        raise InvalidRequestError(
+            "an answer in `resume` does not fit its interrupt", code="invalid_answer", problems=problems
+        )
+    return Verdict(tuple(decisions), tuple(still_open))
+
+
+def _decision(
+    item: OpenInterrupt, answer: Answer, pointer: str, problems: list[FieldProblem], check: ArgumentsCheck
+) -> Decision:
+    denied = Decision(item.call, approved=False)
+    if answer.status == "cancelled":
+        return denied
+    payload = answer.payload
+    if not isinstance(payload, dict):
+        problems.append(FieldProblem(pointer, "expected {approved: boolean, editedArgs?: object, reason?: string}"))
+        return denied
+    approved = payload.get("approved")
+    if not isinstance(approved, bool):
+        problems.append(FieldProblem(f"{pointer}/approved", "expected true or false"))
+    reason = payload.get("reason")
+    if reason is not None and not isinstance(reason, str):
+        problems.append(FieldProblem(f"{pointer}/reason", "expected a string"))
+    said = reason if isinstance(reason, str) else None
+    edited = payload.get("editedArgs")
+    if edited is not None and not isinstance(edited, dict):
+        problems.append(FieldProblem(f"{pointer}/editedArgs", "expected an object with the tool's arguments"))
+        return denied
+    if approved is not True:
+        return Decision(item.call, approved=False, reason=said)
+    if edited is not None and (wrong := check(item.call.name, edited)) is not None:
+        problems.append(FieldProblem(f"{pointer}/editedArgs", wrong))
+    if edited is not None and are_same_arguments(item.call.arguments, edited):
+        edited = None  # a form sends back what it was given: nobody changed anything
+    return Decision(item.call, approved=True, arguments=edited, reason=said)
+
+
+def _not_allowed(name: str) -> ForbiddenError:
+    return ForbiddenError(
+        f"calls of {name!r} are approved by somebody with a key that may approve (POST /approvals/{{id}}); this request"
+        " may only cancel one",
+        code="approval_not_allowed",
+    )

@@ -1,0 +1,43 @@
+"""What a run that ended adds to the metrics.
+
+Below: metrics, live_run. Above: the run driver.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gateway.agent import AgentDefinition
+from gateway.messages import Message
+from gateway.metrics import Metrics
+from gateway.runs.live_run import LiveRun
+
+
+def count_end(metrics: Metrics, live: LiveRun) -> None:
+    """Count a run that was counted as active when it began."""
+    record = live.record
+    metrics.runs_active.dec()
+    metrics.events_total.inc(live.sequence)
+    for _ in live.slow_viewers:
+        metrics.viewer_dropped("slow")
+    if record.started_at is None or record.finished_at is None:
+        return
+    metrics.run_ended(
+        record.agent_id, record.status.value, record.error_code or "", record.finished_at - record.started_at
+    )
+    if live.first_sign_at is not None:
+        metrics.first_token(record.agent_id, live.first_sign_at - record.started_at)
+    for usage in record.usage:
+        metrics.tokens_used(usage.provider, usage.model, usage.input_tokens, usage.output_tokens)
+
+
+def count_failed_tools(metrics: Metrics, produced: Sequence[Message], agent: AgentDefinition) -> None:
+    """Count the failed calls among a run's messages. A model may call anything; a label may not be anything."""
+    failed = {r.call_id for message in produced if (r := message.tool_result) is not None and r.is_error}
+    if not failed:
+        return
+    backend = {tool.name or tool.type for tool in agent.tools}
+    for message in produced:
+        for call in message.tool_calls:
+            if call.call_id in failed:
+                metrics.tool_failed(call.name if call.name in backend else "other")

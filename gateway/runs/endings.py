@@ -1,0 +1,281 @@
+"""What a run's begin and end make of the records that are kept; and how a run that its process left behind is ended.
+
+Below: the words, store, transcript, event_order. Above: the run driver, the runner. Pure but for
+`end_left_behind` and a line in the log.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import logging
+from collections.abc import Callable, Mapping, Sequence
+
+import orjson
+
+from gateway.agent import Absent, AgentDefinition, AgentInput
+from gateway.clock import Clock
+from gateway.errors import ConflictError, GatewayError, ModelError, NotFoundError
+from gateway.event_order import Sealer
+from gateway.events import (
+    Cancelled,
+    Completed,
+    Event,
+    Interrupted,
+    OpenInterrupt,
+    RunFailed,
+    RunFinished,
+    RunStarted,
+    StateChanged,
+    StateReplaced,
+)
+from gateway.frozen import replace
+from gateway.known_thread import KnownThread, digest_rows, own_calls, turns_of
+from gateway.log_counts import counted
+from gateway.messages import JsonValue, Message, ToolCall, new_id
+from gateway.model import ModelCapabilities
+from gateway.model_state import Conversation, marked
+from gateway.providers.failure_words import operators_words
+from gateway.records import encode_events
+from gateway.store import RunRecord, RunStatus, Store, Thread
+from gateway.tool import Tool
+from gateway.transcript import Transcript
+from gateway.usage import UsageLedger
+
+logger = logging.getLogger(__name__)
+
+Terminal = RunFinished | RunFailed
+
+_TITLE_CHARACTERS = 80
+_PAGE = 5_000
+
+
+def input_digest(given: AgentInput, produced: frozenset[str] = frozenset()) -> str:
+    """What makes a repeated request the same: its messages and answers, but for the messages that the run produced.
+
+    Ids that the gateway minted do not count: a repeated request cannot repeat them.
+    """
+    minted = given.minted_ids
+    answers = [(answer.interrupt_id, answer.status, answer.payload) for answer in given.answers]
+    if given.known is not None and not minted and not produced:
+        with contextlib.suppress(TypeError):  # as below
+            return given.known.digest(given.messages, orjson.dumps(answers))
+    messages = [message for message in given.messages if message.id not in produced] if produced else given.messages
+    rows: Sequence[tuple[str | None, str, object]] = digest_rows(messages)
+    if minted:
+        rows = [(None if message_id in minted else message_id, role, said) for message_id, role, said in rows]
+    try:
+        encoded = orjson.dumps((rows, answers))  # dataclasses as they are: ten times faster than records
+    except TypeError:
+        encoded = repr((rows, answers)).encode(errors="surrogatepass")
+    return hashlib.blake2b(encoded, digest_size=16).hexdigest()
+
+
+def title_of(messages: Sequence[Message]) -> str | None:
+    """A thread's first title: the beginning of its first user message with words."""
+    for message in messages:
+        if message.role == "user" and (words := " ".join(message.text.split())):
+            return words if len(words) <= _TITLE_CHARACTERS else words[: _TITLE_CHARACTERS - 1] + "…"
+    return None
+
+
+def without_claims(
+    sent: tuple[Message, ...], thread: Thread, tools: Mapping[str, Tool], known: KnownThread | None = None
+) -> tuple[Message, ...]:
+    """`sent` but for results that a client may not give: those of backend calls that this server's models made."""
+    calls = own_calls(thread.messages) if known is None else known.own_calls(thread.messages)
+    ours = {call_id for call_id, call in calls.items() if call.name in tools}
+    ours |= {item.call.call_id for item in thread.interrupts}
+    if not ours or (known is not None and not known.may_claim(thread.messages, sent, ours)):
+        return sent
+    produced = {message.id for message in thread.messages if message.turn_id is not None}
+    kept: list[Message] = []
+    dropped: list[str] = []
+    for message in sent:
+        result = message.tool_result
+        if result is not None and result.call_id in ours and message.id not in produced:
+            dropped.append(result.call_id)
+        else:
+            kept.append(message)
+    if dropped:
+        logger.warning("dropped a client's results for backend calls", extra=counted(dropped))
+    return tuple(kept)
+
+
+def still_asked(interrupts: Sequence[OpenInterrupt], messages: Sequence[Message]) -> tuple[OpenInterrupt, ...]:
+    """The interrupts whose call is still in the history: an edit that removes the answer withdraws its questions."""
+    if not interrupts:
+        return ()
+    calls = {call.call_id for message in messages for call in message.tool_calls}
+    return tuple(item for item in interrupts if item.call.call_id in calls)
+
+
+def ended_record(record: RunRecord, terminal: Terminal, now: float) -> RunRecord:
+    """The run's row after its terminal event."""
+    failure = terminal if isinstance(terminal, RunFailed) else None
+    return replace(
+        record,
+        status=_status_after(terminal),
+        started_at=record.started_at or now,
+        finished_at=now,
+        error_code=failure.code if failure is not None else None,
+        error_message=failure.message if failure is not None else None,
+        usage=terminal.usage,
+    )
+
+
+def _status_after(terminal: Terminal) -> RunStatus:
+    if isinstance(terminal, RunFailed):
+        return RunStatus.FAILED
+    match terminal.outcome:
+        case Interrupted():
+            return RunStatus.INTERRUPTED
+        case Cancelled():
+            return RunStatus.CANCELLED
+        case _:
+            return RunStatus.COMPLETED
+
+
+def words_alone(given: AgentInput) -> AgentInput:
+    """What is kept of the input of a run that is stopped before it begins: nothing that could answer or replace."""
+    words = tuple(message for message in given.messages if message.tool_result is None)
+    return replace(given, messages=words, answers=(), must_answer=False, history="append")
+
+
+def stopped(reason: str | None) -> Terminal:
+    """How a run ends that was stopped."""
+    if reason == "server_shutdown":
+        return RunFailed("server_shutdown", "the server is shutting down")
+    return RunFinished(Cancelled(reason or "cancelled"))
+
+
+def failed(record: RunRecord, error: Exception, redacted: Callable[[str], str]) -> RunFailed:
+    """How a run ends that fails like this; the log has what viewers are not told. `redacted` takes secrets out."""
+    if isinstance(error, GatewayError):
+        message, said = error.message, {}
+        if isinstance(error, ModelError):
+            message, said = redacted(operators_words(error)), {"provider_message": error.provider_message[:200]}
+        logger.warning("a run failed", extra={"run_id": record.run_id, "code": error.code, **said})
+        return RunFailed(error.code, message)
+    logger.error("a run failed unexpectedly", extra={"run_id": record.run_id}, exc_info=error)
+    return RunFailed("internal_error", "the gateway failed; its log has the details")
+
+
+def terminal_of(record: RunRecord) -> Terminal:
+    """The run's terminal event as far as its row tells: what was pending or asked, its log alone knew."""
+    match record.status:
+        case RunStatus.FAILED:
+            return RunFailed(record.error_code or "internal_error", record.error_message or "", record.usage)
+        case RunStatus.CANCELLED:
+            return RunFinished(Cancelled(), record.usage)
+        case _:
+            return RunFinished(Completed(), record.usage)
+
+
+def conversation_of(
+    agent: AgentDefinition, capabilities: ModelCapabilities, thread: Thread, name: str
+) -> Conversation | None:
+    """What the agent's model's server holds of the conversation `name`; None where the model is not stateful."""
+    if not capabilities.is_stateful:
+        return None
+    return Conversation(thread.model_states.get(agent.id, {}), name, capabilities.state_holder)
+
+
+def ended_thread(
+    thread: Thread,
+    produced: Sequence[Message],
+    terminal: Terminal,
+    now: float,
+    state: JsonValue | Absent,
+    conversation: Conversation | None = None,
+) -> Thread:
+    """The thread after its run: with what was produced, and with the interrupts that the run left open.
+
+    `conversation`: what the model's server holds by now; whatever the end, only whole responses are in it.
+    """
+    if conversation is not None:
+        produced = marked(tuple(produced), (), conversation.mark)
+    messages = (*thread.messages, *produced)
+    interrupts = thread.interrupts  # what the request left uncovered stays open where the run did not get to ask again
+    if isinstance(terminal, RunFinished) and not isinstance(terminal.outcome, Cancelled):
+        interrupts = _opened(terminal, messages, thread, now)
+    model_states = thread.model_states
+    if conversation is not None:
+        model_states = {**model_states, thread.agent_id: conversation.state}
+    return replace(
+        thread, messages=messages, interrupts=interrupts, state=state, updated_at=now, model_states=model_states
+    )
+
+
+def _opened(
+    terminal: RunFinished, messages: Sequence[Message], thread: Thread, now: float
+) -> tuple[OpenInterrupt, ...]:
+    if not isinstance(terminal.outcome, Interrupted):
+        return ()
+    known = {item.interrupt.id: item for item in thread.interrupts}
+    calls: dict[str, ToolCall] = {call.call_id: call for message in messages for call in message.tool_calls}
+    opened: list[OpenInterrupt] = []
+    for interrupt in terminal.outcome.interrupts:
+        if interrupt.id in known:
+            opened.append(known[interrupt.id])
+        elif interrupt.call_id in calls:
+            call = calls[interrupt.call_id]
+            opened.append(OpenInterrupt(interrupt, call, new_id("approval"), thread.agent_id, now))
+    return tuple(opened)
+
+
+async def end_left_behind(store: Store, clock: Clock, record: RunRecord, *, code: str, message: str) -> None:
+    """End a run whose task is gone, from what the log has of it: closed properly, its words kept, nothing run again.
+
+    Raises:
+        StoreError: not now.
+    """
+    sealer = Sealer()
+    now = clock.now()
+    thread = await store.load_thread(record.owner, record.thread_id)
+    if thread is None:
+        thread = Thread(record.owner, record.thread_id, record.agent_id, now, now)
+    transcript = Transcript(turns_of(own_calls(thread.messages)))
+    ledger = UsageLedger()
+    state = thread.state
+    last = 0
+    while page := await store.read_events(record.owner, record.run_id, after=last, limit=_PAGE):
+        events = sealer.follow([row.event for row in page])
+        transcript.follow(events)
+        ledger.follow(events)
+        for event in events:
+            if isinstance(event, StateReplaced | StateChanged):
+                state = event.state
+        last = page[-1].sequence
+    first_events: list[Event] = [] if last else [RunStarted(record.thread_id, record.run_id)]
+    terminal = RunFailed(code, message, ledger.total)
+    closing = sealer.follow([*first_events, terminal])
+    transcript.follow(closing)
+    mark = thread.messages[-1].conversation if thread.messages else None  # the input's, which was taken in last
+    keep = len(thread.messages)
+    await store.end_run(
+        ended_record(record, terminal, now),
+        ended_thread(thread, marked(transcript.messages, (), mark), terminal, now, state),
+        keep=keep,
+        first=last + 1,
+        records=encode_events(closing),
+        erase=transcript.retracted,
+    )
+
+
+def no_thread(thread_id: str) -> NotFoundError:
+    """What is told of a thread that is not there, or not there for whoever asks."""
+    return NotFoundError(f"there is no thread {thread_id!r}", code="thread_not_found")
+
+
+def approval_answered() -> ConflictError:
+    """What is told to whoever answers a question too late."""
+    return ConflictError("the question was answered or withdrawn meanwhile", code="approval_answered")
+
+
+def run_exists(run_id: str) -> ConflictError:
+    """What a request is told that is not the one that began the run."""
+    return ConflictError(
+        f"run {run_id!r} exists and was begun with another agent, thread or messages; use a new runId",
+        code="run_exists",
+    )

@@ -1,0 +1,128 @@
+"""Which of the runs that are kept is meant by the id that a client gives.
+
+Below: store, live_run, replay. Above: the runner. A client's id for a run is the run's own, with one exception: who
+answers a run's interrupts may do it under that run's id once more (CopilotKit does,
+https://github.com/CopilotKit/CopilotKit/issues/6999). What has the answers is another run, with an id and a log of its
+own; on the wire it has the id that its client gave, which means the newest run of that id from then on. A chain of
+questions may make many runs of one id. No two of them are under way at one time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+from gateway.agent import AgentInput
+from gateway.errors import InvalidRequestError, NotFoundError
+from gateway.events import Interrupted, RunFinished
+from gateway.runs.endings import input_digest
+from gateway.runs.live_run import LiveRun
+from gateway.runs.replay import last_event, produced_by
+from gateway.store import RunRecord, RunStatus, Store
+
+
+class RunIds:
+    """`live` are the runs under way, by owner and the id that clients know."""
+
+    def __init__(self, store: Store, live: Mapping[tuple[str, str], LiveRun]) -> None:
+        self._store = store
+        self._live = live
+
+    async def settled(self, owner: str, run_id: str) -> LiveRun | None:
+        """The run of that id that is under way and will not be refused any more."""
+        live = self._live.get((owner, run_id))
+        if live is not None and not live.settled.done():
+            await asyncio.wait((live.settled,))
+        return self._live.get((owner, run_id))
+
+    async def newest(self, owner: str, run_id: str) -> RunRecord:
+        """The record of what that id means. Raises NotFoundError."""
+        if (live := self._live.get((owner, run_id))) is not None:
+            return live.record
+        return (await self._known(owner, run_id))[0]
+
+    async def of_cursor(self, owner: str, run_id: str, log_id: str, after: int) -> RunRecord:
+        """The record of the run that a cursor is of: without `log_id`, that of the first run of that id.
+
+        Raises:
+            NotFoundError: there is no run of that id.
+            InvalidRequestError: there is none of that id which has such a log.
+        """
+        if not log_id and not after:
+            return await self.newest(owner, run_id)
+        live = self._live.get((owner, run_id))
+        if live is not None and live.record.run_id == (log_id or run_id):
+            return live.record
+        for record in await self._known(owner, run_id):
+            if record.run_id == (log_id or run_id):
+                return record
+        raise InvalidRequestError(
+            f"run {run_id!r} has no events {log_id!r}; give the `id` of the last event that you have",
+            code="invalid_cursor",
+            status=400,
+        )
+
+    async def before(self, owner: str, given: AgentInput) -> Sequence[RunRecord]:
+        """The runs that an input's id means already, the newest first; none where it is new, as nearly always."""
+        live = await self.settled(owner, given.run_id)
+        if live is None and await self._store.load_start(owner, given.run_id, given.thread_id) is None:
+            return ()
+        return await self._all(owner, given.run_id)
+
+    async def goes_on(self, owner: str, agent_id: str, given: AgentInput, before: Sequence[RunRecord]) -> bool:
+        """Whether an input answers what a run of its id left open, and so begins another run under that id."""
+        if not given.answers:
+            return False
+        named = {answer.interrupt_id for answer in given.answers}
+        named &= await self._left_open(agent_id, given.thread_id, before)
+        if not named:
+            return False
+        # At the end, and most often without waiting: the same request may have come at the same moment.
+        thread = await self._store.load_thread(owner, given.thread_id)
+        is_under_way = (owner, given.run_id) in self._live
+        return not is_under_way and thread is not None and any(each.interrupt.id in named for each in thread.interrupts)
+
+    async def _left_open(self, agent_id: str, thread_id: str, runs: Sequence[RunRecord]) -> set[str]:
+        """The ids of the interrupts that the runs ended with."""
+        left: set[str] = set()
+        wanted = (RunStatus.INTERRUPTED, thread_id, agent_id)
+        for record in runs:
+            if (record.status, record.thread_id, record.agent_id) == wanted:
+                end = await last_event(self._store, record.owner, record.run_id)
+                if isinstance(end, RunFinished) and isinstance(end.outcome, Interrupted):
+                    left |= {interrupt.id for interrupt in end.outcome.interrupts}
+        return left
+
+    async def are_all(self, owner: str, run_id: str, runs: Sequence[RunRecord]) -> bool:
+        """Whether these are still all runs of that id."""
+        return [record.run_id for record in await self._all(owner, run_id)] == [record.run_id for record in runs]
+
+    async def begun_by(
+        self, owner: str, agent_id: str, given: AgentInput, before: Sequence[RunRecord]
+    ) -> tuple[RunRecord, frozenset[str]] | None:
+        """The run that this very request began, and the ids of the messages that the run produced."""
+        for record in before:
+            live = self.live(record)
+            produced = frozenset(m.id for m in await produced_by(self._store, record, live))
+            same = record.agent_id == agent_id and record.thread_id == given.thread_id
+            if same and input_digest(given, produced) == record.input_digest:
+                return record, produced
+        return None
+
+    def live(self, record: RunRecord) -> LiveRun | None:
+        """The run, if it is under way."""
+        live = self._live.get((record.owner, record.client_id))
+        return live if live is not None and live.record.run_id == record.run_id else None
+
+    async def _known(self, owner: str, run_id: str) -> list[RunRecord]:
+        if not (records := await self._all(owner, run_id)):
+            raise NotFoundError(f"there is no run {run_id!r}", code="run_not_found")
+        return records
+
+    async def _all(self, owner: str, run_id: str) -> list[RunRecord]:
+        records = await self._store.list_runs(owner, run_id)
+        live = self._live.get((owner, run_id))  # perhaps since then
+        if live is not None:
+            newest = live.record
+            records = [newest, *(record for record in records if record.run_id != newest.run_id)]
+        return records

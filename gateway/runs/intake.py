@@ -1,0 +1,136 @@
+"""How a request is taken in: what its thread becomes, and which of a person's answers count.
+
+Below: endings, approvals, history. Above: the run driver, which keeps what this gives. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from gateway.agent import Absent, AgentDefinition, AgentInput, Answer, Approvers
+from gateway.frozen import quickly_made, replace
+from gateway.history import (
+    StaleHistoryError,
+    append_history,
+    merge_history,
+    unchanged_prefix,
+    unseen_messages,
+    with_unseen,
+)
+from gateway.loop import Decision
+from gateway.messages import Message
+from gateway.model_state import Conversation, marked
+from gateway.owners import may_approve
+from gateway.runs.approvals import answers_any, arguments_check, decide
+from gateway.runs.endings import approval_answered, still_asked, title_of, without_claims
+from gateway.store import Thread
+from gateway.tool import Tool
+
+
+@quickly_made
+@dataclass(frozen=True, slots=True)
+class Intake:
+    """`thread` with the input in it, and the interrupts that nobody has answered; `keep` as in Store.begin_run.
+
+    `own` are the messages that the run is about: all, or those of its conversation; the others are `elsewhere`.
+    """
+
+    thread: Thread
+    own: tuple[Message, ...]
+    elsewhere: tuple[Message, ...]
+    keep: int
+    decisions: tuple[Decision, ...]
+
+
+def take_in(
+    given: AgentInput,
+    thread: Thread,
+    definition: AgentDefinition,
+    tools: Mapping[str, Tool],
+    approvals: Mapping[str, Approvers | None],
+    now: float,
+    conversation: Conversation | None = None,
+    *,
+    waited: bool = False,
+) -> Intake:
+    """What the thread becomes; `tools` are the backend's, by name, and `approvals` as in LoopContext; `conversation` is
+    a stateful model's.
+
+    `waited`: the run waited for its turn, so that there are messages which nobody could know when it was asked for.
+
+    Raises:
+        InvalidRequestError: an answer that does not fit its interrupt.
+        ForbiddenError: it approves what is not the sender's to approve.
+        ConflictError: there is nothing to answer any more, and the input is there for that alone.
+        StaleHistoryError: the thread has messages that the client has not seen.
+    """
+    known = given.known
+    sent = without_claims(up_to_date(given, thread.messages, waited=waited), thread, tools, known)
+    # No message at all is no history to replace one with: the answers alone carry the thread on.
+    append = not sent or (given.history or definition.history) == "append"
+    merge = merge_history if known is None else known.merge
+    messages = append_history(thread.messages, sent) if append else merge(thread.messages, sent)
+    if given.answers and not append:
+        messages = (*messages, *_lost_by_client(given.answers, thread, messages))
+    if conversation is not None or thread.model_states:
+        messages = marked(messages, thread.messages, None if conversation is None else conversation.mark)
+    asked = still_asked(thread.interrupts, messages)
+    if given.must_answer and not answers_any(asked, given.answers):
+        raise approval_answered()
+    owner = thread.owner
+    verdict = decide(
+        asked,
+        given.answers,
+        now=now,
+        check=arguments_check(tools),
+        approves=lambda name: may_approve(owner, approvals.get(name)),
+    )
+    becomes = replace(
+        thread,
+        agent_id=definition.id,
+        updated_at=now,
+        title=thread.title or title_of(messages),
+        messages=messages,
+        state=thread.state if isinstance(given.state, Absent) else given.state,
+        interrupts=verdict.still_open,
+        last_run_id=given.run_id,
+        # A thread whose runs all force a tool is no conversation of a person's: CopilotKit asks for suggestions so.
+        listed=given.forced_tool is None or (thread.listed and thread.last_run_id is not None),
+    )
+    own, elsewhere = (messages, ()) if conversation is None else conversation.split(messages)
+    return Intake(becomes, own, elsewhere, unchanged_prefix(thread.messages, messages), verdict.decisions)
+
+
+def up_to_date(given: AgentInput, stored: Sequence[Message], *, waited: bool = False) -> tuple[Message, ...]:
+    """The messages that were sent; with what came to the thread meanwhile, where the run `waited` for its turn.
+
+    Raises:
+        StaleHistoryError: the thread has messages that the client has not seen.
+    """
+    if isinstance(given.seen, Absent):
+        return given.messages
+    unseen = unseen_messages(stored, given.seen, given.messages)
+    if unseen is None:
+        return given.messages
+    if not waited:
+        raise StaleHistoryError(unseen)
+    return with_unseen(stored, given.messages, unseen)
+
+
+def _lost_by_client(answers: Sequence[Answer], thread: Thread, messages: Sequence[Message]) -> list[Message]:
+    """What the thread has of the calls that are answered and that the client's own history is without.
+
+    Clients lose calls (a reload, a history of their own making). A person's answer is not lost with them: it names the
+    question, so that nobody can have meant to withdraw it.
+    """
+    if not thread.interrupts:
+        return []
+    named = {answer.interrupt_id for answer in answers}
+    asked = {item.call.call_id for item in thread.interrupts if item.interrupt.id in named}
+    missing = asked - {call.call_id for message in messages for call in message.tool_calls}
+    if not missing:
+        return []
+    turns = {m.turn_id for m in thread.messages if any(call.call_id in missing for call in m.tool_calls)}
+    there = {message.id for message in messages}
+    return [m for m in thread.messages if m.turn_id is not None and m.turn_id in turns and m.id not in there]

@@ -1,0 +1,424 @@
+"""A run under way: its numbered events, its viewers, and what a viewer that joins late is told first.
+
+Below: the words, event_order, transcript, records, store, viewer. Above: the run driver, which owns the task that
+feeds a run. An event is numbered and handed to the store when it is accepted, and reaches viewers once the store has
+it: nobody ever sees an event that a crash could take back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import cast
+
+from gateway.agent import ABSENT, Absent
+from gateway.clock import Clock, Timer
+from gateway.errors import GatewayError, StoreError
+from gateway.event_order import Sealer
+from gateway.events import (
+    Events,
+    MessageRetracted,
+    MessagesReplaced,
+    ModelCallAccepted,
+    ModelCallEnded,
+    ModelCallStarted,
+    ReasoningStarted,
+    StateChanged,
+    StateReplaced,
+    TextDelta,
+    TextStarted,
+    ToolCallStarted,
+    UsageReported,
+)
+from gateway.gather_window import GatherWindow
+from gateway.known_thread import KnownThread, turns_of
+from gateway.messages import JsonValue, Message
+from gateway.model_state import Conversation
+from gateway.records import EventRecords, encode_events
+from gateway.runs.viewer import Prelude, Viewer, read_log
+from gateway.store import RunRecord, Store, Thread
+from gateway.transcript import Transcript
+from gateway.usage import UsageLedger
+
+logger = logging.getLogger(__name__)
+
+# The first of these in a run is what a person waits for: it is kept at once, not together with what comes next.
+_FIRST_SIGNS = (TextStarted, ReasoningStarted, ToolCallStarted)
+
+
+class LiveRun:
+    """A run from its begin to its end. Only the run driver writes to it."""
+
+    # Too many for objects to share a table of their names: each run would have one, 2 KB.
+    __slots__ = (
+        "_clock", "_farewell", "_gathered", "_given_up", "_gone_waiters", "_grace", "_grace_seconds", "_kept_waiters",
+        "_last_future", "_max_viewer_events", "_on_abandoned", "_sealer", "_signs_seen", "_store", "_unkept",
+        "_viewers", "_window", "accepted", "begun", "cancel_reason", "concluded", "conversation", "ended", "failure",
+        "finishing", "first_sign_at", "kept", "left", "messages", "must_be_kept", "patient", "record", "sequence",
+        "settled", "slow_viewers", "state", "task", "thread", "transcript", "turn", "unattended", "unkept", "usage",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        record: RunRecord,
+        store: Store,
+        clock: Clock,
+        *,
+        grace_seconds: float,
+        on_abandoned: Callable[[LiveRun], None],
+        max_viewer_events: int = 10_000,
+        window: GatherWindow | None = None,
+    ) -> None:
+        """`on_abandoned` is called once nobody has watched for `grace_seconds`. Runs share a `window`."""
+        self.record = record
+        self.task: asyncio.Task[None] | None = None
+        self.cancel_reason: str | None = None
+        self.failure: GatewayError | None = None  # why the store could not keep the run
+        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.transcript = Transcript()
+        self.messages: tuple[Message, ...] = ()  # the thread as the run found it
+        self.state: JsonValue | Absent = ABSENT
+        self.usage = UsageLedger()
+        self.conversation: Conversation | None = None  # what a stateful model's server holds
+        self.thread: Thread | None = None  # as the run found it and took its input in; None while it waits
+        self.turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()  # done when its thread is free
+        self.settled: asyncio.Future[None] = asyncio.get_running_loop().create_future()  # it runs, waits or is gone
+        self.concluded: asyncio.Future[None] = asyncio.get_running_loop().create_future()  # ended, or `unkept`
+        self.unkept: StoreError | None = None  # why its end cannot be kept for now
+        self.patient = False  # it waits for its turn without keeping its request waiting
+        self.slow_viewers: set[Viewer] = set()  # those that were dropped
+        self.begun = False  # kept as begun, and counted
+        self.accepted = False  # the answer under way comes from the background: another process may take it up
+        self.must_be_kept = False  # such an answer is over, which has to be in the log before any of its tools is run
+        self.left = False  # it ends here without an end, to be taken up
+        self.finishing = False
+        self.unattended = False  # it goes on also where nobody watches it
+        self.first_sign_at: float | None = None  # when the model showed something, in Unix seconds
+        self.sequence = 0  # the number of the last event accepted
+        self.kept = 0  # the number of the last event that the store has and viewers got
+        self._sealer = Sealer()
+        self._store = store
+        self._clock = clock
+        self._grace_seconds = grace_seconds
+        self._on_abandoned = on_abandoned
+        self._max_viewer_events = max_viewer_events
+        self._viewers: set[Viewer] = set()
+        self._window = window or GatherWindow()
+        self._gathered: Events = []  # numbered, and not with the store yet
+        self._unkept: deque[tuple[asyncio.Future[None] | None, int, Events]] = deque()
+        self._last_future: asyncio.Future[None] | None = None
+        self._grace: Timer | None = None
+        self._signs_seen = False
+        self._given_up = False
+        self._farewell: Events = []  # what those are told who come after it was given up
+        self._kept_waiters: list[asyncio.Future[None]] = []
+        self._gone_waiters: list[asyncio.Future[None]] = []
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.record.owner, self.record.run_id
+
+    @property
+    def thread_key(self) -> tuple[str, str]:
+        return self.record.owner, self.record.thread_id
+
+    @property
+    def has_viewers(self) -> bool:
+        return bool(self._viewers)
+
+    @property
+    def retracted(self) -> frozenset[str]:
+        """The messages that were taken back: their words must not stay in the log."""
+        return self.transcript.retracted
+
+    @property
+    def sealed(self) -> bool:
+        """The terminal event was accepted: nothing more will be."""
+        return self._sealer.sealed
+
+    # --- events in
+
+    def begin_with(self, messages: tuple[Message, ...], known: KnownThread | None = None) -> None:
+        """The thread as the run found it and took its input in, and what is known of it."""
+        known = known or KnownThread()
+        self.messages = messages
+        self.transcript = Transcript(turns_of(known.own_calls(messages)))
+        self._sealer.reserve(known.ids(messages))
+
+    def follow(self, batch: Events) -> Events:
+        """Put the batch in order and take it into the transcript; what of it may leave, not yet numbered."""
+        events = self._sealer.follow(batch)
+        retracted = False
+        for event in self.transcript.follow(events):
+            kind = type(event)
+            if kind is UsageReported or kind is ModelCallStarted or kind is ModelCallEnded:
+                self.usage.follow([event])
+                self.must_be_kept = self.accepted and kind is ModelCallEnded
+                self.accepted = self.accepted and kind is UsageReported
+            elif kind is ModelCallAccepted:
+                self.accepted = True
+            elif kind is StateReplaced or kind is StateChanged:
+                self.state = cast(StateReplaced, event).state
+            elif kind is MessageRetracted:
+                retracted = True
+        if retracted:  # clients know a snapshot, and no other way to change what was said
+            events = [*events, MessagesReplaced((*self.messages, *self.transcript.closed_messages()))]
+        return events
+
+    def accept(self, batch: Events) -> None:
+        """Take the next events in and hand them to the store."""
+        if len(batch) == 1:
+            # One more delta of the open text: as nearly all batches of a model that is slower than the network.
+            event, transcript = batch[0], self.transcript
+            if type(event) is TextDelta and event.message_id == transcript.text_id and event.text:
+                if self.failure is None:
+                    transcript.text_parts.append(event.text)
+                    self.sequence += 1
+                    gathered = self._gathered
+                    gathered.append(event)
+                    if len(gathered) == 1:
+                        self._window.add(self)
+                return
+        events = self.follow(batch)
+        if events:
+            self.append(events)
+
+    def append(self, events: Events) -> None:
+        """Number events that `follow` gave; the store gets them soon, and viewers when it has them."""
+        if self.failure is not None:  # behind what the store did not take they would leave a gap in the log
+            return
+        self.sequence += len(events)
+        first = not self._gathered
+        self._gathered += events
+        if not self._signs_seen and any(isinstance(event, _FIRST_SIGNS) for event in events):
+            self._signs_seen = True
+            self.first_sign_at = self._clock.now()
+            self.hand_over()
+        elif first:
+            self._window.add(self)
+
+    def hand_over(self) -> int:
+        """Give the store what was gathered, to be kept at once; how many events."""
+        events = self._gathered
+        if not events:
+            return 0
+        self._gathered = []
+        self._window.discard(self)
+        if self.failure is not None:
+            return 0
+        owner, run_id = self.key
+        first = self.sequence - len(events) + 1
+        try:
+            records = encode_events(events)
+        except Exception:  # in a timer's call for many runs: it is this one's failure alone
+            logger.exception("events could not be written as JSON", extra={"run_id": run_id})
+            self._fail(GatewayError("the gateway failed; its log has the details"))
+            return 0
+        future = self._store.append_events(owner, run_id, first, records, urgent=True)
+        self._unkept.append((future, first, events))
+        if future is not self._last_future:
+            self._last_future = future
+            future.add_done_callback(self._on_kept)
+        return len(events)
+
+    def number(self, events: Events) -> tuple[int, EventRecords]:
+        """Number events that go to the store by another way (begin, end): the first number, the records."""
+        self.hand_over()
+        first = self.sequence + 1
+        self.sequence += len(events)
+        self._unkept.append((None, first, events))
+        return first, encode_events(events)
+
+    def publish_numbered(self) -> None:
+        """What `number` gave out is in the store, and everything before it."""
+        while self._unkept:
+            _, first, events = self._unkept.popleft()
+            self._publish(first, events)
+
+    def give_up(self, events: Events) -> None:
+        """The store cannot keep the run's end: show these all the same, without numbers, and let the viewers go."""
+        self._unkept.clear()
+        self._gathered = []
+        self._window.discard(self)
+        self._given_up = True
+        self._farewell = list(events)
+        for viewer in list(self._viewers):
+            viewer.feed_unnumbered(events)
+            viewer.finish()
+        self._wake_kept_waiters()
+
+    def block(self, error: StoreError) -> None:
+        """The store cannot keep the run's end for now; whoever waits for that end is told."""
+        self.unkept = error
+        if not self.concluded.done():
+            self.concluded.set_result(None)
+        self._wake_kept_waiters()
+
+    @property
+    def backlog(self) -> int:
+        """How many events the store has not confirmed."""
+        return self.sequence - self.kept
+
+    async def wait_kept(self) -> None:
+        """Until the store has what was appended last.
+
+        Raises:
+            StoreError: it could not keep it.
+        """
+        self.must_be_kept = False
+        self.hand_over()
+        if self._last_future is not None:
+            await asyncio.shield(self._last_future)
+
+    def _on_kept(self, future: asyncio.Future[None]) -> None:
+        error = StoreError("the store was closed") if future.cancelled() else future.exception()
+        if error is not None:
+            self._fail(error)
+            return
+        unkept = self._unkept
+        if not unkept or unkept[0][0] is not future:
+            return
+        _, first, events = unkept.popleft()
+        while unkept and unkept[0][0] is future:
+            events = [*events, *unkept.popleft()[2]]
+        self._publish(first, events)
+
+    def _fail(self, error: BaseException) -> None:
+        """What was said can no longer be kept: the run ends, and says so while it can."""
+        if self.failure is None:
+            self.failure = error if isinstance(error, GatewayError) else StoreError("the store failed")
+            if self.task is not None:
+                self.task.cancel()
+
+    def first_failure(self, error: GatewayError) -> GatewayError:
+        """Why the store could not keep the run: `error`, unless an earlier one made that come."""
+        return self.failure or error
+
+    def _publish(self, first: int, events: Events) -> None:
+        self.kept = first + len(events) - 1
+        for viewer in list(self._viewers):
+            viewer.feed(first, events)
+            if viewer.dropped:
+                self.slow_viewers.add(viewer)
+        if self._kept_waiters:
+            self._wake_kept_waiters()
+
+    def leave(self) -> bool:
+        """Stop here without an end where the next process may take the run up. False: it may not."""
+        if not self.accepted or self.cancel_reason is not None or self.task is None:
+            return False
+        self.left = True
+        self.task.cancel()
+        return True
+
+    # --- viewers
+
+    def watch(self) -> Viewer:
+        """A viewer of all that was not published yet."""
+        return self._add_viewer(after=self.kept, prelude=None)
+
+    async def join(self) -> Viewer:
+        """A viewer that is told first what there is so far, as a prelude, and then what comes.
+
+        Raises:
+            StoreError: what there is so far could not be kept.
+        """
+        accepted = self.sequence
+        messages = (*self.messages, *self.transcript.closed_messages())
+        record = self.record
+        prelude = Prelude(record.thread_id, record.client_id, self.state, messages, self.transcript.open_items())
+        viewer = self._add_viewer(after=accepted, prelude=prelude)
+        self.hand_over()
+        try:
+            await self._until_kept(accepted)
+        except BaseException:  # the one who asked is gone: nobody else could close it
+            viewer.close()
+            raise
+        return viewer
+
+    async def follow_from(self, after: int) -> Viewer:
+        """A viewer of the events after that number: from the log, then as they come."""
+        viewer = self._add_viewer(after=max(after, self.kept), prelude=None)
+        owner, run_id = self.key
+        viewer.read_first(read_log(self._store, owner, run_id, after=after, until=self.kept))
+        return viewer
+
+    def finish(self) -> None:
+        """The run is over and everything is published: viewers read what they have, then end."""
+        for viewer in list(self._viewers):
+            viewer.finish()
+        self.settle()
+        if self._grace is not None:
+            self._grace.cancel()
+        for future in (self.ended, self.concluded):
+            if not future.done():
+                future.set_result(None)
+        self._wake_kept_waiters()
+
+    def settle(self) -> None:
+        """Who asked for the same run meanwhile may go on."""
+        if not self.settled.done():
+            self.settled.set_result(None)
+
+    async def viewers_gone(self, seconds: float) -> None:
+        """Until nobody watches or the run has ended, but not longer than that."""
+        if not self._viewers or self.ended.done():
+            return
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._gone_waiters.append(waiter)
+        try:
+            await asyncio.wait((waiter, self.ended), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            if waiter in self._gone_waiters:
+                self._gone_waiters.remove(waiter)
+
+    def _add_viewer(self, *, after: int, prelude: Prelude | None) -> Viewer:
+        viewer = Viewer(
+            self._clock,
+            after=after,
+            on_close=self._viewer_left,
+            prelude=prelude,
+            max_events=self._max_viewer_events,
+            log_id=self.record.log_id,
+        )
+        self._viewers.add(viewer)
+        if self._grace is not None:
+            self._grace.cancel()
+            self._grace = None
+        if self._given_up:
+            viewer.feed_unnumbered(self._farewell)
+        if self._given_up or self.ended.done():
+            viewer.finish()
+        return viewer
+
+    async def _until_kept(self, sequence: int) -> None:
+        while self.kept < sequence:
+            if self.unkept is not None or self.ended.done():
+                raise StoreError("what the run said so far could not be kept; try again in a moment")
+            waiter = asyncio.get_running_loop().create_future()
+            self._kept_waiters.append(waiter)
+            await waiter
+
+    def _wake_kept_waiters(self) -> None:
+        waiters, self._kept_waiters = self._kept_waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def _viewer_left(self, viewer: Viewer) -> None:
+        self._viewers.discard(viewer)
+        if self._viewers:
+            return
+        for waiter in self._gone_waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+        self._gone_waiters = []
+        if not self.ended.done() and self._grace is None:
+            self._grace = self._clock.call_later(self._grace_seconds, self._grace_over)
+
+    def _grace_over(self) -> None:
+        self._grace = None
+        if not self._viewers and not self.ended.done():
+            self._on_abandoned(self)

@@ -1,0 +1,118 @@
+"""What becomes of the runs that an earlier process left behind: they are ended, or gone on with.
+
+Below: bookkeeping, live_run, taken_up. Above: the run driver. A run can be gone on with where its provider works on in
+the background. All else is ended with what the log has of it: a tool that was under way is never run again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gateway.agent import Absent, AgentInput, Approvers
+from gateway.clock import Clock
+from gateway.errors import StoreError
+from gateway.events import Event
+from gateway.loop import LoopContext, TakenUp
+from gateway.open_agent import OpenAgent, with_frontend_tools
+from gateway.runs.endings import conversation_of, end_left_behind
+from gateway.runs.live_run import LiveRun
+from gateway.runs.viewer import read_log
+from gateway.store import RunRecord, RunStatus, Store, Thread
+from gateway.tool import SharedState, Tool
+from gateway.turns.resumption import RESTARTED, open_call, restored_input
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOpen:
+    """A run whose model's answer is still coming. `events` are its log; `thread` has the run's input in it."""
+
+    record: RunRecord
+    thread: Thread
+    agent: OpenAgent
+    events: tuple[Event, ...]
+    taken_up: TakenUp
+    input: AgentInput
+
+
+async def recover(store: Store, clock: Clock, agents: Mapping[str, OpenAgent]) -> list[LeftOpen]:
+    """End the runs that an earlier process left behind; those that can be gone on with are given.
+
+    Raises:
+        StoreError: not now.
+    """
+    found: list[LeftOpen] = []
+    for record in await store.unfinished_runs():
+        try:
+            left = await _left_open(store, agents, record)
+            if left is not None:
+                found.append(left)
+                continue
+            logger.warning("ending a run that the last process left behind", extra={"run_id": record.run_id})
+            await end_left_behind(store, clock, record, code="server_restarted", message=RESTARTED)
+        except StoreError:
+            raise
+        except Exception:  # one log that cannot be read is no reason to serve nobody
+            logger.exception("a run of the last process cannot be ended", extra={"run_id": record.run_id})
+    return found
+
+
+async def _left_open(store: Store, agents: Mapping[str, OpenAgent], record: RunRecord) -> LeftOpen | None:
+    agent = agents.get(record.agent_id)
+    if agent is None or record.status is not RunStatus.RUNNING or not agent.model.capabilities.background:
+        return None
+    thread = await store.load_thread(record.owner, record.thread_id)
+    log = read_log(store, record.owner, record.run_id, after=0, until=None)
+    events = tuple([event async for batch in log for event in batch.events])
+    taken_up = open_call(events)
+    if thread is None or thread.last_run_id != record.run_id or taken_up is None:
+        return None
+    given = restored_input(taken_up.input, record.thread_id, record.run_id)
+    return LeftOpen(record, thread, agent, events, taken_up, given)
+
+
+def restore(live: LiveRun, left: LeftOpen) -> None:
+    """Bring a run to where its log ends."""
+    logger.warning(
+        "going on with a run that the last process left behind",
+        extra={"run_id": left.record.run_id, "response_id": left.taken_up.response_id},
+    )
+    thread, agent = left.thread, left.agent
+    live.thread = thread
+    live.state = thread.state
+    live.conversation = conversation_of(agent.definition, agent.model.capabilities, thread, left.input.conversation_id)
+    live.begin_with(thread.messages)
+    live.follow(list(left.events))
+    live.sequence = live.kept = len(left.events)
+    live.begun = True
+    live.watch().close()  # from now on somebody is waited for, where nobody may be away for long
+
+
+def loop_context(
+    live: LiveRun, left: LeftOpen, tools: Mapping[str, Tool], approvals: Mapping[str, Approvers | None], clock: Clock
+) -> LoopContext:
+    """What the loop goes on with."""
+    agent, given = left.agent, left.input
+    state, messages, conversation = live.state, left.thread.messages, live.conversation
+    own, elsewhere = (messages, ()) if conversation is None else conversation.split(messages)
+    return LoopContext(
+        agent=agent.definition,
+        input=with_frontend_tools(given, tools),
+        owner=left.record.owner,
+        model=agent.model,
+        tools=tools,
+        approvals=approvals,
+        messages=own,
+        elsewhere=elsewhere,
+        state=SharedState({} if isinstance(state, Absent) else state),
+        clock=clock,
+        still_open=left.thread.interrupts,
+        fallback=agent.fallback,
+        fits=agent.fits,
+        conversation=conversation,
+        taken_up=left.taken_up,
+        is_left=lambda: live.left,
+    )

@@ -1,0 +1,214 @@
+"""Threads that are deleted: here, and at the providers whose servers keep responses of them.
+
+Below: store, open_agent, model, providers.background_tasks. Above: the runner. A thread is gone at once; its provider
+is told afterwards, one response after the other. What is still to be told is in the store from the moment in which the
+thread is not, so that it is told also where the process ends meanwhile or the provider is down: at the next start, or
+the next `go_on`. What a provider does not let go of is in the log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from gateway.clock import Clock
+from gateway.errors import ModelError, ModelErrorKind, StoreError
+from gateway.messages import new_id
+from gateway.model import StatefulModel
+from gateway.open_agent import OpenAgent
+from gateway.providers.background_tasks import Errands
+from gateway.store import DueDeletion, Store, Thread
+
+logger = logging.getLogger(__name__)
+
+AGAIN_SECONDS = 3.0
+LONGEST_WAIT_SECONDS = 60.0
+MOST_TRIES = 3
+# Of those that came to nothing after MOST_TRIES: a day where they are an hour apart.
+MOST_ROUNDS = 24
+# By then providers forget by themselves: https://platform.openai.com/docs/guides/your-data
+LONGEST_SECONDS = 30 * 86_400.0
+MOST_NAMED = 20  # in a line of the log
+
+
+class ThreadRemoval:
+    """One for the process. `close` before the agents are."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._errands = Errands()
+        self._under_way: set[str] = set()
+
+    async def look(self, agents: Mapping[str, OpenAgent], owner: str, thread_id: str) -> Thread | None:
+        """The thread, where a provider's server may hold something of it: for `delete`.
+
+        Raises:
+            StoreError: not now.
+        """
+        if any(agent.model.capabilities.is_stateful for agent in agents.values()):
+            return await self._store.load_thread(owner, thread_id)
+        return None
+
+    async def delete(
+        self,
+        agents: Mapping[str, OpenAgent],
+        owner: str,
+        thread_id: str,
+        thread: Thread | None,
+        *,
+        tells_later: bool = False,
+    ) -> bool:
+        """Delete a thread on which nothing runs, and which looked like `thread`. False: there is none.
+
+        `tells_later`: its provider is told by the next `go_on`, as where many threads are deleted one after the other.
+        It is the store's before anything else can happen: no run begins meanwhile.
+
+        Raises:
+            StoreError: not now.
+        """
+        held = [] if thread is None else list(_held(agents, thread, self._clock.now()))
+        due = [deletion for deletion in held if _who_asks(agents, deletion) is not None]
+        if not await self._store.delete_thread(owner, thread_id, due):
+            return False
+        for deletion in held:
+            if deletion not in due:
+                _tell_of_nobody(deletion)
+        if not tells_later:
+            self._start(agents, due)
+        return True
+
+    async def go_on(self, agents: Mapping[str, OpenAgent]) -> None:
+        """Have done what is still due of earlier deletions, those of earlier processes among them.
+
+        Raises:
+            StoreError: not now.
+        """
+        self._start(agents, await self._store.due_deletions())
+
+    async def close(self) -> None:
+        """Let what is being deleted go, if that does not take long."""
+        await self._errands.close()
+
+    def _start(self, agents: Mapping[str, OpenAgent], due: Sequence[DueDeletion]) -> None:
+        """One after the other: nobody waits for them, and providers limit how often they are asked."""
+        fresh = [deletion for deletion in due if deletion.deletion_id not in self._under_way]
+        if fresh:
+            self._under_way.update(deletion.deletion_id for deletion in fresh)
+            self._errands.spawn(self._do(agents, fresh), "forget threads at their providers")
+
+    async def _do(self, agents: Mapping[str, OpenAgent], due: Sequence[DueDeletion]) -> None:
+        try:
+            for deletion in due:
+                model = _who_asks(agents, deletion)
+                if model is not None:
+                    left = await self._forget(model, deletion)
+                else:
+                    _tell_of_nobody(deletion)
+                    left = deletion.names
+                await self._store.update_deletion(self._still_due(deletion, left))
+        except StoreError as error:  # they stay as they are
+            logger.warning("what is due at providers could not be kept", extra={"code": error.code})
+        finally:
+            self._under_way.difference_update(deletion.deletion_id for deletion in due)
+
+    def _still_due(self, deletion: DueDeletion, left: Sequence[str]) -> DueDeletion:
+        tries = deletion.tries + 1
+        is_late = tries >= MOST_ROUNDS or self._clock.now() - deletion.since > LONGEST_SECONDS
+        if left and is_late:
+            extra = {"agent_id": deletion.agent_id, "responses": len(left), "response_ids": list(left[:MOST_NAMED])}
+            logger.warning("responses of a deleted thread stay at their provider: it is not asked again", extra=extra)
+        return replace(deletion, names=() if is_late else tuple(left), tries=tries)
+
+    async def _forget(self, model: StatefulModel, deletion: DueDeletion) -> Sequence[str]:
+        """What is to be asked for again later."""
+        left, refused = list(deletion.names), dict[str, ModelError]()
+        error: ModelError | None = None
+        tries = 0  # since the last one that it let go of
+        try:
+            while tries < MOST_TRIES:
+                if tries and error is not None:
+                    await self._clock.sleep(min(error.retry_after_seconds or AGAIN_SECONDS, LONGEST_WAIT_SECONDS))
+                before = len(left)
+                error = await _forget_each(model, left, refused)
+                if error is None or not error.retryable:
+                    break
+                tries = 1 if len(left) < before else tries + 1
+        except asyncio.CancelledError:
+            _tell_of_later(model, left, "server_shutdown")
+            raise
+        if error is not None and error.retryable:
+            _tell_of_later(model, left, error.code)
+            _tell_of_refused(model, refused)
+            return left
+        if error is not None:
+            refused |= dict.fromkeys(left, error)
+        if refused:
+            _tell_of_refused(model, refused)
+        else:
+            logger.info(
+                "a deleted thread's responses are deleted at their provider",
+                extra={"provider": model.provider, "model": model.model_id, "responses": len(deletion.names)},
+            )
+        return ()
+
+
+def _held(agents: Mapping[str, OpenAgent], thread: Thread, now: float) -> Iterator[DueDeletion]:
+    """What is held of a thread, where and by whom."""
+    for agent_id, chains in thread.model_states.items():
+        for holder in dict.fromkeys(chain.holder for chain in chains.values()):
+            names = [name for chain in chains.values() if chain.holder == holder for name in chain.names]
+            if names:
+                yield DueDeletion(new_id("deletion"), agent_id, holder, tuple(names), now)
+
+
+def _who_asks(agents: Mapping[str, OpenAgent], deletion: DueDeletion) -> StatefulModel | None:
+    model = agents[deletion.agent_id].model if deletion.agent_id in agents else None
+    if isinstance(model, StatefulModel) and model.capabilities.state_holder == deletion.holder:
+        return model
+    return None
+
+
+async def _forget_each(model: StatefulModel, left: list[str], refused: dict[str, ModelError]) -> ModelError | None:
+    """Forget the last one of `left` until there is none; the error that others would have, too."""
+    while left:
+        try:
+            await model.forget(left[-1])
+        except ModelError as error:
+            if error.retryable or error.kind is ModelErrorKind.AUTHENTICATION:
+                return error
+            refused[left[-1]] = error
+        left.pop()
+    return None
+
+
+def _tell_of_refused(model: StatefulModel, refused: Mapping[str, ModelError]) -> None:
+    if refused:
+        extra = _named(model, list(refused)) | {"code": next(iter(refused.values())).code}
+        logger.warning("responses of a deleted thread stay at their provider", extra=extra)
+
+
+def _tell_of_later(model: StatefulModel, left: Sequence[str], code: str) -> None:
+    extra = _named(model, left) | {"code": code}
+    logger.warning(
+        "responses of a deleted thread are not deleted yet: their provider is asked again later", extra=extra
+    )
+
+
+def _named(model: StatefulModel, names: Sequence[str]) -> dict[str, object]:
+    return {
+        "provider": model.provider,
+        "model": model.model_id,
+        "responses": len(names),
+        "response_ids": list(names[:MOST_NAMED]),
+    }
+
+
+def _tell_of_nobody(deletion: DueDeletion) -> None:
+    names = deletion.names
+    logger.warning(
+        "responses of a deleted thread stay where no agent asks any more",
+        extra={"agent_id": deletion.agent_id, "responses": len(names), "response_ids": list(names[:MOST_NAMED])},
+    )

@@ -1,0 +1,86 @@
+"""A run that is over, from its log, or one that is ending.
+
+Below: store, live_run, viewer, transcript. Above: the runner.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
+from gateway.clock import Clock
+from gateway.errors import StoreError
+from gateway.events import Completed, Event, RunFailed, RunFinished, RunStarted
+from gateway.messages import Message
+from gateway.runs.endings import Terminal, terminal_of
+from gateway.runs.live_run import LiveRun
+from gateway.runs.viewer import Batch, Viewer, read_log
+from gateway.store import RunRecord, Store
+from gateway.transcript import Transcript
+
+
+def replay(store: Store, clock: Clock, record: RunRecord, *, after: int) -> Viewer:
+    """A viewer of the events after that number."""
+    viewer = Viewer(clock, log_id=record.log_id)
+    viewer.read_first(_to_the_end(read_log(store, record.owner, record.run_id, after=after, until=None)))
+    viewer.finish()
+    return viewer
+
+
+async def _to_the_end(log: AsyncGenerator[Batch]) -> AsyncGenerator[Batch]:
+    """The log, which must lead to the run's end: one whose thread is deleted meanwhile must not look like a success."""
+    last: Event | None = None
+    async with aclosing(log) as batches:
+        async for batch in batches:
+            last = batch.events[-1]
+            yield batch
+    if not isinstance(last, RunFinished | RunFailed):
+        raise StoreError("the run's log is not there any more")
+
+
+async def produced_by(store: Store, record: RunRecord, live: LiveRun | None) -> tuple[Message, ...]:
+    """The messages that a run added to its thread, from memory while it is under way."""
+    if live is not None:
+        return live.transcript.messages
+    transcript = Transcript()
+    async for batch in read_log(store, record.owner, record.run_id, after=0, until=None):
+        transcript.follow(batch.events)
+    return transcript.messages
+
+
+def without_log(clock: Clock, record: RunRecord) -> Viewer:
+    """A viewer of a run whose log is gone: that it was, and how it ended."""
+    viewer = Viewer(clock)
+    viewer.feed_unnumbered([RunStarted(record.thread_id, record.run_id), terminal_of(record)])
+    viewer.finish()
+    return viewer
+
+
+async def last_event(store: Store, owner: str, run_id: str) -> Terminal:
+    """How a run ended. Where its log is gone, as its record says."""
+    last = await store.last_sequence(owner, run_id)
+    for row in await store.read_events(owner, run_id, after=last - 1, limit=1):
+        if isinstance(row.event, RunFinished | RunFailed):
+            return row.event
+    record = await store.load_run(owner, run_id)
+    return RunFinished(Completed()) if record is None else terminal_of(record)
+
+
+async def join(live: LiveRun) -> Viewer | None:
+    """A viewer of all there is and comes; None once the run has ended.
+
+    Raises:
+        StoreError: what there is cannot be kept for now.
+    """
+    if not live.finishing:
+        try:
+            return await live.join()
+        except StoreError:  # it ended meanwhile, without all that was said: its log and its thread tell the rest
+            if not live.ended.done():
+                raise
+            return None
+    await asyncio.wait((live.concluded,))
+    if live.ended.done():
+        return None
+    raise live.unkept or StoreError("the run's end could not be kept; try again in a moment")

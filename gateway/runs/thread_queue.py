@@ -1,0 +1,142 @@
+"""One thread, one run at a time: the runs of each thread in the order in which they may work on it.
+
+Below: live_run, store (the errors). Above: the run driver, which decides what a run does when its turn comes. The head
+of a line works, the others wait. Everything here happens in one step of the event loop but where it says await.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Literal, TypeAlias
+
+from gateway.errors import ConflictError, GatewayError, StoreError, StoreFullError, TooManyRequestsError
+from gateway.runs.live_run import LiveRun
+
+Policy: TypeAlias = Literal["reject", "enqueue", "cancel_previous"]
+
+# A browser's Stop closes its socket and its next message may overtake the news of that: a network's matter, not a
+# policy's, so this is the machine's time.
+_DISCONNECT_NEWS_SECONDS = 0.2
+
+
+class ThreadLines:
+    """`stop(run, reason)` cancels a run; `ends_unwatched(run)` says whether it is to end when nobody watches it."""
+
+    def __init__(
+        self, max_waiting: int, *, stop: Callable[[LiveRun, str], None], ends_unwatched: Callable[[LiveRun], bool]
+    ) -> None:
+        self._max_waiting = max_waiting
+        self._stop = stop
+        self._ends_unwatched = ends_unwatched
+        self._lines: dict[tuple[str, str], deque[LiveRun]] = {}
+        self._held: dict[tuple[str, str], list[asyncio.Future[None]]] = {}
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    def line(self, owner: str, thread_id: str) -> Sequence[LiveRun]:
+        """The thread's runs as they are now, the one at work first."""
+        return tuple(self._lines.get((owner, thread_id), ()))
+
+    def head(self, owner: str, thread_id: str) -> LiveRun | None:
+        """The run at work."""
+        line = self._lines.get((owner, thread_id))
+        return line[0] if line else None
+
+    @contextmanager
+    def held(self, owner: str, thread_id: str) -> Iterator[None]:
+        """Let nobody into the thread's line, which is empty, until this is over: what would be read is about to go."""
+        over = asyncio.get_running_loop().create_future()
+        holders = self._held.setdefault((owner, thread_id), [])
+        holders.append(over)
+        try:
+            yield
+        finally:
+            holders.remove(over)
+            if not holders:
+                del self._held[owner, thread_id]
+            over.set_result(None)
+
+    async def enter(self, live: LiveRun, policy: Policy) -> bool:
+        """Stand in the thread's line. True: the run is to wait for its turn; False: its turn has come.
+
+        Raises:
+            ConflictError: the thread is busy.
+            TooManyRequestsError: too many wait.
+            StoreError: the thread's last run cannot be kept at present, so that nothing can go on from it.
+        """
+        key = live.thread_key
+        while True:
+            if holders := self._held.get(key):
+                await asyncio.wait(holders)
+            elif policy == "reject" and (busy := self._first_to_stay(key)) is not None:
+                if not await self._left(busy):
+                    raise _busy(busy)
+            else:
+                break
+        line = self._lines.setdefault(key, deque())
+        if policy == "enqueue":
+            if len(line) > self._max_waiting:
+                raise TooManyRequestsError(f"too many runs wait for thread {key[1]!r}; wait for one to end")
+            for earlier in line:
+                if self._gives_way(earlier):
+                    self._stop(earlier, "superseded")
+            live.patient = bool(line)
+            line.append(live)
+            return live.patient
+        for earlier in line:
+            if earlier.unkept is not None:
+                raise _unkept(earlier.unkept)
+            self._stop(earlier, "superseded")
+        line.append(live)
+        if line[0] is not live:
+            await live.turn
+        return False
+
+    def leave(self, live: LiveRun) -> None:
+        """The run is over, or does not want to wait any more: the next one's turn may have come."""
+        line = self._lines.get(live.thread_key)
+        if line is None or live not in line:
+            return
+        line.remove(live)
+        if not line:
+            del self._lines[live.thread_key]
+        elif not line[0].turn.done():
+            line[0].turn.set_result(None)
+
+    def block(self, live: LiveRun, error: StoreError) -> None:
+        """The run's end cannot be kept for now. Requests that wait for their answer are not left waiting."""
+        live.block(error)
+        for waiting in self.line(*live.thread_key):
+            if waiting is not live and not waiting.patient and not waiting.turn.done():
+                waiting.turn.set_exception(_unkept(error))
+
+    def _first_to_stay(self, key: tuple[str, str]) -> LiveRun | None:
+        return next((run for run in self._lines.get(key, ()) if not self._gives_way(run)), None)
+
+    def _gives_way(self, run: LiveRun) -> bool:
+        """Whether the run ends by itself soon, or is to end because nobody watches it."""
+        if run.cancel_reason is not None or run.finishing:
+            return True
+        return not run.has_viewers and self._ends_unwatched(run)
+
+    async def _left(self, run: LiveRun) -> bool:
+        if not self._ends_unwatched(run):
+            return False
+        await run.viewers_gone(_DISCONNECT_NEWS_SECONDS)
+        return self._gives_way(run)
+
+
+def _busy(run: LiveRun) -> ConflictError:
+    return ConflictError(
+        f"thread {run.record.thread_id!r} is busy with run {run.record.client_id!r}; wait for its end or cancel it",
+        code="thread_busy",
+    )
+
+
+def _unkept(error: GatewayError) -> StoreError:
+    kind = StoreFullError if isinstance(error, StoreFullError) else StoreError
+    return kind(f"the thread's last run could not be kept yet: {error.message}", code=error.code)

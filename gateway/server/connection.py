@@ -1,0 +1,367 @@
+"""A client's connection: uvicorn's, with its own ways of beginning, of ending and of being talked to in bad form.
+
+Above: process. Below: problems. What uvicorn does not do, and this does: heads and trailers have limits; requests
+that ask for another protocol keep their bodies; HTTP/1.0 is answered in what HTTP/1.0 knows; what is wrong with one
+request is never said in the middle of the answer to another; who stops talking may go on listening; and who takes
+nothing of its answer is let go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import struct
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+import httptools
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+from gateway.problems import problem_details
+
+if TYPE_CHECKING:
+    from uvicorn._types import ASGI3Application, ASGISendEvent
+
+logger = logging.getLogger(__name__)
+
+MAX_HEAD_BYTES = 65_536
+HEAD_SECONDS = 30
+STUCK_SECONDS = 30
+LARGEST_READ = 262_144  # what asyncio and uvloop read at once
+
+
+class Connection(HttpToolsProtocol):
+    """One for each client that is connected. A response's head leaves with what follows it.
+
+    Half-closing. A client that sends its requests and then says that it has no more to say, as `nc -N` does, gets the
+    whole answers. But the end of what a client says is also all that can be seen of one that leaves, and most who leave
+    do so in the middle of a stream: so within an answer that has begun it means that nobody is there.
+    """
+
+    # Up to 30 attributes objects of a class share a table of their names. uvicorn has 28: without slots a connection
+    # would have a table of its own, 1.3 KB.
+    __slots__ = (
+        "_answering", "_head_bytes", "_in_body", "_in_head", "_in_trailers", "_last_words", "_patience", "_stuck_timer",
+        "_unwritten",
+    )  # fmt: skip
+
+    _answering: RequestResponseCycle | None
+    """What the next bytes that leave belong to, or the last ones that left."""
+
+    _last_words: bytes | None
+    """What is said once all that was asked is answered, before the connection is closed. Where it is not None, nothing
+    is read any more."""
+
+    _patience: asyncio.TimerHandle | None
+
+    _stuck_timer: asyncio.TimerHandle | None
+
+    _unwritten: int | None
+    """The bytes that were to be written at the last look; None where more was written since."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        self._in_head, self._in_body, self._in_trailers, self._head_bytes = False, False, False, 0
+        self._answering, self._last_words, self._patience = None, None, None
+        self._stuck_timer, self._unwritten = None, None
+        super().connection_made(transport)
+        self.transport = _JoinedHeads(transport, self)
+        self._wait_for_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._head_is_there()
+        super().connection_lost(exc)
+        # uvicorn tells the last request that came, which others may be before.
+        if self._answering is not None and not self._answering.response_complete:
+            self._answering.disconnected = True
+            self._answering.message_event.set()
+        if self._stuck_timer is not None:
+            self._stuck_timer.cancel()
+            self._stuck_timer = None
+
+    def data_received(self, data: bytes) -> None:
+        self._unset_keepalive_if_required()
+        if self._last_words is not None:
+            return
+        try:
+            self._feed(data)
+        except httptools.HttpParserError:
+            self._refuse(400, "what came is no HTTP request")
+            return
+        if self._in_head or self._in_trailers:  # so long as nearly none is
+            self._head_bytes += len(data)
+            if self._head_bytes > MAX_HEAD_BYTES:
+                self._refuse(431, f"more than {MAX_HEAD_BYTES:,} bytes of headers")
+                return
+        # Whatever comes ends uvicorn's own wait for the next request.
+        if self._patience is None and (self._in_head or self._is_idle()):
+            self._wait_for_head()
+
+    def eof_received(self) -> bool | None:  # type: ignore[override]
+        """True keeps the other direction open."""
+        is_asked_for = self._answering is not None and not self._answering.response_started and not self._in_body
+        if is_asked_for and self._last_words is None:
+            self._head_is_there()
+            self._end_with(b"")
+        if not is_asked_for:  # the transport closes itself
+            self.watch_writing()
+        return is_asked_for or None
+
+    def _feed(self, data: bytes) -> None:
+        """Parse what came. Whoever asks to go on in another protocol, as Java's client does with every request, is
+        answered in this one: the parser leaves the body of such a request to that protocol, so it gets the head again
+        without the question.
+        """
+        rest = memoryview(data)
+        while True:
+            try:
+                self.parser.feed_data(rest)
+                return
+            except httptools.HttpParserUpgrade as question:
+                rest = rest[question.args[0] :]
+            if self._asks_for_upgrade():
+                version = self.parser.get_http_version().encode()
+                fields = [b"%b: %b\r\n" % field for field in self.headers if field[0] != b"upgrade"]
+                line = b"%b %b HTTP/%b\r\n" % (self.parser.get_method(), self.url, version)
+                # One that may be used again: where the connection is to be closed, the old one takes nothing more in.
+                self.parser = _open_parser(self)
+                self.parser.feed_data(b"%b%b\r\n" % (line, b"".join(fields)))
+
+    def _asks_for_upgrade(self) -> bool:
+        return self.parser.should_upgrade() and self.parser.get_method() != b"CONNECT"
+
+    # what the parser calls
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._in_head = True
+        # Behind another request's body, whose bytes are in the same read, they do not count as this one's.
+        self._head_bytes = 0 if self._is_idle() else -LARGEST_READ
+
+    def on_headers_complete(self) -> None:
+        if self._asks_for_upgrade():
+            return
+        self._head_is_there()
+        super().on_headers_complete()
+        self._in_body = True
+        if self.scope["http_version"] != "1.1":
+            # Where it has chunks, which it does not know, nobody can tell where its body ends.
+            is_plain = all(name != b"transfer-encoding" for name, _ in self.headers)
+            _answer_as_1_0(self.cycle, keep_alive=is_plain and self.parser.should_keep_alive())
+
+    def on_chunk_header(self) -> None:
+        # The last chunk is empty: what follows it are trailers, which the parser keeps as it does headers.
+        self._in_trailers, self._head_bytes = True, -LARGEST_READ
+
+    def on_body(self, body: bytes) -> None:
+        self._in_trailers = False
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        if not self._asks_for_upgrade():
+            self._in_body = self._in_trailers = False
+            super().on_message_complete()
+
+    # what is answered
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        self._answering = cycle
+        super()._start_asgi_task(cycle, app)
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self._last_words is not None and self._is_idle() and not self.transport.is_closing():
+            self._end()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self.watch_writing()
+
+    def watch_writing(self) -> None:
+        """See to it that what is to be written, if anything is, does not wait for ever."""
+        if not self.transport.get_write_buffer_size():
+            return
+        self._unwritten = None
+        if self._stuck_timer is None:
+            self._stuck_timer = self.loop.call_later(STUCK_SECONDS, self._look_at_writing)
+
+    def _look_at_writing(self) -> None:
+        self._stuck_timer = None
+        if not self.flow.write_paused and not self.transport.is_closing():
+            return
+        unwritten = self.transport.get_write_buffer_size()
+        if self._unwritten == unwritten:
+            logger.warning("dropped a client that took nothing of its answer", extra={"unwritten_bytes": unwritten})
+            self.transport.abort()
+            return
+        self._unwritten = unwritten
+        self._stuck_timer = self.loop.call_later(STUCK_SECONDS, self._look_at_writing)
+
+    def breaks_off(self) -> bool:
+        """Whether the connection is closed in the middle of an answer whose client is behind."""
+        answering = self._answering
+        is_within = answering is not None and answering.response_started and not answering.response_complete
+        return is_within and self.flow.write_paused
+
+    def _is_idle(self) -> bool:
+        """Whether every request so far is answered."""
+        return self._answering is None or self._answering.response_complete
+
+    def _wait_for_head(self) -> None:
+        self._patience = self.loop.call_later(HEAD_SECONDS, self._head_is_late)
+
+    def _head_is_there(self) -> None:
+        self._in_head = False
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
+
+    def _head_is_late(self) -> None:
+        if self.flow.read_paused:  # it may have come
+            self._wait_for_head()
+        elif self._in_head:
+            self._refuse(408, f"the headers did not come within {HEAD_SECONDS} seconds")
+        else:
+            self.transport.close()
+
+    def _refuse(self, status: int, detail: str) -> None:
+        """Say what is wrong with what is coming in where its answer belongs: behind those that are due before it."""
+        request_id = os.urandom(16).hex()
+        logger.info("refused a request", extra={"request_id": request_id, "status": status, "reason": detail})
+        problem = _problem(status, detail, request_id)
+        self._head_is_there()
+        if not self._in_body:
+            self._end_with(problem)
+        elif self._is_idle():  # it is answered already
+            self._end_with(b"")
+        elif self.pipeline:  # nobody has seen it, and nobody shall see the half of it
+            self.pipeline.popleft()
+            self.cycle.response_complete = True
+            self._end_with(problem)
+        elif self.cycle.response_started:
+            self._end_with(b"")
+        else:
+            self._last_words = problem
+            self._end()
+
+    def _end_with(self, last_words: bytes) -> None:
+        """Close when all that was asked is answered."""
+        self._last_words = last_words
+        if self._is_idle():
+            self._end()
+        elif not last_words:
+            self.cycle.keep_alive = False
+
+    def _end(self) -> None:
+        if self._last_words:
+            self.transport.write(self._last_words)
+        self.transport.close()
+
+
+def _open_parser(connection: Connection) -> httptools.HttpRequestParser:
+    """As uvicorn opens it: what comes behind a request that is to be the last one does not matter."""
+    parser = httptools.HttpRequestParser(connection)
+    parser.set_dangerous_leniencies(lenient_data_after_close=True)
+    return parser
+
+
+def _problem(status: int, detail: str, request_id: str) -> bytes:
+    phrase = HTTPStatus(status).phrase
+    body = problem_details(status, phrase.lower().replace(" ", "_"), detail, [])
+    fields = {
+        "content-type": "application/problem+json",
+        "content-length": str(len(body)),
+        "cache-control": "no-store",
+        "connection": "close",
+        "x-request-id": request_id,
+        "x-content-type-options": "nosniff",
+    }
+    lines = [f"HTTP/1.1 {status} {phrase}", *(f"{name}: {value}" for name, value in fields.items()), "", ""]
+    return "\r\n".join(lines).encode() + body
+
+
+def _answer_as_1_0(cycle: RequestResponseCycle, *, keep_alive: bool) -> None:
+    """Have a request in HTTP/1.0 answered in what that version knows: no chunks, so that an answer whose length is not
+    known ends with the connection; a connection that stays says so; and nobody is told to go on with a body.
+    """
+    send, ends_with_connection = cycle.send, False
+    cycle.keep_alive, cycle.waiting_for_100_continue = keep_alive, False
+
+    async def send_as_1_0(message: ASGISendEvent) -> None:
+        nonlocal ends_with_connection
+        if message["type"] == "http.response.start":
+            names = {name.lower() for name, _ in message["headers"]}
+            has_no_body = cycle.scope["method"] == "HEAD" or message["status"] in (204, 304)
+            if not has_no_body and b"content-length" not in names:
+                cycle.chunked_encoding, cycle.keep_alive, ends_with_connection = False, False, True
+                _reset_at_close(cycle.transport, True)
+            if cycle.keep_alive and b"connection" not in names:
+                message["headers"] = [*message["headers"], (b"connection", b"keep-alive")]
+        elif message["type"] == "http.response.body" and ends_with_connection:
+            cycle.expected_content_length = len(message["body"])
+            if not message["more_body"]:
+                _reset_at_close(cycle.transport, False)
+        await send(message)
+
+    cycle.send = send_as_1_0  # type: ignore[method-assign]
+
+
+def _reset_at_close(transport: asyncio.Transport, does: bool) -> None:
+    """Whether closing resets the connection. Where its end is the end of the body, there is no other way of saying that
+    the body was cut off.
+    """
+    if not transport.is_closing():
+        connection: socket.socket = transport.get_extra_info("socket")
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", does, 0))
+
+
+class _JoinedHeads(asyncio.Transport):
+    """A transport that keeps a response's head back until more is written, or to the end of the loop's turn. Closing it
+    does not wait for a client that takes nothing.
+
+    uvicorn writes a head by itself, and a write that wakes a sleeping client is what costs most in a short response.
+    """
+
+    def __init__(self, transport: asyncio.Transport, connection: Connection) -> None:
+        super().__init__()
+        self._transport = transport
+        self._connection = connection
+        self._head = b""
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        if self._head:
+            data, self._head = self._head + bytes(data), b""
+        elif isinstance(data, bytes) and data.startswith(b"HTTP/1.1 "):
+            self._head = data
+            self._connection.loop.call_soon(self._write_head)
+            return
+        self._transport.write(data)
+
+    def _write_head(self) -> None:
+        if self._head:
+            head, self._head = self._head, b""
+            self._transport.write(head)
+
+    def close(self) -> None:
+        if self._connection.breaks_off():
+            self._transport.abort()
+            return
+        self._write_head()
+        self._transport.close()
+        self._connection.watch_writing()
+
+    def abort(self) -> None:
+        self._transport.abort()
+
+    def is_closing(self) -> bool:
+        return self._transport.is_closing()
+
+    def get_write_buffer_size(self) -> int:
+        return self._transport.get_write_buffer_size()
+
+    def get_extra_info(self, name: str, default: object = None) -> object:
+        return self._transport.get_extra_info(name, default)
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        self._transport.set_protocol(protocol)

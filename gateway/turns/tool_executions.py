@@ -1,0 +1,221 @@
+"""Calls of backend tools under way: how many at once, how long each, and their results in call order.
+
+Below: tool, tool_failures, tool_output, clock. Above: the loop. Whatever a tool does (raise, hang, exit, give
+nonsense), its call gets exactly one result and its siblings theirs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from dataclasses import dataclass, field
+from types import TracebackType
+
+from gateway.clock import Clock, Timer
+from gateway.deadline import Deadline, DeadlineError
+from gateway.errors import ToolError
+from gateway.frozen import replace
+from gateway.messages import (
+    AudioBlock,
+    Base64Source,
+    ContentBlock,
+    DocumentBlock,
+    ImageBlock,
+    JsonObject,
+    TextBlock,
+    ToolCall,
+    ToolResult,
+    VideoBlock,
+)
+from gateway.tool import Announcements, Tool, ToolContext
+from gateway.tool_output import bounded, content_blocks, encodable
+from gateway.turns.tool_failures import note_failure
+
+logger = logging.getLogger(__name__)
+
+# A tool that is cancelled has this long to let go; after that nobody waits for it.
+_CANCEL_SECONDS = 0.5
+# Tools bound their own results; these bounds are the last line: of a result's text, and of its media as base64.
+_LARGEST_TEXT_CHARACTERS = 1_000_000
+_LARGEST_MEDIA_CHARACTERS = 7_000_000
+
+_MEDIA_BLOCKS = (ImageBlock, AudioBlock, VideoBlock, DocumentBlock)
+
+
+def error_result(call: ToolCall, message: str) -> ToolResult:
+    """A result that tells the model what was wrong."""
+    return ToolResult(call.call_id, bounded((TextBlock(encodable(message)),)), is_error=True)
+
+
+@dataclass(slots=True)
+class _Execution:
+    call: ToolCall
+    tool: Tool
+    arguments: JsonObject
+    context: ToolContext
+    note: str
+    result: asyncio.Future[ToolResult]
+    task: asyncio.Task[ToolResult] | None = None
+    timer: Timer | None = None
+
+
+@dataclass(slots=True)
+class ToolExecutions:
+    """One turn's calls. Add them in call order, then `take` until it is `finished`.
+
+    Use as `async with`: leaving it cancels what still runs and waits for it (shortly: a tool may ignore it).
+    """
+
+    clock: Clock
+    limit: int
+    timeout_seconds: float
+    announcements: Announcements = field(default_factory=Announcements)
+    _results: deque[asyncio.Future[ToolResult]] = field(default_factory=deque)
+    _waiting: deque[_Execution] = field(default_factory=deque)
+    _running: dict[str, _Execution] = field(default_factory=dict)
+    _tasks: set[asyncio.Task[ToolResult]] = field(default_factory=set)
+
+    async def __aenter__(self) -> ToolExecutions:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def add(self, call: ToolCall, tool: Tool, arguments: JsonObject, context: ToolContext, *, note: str = "") -> None:
+        """Run the tool as soon as there is room. `note` is put before what it gives."""
+        result: asyncio.Future[ToolResult] = asyncio.get_running_loop().create_future()
+        self._results.append(result)
+        self._waiting.append(_Execution(call, tool, arguments, context, note, result))
+        self._start_waiting()
+
+    def add_result(self, result: ToolResult) -> None:
+        """The result of a call that is not run."""
+        known: asyncio.Future[ToolResult] = asyncio.get_running_loop().create_future()
+        known.set_result(result)
+        self._results.append(known)
+
+    async def take(self) -> list[ToolResult]:
+        """The next results in call order, as many as there are, once there is one or an announcement."""
+        if self._results:
+            await self.announcements.wait_beside(self._results[0])
+        return self._take_ready()
+
+    @property
+    def finished(self) -> bool:
+        """Every result was taken."""
+        return not self._results
+
+    def give_up(self, message: str) -> list[ToolResult]:
+        """Stop everything: the results there are, in call order, and errors with `message` for all others."""
+        unfinished = [*self._running.values(), *self._waiting]
+        self._waiting.clear()
+        for execution in unfinished:
+            self._settle(execution, error_result(execution.call, message))
+        return self._take_ready()
+
+    async def close(self) -> None:
+        """Cancel what runs and wait until it has let go."""
+        self._waiting.clear()
+        for execution in list(self._running.values()):
+            self._release(execution)
+        tasks = {task for task in self._tasks if not task.done()}
+        for task in tasks:
+            task.cancel()
+        if not tasks:
+            return
+        deadline = Deadline(self.clock, _CANCEL_SECONDS)
+        try:
+            with deadline:
+                await asyncio.wait(tasks)
+        except DeadlineError:
+            logger.warning("tools go on although they were cancelled", extra={"count": len(tasks)})
+        finally:
+            deadline.close()
+
+    def _take_ready(self) -> list[ToolResult]:
+        ready: list[ToolResult] = []
+        while self._results and self._results[0].done():
+            ready.append(self._results.popleft().result())
+        return ready
+
+    def _start_waiting(self) -> None:
+        while self._waiting and len(self._running) < max(1, self.limit):
+            self._start(self._waiting.popleft())
+
+    def _start(self, execution: _Execution) -> None:
+        self._running[execution.call.call_id] = execution
+        task = execution.task = asyncio.create_task(_execute(execution), name=f"tool {execution.call.name}")
+        self._tasks.add(task)
+        execution.timer = self.clock.call_later(self.timeout_seconds, lambda: self._time_out(execution))
+        task.add_done_callback(lambda task: self._task_done(execution, task))
+
+    def _task_done(self, execution: _Execution, task: asyncio.Task[ToolResult]) -> None:
+        self._tasks.discard(task)
+        if execution.result.done():  # timed out or given up before
+            return
+        if task.cancelled():
+            self._settle(execution, error_result(execution.call, f"The tool {execution.call.name!r} was cancelled."))
+        else:
+            self._settle(execution, task.result())
+
+    def _time_out(self, execution: _Execution) -> None:
+        logger.warning(
+            "a tool took too long", extra={"tool": execution.call.name, "timeout_seconds": self.timeout_seconds}
+        )
+        message = f"The tool {execution.call.name!r} gave no result within {self.timeout_seconds:g} seconds."
+        self._settle(execution, error_result(execution.call, message))
+
+    def _settle(self, execution: _Execution, result: ToolResult) -> None:
+        if not execution.result.done():
+            execution.result.set_result(result)
+        if execution.task is not None:
+            execution.task.cancel()  # without effect where it is done
+        self._release(execution)
+        self._start_waiting()
+
+    def _release(self, execution: _Execution) -> None:
+        self._running.pop(execution.call.call_id, None)
+        if execution.timer is not None:
+            execution.timer.cancel()
+
+
+async def _execute(execution: _Execution) -> ToolResult:
+    """The tool's result, whatever it does. Cancelled only where the task is."""
+    call = execution.call
+    try:
+        given = await execution.tool.call(execution.arguments, execution.context)
+        return _as_result(call, execution.note, given)
+    except ToolError as error:
+        return error_result(call, execution.note + str(error))
+    except BaseException as error:  # also SystemExit, which would end the server when a task raised it
+        task = asyncio.current_task()
+        if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+            raise
+        return error_result(call, execution.note + note_failure(execution.tool, execution.context, error))
+
+
+def _as_result(call: ToolCall, note: str, given: object) -> ToolResult:
+    """Content of bounded size and clean text; a tool from elsewhere may have given anything."""
+    blocks = given if isinstance(given, tuple) and all(_is_content(item) for item in given) else content_blocks(given)
+    cleaned = [_bounded_media(replace(b, text=encodable(b.text)) if isinstance(b, TextBlock) else b) for b in blocks]
+    # Providers refuse blank results, and some clients take an empty one for "not answered yet".
+    if all(isinstance(block, TextBlock) and not block.text.strip() for block in cleaned):
+        cleaned = [TextBlock("(The tool gave no output.)")]
+    if note:
+        cleaned.insert(0, TextBlock(encodable(note)))
+    return ToolResult(call.call_id, bounded(cleaned, _LARGEST_TEXT_CHARACTERS))
+
+
+def _is_content(item: object) -> bool:
+    return isinstance(item, TextBlock | ImageBlock | AudioBlock | VideoBlock | DocumentBlock)
+
+
+def _bounded_media(block: ContentBlock) -> ContentBlock:
+    if isinstance(block, _MEDIA_BLOCKS) and isinstance(block.source, Base64Source):
+        size = len(block.source.data)
+        if size > _LARGEST_MEDIA_CHARACTERS:
+            return TextBlock(f"[left out: {block.source.media_type} of {size * 3 // 4:,} bytes]")
+    return block

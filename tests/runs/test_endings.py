@@ -1,0 +1,25 @@
+"""What a run's end says, and to whom."""
+
+from __future__ import annotations
+
+import pytest
+
+from gateway.errors import GatewayError, ModelError, ModelErrorKind
+from gateway.events import RunFailed
+from gateway.runs.endings import failed
+from tests.stored_samples import run
+
+
+def test_why_a_provider_refused_is_in_the_log_and_kept_with_the_run(caplog: pytest.LogCaptureFixture) -> None:
+    error = ModelError(ModelErrorKind.INVALID, "the provider refused it", provider_message="temperature: unknown")
+    error.asked = "m (p)"
+    ended = failed(run(), error, lambda text: text.replace("unknown", "***"))
+    assert ended == RunFailed("model_invalid", "m (p): the provider refused it: temperature: ***")
+    (entry,) = caplog.records
+    assert (entry.__dict__["code"], entry.__dict__["provider_message"]) == ("model_invalid", "temperature: unknown")
+
+
+def test_what_failed_unexpectedly_is_in_the_log_alone(caplog: pytest.LogCaptureFixture) -> None:
+    assert "secret" not in failed(run(), RuntimeError("secret"), str).message
+    assert caplog.records[0].exc_info is not None
+    assert failed(run(), GatewayError("no", code="odd"), str) == RunFailed("odd", "no")
