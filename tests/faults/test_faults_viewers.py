@@ -142,7 +142,7 @@ async def test_last_event_id_is_a_cursor_too(tmp_path: Path) -> None:
         frames = await gateway.client.run("greeter", run_body())
         first = next(frame.id for frame in frames if frame.id is not None)
         response = await gateway.client.http.get("/runs/run-1/events", headers={"last-event-id": str(first)})
-        wrong = await gateway.client.http.get("/runs/run-1/events", headers={"last-event-id": "run-1:7"})
+        wrong = await gateway.client.http.get("/runs/run-1/events", headers={"last-event-id": "run-2:1"})
     assert read_stream(response.content)[0].event["type"] == "TEXT_MESSAGE_START"
     assert wrong.status_code == 400
 

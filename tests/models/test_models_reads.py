@@ -230,6 +230,10 @@ CASES = {
 }
 
 
+# of a message: a UUID; of a call that came without an id: a word, and as many digits
+_MADE_ID = re.compile(r"\w+_[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
 def read(reader: AnswerReader, reads: Sequence[bytes]) -> tuple[list[str], str]:
     """The events with their ids counted, and how it failed."""
     events: list[object] = []
@@ -239,10 +243,7 @@ def read(reader: AnswerReader, reads: Sequence[bytes]) -> tuple[list[str], str]:
     if not reader.done and reader.failure is None:
         events += reader.eof()
     ids: dict[str, str] = {}
-    counted = [
-        re.sub(r"\w+_[0-9a-f]{32}", lambda found: ids.setdefault(found[0], f"id{len(ids)}"), repr(event))
-        for event in events
-    ]
+    counted = [_MADE_ID.sub(lambda found: ids.setdefault(found[0], f"id{len(ids)}"), repr(event)) for event in events]
     return counted, repr(reader.failure and (reader.failure.kind, reader.failure.provider_message))
 
 

@@ -23,12 +23,14 @@ OVEN = """
 import asyncio
 from pathlib import Path
 
+from gateway.tool import ToolError
+
 
 async def bake() -> str:
     "Bake until somebody opens the oven."
     while not Path(__file__).with_name("opened").exists():
         await asyncio.sleep(0.02)
-    raise ValueError("the oven is cold")
+    raise ToolError("the oven is cold")
 """
 BOOKING = {"name": "Ada", "email": "ada@example.org", "date": "2027-03-01", "guests": 4}
 
