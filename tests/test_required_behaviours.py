@@ -115,6 +115,7 @@ REQUIRED = [
     "short-log",
     "shown-is-run",
     "origin-not-allowed",
+    "layout-shift",
 ]
 
 

@@ -29,8 +29,8 @@ export class Session {
   readonly agents = signal<readonly AgentSummary[]>([]);
   readonly agent = signal<AgentSummary | undefined>(undefined);
   readonly conversation = signal<Conversation | undefined>(undefined);
-  /** What answers is no language model, and says so. */
-  readonly isDemonstration = signal(false);
+  /** What answers is no language model, and says so. Undefined until that is known of the first agent. */
+  readonly isDemonstration = signal<boolean | undefined>(undefined);
   /** Whether to ask for a key: because there is none, or because the one there is was refused. */
   readonly keyNeeded = signal<"no" | "missing" | "wrong">("no");
   readonly hasKey = signal(kept(KEY) !== undefined);

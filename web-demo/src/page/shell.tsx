@@ -195,8 +195,9 @@ function Talk({ session, onExplain }: PartProps) {
       </button>
     </>
   ) : undefined;
+  // not before it is known what stands below it, which would push it away
   const greeting = (
-    <div class="page-greeting">
+    <div class="page-greeting" hidden={demonstration === undefined}>
       <p class="agui-greeting">{say("welcome")}</p>
       {agent.description && <p dir="auto">{agent.description}</p>}
     </div>

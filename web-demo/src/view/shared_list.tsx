@@ -4,6 +4,7 @@ import type { JsonObject, JsonValue } from "../chat/contract";
 import { isObject } from "../chat/json";
 import { PROSE } from "../chat/unseen";
 import { useChat } from "./chat_context";
+import { hasTouchKeyboard } from "./focus";
 import { IconButton } from "./icon_button";
 import { Icon } from "./icons";
 import { useTexts } from "./texts";
@@ -27,7 +28,8 @@ function List({ state, list }: { state: JsonObject; list: readonly JsonValue[] }
   const { say, number } = useTexts();
   const { conversation } = useChat();
   const id = useId();
-  const [open, setOpen] = useState(true);
+  // on a phone it begins folded: open, it would push half of what is read off the screen when it comes
+  const [open, setOpen] = useState(() => !hasTouchKeyboard());
   const flash = useFlash(list.length);
   const items = list.map(itemOf);
   // Of the list as it is by now: between what is shown and a click on it, an agent may have changed it too.

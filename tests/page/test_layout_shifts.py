@@ -1,0 +1,98 @@
+"""What is read on a phone stays where it is: nothing that comes later pushes it away.
+
+https://web.dev/articles/cls: 0.05 in a session's window. Here all shifts of a step together are less, whether the
+browser excuses them by what the person did just before or not; only what the keyboard does is the person's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Browser, expect
+
+from tests.host_site import neighbours, somebody, visit
+from tests.page_browser import DEMONSTRATION, PHONE, Screen, shown_page
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+MOST = 0.05
+WATCH = """
+    window.shifts = [];
+    const note = (entries) => window.shifts.push(...entries.map(({ value, hadRecentInput, sources }) => ({
+        value, hadRecentInput, what: sources.map(({ node }) => node?.className ?? node?.nodeName).join(", "),
+    })));
+    window.shiftsSeen = new PerformanceObserver((list) => note(list.getEntries()));
+    window.shiftsSeen.observe({ type: "layout-shift", buffered: true });
+    window.takeShifts = async () => {
+        for (let frame = 0; frame < 3; frame++) await new Promise((shown) => requestAnimationFrame(shown));
+        note(window.shiftsSeen.takeRecords());
+        return window.shifts.splice(0);
+    };
+"""
+
+
+async def expect_still(screen: Screen, step: str, *, by_hand: bool = False) -> None:
+    """Nothing moved since this was asked last. `by_hand`: but for what the person just did."""
+    shifts = await screen.evaluate("takeShifts()")
+    counted = [each for each in shifts if not (by_hand and each["hadRecentInput"])]
+    assert sum(each["value"] for each in counted) <= MOST, f"{step}: {counted}"
+
+
+@asynccontextmanager
+async def page_on_a_phone(browser: Browser, tmp_path: Path) -> AsyncGenerator[Screen]:
+    context = {"has_touch": True, "is_mobile": True}
+    async with shown_page(browser, tmp_path, size=PHONE, script=WATCH, context=context) as screen:
+        yield screen
+
+
+@asynccontextmanager
+async def widget_on_a_phone(browser: Browser, tmp_path: Path) -> AsyncGenerator[Screen]:
+    async with (
+        neighbours(tmp_path, [DEMONSTRATION]) as (site, _),
+        somebody(browser, size=PHONE, is_mobile=True) as person,
+    ):
+        await person.add_init_script(WATCH)
+        async with visit(person, site.origin) as screen:
+            await screen.launcher.click()
+            await screen.expect_idle()
+            yield screen
+
+
+@pytest.mark.parametrize("shown", [page_on_a_phone, widget_on_a_phone], ids=["page", "widget"])
+async def test_nothing_that_comes_pushes_away_what_is_read(
+    browser: Browser, tmp_path: Path, shown: Callable[[Browser, Path], AbstractAsyncContextManager[Screen]]
+) -> None:
+    async with shown(browser, tmp_path) as screen:
+        await expect_still(screen, "loaded")
+        await screen.ask("What was the population of Seattle in 2023?")
+        await expect_still(screen, "the first answer, with a tool")
+        await screen.say("Refund order 1234, 20 dollars")
+        await expect(screen.button("Approve")).to_be_visible()
+        await expect_still(screen, "an approval")
+        await screen.button("Approve").click()
+        await screen.expect_idle()
+        await expect_still(screen, "approved")
+        await screen.composer.focus()
+        await screen.page.set_viewport_size({"width": PHONE[0], "height": 500})
+        await expect_still(screen, "the keyboard", by_hand=True)
+        await screen.page.set_viewport_size({"width": PHONE[0], "height": PHONE[1]})
+        await expect_still(screen, "without the keyboard", by_hand=True)
+        await screen.ask("Add milk to my list")
+        await expect(screen.page.get_by_test_id("shared_list")).to_be_visible()
+        await expect_still(screen, "a list beside the conversation")
+        await screen.page.reload()
+        await expect(screen.page.get_by_test_id("shared_list")).to_be_visible()
+        await screen.expect_idle()
+        await expect_still(screen, "loaded again, with the thread")
+        await screen.button("New conversation").first.click()
+        await expect(screen.answers).to_have_count(0)
+        await expect_still(screen, "a new thread")
+        await screen.button("Show the conversations").first.click()
+        threads = screen.page.get_by_role("navigation", name="Conversations")
+        await threads.get_by_role("listitem").first.get_by_role("button").first.click()
+        await expect(screen.page.get_by_test_id("shared_list")).to_be_visible()
+        await screen.expect_idle()
+        await expect_still(screen, "another thread")
