@@ -44,6 +44,8 @@ export class ToolDesk {
   readonly #arrivals = new Set<() => void>();
   /** How many handlers are at work. */
   #working = 0;
+  /** What looks whether arguments fit: a file of its own. */
+  #check: Promise<typeof import("./schema_check")> | undefined;
 
   constructor(private readonly options: ToolDeskOptions) {}
 
@@ -122,9 +124,10 @@ export class ToolDesk {
     const tool = this.#tools.get(name);
     if (!tool) return { content: `This page has no tool ${JSON.stringify(name)}.`, error: true };
     const args = objectIn(text);
-    const check = await import("./schema_check").catch(() => undefined);
-    const wrong = args ? check?.misfits(args, tool.parameters, same) : ["the arguments are no JSON object"];
-    if (!args || wrong?.length) return { content: `The call does not fit the tool: ${wrong?.join("; ")}`, error: true };
+    const { misfits } = await this.#loadCheck();
+    const wrong = args ? misfits(args, tool.parameters, same) : ["the arguments are no JSON object"];
+    if (!args || wrong.length > 0)
+      return { content: `The call does not fit the tool: ${wrong.join("; ")}`, error: true };
     const words = question(tool, args) ?? (ask ? "" : undefined);
     if (words !== undefined) {
       const refused = await this.#asked(call, words || this.options.ask(name), signal);
@@ -132,6 +135,15 @@ export class ToolDesk {
     }
     if (signal.aborted) return { content: DECLINE, declined: true };
     return this.#run(tool, call, args, signal);
+  }
+
+  /** One promise for all calls, which go on in their order then; asked for anew where it did not come. */
+  #loadCheck(): Promise<typeof import("./schema_check")> {
+    this.#check ??= import("./schema_check").catch((error: unknown) => {
+      this.#check = undefined;
+      throw error;
+    });
+    return this.#check;
   }
 
   async #run(tool: FrontendTool, call: WireCall, args: JsonObject, signal: AbortSignal): Promise<Answer> {
