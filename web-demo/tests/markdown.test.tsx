@@ -50,6 +50,8 @@ describe("where a link leads", () => {
   test("stands beside words that name another place", () => {
     expect(words("[bank.example](https://evil.example/x)")).toBe("bank.example (evil.example)");
     expect(words("[https://www.bank.example/login](https://evil.example/x)")).toContain("(evil.example)");
+    expect(words("[bank.example, not evil.example](https://evil.example/)")).toContain("(evil.example)");
+    expect(words("<https://bank.example@evil.example/>")).toContain("(evil.example)");
     expect(words("[help@bank.example](mailto:help@evil.example)")).toContain("(help@evil.example)");
     expect(words("[bücher.example](https://bücher.example/)")).toContain("(xn--bcher-kva.example)");
   });

@@ -15,11 +15,11 @@ export function safeAddress(address: string): URL | undefined {
   return SCHEMES.has(url.protocol) ? url : undefined;
 }
 
-/** Whether words name a host, or somebody's mail, that is not the address's. */
+/** Whether the first host, or somebody's mail, that words name is not the address's. */
 export function namesAnother(words: string, { host, pathname }: URL): boolean {
-  const named = words.match(/[\p{L}\p{N}-]+(?:[.@][\p{L}\p{N}-]+)+/gu) ?? [];
+  const [named] = /[\p{L}\p{N}-]+(?:[.@][\p{L}\p{N}-]+)+/u.exec(words) ?? [];
   const bare = (name: string) => name.toLowerCase().replace(/^www\./, "");
-  return named.length > 0 && !named.map(bare).includes(bare(host.replace(/:\d+$/, "") || pathname));
+  return named !== undefined && bare(named) !== bare(host.replace(/:\d+$/, "") || pathname);
 }
 
 /** Text with its character references (`&amp;`, `&#233;`) as characters. */

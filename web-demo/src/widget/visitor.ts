@@ -26,7 +26,7 @@ export class Visitor {
   constructor(
     baseUrl: string,
     key: string,
-    private readonly siteFetch: Fetch = fetch,
+    private readonly siteFetch: Fetch = (url, init) => fetch(url, init),
   ) {
     this.#url = `${baseUrl}/visitors`;
     this.#key = key;
