@@ -258,16 +258,14 @@ class Store(Protocol):
             ConflictError: there is a run of that id, and it does not wait.
         """
 
-    def append_events(
-        self, owner: str, run_id: str, first: int, records: EventRecords, *, urgent: bool
-    ) -> asyncio.Future[None]:
+    def append_events(self, owner: str, run_id: str, first: int, records: EventRecords) -> asyncio.Future[None]:
         """Queue the events numbered from `first` and give what is done once they are kept.
 
-        Returns at once. Several calls, also of different runs, share one commit and one future: an urgent one is
-        written as soon as the writer is free, others within 10 ms. A task that waits for the future and is cancelled
-        cancels it for nobody else. Failure is in the future: StoreError (also where `first` does not follow the last
-        event that is kept or queued), NotFoundError for a run that is not there (deleted), ConflictError for one that
-        has ended. Where events are lost, those that were appended behind them are lost too: a log has no gap.
+        Returns at once. Several calls in one turn of the loop, also of different runs, share one commit and one future;
+        they are written as soon as the writer is free. A task that waits for the future and is cancelled cancels it for
+        nobody else. Failure is in the future: StoreError (also where `first` does not follow the last event that is
+        kept or queued), NotFoundError for a run that is not there (deleted), ConflictError for one that has ended.
+        Where events are lost, those that were appended behind them are lost too: a log has no gap.
         """
 
     def end_run(

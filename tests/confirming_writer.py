@@ -28,7 +28,7 @@ async def append_for_ever(folder: Path, round_number: str) -> None:
         waiting = []
         for place, name in enumerate(names):
             first, size = kept[name] + 1, 1 + place
-            appended = store.append_events(OWNER, name, first, records(first, first + size - 1), urgent=place == 0)
+            appended = store.append_events(OWNER, name, first, records(first, first + size - 1))
             waiting.append((name, first + size - 1, appended))
         for name, last, appended in waiting:
             await appended

@@ -37,17 +37,15 @@ class HeldStore:
 
     def __init__(self) -> None:
         self.log: list[NumberedEvent] = []
-        self.urgent: list[bool] = []
+        self.appends = 0
         self.appended = asyncio.Event()
         self._held: list[tuple[int, EventRecords]] = []
         self._future: asyncio.Future[None] | None = None
         self.broken: StoreError | None = None
 
-    def append_events(
-        self, owner: str, run_id: str, first: int, records: EventRecords, *, urgent: bool
-    ) -> asyncio.Future[None]:
+    def append_events(self, owner: str, run_id: str, first: int, records: EventRecords) -> asyncio.Future[None]:
         assert (owner, run_id) == (OWNER, RUN)
-        self.urgent.append(urgent)
+        self.appends += 1
         self.appended.set()
         self._held.append((first, records))
         if self._future is None:

@@ -122,9 +122,7 @@ class GatedStore(SqliteStore):
         await self._pass("delete_thread")
         return await super().delete_thread(owner, thread_id, due)
 
-    def append_events(
-        self, owner: str, run_id: str, first: int, records: EventRecords, *, urgent: bool
-    ) -> asyncio.Future[None]:
+    def append_events(self, owner: str, run_id: str, first: int, records: EventRecords) -> asyncio.Future[None]:
         self.reached["append_events"].set()
         if (error := self._errors.get("append_events")) is not None:
             failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -135,13 +133,13 @@ class GatedStore(SqliteStore):
             held = asyncio.ensure_future(self._append_behind(gate, owner, run_id, first, records))
             held.set_name("a held append")
             return held
-        return super().append_events(owner, run_id, first, records, urgent=urgent)
+        return super().append_events(owner, run_id, first, records)
 
     async def _append_behind(
         self, gate: asyncio.Event, owner: str, run_id: str, first: int, records: EventRecords
     ) -> None:
         await gate.wait()
-        await super().append_events(owner, run_id, first, records, urgent=True)
+        await super().append_events(owner, run_id, first, records)
 
     async def _pass(self, name: str) -> None:
         self.reached[name].set()

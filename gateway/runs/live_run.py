@@ -216,7 +216,7 @@ class LiveRun:
             logger.exception("events could not be written as JSON", extra={"run_id": run_id})
             self._fail(GatewayError("the gateway failed; its log has the details"))
             return 0
-        future = self._store.append_events(owner, run_id, first, records, urgent=True)
+        future = self._store.append_events(owner, run_id, first, records)
         self._unkept.append((future, first, events))
         if future is not self._last_future:
             self._last_future = future

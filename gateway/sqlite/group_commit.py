@@ -1,7 +1,7 @@
 """Writes in the order of the calls, as many as come together in one commit: on the event loop, or on a thread.
 
-Below: writes, transactions, erasure. Above: the store. The event loop collects writes; as soon as one of them is
-urgent, all of them become one transaction at the end of the loop's turn.
+Below: writes, transactions, erasure. Above: the store. All writes of one turn of the event loop become one
+transaction at its end.
 
 The loop does it itself, against the house's rule that blocking calls enter threads. Under WAL with synchronous=NORMAL
 a commit waits for no disk: it is 10 to 100 us of copying pages into the system's cache. The way to a thread and back is
@@ -41,8 +41,6 @@ logger = logging.getLogger(__name__)
 Result = TypeVar("Result")
 Batch = list[Operation[Any]]
 
-# How long events that are not urgent wait for others to share their commit.
-GROUP_SECONDS = 0.010
 # The most pages that the loop changes in one commit: 1 MB.
 _LOOP_PAGES = 256
 # The log goes back into the file when it has about so many pages; it may grow while another program reads. Writes are
@@ -76,8 +74,6 @@ class GroupCommit:
         self._pace = DiskPace()
         self._pending: Batch = []
         self._group: EventGroup | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        self._due = False
         self._scheduled = False
         self._with_thread = False
         self._failing = False
@@ -111,14 +107,11 @@ class GroupCommit:
         self._hurry()
         return operation.future
 
-    def append(self, run: RunLog, first: int, records: EventRecords, *, urgent: bool) -> Kept[None]:
+    def append(self, run: RunLog, first: int, records: EventRecords) -> Kept[None]:
         """Queue events; `first` is the run's next number."""
         group = self._group or self._open_group()
         group.add(run, first, records)
-        if urgent:
-            self._hurry()
-        elif self._timer is None and not self._due:
-            self._timer = self._loop.call_later(GROUP_SECONDS, self._time_up)
+        self._hurry()
         return group.future
 
     def erase(self) -> None:
@@ -142,33 +135,18 @@ class GroupCommit:
         return group
 
     def _hurry(self) -> None:
-        """What is pending is due. It is put off to the end of this turn of the loop: others may join."""
-        self._due = True
+        """Commit what is pending at the end of this turn of the loop: others may join until then."""
         if self._with_thread:
-            self._ask_back()
+            if self._erasures is not None:
+                self._erasures.give_way()
         elif not self._scheduled:
             self._scheduled = True
             self._loop.call_soon(self._commit)
-
-    def _time_up(self) -> None:
-        self._due = True
-        if self._with_thread:
-            self._ask_back()
-        else:
-            self._commit()
-
-    def _ask_back(self) -> None:
-        if self._erasures is not None:
-            self._erasures.give_way()
 
     def _commit(self) -> None:
         self._scheduled = False
         if self._with_thread:
             return
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        self._due = False
         batch = self._pending
         if not batch:
             return
@@ -204,7 +182,7 @@ class GroupCommit:
             self._tell_health(outcomes)
         if self._has_log and self._log_pages >= self._checkpoint_pages:
             self._send(self._checkpoint_there)
-        elif self._due:
+        elif self._pending:
             self._commit()
 
     def _lose(self, group: EventGroup) -> None:

@@ -195,9 +195,7 @@ class SqliteStore:
         work = tables.insert_run if run.status is RunStatus.QUEUED else tables.start_run
         await self._write(lambda connection: work(connection, run))
 
-    def append_events(
-        self, owner: str, run_id: str, first: int, records: EventRecords, *, urgent: bool
-    ) -> asyncio.Future[None]:
+    def append_events(self, owner: str, run_id: str, first: int, records: EventRecords) -> asyncio.Future[None]:
         commits = self._commits
         if commits is None:
             return _failed(StoreError("the store is not open"))
@@ -208,7 +206,7 @@ class SqliteStore:
             return commits.submit(lambda connection: _append_unknown(connection, owner, run_id, first, records))
         if first != log.next or not records.count:
             return _failed(_out_of_order(run_id, log.next, first, records))
-        return commits.append(log, first, records, urgent=urgent)
+        return commits.append(log, first, records)
 
     def end_run(
         self,

@@ -100,7 +100,7 @@ async def test_a_batch_of_which_nothing_may_leave_takes_no_number() -> None:
     scene = Scene()
     scene.live.accept([START])
     assert scene.live.sequence == 1
-    assert scene.store.urgent == []
+    assert scene.store.appends == 0
 
 
 @pytest.mark.parametrize("sign", [TextStarted("m"), ReasoningStarted("r"), ToolCallStarted("c", "tool", "m")])
@@ -108,12 +108,12 @@ async def test_the_first_sign_of_an_answer_is_kept_at_once_and_nothing_else(sign
     scene = Scene(window=GatherWindow(1000.0))
     await scene.clock.advance(3)
     scene.live.accept([StepStarted("s")])
-    assert scene.store.urgent == []
+    assert scene.store.appends == 0
     scene.live.accept([Custom("c", 1), sign])
-    assert scene.store.urgent == [True]
+    assert scene.store.appends == 1
     scene.live.accept([TextDelta("x", "y")])
     scene.live.accept([TextStarted("z")])
-    assert scene.store.urgent == [True]
+    assert scene.store.appends == 1
     assert scene.live.first_sign_at == scene.clock.now()
 
 
@@ -125,7 +125,7 @@ async def test_what_many_runs_say_in_one_moment_goes_to_the_store_in_one_turn_of
             scene.live.accept([Custom(text, 1)])
     async with asyncio.timeout(DEADLINE_SECONDS):
         await asyncio.gather(*(scene.store.appended.wait() for scene in scenes))
-    assert [scene.store.urgent for scene in scenes] == [[True]] * 3
+    assert [scene.store.appends for scene in scenes] == [1] * 3
     for scene in scenes:
         scene.store.keep()
         assert [row.sequence for row in await read_ready(scene.first_viewer)] == [1, 2, 3, 4]
@@ -136,13 +136,13 @@ async def test_whoever_waits_for_what_was_said_does_not_wait_for_more_to_be_said
     scene.live.accept([Custom("a", 1)])
     waiting = asyncio.create_task(scene.live.wait_kept())
     await asyncio.sleep(0)
-    assert scene.store.urgent == [True]
+    assert scene.store.appends == 1
     scene.store.keep()
     await waiting
     scene.live.accept([Custom("b", 1)])
     joining = asyncio.create_task(scene.live.join())
     await asyncio.sleep(0)
-    assert scene.store.urgent == [True, True]
+    assert scene.store.appends == 2
     scene.store.keep()
     (await joining).close()
 
@@ -151,7 +151,7 @@ async def test_the_end_goes_behind_all_that_was_said_before() -> None:
     scene = Scene(window=GatherWindow(1000.0))
     scene.live.accept([Custom("a", 1)])
     first, _ = scene.live.number(scene.live.follow([RunFinished(Completed())]))
-    assert (first, scene.store.urgent) == (3, [True])
+    assert (first, scene.store.appends) == (3, 1)
 
 
 async def test_state_and_usage_are_known_at_every_moment() -> None:

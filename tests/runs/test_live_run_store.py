@@ -57,7 +57,7 @@ async def test_what_could_not_be_kept_is_not_shown_and_stops_the_run() -> None:
         await scene.live.task
     assert isinstance(scene.live.failure, StoreFullError)
     scene.live.accept(words("never sent"))
-    assert len(scene.store.urgent) == 2, "nothing more is handed to the store: it would leave a gap"
+    assert scene.store.appends == 2, "nothing more is handed to the store: it would leave a gap"
     scene.live.give_up([FAILED])
     *seen, farewell = await read_all(scene.first_viewer)
     assert numbered(seen) == scene.store.log

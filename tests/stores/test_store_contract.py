@@ -130,7 +130,7 @@ async def test_renaming_or_deleting_an_unknown_thread_is_false(store: Store) -> 
 async def test_deleting_a_thread_takes_its_messages_runs_and_logs(store: Store) -> None:
     for thread_id, run_id in (("t1", "r1"), ("t2", "r2")):
         await begin(store, run_id, thread_id)
-        await within(store.append_events(OWNER, run_id, 1, records(1, 3), urgent=True))
+        await within(store.append_events(OWNER, run_id, 1, records(1, 3)))
     assert await within(store.delete_thread(OWNER, "t1"))
     assert await within(store.load_thread(OWNER, "t1")) is None
     assert await within(store.load_run(OWNER, "r1")) is None
@@ -145,7 +145,7 @@ async def test_what_comes_late_for_a_deleted_thread_does_not_bring_it_back(store
     await begin(store)
     await within(store.delete_thread(OWNER, "t1"))
     with pytest.raises(NotFoundError):
-        await within(store.append_events(OWNER, "r1", 1, records(1, 1), urgent=True))
+        await within(store.append_events(OWNER, "r1", 1, records(1, 1)))
     with pytest.raises(NotFoundError):
         await within(store.end_run(ended(), thread(), keep=1, first=1, records=records(1, 1)))
     assert await within(store.load_thread(OWNER, "t1")) is None
@@ -153,11 +153,11 @@ async def test_what_comes_late_for_a_deleted_thread_does_not_bring_it_back(store
 
 async def test_ids_of_a_deleted_thread_are_new_again(store: Store) -> None:
     await begin(store)
-    await within(store.append_events(OWNER, "r1", 1, records(1, 3), urgent=True))
+    await within(store.append_events(OWNER, "r1", 1, records(1, 3)))
     await within(store.delete_thread(OWNER, "t1"))
     await begin(store)
     assert await logged(store) == []
-    await within(store.append_events(OWNER, "r1", 1, records(1, 1), urgent=True))
+    await within(store.append_events(OWNER, "r1", 1, records(1, 1)))
     assert await logged(store) == numbered(1)
 
 
@@ -251,7 +251,7 @@ async def test_a_cursor_of_another_list_is_a_bad_request(store: Store) -> None:
 
 async def test_another_owners_things_are_not_there(store: Store) -> None:
     await begin(store)
-    await within(store.append_events(OWNER, "r1", 1, records(1, 1), urgent=True))
+    await within(store.append_events(OWNER, "r1", 1, records(1, 1)))
     assert await within(store.load_thread("key-2", "t1")) is None
     assert await within(store.load_run("key-2", "r1")) is None
     assert (await within(store.list_threads("key-2", limit=9, cursor=None))).items == ()
@@ -261,7 +261,7 @@ async def test_another_owners_things_are_not_there(store: Store) -> None:
     assert not await within(store.rename_thread("key-2", "t1", "x"))
     assert not await within(store.delete_thread("key-2", "t1"))
     with pytest.raises(NotFoundError):
-        await within(store.append_events("key-2", "r1", 2, records(2, 2), urgent=True))
+        await within(store.append_events("key-2", "r1", 2, records(2, 2)))
     await begin(store, owner="key-2")  # the same ids are another thread and another run
     assert await logged(store, owner="key-2") == []
     assert await within(store.delete_thread("key-2", "t1"))
@@ -289,9 +289,9 @@ async def test_writes_happen_in_the_order_of_the_calls(store: Store) -> None:
     calls: list[Callable[[], Awaitable[object]]] = [
         lambda: store.queue_run(run(status=RunStatus.QUEUED)),
         lambda: store.begin_run(run(), thread(), keep=0),
-        lambda: store.append_events(OWNER, "r1", 1, records(1, 1), urgent=False),
+        lambda: store.append_events(OWNER, "r1", 1, records(1, 1)),
         lambda: store.rename_thread(OWNER, "t1", "one"),
-        lambda: store.append_events(OWNER, "r1", 2, records(2, 2), urgent=False),
+        lambda: store.append_events(OWNER, "r1", 2, records(2, 2)),
         lambda: store.end_run(ended(), thread(count=2), keep=1, first=3, records=records(3, 3)),
         lambda: store.begin_run(run("r2"), thread(count=3), keep=2),
         lambda: store.rename_thread(OWNER, "t1", "two"),
@@ -311,11 +311,11 @@ async def test_a_write_that_fails_is_nobody_elses_failure(store: Store) -> None:
     await begin(store, "r2", "t2")
     outcomes = await within(
         asyncio.gather(
-            store.append_events(OWNER, "r1", 1, records(1, 1), urgent=False),
+            store.append_events(OWNER, "r1", 1, records(1, 1)),
             store.begin_run(run("r1"), thread("t1", count=5), keep=0),
             store.begin_run(run("r3", "t3"), thread("t3"), keep=7),
-            store.append_events(OWNER, "gone", 1, records(1, 1), urgent=True),
-            store.append_events(OWNER, "r2", 1, records(1, 1), urgent=True),
+            store.append_events(OWNER, "gone", 1, records(1, 1)),
+            store.append_events(OWNER, "r2", 1, records(1, 1)),
             store.begin_run(run("r4", "t4"), thread("t4"), keep=0),
             return_exceptions=True,
         )
@@ -409,7 +409,7 @@ async def test_a_store_that_is_closed_says_so(store: Store) -> None:
     with pytest.raises(StoreError):
         await within(store.load_run(OWNER, "r1"))
     with pytest.raises(StoreError):
-        await within(store.append_events(OWNER, "r1", 1, records(1, 1), urgent=True))
+        await within(store.append_events(OWNER, "r1", 1, records(1, 1)))
     with pytest.raises(StoreError):
         await within(store.begin_run(run("r2"), thread(), keep=0))
     await within(store.close())  # harmless
@@ -419,7 +419,7 @@ async def test_closing_writes_what_is_queued(open_again: Callable[[], Store]) ->
     store = open_again()
     await within(store.open())
     await begin(store)
-    futures = [store.append_events(OWNER, "r1", number, records(number, number), urgent=False) for number in (1, 2, 3)]
+    futures = [store.append_events(OWNER, "r1", number, records(number, number)) for number in (1, 2, 3)]
     await within(store.close())
     assert all(future.done() and future.exception() is None for future in futures)
     store = open_again()
@@ -435,7 +435,7 @@ async def test_everything_is_there_after_a_restart(open_again: Callable[[], Stor
     await within(store.begin_run(run(), given, keep=0, records=records(1, 2)))
     await within(store.end_run(ended(), given, keep=3, first=3, records=records(3, 3)))
     await begin(store, "r2", "t2")
-    await within(store.append_events(OWNER, "r2", 1, records(1, 4), urgent=True))
+    await within(store.append_events(OWNER, "r2", 1, records(1, 4)))
     await within(store.close())
     store = open_again()
     await within(store.open())

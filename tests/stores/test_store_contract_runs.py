@@ -69,7 +69,7 @@ async def test_what_a_run_begins_from_is_the_run_and_its_thread_as_they_are(stor
 async def test_a_runs_first_events_are_kept_with_its_begin(store: Store) -> None:
     await within(store.begin_run(run(), thread(), keep=0, records=records(1, 2)))
     assert await logged(store) == numbered(2)
-    await within(store.append_events(OWNER, "r1", 3, records(3, 3), urgent=True))
+    await within(store.append_events(OWNER, "r1", 3, records(3, 3)))
     assert await logged(store) == numbered(3)
 
 
@@ -80,7 +80,7 @@ async def test_a_queued_run_is_there_before_its_thread_and_can_begin(store: Stor
     assert await within(store.load_thread(OWNER, "t1")) is None
     await within(store.begin_run(run(), thread(), keep=0))
     assert await within(store.load_run(OWNER, "r1")) == run()
-    await within(store.append_events(OWNER, "r1", 1, records(1, 2), urgent=False))
+    await within(store.append_events(OWNER, "r1", 1, records(1, 2)))
     assert await logged(store) == numbered(2)
 
 
@@ -147,9 +147,9 @@ async def test_unfinished_runs_are_those_queued_or_running(store: Store) -> None
 
 async def test_events_come_back_by_number(store: Store) -> None:
     await begin(store)
-    await within(store.append_events(OWNER, "r1", 1, records(1, 2), urgent=True))
-    await within(store.append_events(OWNER, "r1", 3, records(3, 3), urgent=False))
-    await within(store.append_events(OWNER, "r1", 4, records(4, 10), urgent=True))
+    await within(store.append_events(OWNER, "r1", 1, records(1, 2)))
+    await within(store.append_events(OWNER, "r1", 3, records(3, 3)))
+    await within(store.append_events(OWNER, "r1", 4, records(4, 10)))
     for after in range(12):
         rows = await within(store.read_events(OWNER, "r1", after=after, limit=100))
         assert [(row.sequence, row.event) for row in rows] == numbered(10)[after:]
@@ -160,7 +160,7 @@ async def test_a_log_is_read_a_page_at_a_time(store: Store) -> None:
     await begin(store)
     first = 1
     for size in (1, 7, 1, 30, 2, 1, 9):
-        await within(store.append_events(OWNER, "r1", first, records(first, first + size - 1), urgent=True))
+        await within(store.append_events(OWNER, "r1", first, records(first, first + size - 1)))
         first += size
     for limit in (1, 2, 5, 50, 1000):
         after, found = 0, []
@@ -188,17 +188,16 @@ async def test_an_unknown_run_has_no_log(store: Store) -> None:
     assert await logged(store) == []
     assert await within(store.last_sequence(OWNER, "r1")) == 0
     with pytest.raises(NotFoundError):
-        await within(store.append_events(OWNER, "r1", 1, records(1, 1), urgent=True))
+        await within(store.append_events(OWNER, "r1", 1, records(1, 1)))
 
 
-@pytest.mark.parametrize("urgent", [True, False])
-async def test_appends_of_many_runs_made_together_share_one_future(store: Store, urgent: bool) -> None:
+async def test_appends_of_many_runs_made_together_share_one_future(store: Store) -> None:
     futures = set()
     for number in range(20):
         await begin(store, f"r{number}", f"t{number}")
     for first in (1, 3, 5):
         for number in range(20):
-            futures.add(store.append_events(OWNER, f"r{number}", first, records(first, first + 1), urgent=urgent))
+            futures.add(store.append_events(OWNER, f"r{number}", first, records(first, first + 1)))
     assert len(futures) == 1
     await within(futures.pop())
     for number in range(20):
@@ -221,7 +220,7 @@ async def test_one_waiting_task_that_is_cancelled_takes_no_other_with_it(store: 
     await begin(store, "r2", "t2")
 
     async def wait_for(run_id: str) -> None:
-        await store.append_events(OWNER, run_id, 1, records(1, 1), urgent=False)
+        await store.append_events(OWNER, run_id, 1, records(1, 1))
 
     first, second = asyncio.create_task(wait_for("r1")), asyncio.create_task(wait_for("r2"))
     await asyncio.sleep(0)
@@ -236,8 +235,8 @@ async def test_one_waiting_task_that_is_cancelled_takes_no_other_with_it(store: 
 async def test_events_that_do_not_follow_the_last_are_refused(store: Store, first: int) -> None:
     await within(store.begin_run(run(), thread(), keep=0, records=records(1, 2)))
     with pytest.raises(StoreError):
-        await within(store.append_events(OWNER, "r1", first, records(1, 1), urgent=True))
-    await within(store.append_events(OWNER, "r1", 3, records(3, 3), urgent=True))
+        await within(store.append_events(OWNER, "r1", first, records(1, 1)))
+    await within(store.append_events(OWNER, "r1", 3, records(3, 3)))
     assert await logged(store) == numbered(3)
 
 
@@ -245,13 +244,13 @@ async def test_events_after_the_end_are_refused(store: Store) -> None:
     await begin(store)
     await within(store.end_run(ended(), thread(), keep=1, first=1, records=records(1, 1)))
     with pytest.raises(ConflictError):
-        await within(store.append_events(OWNER, "r1", 2, records(2, 2), urgent=True))
+        await within(store.append_events(OWNER, "r1", 2, records(2, 2)))
     assert await logged(store) == numbered(1)
 
 
 async def test_the_last_events_come_behind_those_appended_before(store: Store) -> None:
     await begin(store)
-    appended = store.append_events(OWNER, "r1", 1, records(1, 5), urgent=False)
+    appended = store.append_events(OWNER, "r1", 1, records(1, 5))
     await within(store.end_run(ended(), thread(), keep=1, first=6, records=records(6, 7)))
     assert appended.done()
     assert await logged(store) == numbered(7)
@@ -300,8 +299,8 @@ async def test_what_was_taken_back_loses_its_words_in_the_log_and_nothing_else_d
         MessageRetracted("secret", "Not that."),
     ]
     await begin(store)
-    await within(store.append_events(OWNER, "r1", 1, encode_events(given[:3]), urgent=True))
-    await within(store.append_events(OWNER, "r1", 4, encode_events(given[3:6]), urgent=True))
+    await within(store.append_events(OWNER, "r1", 1, encode_events(given[:3])))
+    await within(store.append_events(OWNER, "r1", 4, encode_events(given[3:6])))
     erase = frozenset({"secret", "thought"})
     await within(store.end_run(ended(), thread(), keep=1, first=7, records=encode_events(given[6:]), erase=erase))
     erased = dict.fromkeys((2, 3, 6), TextDelta("secret", "")) | {4: ReasoningDelta("thought", "")}
@@ -317,7 +316,7 @@ async def test_only_logs_of_runs_that_ended_before_are_removed(store: Store) -> 
         last = ended(f"r{number}", f"t{number}", at=at)
         await within(store.end_run(last, thread(f"t{number}"), keep=0, first=1, records=records(1, 3)))
     await begin(store, "live", "t9")
-    await within(store.append_events(OWNER, "live", 1, records(1, 3), urgent=True))
+    await within(store.append_events(OWNER, "live", 1, records(1, 3)))
     assert await within(store.remove_logs(finished_before=30.0)) == 2
     assert [len(await logged(store, name)) for name in ("r0", "r1", "r2", "live")] == [0, 0, 3, 3]
     assert await within(store.last_sequence(OWNER, "r0")) == 0
@@ -331,7 +330,7 @@ async def test_many_and_long_logs_are_removed_whole(store: Store) -> None:
         count = 1200 if number == 7 else 1
         await begin(store, f"r{number}", f"t{number}")
         for first in range(1, count + 1, 1):
-            store.append_events(OWNER, f"r{number}", first, records(first, first), urgent=True)
+            store.append_events(OWNER, f"r{number}", first, records(first, first))
         end = ended(f"r{number}", f"t{number}", at=10.0)
         await within(store.end_run(end, thread(f"t{number}"), keep=1, first=count + 1, records=records(1, 1)))
     assert await within(store.remove_logs(finished_before=11.0)) == 230

@@ -54,7 +54,7 @@ async def test_what_a_sites_visitors_have_is_counted_as_it_comes_and_goes(store:
     assert await within(store.stored_bytes("shop")) == one + size(other)
     assert await within(store.delete_thread(ANNA, "t1"))
     assert await within(store.stored_bytes("shop")) == size(other)
-    await within(store.append_events(BEN, "r1", 4, records(4, 5), urgent=True))
+    await within(store.append_events(BEN, "r1", 4, records(4, 5)))
     assert await within(store.delete_thread(BEN, "t1")), "with a run under way"
     assert await within(store.stored_bytes("shop")) == 0
 

@@ -13,7 +13,7 @@ import pytest
 import pytest_asyncio
 
 from gateway.errors import GatewayError, StoreError, StoreFullError
-from gateway.sqlite import group_commit, worker_turns
+from gateway.sqlite import worker_turns
 from gateway.sqlite.address import Address
 from gateway.sqlite.database import store_error
 from gateway.sqlite.store import SqliteStore
@@ -52,44 +52,26 @@ async def test_events_of_one_commit_are_one_row_for_each_run(store: Store, tmp_p
     await begin(store, "r1", "t1")
     await begin(store, "r2", "t2")
     for number in range(1, 51):
-        store.append_events(OWNER, "r1", number, records(number, number), urgent=False)
-        store.append_events(OWNER, "r2", number, records(number, number), urgent=False)
+        store.append_events(OWNER, "r1", number, records(number, number))
+        store.append_events(OWNER, "r2", number, records(number, number))
     await within(store.check())  # writes are in order: these are done
     with sqlite_file(tmp_path) as connection:
         rows = connection.execute("SELECT first, last FROM events ORDER BY run").fetchall()
     assert rows == [(1, 50), (1, 50)]
 
 
-async def test_events_that_are_not_urgent_wait_for_company_and_urgent_ones_do_not(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(group_commit, "GROUP_SECONDS", 3600.0)
-    await begin(store)
-    patient = store.append_events(OWNER, "r1", 1, records(1, 1), urgent=False)
-    for _ in range(100):
-        await asyncio.sleep(0)
-    assert not patient.done()
-    await within(store.append_events(OWNER, "r1", 2, records(2, 2), urgent=True))
-    assert patient.done()
-
-
-async def test_events_that_are_not_urgent_wait_only_a_moment(store: Store) -> None:
-    await begin(store)
-    await within(store.append_events(OWNER, "r1", 1, records(1, 1), urgent=False))
-    assert await logged(store) == numbered(1)
-
-
-async def test_an_urgent_event_takes_those_that_wait_with_it(store: Store) -> None:
+async def test_what_two_runs_append_in_one_turn_of_the_loop_is_one_commit(store: Store) -> None:
     await begin(store, "r1", "t1")
     await begin(store, "r2", "t2")
-    patient = store.append_events(OWNER, "r1", 1, records(1, 1), urgent=False)
-    await within(store.append_events(OWNER, "r2", 1, records(1, 1), urgent=True))
-    assert patient.done()
+    first = store.append_events(OWNER, "r1", 1, records(1, 1))
+    await within(store.append_events(OWNER, "r2", 1, records(1, 1)))
+    assert first.done()
+    assert await logged(store) == numbered(1)
 
 
 async def test_a_runs_end_and_what_was_appended_in_the_same_turn_of_the_loop_are_one_commit(store: Store) -> None:
     await begin(store)
-    appended = store.append_events(OWNER, "r1", 1, records(1, 3), urgent=True)
+    appended = store.append_events(OWNER, "r1", 1, records(1, 3))
     end = store.end_run(ended(), thread(count=2), keep=1, first=4, records=records(4, 4))
     await within(appended)
     assert end.done()
@@ -112,10 +94,7 @@ async def test_a_busy_event_loop_starves_nobody(store: Store) -> None:
     spinning = asyncio.create_task(spin())
     async with asyncio.timeout(DEADLINE_SECONDS):  # all of it: left to itself each commit may take a second or more
         for first in range(1, 61):
-            appended = {
-                store.append_events(OWNER, f"r{number}", first, records(first, first), urgent=True)
-                for number in range(40)
-            }
+            appended = {store.append_events(OWNER, f"r{number}", first, records(first, first)) for number in range(40)}
             await asyncio.gather(*appended)
             assert await store.last_sequence(OWNER, "r7") == first
     busy = False
@@ -179,7 +158,7 @@ async def test_a_long_read_by_another_program_holds_no_write_up(store: Store, tm
     with sqlite_file(tmp_path) as connection:
         connection.execute("BEGIN")
         assert connection.execute("SELECT count(*) FROM events").fetchone() == (0,)
-        await within(store.append_events(OWNER, "r1", 1, records(1, 3), urgent=True))
+        await within(store.append_events(OWNER, "r1", 1, records(1, 3)))
         assert connection.execute("SELECT count(*) FROM events").fetchone() == (0,)
         connection.execute("COMMIT")
         assert connection.execute("SELECT count(*) FROM events").fetchone() == (1,)
@@ -189,7 +168,7 @@ async def test_a_write_waits_for_another_programs_write(store: Store, tmp_path: 
     await begin(store)
     with sqlite_file(tmp_path) as connection:
         connection.execute("BEGIN IMMEDIATE")
-        appended = store.append_events(OWNER, "r1", 1, records(1, 3), urgent=True)
+        appended = store.append_events(OWNER, "r1", 1, records(1, 3))
         renamed = asyncio.ensure_future(store.rename_thread(OWNER, "t1", "later"))
         assert await within(store.load_run(OWNER, "r1")) == run()
         assert not appended.done()
@@ -246,7 +225,7 @@ async def test_a_fault_of_ours_fails_its_own_write_only(store: Store) -> None:
     await begin(store)
     wrong: Thread = thread("t2")
     object.__setattr__(wrong, "updated_at", object())
-    good = store.append_events(OWNER, "r1", 1, records(1, 1), urgent=False)
+    good = store.append_events(OWNER, "r1", 1, records(1, 1))
     with pytest.raises((GatewayError, TypeError, sqlite3.Error)) as caught:
         await within(store.begin_run(run("r2", "t2"), wrong, keep=0))
     assert not isinstance(caught.value, sqlite3.Error)

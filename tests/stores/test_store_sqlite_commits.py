@@ -124,8 +124,7 @@ async def test_the_log_stays_small_under_many_runs(tmp_path: Path) -> None:
         await begin(store, f"r{number}", f"t{number}")
     for first in range(1, 301):
         appended = [
-            store.append_events(OWNER, f"r{number}", first, EventRecords(1, b"x" * 2000), urgent=True)
-            for number in range(20)
+            store.append_events(OWNER, f"r{number}", first, EventRecords(1, b"x" * 2000)) for number in range(20)
         ]
         await asyncio.wait_for(asyncio.gather(*appended), DEADLINE_SECONDS)
     size = (tmp_path / "gateway.db-wal").stat().st_size
@@ -138,9 +137,9 @@ async def test_events_that_come_before_their_run_is_kept_as_begun_leave_no_gap(t
     await within(store.open())
     begins = asyncio.create_task(store.begin_run(run(), thread(), keep=0))
     await asyncio.sleep(0)
-    early = store.append_events(OWNER, "r1", 1, records(1, 1), urgent=True)
+    early = store.append_events(OWNER, "r1", 1, records(1, 1))
     await within(begins)
-    later = store.append_events(OWNER, "r1", 2, records(2, 2), urgent=True)
+    later = store.append_events(OWNER, "r1", 2, records(2, 2))
     await within(asyncio.gather(early, later))
     assert await within(store.last_sequence(OWNER, "r1")) == 2
     await within(store.close())

@@ -79,7 +79,7 @@ async def test_a_deleted_threads_words_are_in_no_file(store: Store, tmp_path: Pa
 async def test_a_retracted_messages_words_are_in_no_file(store: Store, tmp_path: Path) -> None:
     said: list[Event] = [TextDelta("secret", "unspeakable "), TextDelta("said", "remarkable ")] * 100
     await begin(store)
-    await within(store.append_events(OWNER, "r1", 1, encode_events(said), urgent=True))
+    await within(store.append_events(OWNER, "r1", 1, encode_events(said)))
     assert found(tmp_path, ["unspeakable"]) == {"unspeakable"}
     end: list[Event] = [TextDelta("secret", "unspeakable")]
     erase = frozenset({"secret"})

@@ -48,7 +48,7 @@ async def fill(store: Store, run_id: str = "r1") -> int:
     for size in (40, 1):
         for _ in range(10_000):
             try:
-                await within(store.append_events(OWNER, run_id, last + 1, records(last + 1, last + size), urgent=True))
+                await within(store.append_events(OWNER, run_id, last + 1, records(last + 1, last + size)))
             except StoreFullError:
                 break
             last += size
@@ -65,7 +65,7 @@ async def test_a_full_store_says_so_and_still_reads(small_store: Store, tmp_path
         small_store.check(),
         small_store.begin_run(run("r3", "t3"), thread("t3", count=200), keep=0),
         small_store.end_run(ended(), thread(count=200), keep=1, first=last + 1, records=records(last + 1, last + 400)),
-        small_store.append_events(OWNER, "r2", 1, records(1, 400), urgent=True),
+        small_store.append_events(OWNER, "r2", 1, records(1, 400)),
     ):
         with pytest.raises(StoreFullError) as caught:
             await within(work)
@@ -87,7 +87,7 @@ async def test_a_full_store_works_again_when_there_is_room(
     last = await fill(small_store)
     assert await within(small_store.delete_thread(OWNER, "t1"))
     await within(small_store.check())
-    await within(small_store.append_events(OWNER, "r2", 1, records(1, 400), urgent=True))
+    await within(small_store.append_events(OWNER, "r2", 1, records(1, 400)))
     await within(small_store.end_run(ended("r2", "t2"), thread("t2"), keep=1, first=401, records=records(401, 401)))
     assert await logged(small_store, "r2") == numbered(401)
     said = [record.message for record in caplog.records]
@@ -101,7 +101,7 @@ async def test_removing_logs_makes_room(small_store: Store) -> None:
         last = await within(small_store.last_sequence(OWNER, "r1"))
         if last >= 2000:
             break
-        await within(small_store.append_events(OWNER, "r1", last + 1, records(last + 1, last + 40), urgent=True))
+        await within(small_store.append_events(OWNER, "r1", last + 1, records(last + 1, last + 40)))
     await within(small_store.end_run(ended(at=5.0), thread(), keep=1, first=last + 1, records=records(1, 1)))
     await begin(small_store, "r2", "t2")
     await fill(small_store, "r2")
@@ -113,25 +113,25 @@ async def test_removing_logs_makes_room(small_store: Store) -> None:
 async def test_a_log_that_met_a_full_store_has_no_gap(small_store: Store) -> None:
     await begin(small_store)
     await begin(small_store, "r2", "t2")
-    await within(small_store.append_events(OWNER, "r1", 1, records(1, 10), urgent=True))
-    too_large = small_store.append_events(OWNER, "r1", 11, records(11, 20_000), urgent=True)
+    await within(small_store.append_events(OWNER, "r1", 1, records(1, 10)))
+    too_large = small_store.append_events(OWNER, "r1", 11, records(11, 20_000))
     await asyncio.sleep(0)  # that one is with the writer; the next waits behind it, and would fit
-    behind = small_store.append_events(OWNER, "r1", 20_001, records(20_001, 20_001), urgent=True)
+    behind = small_store.append_events(OWNER, "r1", 20_001, records(20_001, 20_001))
     assert behind is not too_large
     with pytest.raises(StoreFullError):
         await within(too_large)
     with pytest.raises(StoreError):
         await within(behind)
     with pytest.raises(StoreError):  # what is lost is not skipped later either
-        await within(small_store.append_events(OWNER, "r1", 20_002, records(1, 1), urgent=True))
-    await within(small_store.append_events(OWNER, "r2", 1, records(1, 1), urgent=True))
-    await within(small_store.append_events(OWNER, "r1", 11, records(11, 12), urgent=True))
+        await within(small_store.append_events(OWNER, "r1", 20_002, records(1, 1)))
+    await within(small_store.append_events(OWNER, "r2", 1, records(1, 1)))
+    await within(small_store.append_events(OWNER, "r1", 11, records(11, 12)))
     assert await logged(small_store) == numbered(12)
 
 
 async def test_a_write_that_is_too_large_takes_no_other_with_it(small_store: Store) -> None:
     await begin(small_store)
-    appended = small_store.append_events(OWNER, "r1", 1, records(1, 1), urgent=False)
+    appended = small_store.append_events(OWNER, "r1", 1, records(1, 1))
     large = asyncio.ensure_future(small_store.begin_run(run("r2", "t2"), thread("t2", count=20_000), keep=0))
     small = asyncio.ensure_future(small_store.begin_run(run("r3", "t3"), thread("t3"), keep=0))
     with pytest.raises(StoreFullError):
@@ -170,7 +170,7 @@ async def test_a_full_disk_is_a_full_store_until_there_is_room(small_disk: Path)
         assert await logged(store) == numbered(last)
         other.unlink()
         await within(store.check())
-        await within(store.append_events(OWNER, "r1", last + 1, records(last + 1, last + 5), urgent=True))
+        await within(store.append_events(OWNER, "r1", last + 1, records(last + 1, last + 5)))
         assert await logged(store) == numbered(last + 5)
     finally:
         await within(store.close())
@@ -233,7 +233,7 @@ async def test_old_logs_are_removed_on_a_full_disk(disk: Path) -> None:
     await within(store.open())
     try:
         await begin(store, "r9", "t9")
-        await within(store.append_events(OWNER, "r9", 1, records(1, 400), urgent=True))
+        await within(store.append_events(OWNER, "r9", 1, records(1, 400)))
         await within(store.end_run(ended("r9", "t9"), thread("t9"), keep=1, first=401, records=records(401, 401)))
         await full(store, disk)
         assert await within(store.remove_logs(finished_before=1e12)) == 1
