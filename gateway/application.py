@@ -24,6 +24,7 @@ from gateway.access.visitors import Visitors
 from gateway.agent import ModelSettings
 from gateway.clock import Clock, SystemClock
 from gateway.configuration.known_parts import KnownParts, known_parts
+from gateway.directory import AgentDirectory
 from gateway.errors import StoreError
 from gateway.http_client.clients import HttpClients
 from gateway.logs import Redaction
@@ -73,7 +74,9 @@ class Application:
         self._page = page or read_page()
         self.store = self._open_store()
         redaction = Redaction(settings.secrets)
-        self.driver = RunDriver({}, self.store, self.clock, _run_options(settings), self.metrics, redaction.text)
+        self.driver = RunDriver(
+            AgentDirectory(), self.store, self.clock, _run_options(settings), self.metrics, redaction.text
+        )
         self.runner = Runner(self.driver)
         server = settings.server
         self.visitors = self._expect_visitors()
@@ -140,10 +143,10 @@ class Application:
             search = self._open_search()
             if search is not None:
                 stack.push_async_callback(search.close)
-            self.driver.agents = self._open_agents(http, search)
+            stack.push_async_callback(self.driver.agents.close)
+            self.driver.agents.replace(self._open_agents(http, search))
             for agent in self.driver.agents.values():
                 agent.warn_of_ignored()
-                stack.push_async_callback(agent.close)
             stack.push_async_callback(self.runner.removal.close)
             await self.driver.recover()
             self._warn_of_what_nobody_approves()
@@ -182,13 +185,13 @@ class Application:
         engine = find(self._parts.search_engines, _scheme(url), "search engine")
         return engine.open(url, self.settings.directory)
 
-    def _open_agents(self, http: HttpClients, search: SearchEngine | None) -> dict[str, OpenAgent]:
+    def _open_agents(self, http: HttpClients, search: SearchEngine | None) -> list[OpenAgent]:
         models = ModelEnvironment(self.clock, http, self.driver.window)
         tools = ToolEnvironment(self.clock, http, self.settings.directory, search)
         parts = self._parts
         circuits = Circuits(self.metrics.circuit_turned)
-        return {
-            agent.id: OpenAgent(
+        return [
+            OpenAgent(
                 agent,
                 find(parts.agent_types, agent.type, "agent type").open(),
                 self._open_model(agent.model, models),
@@ -196,7 +199,7 @@ class Application:
                 self._open_fallback(agent.model, models, circuits),
             )
             for agent in self.settings.agents
-        }
+        ]
 
     def _open_model(self, model: ModelSettings, environment: ModelEnvironment) -> Model:
         provider = find(self._parts.models, model.model_provider, "model provider")
@@ -228,7 +231,7 @@ class Application:
 
     async def _meet_tools(self) -> None:
         """Tool servers are connected to before somebody waits for them, and readiness knows which are down."""
-        for agent in self.driver.agents.values():
+        for agent in list(self.driver.agents.values()):
             await agent.tools()
 
     async def _forget_what_is_over(self) -> None:

@@ -1,6 +1,6 @@
 """An agent whose parts are open: its loop, its model, its tools.
 
-Below: the contracts. Above: the run driver and the composition root, which opens and closes it.
+Below: the contracts. Above: the directory, which closes it; the run driver; the composition root, which opens it.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from gateway.turns.tool_failures import ExposedTool
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class OpenAgent:
-    """Serves all runs of one agent. `toolboxes` stand in the order of the definition's `tools`.
+    """Serves the runs of one agent. `toolboxes` stand in the order of the definition's `tools`.
 
     `fits` remembers how threads that were too long for the model were made to fit; `clashes` are the names of tools
     that stand twice, which are told once.

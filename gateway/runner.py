@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from gateway.agent import ABSENT, Absent, AgentInput, Answer
+from gateway.directory import AgentDirectory
 from gateway.errors import ConflictError, InvalidRequestError, NotFoundError, UnavailableError
 from gateway.events import Completed, Interrupt, RunFinished, RunStarted
 from gateway.frozen import replace
@@ -48,12 +49,12 @@ class Runner:
         self._metrics = driver.metrics
 
     @property
-    def agents(self) -> Mapping[str, OpenAgent]:
+    def agents(self) -> AgentDirectory:
         return self.driver.agents
 
     def agent(self, agent_id: str) -> OpenAgent:
         """The agent of that id. Raises NotFoundError."""
-        return self.driver.agent(agent_id)
+        return self.driver.agents.find(agent_id)
 
     # --- runs
 
@@ -94,16 +95,17 @@ class Runner:
                 break
         if self.driver.draining:
             raise UnavailableError("the gateway is shutting down; try again in a moment", code="shutting_down")
+        agent = self.agent(agent_id)  # it may have been replaced meanwhile
         release = None if admit is None else admit()
         record = self._record(owner, agent, given)
         if goes_on:
             record = replace(record, run_id=new_id("run"), reused_id=given.run_id)
             given = replace(given, run_id=record.run_id, must_answer=True)
-        live = self.driver.open(record, unattended=given.unattended)
+        live = self.driver.open(record, agent, unattended=given.unattended)
         if release is not None:
             live.ended.add_done_callback(release)
         viewer = live.watch()
-        await self.driver.start(live, agent, given)
+        await self.driver.start(live, given)
         return viewer
 
     async def _check_new(self, owner: str, agent: OpenAgent, given: AgentInput, limits: RunLimits) -> None:

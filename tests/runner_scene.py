@@ -18,6 +18,7 @@ from functools import partial
 from typing import Any
 
 from gateway.agent import AgentDefinition, AgentInput, ModelSettings, ToolSettings
+from gateway.directory import AgentDirectory
 from gateway.events import Event, RunFailed, RunFinished
 from gateway.loops.react import ReactLoop
 from gateway.messages import Message, TextBlock
@@ -185,7 +186,7 @@ async def runner_scene(*agents: OpenAgent, options: RunOptions | None = None) ->
     store = GatedStore()
     await store.open()
     options = options or RunOptions()
-    runner = Runner(RunDriver({opened.definition.id: opened for opened in agents}, store, clock, options))
+    runner = Runner(RunDriver(AgentDirectory(agents), store, clock, options))
     scene = Scene(runner, store, clock)
     try:
         yield scene

@@ -1,6 +1,6 @@
 """Runs agents: a run from its begin to its end, with all that may come between.
 
-Below: live_run, thread_queue, open_agent, intake, store. Above: the runner, which is asked for runs. What fails before
+Below: live_run, thread_queue, directory, intake, store. Above: the runner, which is asked for runs. What fails before
 a run is kept as begun is an exception; what fails after that becomes the run's one terminal event, here.
 
 A run belongs to this object, not to the socket that asked for it. One thread has one run at a time, whichever agents
@@ -18,13 +18,14 @@ from dataclasses import dataclass
 from gateway.agent import Absent, AgentInput, Approvers
 from gateway.clock import Clock
 from gateway.deadline import unhurt
+from gateway.directory import AgentDirectory
 from gateway.errors import ConflictError, GatewayError, NotFoundError, StoreError
 from gateway.events import RunFailed, RunFinished, RunStarted
 from gateway.frozen import replace
 from gateway.gather_window import GatherWindow
 from gateway.loop import LoopContext
 from gateway.metrics import Metrics
-from gateway.open_agent import OpenAgent, no_agent, with_frontend_tools
+from gateway.open_agent import OpenAgent, with_frontend_tools
 from gateway.runs.counts import count_end, count_failed_tools
 from gateway.runs.endings import (
     Terminal,
@@ -65,7 +66,7 @@ class RunDriver:
 
     def __init__(
         self,
-        agents: Mapping[str, OpenAgent],
+        agents: AgentDirectory,
         store: Store,
         clock: Clock,
         options: RunOptions = RunOptions(),
@@ -86,16 +87,13 @@ class RunDriver:
         self._draining = False
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def agent(self, agent_id: str) -> OpenAgent:
-        """The agent of that id. Raises NotFoundError."""
-        if (agent := self.agents.get(agent_id)) is None:
-            raise no_agent(agent_id)
-        return agent
-
     # --- a run's begin
 
-    def open(self, record: RunRecord, *, unattended: bool = False) -> LiveRun:
-        """A run that can be watched, and that `start` is to follow; one that is `unattended` also where nobody does."""
+    def open(self, record: RunRecord, agent: OpenAgent, *, unattended: bool = False) -> LiveRun:
+        """A run that can be watched, and that `start` is to follow; one that is `unattended` also where nobody does.
+
+        It holds its agent from here to its end.
+        """
         live = self.runs[record.owner, record.client_id] = LiveRun(
             record,
             self.store,
@@ -105,10 +103,12 @@ class RunDriver:
             max_viewer_events=self._options.max_viewer_events,
             window=self.window,
         )
+        live.agent = agent
         live.unattended = unattended
+        self.agents.hold(agent, until=live.ended)
         return live
 
-    async def start(self, live: LiveRun, agent: OpenAgent, given: AgentInput) -> None:
+    async def start(self, live: LiveRun, given: AgentInput) -> None:
         """Begin a run, or let it wait for its turn. Where this fails there is no such run.
 
         Raises:
@@ -119,17 +119,17 @@ class RunDriver:
             StoreError: not now.
         """
         try:
-            policy = agent.definition.on_concurrent_run
+            policy = live.agent.definition.on_concurrent_run
             if policy == "cancel_previous":
                 self._check_seen(live, given)
             waiting = await self.lines.enter(live, policy)
             if waiting:
                 await self.store.queue_run(live.record)
                 self.metrics.runs_waiting.inc()
-                self._spawn(live, self._wait_and_run(live, agent, given))
+                self._spawn(live, self._wait_and_run(live, given))
             else:
-                context = await self._begin(live, agent, given)
-                self._spawn(live, self._drive(live, agent, context))
+                context = await self._begin(live, given)
+                self._spawn(live, self._drive(live, context))
         except BaseException:
             self._leave(live)
             raise
@@ -140,10 +140,10 @@ class RunDriver:
         if head is not None and head.thread is not None:
             up_to_date(given, head.thread.messages)
 
-    async def _begin(self, live: LiveRun, agent: OpenAgent, given: AgentInput, *, waited: bool = False) -> LoopContext:
+    async def _begin(self, live: LiveRun, given: AgentInput, *, waited: bool = False) -> LoopContext:
         """Read the thread, take the input in, keep both with RunStarted: from here on the run exists."""
-        owner = live.record.owner
-        tools, approvals = await _tools(live, agent) if live.cancel_reason is None else ({}, {})
+        agent, owner = live.agent, live.record.owner
+        tools, approvals = await _tools(live) if live.cancel_reason is None else ({}, {})
         if live.cancel_reason is not None:
             given = words_alone(given)
         given = with_frontend_tools(given, tools)
@@ -191,21 +191,22 @@ class RunDriver:
         # `live.task` is set by the task itself: one that is cancelled before its first step never runs a line.
         task = asyncio.create_task(work, name=f"run {live.record.run_id}")
         self._tasks.add(task)
+        self.agents.hold(live.agent, until=task)  # one that does not stop in time outlives its run
         task.add_done_callback(self._tasks.discard)
         live.settle()
 
-    async def _wait_and_run(self, live: LiveRun, agent: OpenAgent, given: AgentInput) -> None:
+    async def _wait_and_run(self, live: LiveRun, given: AgentInput) -> None:
         live.task = asyncio.current_task()
         try:
             await self._wait_for_turn(live)
         finally:
             self.metrics.runs_waiting.dec()
         try:
-            context = await unhurt(self._begin(live, agent, given, waited=True))
+            context = await unhurt(self._begin(live, given, waited=True))
         except Exception as error:
             self._end_unkept(live, failed(live.record, error, self._redacted))
             return
-        await self._drive(live, agent, context)
+        await self._drive(live, context)
 
     async def _wait_for_turn(self, live: LiveRun) -> None:
         told = False
@@ -234,12 +235,12 @@ class RunDriver:
                 extra={"run_id": live.record.run_id, "code": error.code},
             )
 
-    async def _drive(self, live: LiveRun, agent: OpenAgent, context: LoopContext) -> None:
+    async def _drive(self, live: LiveRun, context: LoopContext) -> None:
         live.task = asyncio.current_task()
         terminal: Terminal
         try:
             if live.cancel_reason is None:
-                terminal = await self._follow_loop(live, agent, context)
+                terminal = await self._follow_loop(live, context)
             else:  # it was stopped while it began
                 terminal = stopped(live.cancel_reason)
         except asyncio.CancelledError:
@@ -258,9 +259,9 @@ class RunDriver:
             await live.wait_kept()
         self._leave(live)
 
-    async def _follow_loop(self, live: LiveRun, agent: OpenAgent, context: LoopContext) -> Terminal:
+    async def _follow_loop(self, live: LiveRun, context: LoopContext) -> Terminal:
         most_unkept = self._options.max_unkept_events
-        async with aclosing(agent.loop.run(context)) as batches:
+        async with aclosing(live.agent.loop.run(context)) as batches:
             async for batch in batches:
                 if not batch:
                     raise TypeError("a loop yields lists of events, and none is empty")
@@ -301,7 +302,7 @@ class RunDriver:
         now = self.clock.now()
         record = ended_record(live.record, terminal, now)
         produced = live.transcript.messages
-        count_failed_tools(self.metrics, produced, self.agent(record.agent_id).definition)
+        count_failed_tools(self.metrics, produced, live.agent.definition)
         thread = ended_thread(live.thread, produced, terminal, now, live.state, live.conversation)
         first, records = live.number(events)
         keep = len(live.thread.messages)
@@ -373,7 +374,7 @@ class RunDriver:
         self._spawn(live, self._finish(live, stopped(live.cancel_reason)))
 
     def _ends_unwatched(self, live: LiveRun) -> bool:
-        return not live.unattended and self.agent(live.record.agent_id).definition.on_disconnect == "cancel"
+        return not live.unattended and live.agent.definition.on_disconnect == "cancel"
 
     def _abandoned(self, live: LiveRun) -> None:
         if self._ends_unwatched(live):
@@ -408,7 +409,7 @@ class RunDriver:
     async def recover(self) -> None:
         """End the runs that an earlier process left behind, or go on with them. Call once, before serving."""
         for left in await recover(self.store, self.clock, self.agents):
-            live = self.open(left.record, unattended=left.input.unattended)
+            live = self.open(left.record, left.agent, unattended=left.input.unattended)
             restore(live, left)
             await self.lines.enter(live, "enqueue")
             self.metrics.runs_active.inc()
@@ -416,16 +417,16 @@ class RunDriver:
 
     async def _go_on(self, live: LiveRun, left: LeftOpen) -> None:
         live.task = asyncio.current_task()
-        await self._drive(live, left.agent, loop_context(live, left, *await _tools(live, left.agent), self.clock))
+        await self._drive(live, loop_context(live, left, *await _tools(live), self.clock))
 
 
-async def _tools(live: LiveRun, agent: OpenAgent) -> tuple[Mapping[str, Tool], Mapping[str, Approvers | None]]:
+async def _tools(live: LiveRun) -> tuple[Mapping[str, Tool], Mapping[str, Approvers | None]]:
     """OpenAgent.tools; none where the run is stopped before they are there: a tool server may take its time."""
     before, task = live.task, asyncio.current_task()
     assert task is not None
     live.task = task
     try:
-        return await agent.tools()
+        return await live.agent.tools()
     except asyncio.CancelledError:
         if live.cancel_reason is None or task.uncancel():  # not the run is stopped, but the request
             raise

@@ -36,6 +36,7 @@ from gateway.gather_window import GatherWindow
 from gateway.known_thread import KnownThread, turns_of
 from gateway.messages import JsonValue, Message
 from gateway.model_state import Conversation
+from gateway.open_agent import OpenAgent
 from gateway.records import EventRecords, encode_events
 from gateway.runs.viewer import Prelude, Viewer, read_log
 from gateway.store import RunRecord, Store, Thread
@@ -55,10 +56,13 @@ class LiveRun:
     __slots__ = (
         "_clock", "_farewell", "_gathered", "_given_up", "_gone_waiters", "_grace", "_grace_seconds", "_kept_waiters",
         "_last_future", "_max_viewer_events", "_on_abandoned", "_sealer", "_signs_seen", "_store", "_unkept",
-        "_viewers", "_window", "accepted", "begun", "cancel_reason", "concluded", "conversation", "ended", "failure",
-        "finishing", "first_sign_at", "kept", "left", "messages", "must_be_kept", "patient", "record", "sequence",
-        "settled", "slow_viewers", "state", "task", "thread", "transcript", "turn", "unattended", "unkept", "usage",
+        "_viewers", "_window", "accepted", "agent", "begun", "cancel_reason", "concluded", "conversation", "ended",
+        "failure", "finishing", "first_sign_at", "kept", "left", "messages", "must_be_kept", "patient", "record",
+        "sequence", "settled", "slow_viewers", "state", "task", "thread", "transcript", "turn", "unattended", "unkept",
+        "usage",
     )  # fmt: skip
+
+    agent: OpenAgent  # which it holds
 
     def __init__(
         self,

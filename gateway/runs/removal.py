@@ -1,6 +1,6 @@
 """Threads that are deleted: here, and at the providers whose servers keep responses of them.
 
-Below: store, open_agent, model, providers.background_tasks. Above: the runner. A thread is gone at once; its provider
+Below: store, directory, model, providers.background_tasks. Above: the runner. A thread is gone at once; its provider
 is told afterwards, one response after the other. What is still to be told is in the store from the moment in which the
 thread is not, so that it is told also where the process ends meanwhile or the provider is down: at the next start, or
 the next `go_on`. What a provider does not let go of is in the log.
@@ -14,10 +14,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from gateway.clock import Clock
+from gateway.directory import AgentDirectory
 from gateway.errors import ModelError, ModelErrorKind, StoreError
 from gateway.messages import new_id
 from gateway.model import StatefulModel
-from gateway.open_agent import OpenAgent
 from gateway.providers.background_tasks import Errands
 from gateway.store import DueDeletion, Store, Thread
 
@@ -42,7 +42,7 @@ class ThreadRemoval:
         self._errands = Errands()
         self._under_way: set[str] = set()
 
-    async def look(self, agents: Mapping[str, OpenAgent], owner: str, thread_id: str) -> Thread | None:
+    async def look(self, agents: AgentDirectory, owner: str, thread_id: str) -> Thread | None:
         """The thread, where a provider's server may hold something of it: for `delete`.
 
         Raises:
@@ -54,7 +54,7 @@ class ThreadRemoval:
 
     async def delete(
         self,
-        agents: Mapping[str, OpenAgent],
+        agents: AgentDirectory,
         owner: str,
         thread_id: str,
         thread: Thread | None,
@@ -80,7 +80,7 @@ class ThreadRemoval:
             self._start(agents, due)
         return True
 
-    async def go_on(self, agents: Mapping[str, OpenAgent]) -> None:
+    async def go_on(self, agents: AgentDirectory) -> None:
         """Have done what is still due of earlier deletions, those of earlier processes among them.
 
         Raises:
@@ -92,18 +92,21 @@ class ThreadRemoval:
         """Let what is being deleted go, if that does not take long."""
         await self._errands.close()
 
-    def _start(self, agents: Mapping[str, OpenAgent], due: Sequence[DueDeletion]) -> None:
+    def _start(self, agents: AgentDirectory, due: Sequence[DueDeletion]) -> None:
         """One after the other: nobody waits for them, and providers limit how often they are asked."""
         fresh = [deletion for deletion in due if deletion.deletion_id not in self._under_way]
         if fresh:
             self._under_way.update(deletion.deletion_id for deletion in fresh)
             self._errands.spawn(self._do(agents, fresh), "forget threads at their providers")
 
-    async def _do(self, agents: Mapping[str, OpenAgent], due: Sequence[DueDeletion]) -> None:
+    async def _do(self, agents: AgentDirectory, due: Sequence[DueDeletion]) -> None:
+        task = asyncio.current_task()
+        assert task is not None
         try:
             for deletion in due:
                 model = _who_asks(agents, deletion)
                 if model is not None:
+                    agents.hold(agents[deletion.agent_id], until=task)
                     left = await self._forget(model, deletion)
                 else:
                     _tell_of_nobody(deletion)
@@ -155,7 +158,7 @@ class ThreadRemoval:
         return ()
 
 
-def _held(agents: Mapping[str, OpenAgent], thread: Thread, now: float) -> Iterator[DueDeletion]:
+def _held(agents: AgentDirectory, thread: Thread, now: float) -> Iterator[DueDeletion]:
     """What is held of a thread, where and by whom."""
     for agent_id, chains in thread.model_states.items():
         for holder in dict.fromkeys(chain.holder for chain in chains.values()):
@@ -164,7 +167,7 @@ def _held(agents: Mapping[str, OpenAgent], thread: Thread, now: float) -> Iterat
                 yield DueDeletion(new_id("deletion"), agent_id, holder, tuple(names), now)
 
 
-def _who_asks(agents: Mapping[str, OpenAgent], deletion: DueDeletion) -> StatefulModel | None:
+def _who_asks(agents: AgentDirectory, deletion: DueDeletion) -> StatefulModel | None:
     model = agents[deletion.agent_id].model if deletion.agent_id in agents else None
     if isinstance(model, StatefulModel) and model.capabilities.state_holder == deletion.holder:
         return model

@@ -1,0 +1,97 @@
+"""The agents there are, by id. They can be replaced while runs go on: a run keeps the agent that it began with.
+
+Below: open_agent. Above: runs, the runner, the composition root. An agent that is replaced or left out is retired: no
+new run gets it, and it is closed once nothing holds it any more. Everything here happens in one step of the event loop
+but where it says await.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from gateway.open_agent import OpenAgent, no_agent
+
+logger = logging.getLogger(__name__)
+
+
+class AgentDirectory(Mapping[str, OpenAgent]):
+    """The agents that new runs may use, in the order of the configuration. `close` it once no run is left."""
+
+    def __init__(self, agents: Iterable[OpenAgent] = ()) -> None:
+        self._agents = _by_id(agents)
+        self._holders: Counter[OpenAgent] = Counter()
+        self._retired: set[OpenAgent] = set()  # and still held
+        self._closing: set[asyncio.Task[None]] = set()
+
+    def __getitem__(self, agent_id: str) -> OpenAgent:
+        return self._agents[agent_id]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._agents)
+
+    def __len__(self) -> int:
+        return len(self._agents)
+
+    def find(self, agent_id: str) -> OpenAgent:
+        """The agent of that id. Who works with it behind an `await` has to `hold` it. Raises NotFoundError."""
+        if (agent := self._agents.get(agent_id)) is None:
+            raise no_agent(agent_id)
+        return agent
+
+    def hold(self, agent: OpenAgent, until: asyncio.Future[Any]) -> None:
+        """Keep an agent of the directory open until that is done, also where it is retired meanwhile."""
+        self._holders[agent] += 1
+        until.add_done_callback(lambda _: self._release(agent))
+
+    def replace(self, agents: Iterable[OpenAgent]) -> None:
+        """From now on these are the agents. Those of before that are not among them are retired."""
+        before = self._agents
+        self._agents = _by_id(agents)
+        stay = set(self._agents.values())
+        for agent in before.values():
+            if agent not in stay:
+                self._retire(agent)
+
+    async def close(self) -> None:
+        """Close every agent that is open, held or not, and wait for those that are being closed."""
+        agents, self._agents = self._agents, {}
+        left, self._retired = self._retired, set()
+        for agent in (*agents.values(), *left):
+            self._close(agent)
+        if self._closing:
+            await asyncio.wait(self._closing)
+
+    def _retire(self, agent: OpenAgent) -> None:
+        if self._holders[agent]:
+            self._retired.add(agent)
+        else:
+            self._close(agent)
+
+    def _release(self, agent: OpenAgent) -> None:
+        self._holders[agent] -= 1
+        if self._holders[agent]:
+            return
+        del self._holders[agent]
+        if agent in self._retired:
+            self._retired.remove(agent)
+            self._close(agent)
+
+    def _close(self, agent: OpenAgent) -> None:
+        task = asyncio.create_task(_closed(agent), name=f"close agent {agent.definition.id}")
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+
+
+async def _closed(agent: OpenAgent) -> None:
+    try:
+        await agent.close()
+    except Exception:  # what it holds is nobody's any more: no reason to stop anything else
+        logger.exception("an agent could not be closed", extra={"agent_id": agent.definition.id})
+
+
+def _by_id(agents: Iterable[OpenAgent]) -> dict[str, OpenAgent]:
+    return {agent.definition.id: agent for agent in agents}

@@ -1,0 +1,174 @@
+"""The agents of a process are replaced while runs go on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from gateway.directory import AgentDirectory
+from gateway.errors import NotFoundError
+from gateway.events import Cancelled, RunFinished, TextDelta, TextStarted
+from gateway.open_agent import OpenAgent
+from gateway.tool import Tool
+from tests.runner_scene import (
+    HANGS,
+    OWNER,
+    SAYS_HELLO,
+    agent_of,
+    end_of,
+    question,
+    read,
+    read_until,
+    runner_scene,
+    until,
+)
+
+SAYS_BYE: list[list[dict[str, Any]]] = [[{"text": "bye"}]]
+
+
+@dataclass
+class Box:
+    """A toolbox without tools that counts how often it is closed."""
+
+    closed: int = 0
+
+    async def tools(self) -> tuple[Tool, ...]:
+        return ()
+
+    def problem(self) -> str | None:
+        return None
+
+    async def close(self) -> None:
+        self.closed += 1
+
+
+def boxed(id: str, responses: Sequence[Sequence[dict[str, Any]]], **more: Any) -> tuple[OpenAgent, Box]:
+    box = Box()
+    return agent_of(id, responses, box, **more), box
+
+
+async def test_a_run_keeps_the_agent_that_it_began_with() -> None:
+    old, old_box = boxed("shop", HANGS)
+    new, new_box = boxed("shop", SAYS_BYE)
+    async with runner_scene(old) as scene:
+        viewer = await scene.start("shop", question(run_id="before"))
+        await read_until(viewer, TextStarted)
+        scene.runner.agents.replace([new])
+        later = await read(await scene.start("shop", question(thread_id="other", run_id="after")))
+        assert [event.text for event in later if isinstance(event, TextDelta)] == ["bye"]
+        assert old_box.closed == 0, "its run is still under way"
+        await scene.runner.cancel(OWNER, "before")
+        end = end_of(await read(viewer))
+        assert isinstance(end, RunFinished)
+        assert isinstance(end.outcome, Cancelled)
+        await until(lambda: old_box.closed)
+    assert (old_box.closed, new_box.closed) == (1, 0)
+
+
+async def test_an_agent_that_is_left_out_is_there_for_its_runs_alone() -> None:
+    gone, box = boxed("gone", HANGS)
+    stays, _ = boxed("stays", SAYS_HELLO)
+    async with runner_scene(gone, stays) as scene:
+        viewer = await scene.start("gone", question())
+        await read_until(viewer, TextStarted)
+        scene.runner.agents.replace([stays])
+        with pytest.raises(NotFoundError, match="there is no agent 'gone'"):
+            await scene.start("gone", question(thread_id="other", run_id="other"))
+        assert list(scene.runner.agents) == ["stays"]
+        viewer.close()  # on_disconnect: cancel is still known of it
+        await scene.clock.advance(3600)
+        await scene.until_idle()
+        await until(lambda: box.closed)
+        assert await scene.status("r") == "cancelled"
+    assert box.closed == 1
+
+
+async def test_a_run_that_waits_for_its_turn_keeps_its_agent() -> None:
+    old, box = boxed("shop", HANGS, on_concurrent_run="enqueue")
+    new, _ = boxed("shop", SAYS_BYE)
+    async with runner_scene(old) as scene:
+        first = await scene.start("shop", question(run_id="first"))
+        await read_until(first, TextStarted)
+        second = await scene.start("shop", question(run_id="second"))
+        scene.runner.agents.replace([new])
+        await scene.runner.cancel(OWNER, "first")
+        await read(first)
+        texts = [event for event in await read_until(second, TextDelta) if isinstance(event, TextDelta)]
+        assert texts[0].text == "one ", "it is the agent that was asked"
+        assert box.closed == 0
+        await scene.runner.cancel(OWNER, "second")
+        await read(second)
+        await until(lambda: box.closed)
+    assert box.closed == 1
+
+
+async def test_a_request_that_is_looked_at_while_its_agent_is_replaced_gets_the_new_one() -> None:
+    old, box = boxed("shop", SAYS_HELLO)
+    new, _ = boxed("shop", SAYS_BYE)
+    async with runner_scene(old) as scene:
+        scene.store.hold("load_start")
+        scene.store.hold("list_runs")
+        asked = asyncio.create_task(scene.start("shop", question()))
+        await until(lambda: scene.store.reached["load_start"].is_set() or scene.store.reached["list_runs"].is_set())
+        scene.runner.agents.replace([new])
+        await until(lambda: box.closed)
+        scene.store.release("load_start")
+        scene.store.release("list_runs")
+        events = await read(await asked)
+        assert [event.text for event in events if isinstance(event, TextDelta)] == ["bye"]
+
+
+async def test_an_agent_stays_open_while_the_work_of_its_run_does_not_stop() -> None:
+    box = Box()
+    directory = AgentDirectory([agent := agent_of("slow", SAYS_HELLO, box)])
+    run, work = asyncio.get_running_loop().create_future(), asyncio.get_running_loop().create_future()
+    directory.hold(agent, until=run)
+    directory.hold(agent, until=work)
+    directory.replace([])
+    run.set_result(None)
+    await asyncio.sleep(0)
+    assert box.closed == 0
+    work.set_result(None)
+    await until(lambda: box.closed)
+    await directory.close()
+    assert box.closed == 1
+
+
+async def test_what_nothing_holds_is_closed_at_once_and_what_stays_is_not() -> None:
+    (gone, gone_box), (stays, stays_box) = boxed("gone", SAYS_HELLO), boxed("stays", SAYS_HELLO)
+    directory = AgentDirectory([gone, stays])
+    directory.replace([stays])
+    await until(lambda: gone_box.closed)
+    assert stays_box.closed == 0
+    await directory.close()
+    assert (gone_box.closed, stays_box.closed) == (1, 1)
+
+
+async def test_at_the_end_all_are_closed_once_also_those_that_are_held() -> None:
+    (held, held_box), (other, other_box) = boxed("held", SAYS_HELLO), boxed("other", SAYS_HELLO)
+    directory = AgentDirectory([held, other])
+    run: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    directory.hold(held, until=run)
+    directory.replace([other])
+    await directory.close()
+    run.set_result(None)
+    await asyncio.sleep(0)
+    await directory.close()
+    assert (held_box.closed, other_box.closed) == (1, 1)
+
+
+async def test_one_that_cannot_be_closed_keeps_no_other_from_it(caplog: pytest.LogCaptureFixture) -> None:
+    class BrokenBox(Box):
+        async def close(self) -> None:
+            raise OSError("the pipe is gone")
+
+    good, box = boxed("good", SAYS_HELLO)
+    directory = AgentDirectory([agent_of("broken", SAYS_HELLO, BrokenBox()), good])
+    await directory.close()
+    assert box.closed == 1
+    [entry] = [record for record in caplog.records if record.name == "gateway.directory"]
+    assert (entry.message, entry.__dict__["agent_id"]) == ("an agent could not be closed", "broken")
