@@ -17,6 +17,16 @@ from gateway.providers.token_counts import token_count
 
 VERSION = "2023-06-01"
 
+PROVIDER_NAME = "anthropic/v1/messages"
+
+# The kinds of opaque parts: a thought's signature, a thought sealed as a whole, a block of a tool that ran there.
+SIGNATURE = "signature"
+REDACTED = "redacted_thinking"
+ITEM = "item"
+REFUSED = "refusal"  # not sealed: it marks an answer that Anthropic's classifiers stopped
+
+DECLINED = "The model declined to answer this."
+
 STOP_REASONS: Mapping[str, str] = {
     "end_turn": "end_turn",
     "max_tokens": "max_tokens",

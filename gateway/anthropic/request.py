@@ -12,7 +12,18 @@ from typing import cast
 
 import orjson
 
-from gateway.anthropic.messages_api import SERVER_CALLS, Profile, is_server_item, wire_name
+from gateway.anthropic.messages_api import (
+    DECLINED,
+    ITEM,
+    PROVIDER_NAME,
+    REDACTED,
+    REFUSED,
+    SERVER_CALLS,
+    SIGNATURE,
+    Profile,
+    is_server_item,
+    wire_name,
+)
 from gateway.messages import (
     AudioBlock,
     Base64Source,
@@ -41,15 +52,6 @@ from gateway.wire.media_bytes import bare_type, is_written
 from gateway.wire.stand_ins import GO_ON, NO_CONTENT, OPENING
 from gateway.wire.tool_schema import object_schema
 
-PROVIDER_NAME = "anthropic/v1/messages"
-
-# The kinds of opaque parts: a thought's signature, a thought sealed as a whole, a block of a tool that ran there.
-SIGNATURE = "signature"
-REDACTED = "redacted_thinking"
-ITEM = "item"
-REFUSED = "refusal"  # not sealed: it marks an answer that Anthropic's classifiers stopped
-
-DECLINED = "The model declined to answer this."
 _WITHHELD = "(this message is withheld: the model declined to answer it)"
 
 PROMPT_CACHING = "prompt_caching"  # ours, not Anthropic's: true, "5m" or "1h"

@@ -25,6 +25,11 @@ from gateway.bedrock.families import Family
 from gateway.bedrock.media import MAX_PER_MESSAGE
 from gateway.wire import stand_ins
 
+PROVIDER_NAME = "bedrock/converse"
+
+# Converse wants a tool declared wherever the history speaks of one, and has no way to say "but use none".
+NO_TOOL = "gateway_no_tool_available"
+
 
 class S3Location(TypedDict):
     """`uri` begins with `s3://`."""

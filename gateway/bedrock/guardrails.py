@@ -14,11 +14,17 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Literal, TypeAlias
 
 from gateway.bedrock.converse import Turn
 from gateway.wire.stand_ins import TAKEN_BACK
 
 GUARD_CONTENT = "guard_content"
+
+# The kind of opaque part that marks a guardrail's own answer: it let nothing of the question through.
+BLOCKED_INPUT = "guardrail_blocked_input"
+
+GuardrailMode: TypeAlias = Literal["none", "sync", "async"]
 
 WITHHELD = "(this message is withheld: a guardrail blocked it)"
 

@@ -10,13 +10,21 @@ import json
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
 
 import orjson
 
 from gateway.bedrock import converse
+from gateway.bedrock.converse import NO_TOOL, PROVIDER_NAME
 from gateway.bedrock.families import Family, bare_model_id
-from gateway.bedrock.guardrails import GUARD_CONTENT, WITHHELD, guard_places, guarded_system, guarded_turns
+from gateway.bedrock.guardrails import (
+    BLOCKED_INPUT,
+    GUARD_CONTENT,
+    WITHHELD,
+    GuardrailMode,
+    guard_places,
+    guarded_system,
+    guarded_turns,
+)
 from gateway.bedrock.media import MAX_BYTES, media_format
 from gateway.bedrock.parameters import PROMPT_CACHING, request_fields
 from gateway.messages import (
@@ -44,14 +52,6 @@ from gateway.wire.tool_schema import object_schema
 
 logger = logging.getLogger(__name__)
 
-PROVIDER_NAME = "bedrock/converse"
-# The kind of opaque part that marks an answer which is a guardrail's, who let nothing of the question through.
-BLOCKED_INPUT = "guardrail_blocked_input"
-
-GuardrailMode: TypeAlias = Literal["none", "sync", "async"]
-
-# Converse wants a tool declared wherever the history speaks of one, and has no way to say "but use none".
-NO_TOOL = "gateway_no_tool_available"
 _NO_TOOL_SPEC = ToolSpec(NO_TOOL, "There is no tool to call now. Answer in words; never call this.", {})
 
 

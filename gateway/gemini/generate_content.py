@@ -27,6 +27,13 @@ from gateway.wire.tool_schema import (
     target,
 )
 
+PROVIDER_NAME = "gemini/v1beta/generatecontent"
+
+# The kinds of opaque parts: a part's signature, that of a text's end, a part that only the provider understands.
+SIGNATURE = "thought_signature"
+TEXT_SIGNATURE = "text_signature"
+ITEM = "item"
+
 STOP_REASONS: Mapping[str, str] = {
     "FINISH_REASON_UNSPECIFIED": "end_turn",
     "STOP": "end_turn",

@@ -11,7 +11,17 @@ from typing import TypeAlias, cast
 
 import orjson
 
-from gateway.gemini.generate_content import ITEM_PARTS, TOP_LEVEL, Profile, function_name, schema_subset
+from gateway.gemini.generate_content import (
+    ITEM,
+    ITEM_PARTS,
+    PROVIDER_NAME,
+    SIGNATURE,
+    TEXT_SIGNATURE,
+    TOP_LEVEL,
+    Profile,
+    function_name,
+    schema_subset,
+)
 from gateway.messages import (
     AudioBlock,
     Base64Source,
@@ -37,13 +47,6 @@ from gateway.providers.media import MEDIA_KINDS, LeftOutMedia, UnsendableError, 
 from gateway.wire import stand_ins, strict_json
 from gateway.wire.media_bytes import bare_type, is_written
 from gateway.wire.stand_ins import GO_ON, NO_CONTENT, OPENING
-
-PROVIDER_NAME = "gemini/v1beta/generatecontent"
-
-# The kinds of opaque parts: a part's signature, that of a text's end, a part that only the provider understands.
-SIGNATURE = "thought_signature"
-TEXT_SIGNATURE = "text_signature"
-ITEM = "item"
 
 # Gemini 3 refuses a call of its turn under way without a signature, but for those that say that they come from
 # elsewhere: https://ai.google.dev/gemini-api/docs/thought-signatures#faqs

@@ -21,6 +21,12 @@ import orjson
 
 from gateway.agent import ModelSettings
 from gateway.anthropic.messages_api import (
+    DECLINED,
+    ITEM,
+    PROVIDER_NAME,
+    REDACTED,
+    REFUSED,
+    SIGNATURE,
     STOP_REASONS,
     VERSION,
     is_server_item,
@@ -29,16 +35,7 @@ from gateway.anthropic.messages_api import (
     token_counts,
     wire_name,
 )
-from gateway.anthropic.request import (
-    DECLINED,
-    ITEM,
-    PROVIDER_NAME,
-    REDACTED,
-    REFUSED,
-    SIGNATURE,
-    anthropic_request,
-    beta_header,
-)
+from gateway.anthropic.request import anthropic_request, beta_header
 from gateway.errors import ModelErrorKind
 from gateway.events import Events, StopReason, Usage
 from gateway.http_client.clients import HttpCall, StreamTimeouts

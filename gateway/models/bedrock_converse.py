@@ -21,14 +21,15 @@ from urllib.parse import quote
 import orjson
 
 from gateway.agent import ModelSettings
+from gateway.bedrock.converse import NO_TOOL
+from gateway.bedrock.converse import PROVIDER_NAME as NAME
 from gateway.bedrock.errors import error_kind
 from gateway.bedrock.event_stream import EventStreamDecoder, EventStreamError, Frame, HeaderValue
 from gateway.bedrock.families import Family, family_of
-from gateway.bedrock.guardrails import Finding, in_its_place, read_trace
+from gateway.bedrock.guardrails import BLOCKED_INPUT, Finding, GuardrailMode, in_its_place, read_trace
 from gateway.bedrock.media import MAX_BYTES
 from gateway.bedrock.parameters import MODEL_FAMILY, request_fields
-from gateway.bedrock.request import BLOCKED_INPUT, NO_TOOL, GuardrailMode, converse_request, encoded
-from gateway.bedrock.request import PROVIDER_NAME as NAME
+from gateway.bedrock.request import converse_request, encoded
 from gateway.bedrock.signing import BEDROCK_API_KEY, CREDENTIAL_NAMES, AwsSigner, bedrock_signer
 from gateway.errors import ConfigurationError, ModelError, ModelErrorKind
 from gateway.events import Events, StopReason, Usage

@@ -24,14 +24,18 @@ from gateway.errors import ModelErrorKind
 from gateway.events import Events, StopReason, Usage
 from gateway.gemini.generate_content import (
     FAILED_REASONS,
+    ITEM,
     ITEM_PARTS,
+    PROVIDER_NAME,
+    SIGNATURE,
     STOP_REASONS,
+    TEXT_SIGNATURE,
     function_name,
     profile_of,
     stream_url,
     token_counts,
 )
-from gateway.gemini.request import ITEM, PROVIDER_NAME, SIGNATURE, TEXT_SIGNATURE, gemini_request
+from gateway.gemini.request import gemini_request
 from gateway.http_client.clients import HttpCall, StreamTimeouts
 from gateway.messages import JsonValue
 from gateway.model import ModelCapabilities, ModelEnvironment, ModelProvider, ModelRequest

@@ -25,7 +25,10 @@ from gateway.events import Events, StopReason, Usage
 from gateway.http_client.clients import HttpCall, StreamTimeouts
 from gateway.model import ModelCapabilities, ModelEnvironment, ModelProvider, ModelRequest
 from gateway.openai.chat_completions import (
+    DETAILS,
+    EXTRA_CONTENT,
     FAILED_REASONS,
+    PROVIDER_NAME,
     STOP_REASONS,
     completions_url,
     dialect_of,
@@ -34,7 +37,7 @@ from gateway.openai.chat_completions import (
     safe_tool_name,
     token_counts,
 )
-from gateway.openai.chat_request import DETAILS, EXTRA_CONTENT, PROVIDER_NAME, chat_request
+from gateway.openai.chat_request import chat_request
 from gateway.openai.streamed_calls import CallStep, StreamedCalls
 from gateway.providers.access import checked_address, key_header
 from gateway.providers.answer_builder import AnswerBuilder

@@ -18,6 +18,12 @@ from urllib.parse import urlsplit
 from gateway.providers.endpoints import address_below
 from gateway.providers.token_counts import token_count
 
+PROVIDER_NAME = "openai/v1/chat/completions"
+
+# The kinds of opaque parts.
+DETAILS = "reasoning_details"  # OpenRouter's structured reasoning, as JSON text
+EXTRA_CONTENT = "extra_content"  # Gemini's thought signature on a call, as JSON text
+
 # --- dialects ------------------------------------------------------------------------------------------------------
 
 

@@ -32,16 +32,20 @@ from gateway.messages import (
     VideoBlock,
 )
 from gateway.model import ModelRequest, OneTool, ToolChoice
-from gateway.openai.chat_completions import Dialect, safe_call_id, safe_participant, safe_tool_name
+from gateway.openai.chat_completions import (
+    DETAILS,
+    EXTRA_CONTENT,
+    PROVIDER_NAME,
+    Dialect,
+    safe_call_id,
+    safe_participant,
+    safe_tool_name,
+)
 from gateway.providers.media import MEDIA_KINDS, LeftOutMedia, UnsendableError, quoted, reachable, whole
 from gateway.wire import stand_ins, strict_json
 from gateway.wire.media_bytes import bare_type, is_written
 from gateway.wire.stand_ins import NO_CONTENT, NO_OUTPUT, OPENING
 from gateway.wire.tool_schema import object_schema
-
-PROVIDER_NAME = "openai/v1/chat/completions"
-DETAILS = "reasoning_details"  # OpenRouter's structured reasoning, as JSON text
-EXTRA_CONTENT = "extra_content"  # Gemini's thought signature on a call, as JSON text
 
 _ABOUT_TOOLS = ("tool_choice", "parallel_tool_calls")  # refused without any, as where a conversation is summed up
 _INSTRUCTIONS = frozenset({"system", "developer"})

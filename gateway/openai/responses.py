@@ -122,6 +122,11 @@ def response_url(url: str, response_id: str, action: str = "", query: str = "") 
 
 # --- items -----------------------------------------------------------------------------------------------------------
 
+# The kinds of opaque parts, each the JSON text of an item.
+REASONING_ITEM = "reasoning_item"
+OUTPUT_ITEM = "output_item"  # of a tool that ran at the provider
+MESSAGE_ITEM = "message_item"  # what a message has beside its text (`phase`, `annotations`)
+
 REPLAYED_ITEMS = frozenset(
     {
         "web_search_call",

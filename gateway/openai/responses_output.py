@@ -13,9 +13,8 @@ from typing import Any
 
 from gateway.messages import JsonValue, ToolSpec
 from gateway.openai.chat_completions import safe_tool_name
-from gateway.openai.responses import REPLAYED_ITEMS, replayed_reasoning
+from gateway.openai.responses import MESSAGE_ITEM, OUTPUT_ITEM, REASONING_ITEM, REPLAYED_ITEMS, replayed_reasoning
 from gateway.openai.responses_items import OutputItem, OutputItems
-from gateway.openai.responses_request import MESSAGE_ITEM, OUTPUT_ITEM, REASONING_ITEM
 from gateway.providers.answer_builder import AnswerBuilder
 from gateway.wire import strict_json
 

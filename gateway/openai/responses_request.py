@@ -40,16 +40,20 @@ from gateway.messages import (
 )
 from gateway.model import ModelRequest, OneTool, ToolChoice
 from gateway.openai.chat_completions import safe_tool_name
-from gateway.openai.responses import REPLAYED_ITEMS, Profile, replayed_item, replayed_reasoning
+from gateway.openai.responses import (
+    MESSAGE_ITEM,
+    OUTPUT_ITEM,
+    REASONING_ITEM,
+    REPLAYED_ITEMS,
+    Profile,
+    replayed_item,
+    replayed_reasoning,
+)
 from gateway.providers.media import LeftOutMedia, UnsendableError, picture, quoted, reachable, whole
 from gateway.wire import stand_ins, strict_json
 from gateway.wire.media_bytes import bare_type, is_written
 from gateway.wire.stand_ins import NO_CONTENT, NO_OUTPUT, OPENING
 from gateway.wire.tool_schema import object_schema
-
-REASONING_ITEM = "reasoning_item"  # the kinds of opaque parts, each an item's JSON text: a reasoning item,
-OUTPUT_ITEM = "output_item"  # an item of a tool that ran at the provider,
-MESSAGE_ITEM = "message_item"  # what a message has beside its text (`phase`, `annotations`)
 
 SEALED_REASONING = "reasoning.encrypted_content"
 

@@ -10,16 +10,18 @@ from anthropic.types.beta.message_create_params import MessageCreateParamsStream
 from hypothesis import given
 from pydantic import ValidationError
 
-from gateway.anthropic.messages_api import messages_url, profile_of, wire_name
-from gateway.anthropic.request import (
+from gateway.anthropic.messages_api import (
     DECLINED,
     ITEM,
     PROVIDER_NAME,
     REDACTED,
     REFUSED,
     SIGNATURE,
-    anthropic_request,
+    messages_url,
+    profile_of,
+    wire_name,
 )
+from gateway.anthropic.request import anthropic_request
 from gateway.history import model_view
 from gateway.messages import (
     AudioBlock,

@@ -13,9 +13,10 @@ from botocore.validate import ParamValidator
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gateway.bedrock.converse import NO_TOOL, PROVIDER_NAME
 from gateway.bedrock.families import FAMILIES, UNKNOWN, Family, family_of
-from gateway.bedrock.guardrails import WITHHELD
-from gateway.bedrock.request import BLOCKED_INPUT, NO_TOOL, PROVIDER_NAME, converse_request, encoded
+from gateway.bedrock.guardrails import BLOCKED_INPUT, WITHHELD
+from gateway.bedrock.request import converse_request, encoded
 from gateway.messages import (
     AudioBlock,
     Base64Source,

@@ -9,16 +9,17 @@ from typing import Any
 
 import pytest
 
-from gateway.anthropic.messages_api import profile_of, wire_name
-from gateway.anthropic.request import (
+from gateway.anthropic.messages_api import (
     DECLINED,
     ITEM,
     PROVIDER_NAME,
     REDACTED,
     REFUSED,
     SIGNATURE,
-    anthropic_request,
+    profile_of,
+    wire_name,
 )
+from gateway.anthropic.request import anthropic_request
 from gateway.errors import LimitError, ModelError, ModelErrorKind
 from gateway.events import Raw, StopReason, Usage
 from gateway.messages import (

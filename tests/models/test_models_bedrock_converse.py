@@ -11,7 +11,7 @@ from botocore.loaders import Loader
 
 from gateway.agent import ModelSettings, Secret
 from gateway.bedrock.families import family_of
-from gateway.bedrock.request import BLOCKED_INPUT, GuardrailMode
+from gateway.bedrock.guardrails import BLOCKED_INPUT, GuardrailMode
 from gateway.clock import SystemClock
 from gateway.errors import ConfigurationError, ModelError, ModelErrorKind
 from gateway.events import StopReason

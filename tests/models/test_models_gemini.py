@@ -13,15 +13,17 @@ from hypothesis import given
 
 from gateway.errors import ModelError, ModelErrorKind
 from gateway.events import StopReason
-from gateway.gemini.generate_content import FAILED_REASONS, STOP_REASONS, function_name, profile_of
-from gateway.gemini.request import (
-    FOREIGN_SIGNATURE,
+from gateway.gemini.generate_content import (
+    FAILED_REASONS,
     ITEM,
     PROVIDER_NAME,
     SIGNATURE,
+    STOP_REASONS,
     TEXT_SIGNATURE,
-    gemini_request,
+    function_name,
+    profile_of,
 )
+from gateway.gemini.request import FOREIGN_SIGNATURE, gemini_request
 from gateway.history import model_view
 from gateway.messages import (
     Base64Source,

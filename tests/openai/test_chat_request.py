@@ -26,8 +26,8 @@ from gateway.messages import (
     VideoBlock,
 )
 from gateway.model import ModelRequest, OneTool
-from gateway.openai.chat_completions import Dialect, dialect_of, safe_tool_name
-from gateway.openai.chat_request import DETAILS, EXTRA_CONTENT, PROVIDER_NAME, chat_request
+from gateway.openai.chat_completions import DETAILS, EXTRA_CONTENT, PROVIDER_NAME, Dialect, dialect_of, safe_tool_name
+from gateway.openai.chat_request import chat_request
 from gateway.wire.strict_json import object_text
 from tests.said_messages import assistant, result, user
 

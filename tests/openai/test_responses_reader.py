@@ -16,9 +16,9 @@ from gateway.events import Events, Raw, StopReason, TextStarted, ToolCallStarted
 from gateway.messages import Message, Opaque, TextBlock, ToolCall, ToolSpec
 from gateway.model import ModelRequest
 from gateway.openai.chat_completions import safe_tool_name
+from gateway.openai.responses import MESSAGE_ITEM, OUTPUT_ITEM, REASONING_ITEM
 from gateway.openai.responses_output import OUTPUT_EVENTS
 from gateway.openai.responses_reader import RESPONSE_EVENTS, ResponsesReader
-from gateway.openai.responses_request import MESSAGE_ITEM, OUTPUT_ITEM, REASONING_ITEM
 from tests.model_answers import Answer, answer_of, read_to_end
 from tests.recorded_traffic import Entry, each, ways_to_cut
 from tests.responses_events import (

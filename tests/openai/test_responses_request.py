@@ -31,16 +31,8 @@ from gateway.messages import (
 )
 from gateway.model import ModelRequest, OneTool
 from gateway.openai.chat_completions import safe_tool_name
-from gateway.openai.responses import Profile, profile_of
-from gateway.openai.responses_request import (
-    MESSAGE_ITEM,
-    OUTPUT_ITEM,
-    REASONING_ITEM,
-    ResponsesTarget,
-    input_items,
-    responses_request,
-    safe_call_id,
-)
+from gateway.openai.responses import MESSAGE_ITEM, OUTPUT_ITEM, REASONING_ITEM, Profile, profile_of
+from gateway.openai.responses_request import ResponsesTarget, input_items, responses_request, safe_call_id
 from gateway.wire.strict_json import object_text
 from tests.history_samples import any_histories
 from tests.responses_events import reasoning_item, web_search_item
