@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from gateway.agent import AgentInput, Answer
 from gateway.bedrock.converse import call_id as wire_call_id
+from gateway.bedrock.converse_request import converse_request
 from gateway.bedrock.families import family_of
-from gateway.bedrock.request import converse_request
 from gateway.history import merge_history, model_view
 from gateway.known_thread import KnownThread, SettledView, own_calls
 from gateway.messages import (

@@ -1,7 +1,7 @@
 """The JSON of Bedrock Converse, and the rules that a conversation must keep to be accepted.
 
 Source: https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ConverseStream.html and, for the turn rules,
-the service's own refusals. Pure: a conversation in, a conversation out. Above: `models/bedrock_converse.py`, which
+the service's own refusals. Pure: a conversation in, a conversation out. Above: the request writer, which
 makes these shapes of canonical messages.
 
 The rules, as `arrange` establishes them for any conversation:

@@ -7,10 +7,13 @@ eight bytes, headers, payload, CRC-32 of everything before it; all numbers big-e
 
 from __future__ import annotations
 
+import json
 import struct
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 from zlib import crc32
+
+import orjson
 
 HeaderValue: TypeAlias = bool | int | bytes | str
 
@@ -151,3 +154,21 @@ def _header_value(raw: bytes, kind: int, offset: int) -> tuple[HeaderValue, int]
     if kind == 9:
         return raw[offset : offset + 16], offset + 16
     raise EventStreamError(f"a header of type {kind} does not exist")
+
+
+def load_object(payload: bytes) -> dict[str, Any]:
+    """The JSON object that a payload holds; an empty one where it is empty.
+
+    Raises:
+        TypeError: it is JSON, but no object.
+        ValueError: it is no JSON.
+    """
+    if not payload:
+        return {}
+    try:
+        event = orjson.loads(payload)
+    except orjson.JSONDecodeError:  # half a surrogate pair, which the builder can join with its other half
+        event = json.loads(payload)
+    if not isinstance(event, dict):
+        raise TypeError("not an object")
+    return event

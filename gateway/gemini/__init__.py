@@ -1,5 +1,6 @@
 """Gemini's generateContent, at the Gemini API and at Vertex AI.
 
 generate_content.py  facts of its wire: reasons, counts, addresses, schemas
-request.py           a model request in its words
+request.py           writes a model request
+reader.py            reads an answer
 """

@@ -42,10 +42,12 @@ from gateway.messages import (
 from gateway.model import ModelRequest, OneTool
 from gateway.wire.stand_ins import GO_ON, NO_CONTENT, OPENING
 from tests.history_samples import any_histories
+from tests.recorded_traffic import Entry, Recordings, each
 from tests.said_messages import assistant, result
 from tests.sdk_types import check_accepted
 from tests.word_samples import REPEATABLE
 
+RECORDINGS = Recordings("anthropic-messages")
 MODEL = "claude-sonnet-4-5"
 TOOLS = (ToolSpec("add", "Add.", {"properties": {"a": {"type": "number"}}}), ToolSpec("shop.find", "", {}))
 HELLO = Message("u1", "user", (TextBlock("Hi"),))
@@ -355,3 +357,13 @@ def test_what_led_from_the_question_to_the_refusal_is_not_told_either() -> None:
 def test_a_refusal_of_somebody_elses_is_told_as_it_stands() -> None:
     turns = turns_of(question("a bomb"), refused(provider="openai/v1/chat/completions"), question("thanks"))
     assert [turn["content"][0]["text"] for turn in turns] == ["a bomb", "To open it", "thanks"]
+
+
+@each(RECORDINGS.entries)
+def test_the_recorded_request_would_be_ours_too(entry: Entry) -> None:
+    recorded = RECORDINGS.request(entry)
+    (asked,) = recorded["messages"]
+    parameters = {name: value for name, value in recorded.items() if name not in ("messages", "model", "stream")}
+    message = Message("u", "user", (TextBlock(asked["content"][0]["text"]),))
+    request = ModelRequest("turn", (message,), parameters=parameters)
+    assert anthropic_request(request, recorded["model"], profile_of(recorded["model"])) == recorded

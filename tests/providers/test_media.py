@@ -9,19 +9,11 @@ import pytest
 
 from gateway.anthropic import messages_api as anthropic_messages
 from gateway.anthropic.request import anthropic_request
+from gateway.bedrock.converse_request import converse_request
 from gateway.bedrock.families import family_of
-from gateway.bedrock.request import converse_request
 from gateway.gemini import generate_content as gemini
 from gateway.gemini.request import gemini_request
-from gateway.messages import (
-    Base64Source,
-    DocumentBlock,
-    FileSource,
-    ImageBlock,
-    MediaBlock,
-    Message,
-    UrlSource,
-)
+from gateway.messages import Base64Source, DocumentBlock, FileSource, ImageBlock, MediaBlock, Message, UrlSource
 from gateway.model import ModelRequest
 from gateway.openai import chat_completions as openai_chat
 from gateway.openai import responses as openai_responses

@@ -11,18 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.errors import ModelErrorKind
-from gateway.events import (
-    ModelCallEnded,
-    StopReason,
-    TextDelta,
-    TextEnded,
-    TextStarted,
-    UsageReported,
-)
+from gateway.events import ModelCallEnded, StopReason, TextDelta, TextEnded, TextStarted, UsageReported
 from gateway.messages import JsonObject, Message, TextBlock, ToolCall, ToolSpec
 from gateway.model import ModelRequest
-from gateway.models.openai_chat_completions import PROVIDER, ChatCompletionReader
-from gateway.openai.chat_completions import STOP_REASONS, safe_tool_name
+from gateway.openai.chat_completions import PROVIDER_NAME, STOP_REASONS, safe_tool_name
+from gateway.openai.chat_reader import ChatCompletionReader
 from gateway.wire.stand_ins import TAKEN_BACK
 from tests.model_answers import Answer, answer_of, read_to_end
 from tests.openai_chat_server import DONE, chunk, record, text_records
@@ -66,7 +59,7 @@ def check(answer: Answer, expect: dict[str, Any]) -> None:
         expect["usage"]["prompt_tokens"],
         expect["usage"]["completion_tokens"],
     )
-    assert (usage.provider, usage.model) == (PROVIDER.name, "gpt-x")
+    assert (usage.provider, usage.model) == (PROVIDER_NAME, "gpt-x")
     if "error" in expect:
         assert answer.failure is not None
         assert answer.failure.kind is ModelErrorKind.INVALID
@@ -206,7 +199,7 @@ def test_signed_reasoning_is_kept_to_go_back_as_it_was() -> None:
         {"content": "Hi"},
     )
     (opaque,) = answer.opaques
-    assert (opaque.provider, opaque.model, opaque.kind) == (PROVIDER.name, "gpt-x", "reasoning_details")
+    assert (opaque.provider, opaque.model, opaque.kind) == (PROVIDER_NAME, "gpt-x", "reasoning_details")
     assert json.loads(opaque.value) == [{"type": "reasoning.text", "text": "Hm", "signature": "s", "index": 0}]
     assert answer.kinds[:4] == ["ReasoningStarted", "ReasoningEnded", "TextStarted", "TextEnded"]
 

@@ -1,4 +1,4 @@
-"""gateway.bedrock.request: every body is checked against botocore's service model."""
+"""gateway.bedrock.converse_request: every body is checked against botocore's service model."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.bedrock.converse import NO_TOOL, PROVIDER_NAME
+from gateway.bedrock.converse_request import converse_request, encoded
 from gateway.bedrock.families import FAMILIES, UNKNOWN, Family, family_of
 from gateway.bedrock.guardrails import BLOCKED_INPUT, WITHHELD
-from gateway.bedrock.request import converse_request, encoded
 from gateway.messages import (
     AudioBlock,
     Base64Source,

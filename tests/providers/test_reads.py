@@ -16,13 +16,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gateway.anthropic.reader import MessageReader
+from gateway.bedrock.converse_reader import ConverseReader
 from gateway.bedrock.families import family_of
+from gateway.gemini.reader import GenerateContentReader
 from gateway.messages import Message, TextBlock
 from gateway.model import ModelRequest
-from gateway.models.anthropic_messages import MessageReader
-from gateway.models.bedrock_converse import ConverseReader
-from gateway.models.gemini_generatecontent import GenerateContentReader
-from gateway.models.openai_chat_completions import ChatCompletionReader
+from gateway.openai.chat_reader import ChatCompletionReader
 from gateway.openai.responses_output import ResponsesOutput
 from gateway.openai.responses_reader import ResponsesReader
 from gateway.providers.answer_builder import AnswerBuilder

@@ -23,21 +23,21 @@ from hypothesis import strategies as st
 from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
 
 from gateway.anthropic import messages_api as anthropic_messages
+from gateway.anthropic.reader import MessageReader
 from gateway.anthropic.request import anthropic_request
+from gateway.bedrock.converse_reader import ConverseReader
+from gateway.bedrock.converse_request import converse_request, encoded
 from gateway.bedrock.families import family_of
-from gateway.bedrock.request import converse_request, encoded
 from gateway.events import Events, ModelCallStarted, ToolReturned
 from gateway.gemini import generate_content as gemini
+from gateway.gemini.reader import GenerateContentReader
 from gateway.gemini.request import gemini_request
 from gateway.history import model_view
 from gateway.messages import Message, TextBlock, ToolSpec, new_id
 from gateway.model import ModelRequest
-from gateway.models.anthropic_messages import MessageReader
-from gateway.models.bedrock_converse import ConverseReader
-from gateway.models.gemini_generatecontent import GenerateContentReader
-from gateway.models.openai_chat_completions import ChatCompletionReader
 from gateway.openai import responses as openai_responses
 from gateway.openai.chat_completions import dialect_of
+from gateway.openai.chat_reader import ChatCompletionReader
 from gateway.openai.chat_request import chat_request
 from gateway.openai.responses_reader import ResponsesReader
 from gateway.openai.responses_request import ResponsesTarget, responses_request
