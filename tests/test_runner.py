@@ -135,7 +135,7 @@ async def test_a_refused_run_leaves_nothing_behind_at_the_run_it_met() -> None:
             with pytest.raises(ConflictError):
                 await scene.start("a", question(run_id=f"r{number}"))
         (live,) = scene.runner._runs.values()
-        assert not live._gone_waiters
+        assert not live.audience._gone_waiters
 
 
 async def test_superseding_runs_one_after_the_other_all_end_but_the_last() -> None:

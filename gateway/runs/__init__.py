@@ -1,7 +1,8 @@
 """A run from its begin to its end, with everything that may happen to it in between.
 
 driver.py        follows an agent's loop, keeps what comes and shows it: the only place where runs begin and end
-live_run.py      one run under way: its numbered events, and who watches
+live_run.py      one run under way: its numbered events
+audience.py      who watches a run, and how long it waits for somebody
 viewer.py        one reader of a run's events
 thread_queue.py  one thread, one run at a time: who works, who waits
 intake.py        what a thread becomes when a request is taken in

@@ -18,7 +18,7 @@ def count_end(metrics: Metrics, live: LiveRun) -> None:
     record = live.record
     metrics.runs_active.dec()
     metrics.events_total.inc(live.sequence)
-    for _ in live.slow_viewers:
+    for _ in live.audience.slow_viewers:
         metrics.viewer_dropped("slow")
     if record.started_at is None or record.finished_at is None:
         return

@@ -1,6 +1,6 @@
-"""A run under way: its numbered events, its viewers, and what a viewer that joins late is told first.
+"""A run under way: its numbered events, and what a viewer that joins late is told first.
 
-Below: the words, event_order, transcript, records, store, viewer. Above: the run driver, which owns the task that
+Below: the words, event_order, transcript, records, store, audience. Above: the run driver, which owns the task that
 feeds a run. An event is numbered and handed to the store when it is accepted, and reaches viewers once the store has
 it: nobody ever sees an event that a crash could take back.
 """
@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import cast
 
 from gateway.agent import ABSENT, Absent
-from gateway.clock import Clock, Timer
+from gateway.clock import Clock
 from gateway.errors import GatewayError, StoreError
 from gateway.event_order import Sealer
 from gateway.events import (
@@ -38,6 +38,7 @@ from gateway.messages import JsonValue, Message
 from gateway.model_state import Conversation
 from gateway.open_agent import OpenAgent
 from gateway.records import EventRecords, encode_events
+from gateway.runs.audience import Audience
 from gateway.runs.viewer import Prelude, Viewer, read_log
 from gateway.store import RunRecord, Store, Thread
 from gateway.transcript import Transcript
@@ -54,12 +55,10 @@ class LiveRun:
 
     # Too many for objects to share a table of their names: each run would have one, 2 KB.
     __slots__ = (
-        "_clock", "_farewell", "_gathered", "_given_up", "_gone_waiters", "_grace", "_grace_seconds", "_kept_waiters",
-        "_last_future", "_max_viewer_events", "_on_abandoned", "_sealer", "_signs_seen", "_store", "_unkept",
-        "_viewers", "_window", "accepted", "agent", "begun", "cancel_reason", "concluded", "conversation", "ended",
+        "_clock", "_gathered", "_kept_waiters", "_last_future", "_sealer", "_signs_seen", "_store", "_unkept",
+        "_window", "accepted", "agent", "audience", "begun", "cancel_reason", "concluded", "conversation", "ended",
         "failure", "finishing", "first_sign_at", "kept", "left", "messages", "must_be_kept", "patient", "record",
-        "sequence", "settled", "slow_viewers", "state", "task", "thread", "transcript", "turn", "unattended", "unkept",
-        "usage",
+        "sequence", "settled", "state", "task", "thread", "transcript", "turn", "unattended", "unkept", "usage",
     )  # fmt: skip
 
     agent: OpenAgent  # which it holds
@@ -92,7 +91,6 @@ class LiveRun:
         self.concluded: asyncio.Future[None] = asyncio.get_running_loop().create_future()  # ended, or `unkept`
         self.unkept: StoreError | None = None  # why its end cannot be kept for now
         self.patient = False  # it waits for its turn without keeping its request waiting
-        self.slow_viewers: set[Viewer] = set()  # those that were dropped
         self.begun = False  # kept as begun, and counted
         self.accepted = False  # the answer under way comes from the background: another process may take it up
         self.must_be_kept = False  # such an answer is over, which has to be in the log before any of its tools is run
@@ -105,20 +103,19 @@ class LiveRun:
         self._sealer = Sealer()
         self._store = store
         self._clock = clock
-        self._grace_seconds = grace_seconds
-        self._on_abandoned = on_abandoned
-        self._max_viewer_events = max_viewer_events
-        self._viewers: set[Viewer] = set()
         self._window = window or GatherWindow()
         self._gathered: Events = []  # numbered, and not with the store yet
         self._unkept: deque[tuple[asyncio.Future[None] | None, int, Events]] = deque()
         self._last_future: asyncio.Future[None] | None = None
-        self._grace: Timer | None = None
         self._signs_seen = False
-        self._given_up = False
-        self._farewell: Events = []  # what those are told who come after it was given up
         self._kept_waiters: list[asyncio.Future[None]] = []
-        self._gone_waiters: list[asyncio.Future[None]] = []
+        self.audience = Audience(
+            clock,
+            grace_seconds=grace_seconds,
+            on_abandoned=lambda: on_abandoned(self),
+            max_viewer_events=max_viewer_events,
+            log_id=record.log_id,
+        )
 
     @property
     def key(self) -> tuple[str, str]:
@@ -127,10 +124,6 @@ class LiveRun:
     @property
     def thread_key(self) -> tuple[str, str]:
         return self.record.owner, self.record.thread_id
-
-    @property
-    def has_viewers(self) -> bool:
-        return bool(self._viewers)
 
     @property
     def retracted(self) -> frozenset[str]:
@@ -246,11 +239,7 @@ class LiveRun:
         self._unkept.clear()
         self._gathered = []
         self._window.discard(self)
-        self._given_up = True
-        self._farewell = list(events)
-        for viewer in list(self._viewers):
-            viewer.feed_unnumbered(events)
-            viewer.finish()
+        self.audience.say_farewell(events)
         self._wake_kept_waiters()
 
     def block(self, error: StoreError) -> None:
@@ -302,10 +291,7 @@ class LiveRun:
 
     def _publish(self, first: int, events: Events) -> None:
         self.kept = first + len(events) - 1
-        for viewer in list(self._viewers):
-            viewer.feed(first, events)
-            if viewer.dropped:
-                self.slow_viewers.add(viewer)
+        self.audience.feed(first, events)
         if self._kept_waiters:
             self._wake_kept_waiters()
 
@@ -321,7 +307,7 @@ class LiveRun:
 
     def watch(self) -> Viewer:
         """A viewer of all that was not published yet."""
-        return self._add_viewer(after=self.kept, prelude=None)
+        return self.audience.add(after=self.kept)
 
     async def join(self) -> Viewer:
         """A viewer that is told first what there is so far, as a prelude, and then what comes.
@@ -333,7 +319,7 @@ class LiveRun:
         messages = (*self.messages, *self.transcript.closed_messages())
         record = self.record
         prelude = Prelude(record.thread_id, record.client_id, self.state, messages, self.transcript.open_items())
-        viewer = self._add_viewer(after=accepted, prelude=prelude)
+        viewer = self.audience.add(after=accepted, prelude=prelude)
         self.hand_over()
         try:
             await self._until_kept(accepted)
@@ -344,18 +330,15 @@ class LiveRun:
 
     async def follow_from(self, after: int) -> Viewer:
         """A viewer of the events after that number: from the log, then as they come."""
-        viewer = self._add_viewer(after=max(after, self.kept), prelude=None)
+        viewer = self.audience.add(after=max(after, self.kept))
         owner, run_id = self.key
         viewer.read_first(read_log(self._store, owner, run_id, after=after, until=self.kept))
         return viewer
 
     def finish(self) -> None:
         """The run is over and everything is published: viewers read what they have, then end."""
-        for viewer in list(self._viewers):
-            viewer.finish()
+        self.audience.finish()
         self.settle()
-        if self._grace is not None:
-            self._grace.cancel()
         for future in (self.ended, self.concluded):
             if not future.done():
                 future.set_result(None)
@@ -365,37 +348,6 @@ class LiveRun:
         """Who asked for the same run meanwhile may go on."""
         if not self.settled.done():
             self.settled.set_result(None)
-
-    async def viewers_gone(self, seconds: float) -> None:
-        """Until nobody watches or the run has ended, but not longer than that."""
-        if not self._viewers or self.ended.done():
-            return
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._gone_waiters.append(waiter)
-        try:
-            await asyncio.wait((waiter, self.ended), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            if waiter in self._gone_waiters:
-                self._gone_waiters.remove(waiter)
-
-    def _add_viewer(self, *, after: int, prelude: Prelude | None) -> Viewer:
-        viewer = Viewer(
-            self._clock,
-            after=after,
-            on_close=self._viewer_left,
-            prelude=prelude,
-            max_events=self._max_viewer_events,
-            log_id=self.record.log_id,
-        )
-        self._viewers.add(viewer)
-        if self._grace is not None:
-            self._grace.cancel()
-            self._grace = None
-        if self._given_up:
-            viewer.feed_unnumbered(self._farewell)
-        if self._given_up or self.ended.done():
-            viewer.finish()
-        return viewer
 
     async def _until_kept(self, sequence: int) -> None:
         while self.kept < sequence:
@@ -410,19 +362,3 @@ class LiveRun:
         for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(None)
-
-    def _viewer_left(self, viewer: Viewer) -> None:
-        self._viewers.discard(viewer)
-        if self._viewers:
-            return
-        for waiter in self._gone_waiters:
-            if not waiter.done():
-                waiter.set_result(None)
-        self._gone_waiters = []
-        if not self.ended.done() and self._grace is None:
-            self._grace = self._clock.call_later(self._grace_seconds, self._grace_over)
-
-    def _grace_over(self) -> None:
-        self._grace = None
-        if not self._viewers and not self.ended.done():
-            self._on_abandoned(self)

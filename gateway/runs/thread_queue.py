@@ -121,12 +121,12 @@ class ThreadLines:
         """Whether the run ends by itself soon, or is to end because nobody watches it."""
         if run.cancel_reason is not None or run.finishing:
             return True
-        return not run.has_viewers and self._ends_unwatched(run)
+        return not run.audience.has_viewers and self._ends_unwatched(run)
 
     async def _left(self, run: LiveRun) -> bool:
         if not self._ends_unwatched(run):
             return False
-        await run.viewers_gone(_DISCONNECT_NEWS_SECONDS)
+        await run.audience.gone(_DISCONNECT_NEWS_SECONDS)
         return self._gives_way(run)
 
 

@@ -304,7 +304,7 @@ async def test_a_viewer_that_left_gets_nothing_more_and_wakes_who_reads_for_it()
     scene.first_viewer.close()
     await scene.say(TextStarted("m"))
     assert await scene.first_viewer.next(0) == END
-    assert not scene.live.has_viewers
+    assert not scene.live.audience.has_viewers
 
 
 async def test_a_read_of_the_log_that_breaks_off_never_leaves_a_gap() -> None:
@@ -393,11 +393,11 @@ async def test_who_gives_up_joining_is_no_viewer_any_more() -> None:
     joining = asyncio.create_task(scene.live.join())
     await settle()
     scene.first_viewer.close()
-    watched_while_joining = scene.live.has_viewers
+    watched_while_joining = scene.live.audience.has_viewers
     joining.cancel()
     with pytest.raises(asyncio.CancelledError):
         await joining
-    assert (watched_while_joining, scene.live.has_viewers) == (True, False)
+    assert (watched_while_joining, scene.live.audience.has_viewers) == (True, False)
     await scene.clock.advance(GRACE_SECONDS)
     assert scene.abandoned == [scene.live]
 
@@ -405,7 +405,7 @@ async def test_who_gives_up_joining_is_no_viewer_any_more() -> None:
 async def test_one_can_wait_until_nobody_watches() -> None:
     scene = Scene()
     second = scene.live.watch()
-    waiting = [asyncio.create_task(scene.live.viewers_gone(DEADLINE_SECONDS)) for _ in range(2)]
+    waiting = [asyncio.create_task(scene.live.audience.gone(DEADLINE_SECONDS)) for _ in range(2)]
     await settle()
     waiting[0].cancel()
     scene.first_viewer.close()
@@ -414,7 +414,7 @@ async def test_one_can_wait_until_nobody_watches() -> None:
     second.close()
     async with asyncio.timeout(DEADLINE_SECONDS):
         await waiting[1]
-        await scene.live.viewers_gone(DEADLINE_SECONDS)
+        await scene.live.audience.gone(DEADLINE_SECONDS)
 
 
 # --- any moment, any order

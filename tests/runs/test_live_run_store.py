@@ -91,7 +91,7 @@ async def test_who_joins_while_the_store_fails_is_told_so(given_up: bool) -> Non
         with pytest.raises(StoreError, match="try again"):
             await scene.live.join()
     scene.first_viewer.close()
-    assert not scene.live.has_viewers
+    assert not scene.live.audience.has_viewers
 
 
 async def test_a_cursor_works_while_the_store_fails() -> None:

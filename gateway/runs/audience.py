@@ -1,0 +1,124 @@
+"""Who watches a run: its viewers, and how long the run waits for one after the last has left.
+
+Below: viewer, clock. Above: live_run, which tells its audience what the store has.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from gateway.clock import Clock, Timer
+from gateway.events import Events
+from gateway.runs.viewer import Prelude, Viewer
+
+
+class Audience:
+    """The viewers of one run. Each joins by `add` and leaves by its own `close`."""
+
+    __slots__ = (
+        "_clock", "_farewell", "_gone_waiters", "_grace", "_grace_seconds", "_is_over", "_log_id", "_max_viewer_events",
+        "_on_abandoned", "_viewers", "slow_viewers",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        grace_seconds: float,
+        on_abandoned: Callable[[], None],
+        max_viewer_events: int,
+        log_id: str,
+    ) -> None:
+        """`on_abandoned` is called once nobody has watched for `grace_seconds`; `log_id` is RunRecord's."""
+        self.slow_viewers: set[Viewer] = set()  # those that were dropped
+        self._clock = clock
+        self._grace_seconds = grace_seconds
+        self._on_abandoned = on_abandoned
+        self._max_viewer_events = max_viewer_events
+        self._log_id = log_id
+        self._viewers: set[Viewer] = set()
+        self._grace: Timer | None = None
+        self._gone_waiters: list[asyncio.Future[None]] = []
+        self._farewell: Events | None = None  # the run was given up: what those are told who come after that
+        self._is_over = False
+
+    @property
+    def has_viewers(self) -> bool:
+        return bool(self._viewers)
+
+    def add(self, *, after: int, prelude: Prelude | None = None) -> Viewer:
+        """A viewer of the events after that number."""
+        viewer = Viewer(
+            self._clock,
+            after=after,
+            on_close=self._left,
+            prelude=prelude,
+            max_events=self._max_viewer_events,
+            log_id=self._log_id,
+        )
+        self._viewers.add(viewer)
+        self._stop_grace()
+        if self._farewell is not None:
+            viewer.feed_unnumbered(self._farewell)
+        if self._farewell is not None or self._is_over:
+            viewer.finish()
+        return viewer
+
+    def feed(self, first: int, events: Events) -> None:
+        """Show events that the store has, numbered from `first`."""
+        for viewer in list(self._viewers):
+            viewer.feed(first, events)
+            if viewer.dropped:
+                self.slow_viewers.add(viewer)
+
+    def say_farewell(self, events: Events) -> None:
+        """Show these, which the store will not have, as the last: to those who watch, and to whoever comes later."""
+        self._farewell = list(events)
+        for viewer in list(self._viewers):
+            viewer.feed_unnumbered(events)
+            viewer.finish()
+
+    def finish(self) -> None:
+        """The run is over: viewers read what they have, then end. Nobody is waited for any more."""
+        self._is_over = True
+        for viewer in list(self._viewers):
+            viewer.finish()
+        self._stop_grace()
+        self._wake_gone_waiters()
+
+    async def gone(self, seconds: float) -> None:
+        """Until nobody watches or the run has ended, but not longer than that."""
+        if not self._viewers or self._is_over:
+            return
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._gone_waiters.append(waiter)
+        try:
+            await asyncio.wait((waiter,), timeout=seconds)
+        finally:
+            if waiter in self._gone_waiters:
+                self._gone_waiters.remove(waiter)
+
+    def _left(self, viewer: Viewer) -> None:
+        self._viewers.discard(viewer)
+        if self._viewers:
+            return
+        self._wake_gone_waiters()
+        if not self._is_over and self._grace is None:
+            self._grace = self._clock.call_later(self._grace_seconds, self._grace_over)
+
+    def _grace_over(self) -> None:
+        self._grace = None
+        if not self._viewers and not self._is_over:
+            self._on_abandoned()
+
+    def _stop_grace(self) -> None:
+        if self._grace is not None:
+            self._grace.cancel()
+            self._grace = None
+
+    def _wake_gone_waiters(self) -> None:
+        waiters, self._gone_waiters = self._gone_waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
