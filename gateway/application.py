@@ -34,7 +34,7 @@ from gateway.open_agent import OpenAgent
 from gateway.openapi.routes import docs_routes
 from gateway.page import WebPage, read_page
 from gateway.parts import collect, find
-from gateway.protocol import Gateway, WireProtocol, check_open_to_visitors, path_with_marked_slashes
+from gateway.protocol import ProtocolEnvironment, WireProtocol, check_open_to_visitors, path_with_marked_slashes
 from gateway.providers.headers import with_headers
 from gateway.runner import Runner
 from gateway.runs.driver import RunDriver, RunOptions
@@ -81,18 +81,17 @@ class Application:
         server = settings.server
         self.visitors = self._expect_visitors()
         runs = Meter(self.clock, "runs", most_at_once=server.max_concurrent_runs)
-        gateway = Gateway(
+        environment = ProtocolEnvironment(
             self.runner,
-            self.metrics,
             self.streams,
-            server.public_url,
             runs,
-            self.visitors,
+            visitors=self.visitors,
+            configured_url=server.public_url,
             open_to_all=server.allow_unauthenticated,
         )
         protocols = collect("protocols", WireProtocol)
         # Routes are tried in this order: what is asked for most stands first.
-        routes = [*(route for part in protocols.values() for route in part.routes(gateway)), *self._own_routes()]
+        routes = [*(route for part in protocols.values() for route in part.routes(environment)), *self._own_routes()]
         self.starlette = Starlette(routes=routes, lifespan=self._lifespan)
         rules = DoorRules(
             keys=[(key.name, key.key) for key in server.api_keys],

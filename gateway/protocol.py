@@ -1,6 +1,7 @@
-"""What a wire protocol is to the application: a name and the routes it serves.
+"""What a wire protocol is to the application: a name and the routes it serves; and what it gets: one door to runs.
 
-Below: the runner. A protocol parses requests into AgentInput (pure), asks the runner, and renders events (pure).
+Below: the runner, access. A protocol parses requests into AgentInput (pure), asks its ProtocolEnvironment, and renders
+events (pure).
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from urllib.parse import unquote
 
 import orjson
@@ -18,14 +20,17 @@ from starlette.routing import BaseRoute, Match, Route
 from starlette.types import Receive, Scope, Send
 
 from gateway.access.callers import Caller
-from gateway.access.limits import Meter, Release
+from gateway.access.limits import Meter
 from gateway.access.visitors import Visitors
+from gateway.agent import AgentInput
 from gateway.errors import ForbiddenError, InvalidRequestError, TooLargeError
-from gateway.messages import JsonValue
-from gateway.metrics import Metrics
+from gateway.events import Interrupt
+from gateway.messages import JsonObject, JsonValue, Message
 from gateway.open_agent import OpenAgent, no_agent
 from gateway.runner import Admission, Runner
+from gateway.runs.viewer import Viewer
 from gateway.sse import OpenStreams
+from gateway.store import Approval, Page, RunRecord, ThreadSummary
 from gateway.wire import strict_json
 
 # How long a body may pause, and take in all; the network's time, not the clock's.
@@ -36,51 +41,165 @@ _MAX_PAGE = 500
 _SLASH = "\0"  # in no id: they have no control characters
 
 
-@dataclass(frozen=True, slots=True)
-class Gateway:
-    """What the application lends to a protocol."""
+class ProtocolEnvironment:
+    """The one door to agents, runs and threads, for every protocol.
 
-    runner: Runner
-    metrics: Metrics
-    streams: OpenStreams
-    configured_url: str | None = None
-    runs: Meter | None = None
-    visitors: Visitors | None = None
-    open_to_all: bool = False
-    """Whether strangers may be among the callers without a key."""
+    Each method takes the caller first. It refuses what this caller may not do, and counts what is limited: a protocol
+    has nothing to remember. Threads and runs are the caller's own; another's are unknown.
+    """
+
+    __slots__ = ("_configured_url", "_open_to_all", "_runner", "_runs", "streams", "visitors")
+
+    def __init__(
+        self,
+        runner: Runner,
+        streams: OpenStreams,
+        runs: Meter,
+        *,
+        visitors: Visitors | None = None,
+        configured_url: str | None = None,
+        open_to_all: bool = False,
+    ) -> None:
+        """`runs` counts them. `open_to_all`: strangers may be among the callers without a key."""
+        self._runner = runner
+        self._runs = runs
+        self._configured_url = configured_url
+        self._open_to_all = open_to_all
+        self.streams = streams
+        self.visitors = visitors
 
     def is_operators(self, caller: Caller) -> bool:
         """Whether the caller may know why a model failed: who has an API key, or is alone with a gateway without."""
-        return not caller.is_visitor and (bool(caller.key_name) or not self.open_to_all)
+        return not caller.is_visitor and (bool(caller.key_name) or not self._open_to_all)
 
     def public_url(self, request: Request) -> str:
         """The address under which the caller reaches the gateway, without a slash at the end."""
-        return (self.configured_url or str(request.base_url)).rstrip("/")
+        return (self._configured_url or str(request.base_url)).rstrip("/")
+
+    # --- agents
+
+    def agents(self, caller: Caller) -> Sequence[OpenAgent]:
+        """All agents that there are for this caller."""
+        return [agent for agent in self._runner.agents.values() if caller.may_use(agent.definition.id)]
 
     def agent(self, caller: Caller, agent_id: str) -> OpenAgent:
         """The agent of that id. Raises NotFoundError, also where it is not there for this caller."""
         if not caller.may_use(agent_id):
             raise no_agent(agent_id)
-        return self.runner.agent(agent_id)
+        return self._runner.agent(agent_id)
 
-    def admission(self, caller: Caller) -> Admission | None:
-        """What Runner.start asks before a new run of this caller; None where nothing is counted."""
-        meter, quotas = self.runs, caller.run_quotas()
-        if meter is None or not (quotas or meter.bounded):
+    # --- runs
+
+    async def start(self, caller: Caller, agent_id: str, given: AgentInput) -> Viewer:
+        """Begin a run and watch it; a request that was made before is watched again. Close the viewer at the end.
+
+        What a visitor says in the operator's voice is left out.
+
+        Raises:
+            NotFoundError: no such agent for this caller.
+            ConflictError: the thread is busy, or the run id belongs to another request.
+            TooManyRequestsError: too many runs wait for the thread, or a limit of the caller's is reached.
+            TooLargeError: it brings more that is new than the caller may send.
+            InvalidRequestError: an answer that does not fit its interrupt.
+            StoreError, UnavailableError: not now.
+        """
+        self.agent(caller, agent_id)
+        admission = self._admission(caller)
+        return await self._runner.start(caller.owner, agent_id, caller.admitted(given), admission, caller.run_limits())
+
+    async def connect(self, caller: Caller, agent_id: str, given: AgentInput) -> Viewer:
+        """Watch a thread: its history, then its live run's tail, or how its last run ended.
+
+        Raises:
+            NotFoundError: no such agent for this caller.
+        """
+        self.agent(caller, agent_id)
+        return await self._runner.connect(caller.owner, agent_id, given)
+
+    async def attach(self, caller: Caller, run_id: str, *, after: int = 0, log_id: str = "") -> Viewer | None:
+        """Watch a run's events after that number; None where the run is over and there are none.
+
+        `log_id` stands in front of the number in what told it (RunRecord.log_id).
+
+        Raises:
+            NotFoundError: no such run.
+            InvalidRequestError: the run's log has not come that far.
+        """
+        return await self._runner.attach(caller.owner, run_id, after=after, log_id=log_id)
+
+    async def cancel(self, caller: Caller, run_id: str) -> RunRecord:
+        """Stop a run; its record as it is now: one that has not ended will within a second. Raises NotFoundError."""
+        return await self._runner.cancel(caller.owner, run_id)
+
+    async def run(self, caller: Caller, run_id: str) -> RunRecord:
+        """A run's record. Raises NotFoundError."""
+        return await self._runner.run(caller.owner, run_id)
+
+    # --- threads
+
+    async def threads(self, caller: Caller, *, limit: int, cursor: str | None = None) -> Page[ThreadSummary]:
+        """A page of the caller's threads, the latest first."""
+        return await self._runner.threads(caller.owner, limit=limit, cursor=cursor)
+
+    async def messages(self, caller: Caller, thread_id: str, *, limit: int, cursor: str | None = None) -> Page[Message]:
+        """A page of a thread's messages, from the first. Raises NotFoundError."""
+        return await self._runner.messages(caller.owner, thread_id, limit=limit, cursor=cursor)
+
+    async def interrupts(self, caller: Caller, thread_id: str) -> Sequence[Interrupt]:
+        """The thread's questions that somebody may still answer; none for an unknown thread."""
+        return await self._runner.interrupts(caller.owner, thread_id)
+
+    async def rename(self, caller: Caller, thread_id: str, title: str | None) -> None:
+        """Give a thread a title, or none. Raises NotFoundError."""
+        await self._runner.rename_thread(caller.owner, thread_id, title)
+
+    async def delete(self, caller: Caller, thread_id: str) -> None:
+        """Forget a thread and its runs; a run on it is cancelled first. Raises NotFoundError."""
+        await self._runner.delete_thread(caller.owner, thread_id)
+
+    # --- approvals
+
+    def check_approver(self, caller: Caller) -> None:
+        """Refuse who may not approve; all below do, too. Raises ForbiddenError."""
+        if not caller.may_approve:
+            raise ForbiddenError(
+                "this is for keys that may approve; add 'approvals: true' to the key in server.api_keys",
+                code="approvals_not_allowed",
+            )
+
+    async def approvals(self, caller: Caller, *, limit: int, cursor: str | None = None) -> Page[Approval]:
+        """A page of what waits for a person, whoever owns it, the oldest first. Raises ForbiddenError."""
+        self.check_approver(caller)
+        return await self._runner.approvals(limit=limit, cursor=cursor)
+
+    async def answer(self, caller: Caller, approval_id: str, payload: JsonObject) -> RunRecord:
+        """Answer an approval for whoever owns its thread: gives the run that goes on with it, which counts for the
+        caller.
+
+        Raises:
+            ForbiddenError: the caller may not approve.
+            NotFoundError: there is no such approval, or its agent is gone.
+            ConflictError: it was answered, or has expired; or the thread is busy.
+            InvalidRequestError: a payload that does not fit.
+            StoreError, TooManyRequestsError, UnavailableError: as `start`.
+        """
+        self.check_approver(caller)
+        return await self._runner.answer(approval_id, payload, self._admission(caller))
+
+    def _admission(self, caller: Caller) -> Admission | None:
+        """What the runner asks before a new run of this caller; None where nothing is counted."""
+        quotas = caller.run_quotas()
+        if not (quotas or self._runs.bounded):
             return None
-
-        def admit() -> Release:
-            return meter.begin(quotas)
-
-        return admit
+        return partial(self._runs.begin, quotas)
 
 
 @dataclass(frozen=True, slots=True)
 class WireProtocol:
-    """A part: `routes(gateway)` gives what the protocol serves."""
+    """A part: `routes(environment)` gives what the protocol serves."""
 
     name: str
-    routes: Callable[[Gateway], Sequence[BaseRoute]]
+    routes: Callable[[ProtocolEnvironment], Sequence[BaseRoute]]
 
 
 class VisitorRoute(Route):
@@ -128,12 +247,6 @@ def caller_of(request: Request) -> Caller:
     """Who asks, as the door found it."""
     caller: Caller = request.scope["state"]["caller"]
     return caller
-
-
-def owner_of(request: Request) -> str:
-    """Whose threads and runs the caller's are."""
-    owner: str = request.scope["state"]["owner"]
-    return owner
 
 
 def path_id(request: Request, name: str) -> str:

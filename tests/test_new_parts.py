@@ -134,14 +134,14 @@ from starlette.routing import Route
 from gateway.agent import text_input
 from gateway.events import TextDelta
 from gateway.messages import new_id
-from gateway.protocol import WireProtocol, owner_of, read_json
+from gateway.protocol import WireProtocol, caller_of, read_json
 
 
-def routes(gateway):
+def routes(environment):
     async def say(request):
         body = await read_json(request)
         given = text_input(body["say"], thread_id=new_id("thread"), run_id=new_id("run"))
-        viewer = await gateway.runner.start(owner_of(request), body["agent"], given)
+        viewer = await environment.start(caller_of(request), body["agent"], given)
         words = []
         try:
             while (batch := await viewer.next(15)) is None or batch.events:

@@ -109,6 +109,7 @@ REQUIRED = [
     "fault-tools",
     "fault-upstream",
     "extension",
+    "one-door",
     "benchmarks",
     "readme",
     "invariants",

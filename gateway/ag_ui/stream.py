@@ -8,16 +8,16 @@ from __future__ import annotations
 from gateway.access.callers import Caller
 from gateway.ag_ui.events import Renderer
 from gateway.ag_ui.peer import PeerProfile
-from gateway.protocol import Gateway
+from gateway.protocol import ProtocolEnvironment
 from gateway.runs.viewer import Viewer
 from gateway.sse import EventStreamResponse, RunFrames
 
 
 def event_stream(
-    gateway: Gateway, caller: Caller, viewer: Viewer, profile: PeerProfile, thread_id: str, run_id: str
+    environment: ProtocolEnvironment, caller: Caller, viewer: Viewer, profile: PeerProfile, thread_id: str, run_id: str
 ) -> EventStreamResponse:
     """The response that shows what the viewer sees, in the client's dialect."""
-    renderer = Renderer(profile, thread_id, run_id, viewer.log_id, to_operator=gateway.is_operators(caller))
+    renderer = Renderer(profile, thread_id, run_id, viewer.log_id, to_operator=environment.is_operators(caller))
     prelude = b""
     try:
         if (shown := viewer.prelude) is not None:
@@ -27,4 +27,4 @@ def event_stream(
     except BaseException:  # nobody else knows the viewer, and a run with a viewer is never taken for abandoned
         viewer.close()
         raise
-    return EventStreamResponse(RunFrames(viewer, renderer.render), gateway.streams, opening=prelude)
+    return EventStreamResponse(RunFrames(viewer, renderer.render), environment.streams, opening=prelude)

@@ -1,7 +1,8 @@
 """What waits for a person's approval in all conversations, for those who may approve: look at it, answer it.
 
-Below: the runner. For keys with `approvals: true` alone: theirs is an operator's role, which sees what the calls of all
-owners would do. What they answer goes on as a run of the thread's owner, who sees it as any other run of the thread.
+Below: the protocols' environment. For keys with `approvals: true` alone: theirs is an operator's role, which sees what
+the calls of all owners would do. What they answer goes on as a run of the thread's owner, who sees it as any other run
+of the thread.
 """
 
 from __future__ import annotations
@@ -12,10 +13,18 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from gateway.access.callers import Caller
-from gateway.errors import FieldProblem, ForbiddenError, InvalidRequestError
+from gateway.errors import FieldProblem, InvalidRequestError
 from gateway.messages import JsonObject, JsonValue, json_kind
-from gateway.protocol import Gateway, WireProtocol, caller_of, json_response, page_asked, path_id, read_json, time_text
+from gateway.protocol import (
+    ProtocolEnvironment,
+    WireProtocol,
+    caller_of,
+    json_response,
+    page_asked,
+    path_id,
+    read_json,
+    time_text,
+)
 from gateway.store import Approval
 from gateway.turns.tool_calls import parse_arguments
 
@@ -24,37 +33,26 @@ _NAMES: dict[type, str] = {bool: "true or false", dict: "an object with the tool
 
 
 class _Endpoints:
-    def __init__(self, gateway: Gateway) -> None:
-        self._gateway = gateway
-        self._runner = gateway.runner
+    def __init__(self, environment: ProtocolEnvironment) -> None:
+        self._environment = environment
 
     async def approvals(self, request: Request) -> Response:
-        _approver(request)
+        caller = caller_of(request)
+        self._environment.check_approver(caller)  # before anything of the request is called wrong
         limit, cursor = page_asked(request)
-        page = await self._runner.approvals(limit=limit, cursor=cursor)
+        page = await self._environment.approvals(caller, limit=limit, cursor=cursor)
         shown: list[JsonValue] = [_approval_json(item) for item in page.items]
         return json_response({"approvals": shown, "nextCursor": page.next_cursor})
 
     async def answer(self, request: Request) -> Response:
-        caller = _approver(request)
+        caller = caller_of(request)
+        self._environment.check_approver(caller)
         payload = _payload(await read_json(request))
-        admission = self._gateway.admission(caller)
         try:
-            record = await self._runner.answer(path_id(request, "approval_id"), payload, admission)
+            record = await self._environment.answer(caller, path_id(request, "approval_id"), payload)
         except InvalidRequestError as error:
             raise _as_sent(error) if error.code == "invalid_answer" else error from None
         return json_response({"runId": record.client_id, "threadId": record.thread_id, "agentId": record.agent_id}, 202)
-
-
-def _approver(request: Request) -> Caller:
-    """Who asks, if that is somebody who may approve. Raises ForbiddenError."""
-    caller = caller_of(request)
-    if not caller.may_approve:
-        raise ForbiddenError(
-            "this is for keys that may approve; add 'approvals: true' to the key in server.api_keys",
-            code="approvals_not_allowed",
-        )
-    return caller
 
 
 def _approval_json(approval: Approval) -> JsonObject:
@@ -103,8 +101,8 @@ def _as_sent(error: InvalidRequestError) -> InvalidRequestError:
     return InvalidRequestError("the arguments do not fit the tool", code=error.code, problems=problems)
 
 
-def _routes(gateway: Gateway) -> Sequence[BaseRoute]:
-    on = _Endpoints(gateway)
+def _routes(environment: ProtocolEnvironment) -> Sequence[BaseRoute]:
+    on = _Endpoints(environment)
     return [
         Route("/approvals", on.approvals),
         Route("/approvals/{approval_id}", on.answer, methods=["POST"]),

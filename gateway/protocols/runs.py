@@ -1,6 +1,7 @@
 """The REST surface of runs and threads: what there is, how it went, its events again, and a stop.
 
-Below: the runner, AG-UI's words for messages and events. Shapes are camelCase; lists are paged by `nextCursor`.
+Below: the protocols' environment, AG-UI's words for messages and events. Shapes are camelCase; lists are paged by
+`nextCursor`.
 """
 
 from __future__ import annotations
@@ -19,12 +20,11 @@ from gateway.errors import FieldProblem, InvalidRequestError
 from gateway.messages import JsonObject, JsonValue
 from gateway.protocol import (
     Endpoint,
-    Gateway,
+    ProtocolEnvironment,
     VisitorRoute,
     WireProtocol,
     caller_of,
     json_response,
-    owner_of,
     page_asked,
     path_id,
     read_json,
@@ -38,43 +38,44 @@ _MAX_CURSOR_DIGITS = 18
 
 
 class _Endpoints:
-    def __init__(self, gateway: Gateway) -> None:
-        self._gateway = gateway
-        self._runner = gateway.runner
+    def __init__(self, environment: ProtocolEnvironment) -> None:
+        self._environment = environment
 
     async def run(self, request: Request) -> Response:
-        record = await self._runner.run(owner_of(request), path_id(request, "run_id"))
-        return json_response(run_json(record, to_operator=self._gateway.is_operators(caller_of(request))))
+        caller = caller_of(request)
+        record = await self._environment.run(caller, path_id(request, "run_id"))
+        return json_response(run_json(record, to_operator=self._environment.is_operators(caller)))
 
     async def events(self, request: Request) -> Response:
-        owner, run_id = owner_of(request), path_id(request, "run_id")
+        caller, run_id = caller_of(request), path_id(request, "run_id")
         profile = _profile(request)
-        record = await self._runner.run(owner, run_id)
+        record = await self._environment.run(caller, run_id)
         log_id, after = _cursor(request)
-        viewer = await self._runner.attach(owner, run_id, after=after, log_id=log_id)
+        viewer = await self._environment.attach(caller, run_id, after=after, log_id=log_id)
         if viewer is None:
             return Response(status_code=204)
-        return event_stream(self._gateway, caller_of(request), viewer, profile, record.thread_id, run_id)
+        return event_stream(self._environment, caller, viewer, profile, record.thread_id, run_id)
 
     async def cancel(self, request: Request) -> Response:
-        record = await self._runner.cancel(owner_of(request), path_id(request, "run_id"))
-        to_operator = self._gateway.is_operators(caller_of(request))
+        caller = caller_of(request)
+        record = await self._environment.cancel(caller, path_id(request, "run_id"))
+        to_operator = self._environment.is_operators(caller)
         return json_response(run_json(record, to_operator=to_operator), 200 if record.status.ended else 202)
 
     async def threads(self, request: Request) -> Response:
         limit, cursor = page_asked(request)
-        page = await self._runner.threads(owner_of(request), limit=limit, cursor=cursor)
+        page = await self._environment.threads(caller_of(request), limit=limit, cursor=cursor)
         return json_response({"threads": [_thread_json(item) for item in page.items], "nextCursor": page.next_cursor})
 
     async def messages(self, request: Request) -> Response:
         limit, cursor = page_asked(request)
         thread_id = path_id(request, "thread_id")
-        owner = owner_of(request)
-        page = await self._runner.messages(owner, thread_id, limit=limit, cursor=cursor)
+        caller = caller_of(request)
+        page = await self._environment.messages(caller, thread_id, limit=limit, cursor=cursor)
         answer: JsonObject = {
             "messages": [*ag_ui_messages(page.items, _profile(request))],
             "incomplete": [message.id for message in page.items if message.incomplete],
-            "interrupts": [interrupt_json(each) for each in await self._runner.interrupts(owner, thread_id)],
+            "interrupts": [interrupt_json(each) for each in await self._environment.interrupts(caller, thread_id)],
             "nextCursor": page.next_cursor,
         }
         return json_response(answer)
@@ -84,11 +85,11 @@ class _Endpoints:
 
     async def _rename(self, request: Request) -> Response:
         title = _title(await read_json(request))
-        await self._runner.rename_thread(owner_of(request), path_id(request, "thread_id"), title)
+        await self._environment.rename(caller_of(request), path_id(request, "thread_id"), title)
         return Response(status_code=204)
 
     async def _delete(self, request: Request) -> Response:
-        await self._runner.delete_thread(owner_of(request), path_id(request, "thread_id"))
+        await self._environment.delete(caller_of(request), path_id(request, "thread_id"))
         return Response(status_code=204)
 
 
@@ -171,8 +172,8 @@ def _title(body: JsonValue) -> str | None:
     return title.strip() if isinstance(title, str) else None
 
 
-def _routes(gateway: Gateway) -> Sequence[BaseRoute]:
-    on = _Endpoints(gateway)
+def _routes(environment: ProtocolEnvironment) -> Sequence[BaseRoute]:
+    on = _Endpoints(environment)
     return [
         VisitorRoute("/runs/{run_id:path}/events", Endpoint(on.events), methods=["GET"]),
         VisitorRoute("/runs/{run_id:path}/cancel", on.cancel, methods=["POST"]),

@@ -15,14 +15,14 @@ from starlette.routing import BaseRoute, Route
 from gateway.access.callers import bearer_in
 from gateway.errors import FieldProblem, ForbiddenError, InvalidRequestError
 from gateway.messages import JsonValue
-from gateway.protocol import Gateway, WireProtocol, json_response, read_json
+from gateway.protocol import ProtocolEnvironment, WireProtocol, json_response, read_json
 
 _MAX_BODY_BYTES = 4_096
 
 
 class _Endpoints:
-    def __init__(self, gateway: Gateway) -> None:
-        self._visitors = gateway.visitors
+    def __init__(self, environment: ProtocolEnvironment) -> None:
+        self._visitors = environment.visitors
 
     async def welcome(self, request: Request) -> Response:
         if self._visitors is None:
@@ -55,8 +55,8 @@ def _former_token(body: JsonValue) -> str | None:
     return former
 
 
-def _routes(gateway: Gateway) -> Sequence[BaseRoute]:
-    return [Route("/visitors", _Endpoints(gateway).welcome, methods=["POST"])]
+def _routes(environment: ProtocolEnvironment) -> Sequence[BaseRoute]:
+    return [Route("/visitors", _Endpoints(environment).welcome, methods=["POST"])]
 
 
 PROTOCOL = WireProtocol("visitors", _routes)

@@ -1,0 +1,75 @@
+"""The protocol of docs/architecture.md: it asks nobody what its caller may do, and is refused all the same."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import AsyncGenerator, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.documentation import ROOT, snippet
+from tests.newcomers import file_in_room
+from tests.running_gateway import LocalGateway
+from tests.website import ALICE_KEY, SAYS, visitor, website
+
+CODE = snippet("docs/architecture.md", "python", "PROTOCOL = ")
+ALICE = {"authorization": f"Bearer {ALICE_KEY}"}
+
+
+@pytest.fixture
+def example(tmp_path: Path) -> Iterator[Path]:
+    with file_in_room(CODE, tmp_path) as path:
+        yield path
+
+
+@pytest.fixture
+async def shop(example: Path, tmp_path: Path) -> AsyncGenerator[LocalGateway]:
+    limits = {"visitor_runs_per_minute": 2, "max_input_bytes": 100}
+    alices = {"name": "alice", "key": ALICE_KEY, "limits": {"runs_per_minute": 1, "max_input_bytes": 100}}
+    async with website(tmp_path, limits, api_keys=[alices]) as local:
+        yield local
+
+
+async def say(gateway: LocalGateway, headers: dict[str, str], text: str, agent_id: str = "helper") -> httpx.Response:
+    return await gateway.client.http.post(f"/say/{agent_id}", json=text, headers=headers)
+
+
+async def test_it_answers_with_the_words_alone(shop: LocalGateway) -> None:
+    answer = await say(shop, ALICE, "hello")
+
+    assert (answer.status_code, answer.text) == (200, SAYS)
+
+
+async def test_an_agent_that_the_key_does_not_have_is_unknown(shop: LocalGateway) -> None:
+    answer = await say(shop, (await visitor(shop.client)).headers, "hello", "internal")
+
+    assert (answer.status_code, answer.json()["code"]) == (404, "agent_not_found")
+
+
+async def test_runs_count_against_the_caller_s_limits(shop: LocalGateway) -> None:
+    headers = (await visitor(shop.client)).headers
+    said = [await say(shop, headers, "hello") for _ in range(3)]
+    alices = [await say(shop, ALICE, "hello") for _ in range(2)]
+
+    assert [answer.status_code for answer in said] == [200, 200, 429]
+    assert said[-1].json()["code"] == "limit_visitor_runs_per_minute"
+    assert [answer.status_code for answer in alices] == [200, 429]
+
+
+async def test_an_input_is_held_to_the_caller_s_limits(shop: LocalGateway) -> None:
+    for headers in ((await visitor(shop.client)).headers, ALICE):
+        answer = await say(shop, headers, "x" * 101)
+        assert (answer.status_code, answer.json()["code"]) == (413, "input_too_large"), headers
+
+
+@pytest.mark.timeout(300)  # without a cache the whole package is read
+def test_it_is_typed(tmp_path: Path) -> None:
+    path = tmp_path / "say.py"
+    path.write_text(CODE, "utf-8")
+    command = [sys.executable, "-m", "mypy", "--config-file", "pyproject.toml", str(path)]
+    checked = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+    assert checked.returncode == 0, checked.stdout + checked.stderr
