@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from gateway.context_limits import NO_LIMITS, HistoryLimits
+from gateway.errors import FieldProblem
 from gateway.frozen import quickly_made
 from gateway.known_thread import KnownThread
 from gateway.messages import ContentBlock, JsonObject, JsonValue, Message, TextBlock, ToolSpec, new_message_id
@@ -166,19 +167,6 @@ class ContextEntry:
     value: str
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """A person's answer to an interrupt. `payload` is None where there is none (always so for `cancelled`).
-
-    `approval_id` (OpenInterrupt's) is there where it was given with a key that may approve, by that id.
-    """
-
-    interrupt_id: str
-    status: Literal["resolved", "cancelled"]
-    payload: JsonValue = None
-    approval_id: str = ""
-
-
 class Absent:
     """The type of `ABSENT`: a state that was not sent, which is not the same as null."""
 
@@ -187,6 +175,55 @@ class Absent:
 
 
 ABSENT = Absent()
+
+
+@dataclass(frozen=True, slots=True)
+class SentAnswer:
+    """An answer as its request has it, which its protocol alone understands.
+
+    `payload` tells a repeated request from another one, and counts against limits. `misfit` is the message where the
+    answer does not fit its interrupt, `arguments_pointer` the place of its arguments. `problems` are what is wrong with
+    its form: they count only if its interrupt is open.
+    """
+
+    payload: JsonValue | Absent = ABSENT
+    misfit: str = "an answer does not fit its interrupt"
+    arguments_pointer: str = field(default="/arguments", compare=False)
+    problems: tuple[FieldProblem, ...] = field(default=(), compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A person's answer to an interrupt: whether a call is `approved`, or, if `cancelled`, nothing, which denies it.
+
+    An approved call is run with `arguments`, or with the model's own where they are None. `reason` is told the model.
+    `approval_id` (OpenInterrupt's) is there where it was given with a key that may approve, by that id.
+    """
+
+    interrupt_id: str
+    status: Literal["resolved", "cancelled"]
+    approved: bool = False
+    arguments: JsonObject | None = None
+    reason: str | None = None
+    approval_id: str = ""
+    sent: SentAnswer = SentAnswer()
+
+    @property
+    def payload(self) -> JsonValue:
+        """What the answer says, as it was sent."""
+        if isinstance(self.sent.payload, Absent):
+            return {"approved": self.approved, "arguments": self.arguments, "reason": self.reason}
+        return self.sent.payload
+
+
+@dataclass(frozen=True, slots=True)
+class InputNames:
+    """What a protocol calls fields of its input, for messages that name them."""
+
+    run_id: str = "run_id"
+    parent_run_id: str = "parent_run_id"
+    forwarded: str = "forwarded"
+    answers: str = "answers"
 
 
 @quickly_made
@@ -201,7 +238,7 @@ class AgentInput:
     thread that the client knows, None where it knows none; ABSENT where it does not say. `forced_tool` is one of
     `tools`, which the first answer of the model has to call. `request_id` is what the log knows the request by.
     `must_answer`: the input is there for its `answers`, and begins nothing where none of their interrupts is open any
-    more. `unattended`: nobody has to watch the run.
+    more. `unattended`: nobody has to watch the run. `names` are the protocol's own.
     """
 
     thread_id: str
@@ -222,6 +259,7 @@ class AgentInput:
     request_id: str = field(default="", compare=False)
     must_answer: bool = False
     unattended: bool = False
+    names: InputNames = field(default=InputNames(), compare=False, repr=False)
 
 
 def text_input(text: str, *, thread_id: str, run_id: str) -> AgentInput:

@@ -22,10 +22,10 @@ from starlette.types import Receive, Scope, Send
 from gateway.access.callers import Caller
 from gateway.access.limits import Meter
 from gateway.access.visitors import Visitors
-from gateway.agent import AgentInput
+from gateway.agent import AgentInput, Answer
 from gateway.errors import ForbiddenError, InvalidRequestError, TooLargeError
 from gateway.events import Interrupt
-from gateway.messages import JsonObject, JsonValue, Message
+from gateway.messages import JsonValue, Message
 from gateway.open_agent import OpenAgent, no_agent
 from gateway.runner import Admission, Runner
 from gateway.runs.viewer import Viewer
@@ -172,19 +172,19 @@ class ProtocolEnvironment:
         self.check_approver(caller)
         return await self._runner.approvals(limit=limit, cursor=cursor)
 
-    async def answer(self, caller: Caller, approval_id: str, payload: JsonObject) -> RunRecord:
+    async def answer(self, caller: Caller, approval_id: str, answer: Answer) -> RunRecord:
         """Answer an approval for whoever owns its thread: gives the run that goes on with it, which counts for the
-        caller.
+        caller. `answer` needs no ids.
 
         Raises:
             ForbiddenError: the caller may not approve.
             NotFoundError: there is no such approval, or its agent is gone.
             ConflictError: it was answered, or has expired; or the thread is busy.
-            InvalidRequestError: a payload that does not fit.
+            InvalidRequestError: arguments that do not fit the tool.
             StoreError, TooManyRequestsError, UnavailableError: as `start`.
         """
         self.check_approver(caller)
-        return await self._runner.answer(approval_id, payload, self._admission(caller))
+        return await self._runner.answer(approval_id, answer, self._admission(caller))
 
     def _admission(self, caller: Caller) -> Admission | None:
         """What the runner asks before a new run of this caller; None where nothing is counted."""

@@ -15,7 +15,7 @@ from gateway.directory import AgentDirectory
 from gateway.errors import ConflictError, InvalidRequestError, NotFoundError, UnavailableError
 from gateway.events import Completed, Interrupt, RunFinished, RunStarted
 from gateway.frozen import replace
-from gateway.messages import JsonObject, JsonValue, Message, new_id
+from gateway.messages import JsonValue, Message, new_id
 from gateway.model_state import conversation_of_call
 from gateway.open_agent import OpenAgent
 from gateway.owners import site_of
@@ -87,7 +87,7 @@ class Runner:
                 if (viewer := await self._watch_again(owner, agent_id, given, before)) is not None:
                     return viewer
                 if await self._ids.are_all(owner, given.run_id, before):
-                    raise run_exists(given.run_id)
+                    raise run_exists(given)
                 continue  # the one that it began came to be, or was over, while the others were looked at
             if limits is not None:
                 await self._check_new(owner, agent, given, limits)
@@ -240,13 +240,15 @@ class Runner:
         """What waits for a person, whoever owns it, the oldest first."""
         return await self.store.list_approvals(now=self.clock.now(), limit=limit, cursor=cursor)
 
-    async def answer(self, approval_id: str, payload: JsonObject, admit: Admission | None = None) -> RunRecord:
+    async def answer(self, approval_id: str, answer: Answer, admit: Admission | None = None) -> RunRecord:
         """Answer an approval for whoever owns its thread: gives the run that goes on with it. `admit` as in `start`.
+
+        `answer` needs no ids.
 
         Raises:
             NotFoundError: there is no such approval, or its agent is gone.
             ConflictError: it was answered, or has expired; or the thread is busy.
-            InvalidRequestError: a payload that does not fit.
+            InvalidRequestError: arguments that do not fit the tool.
             StoreError, TooManyRequestsError, UnavailableError: as `start`.
         """
         found = await self.store.find_approval(approval_id)
@@ -263,7 +265,7 @@ class Runner:
             thread.thread_id,
             new_id("run"),
             (),
-            answers=(Answer(asked.interrupt.id, "resolved", payload, approval_id),),
+            answers=(replace(answer, interrupt_id=asked.interrupt.id, approval_id=approval_id),),
             history="append",
             conversation_id=conversation_of_call(thread.messages, asked.call),
             must_answer=True,

@@ -132,7 +132,7 @@ def _renamed(message: Message, stamp: int, place: int) -> Message:
 
 
 def _input(sent: tuple[Message, ...], known: KnownThread | None) -> AgentInput:
-    return AgentInput("t", "r", sent, answers=(Answer("i", "resolved", {"approved": True}),), known=known)
+    return AgentInput("t", "r", sent, answers=(Answer("i", "resolved", approved=True),), known=known)
 
 
 def _equal_requests(view: Sequence[Message], known: KnownThread, messages: tuple[Message, ...]) -> None:

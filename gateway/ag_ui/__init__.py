@@ -4,6 +4,7 @@ stream.py           a viewer's events as a stream over HTTP
 events.py           events -> frames, for one client's dialect
 messages.py         messages -> AG-UI's messages
 input.py            RunAgentInput -> AgentInput
+answers.py          what answers an interrupt, and what asks for that
 content.py          the parts of its messages' content
 peer.py             what a client can be sent, by the protocol version that it declares
 members.py          the members of any object of it, and what is wrong with them

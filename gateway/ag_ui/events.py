@@ -24,6 +24,7 @@ from typing import Final
 
 import orjson
 
+from gateway.ag_ui.answers import response_schema
 from gateway.ag_ui.messages import HiddenMedia, ag_ui_messages, result_content
 from gateway.ag_ui.peer import PROTOCOL_VERSION, PeerProfile
 from gateway.agent import Absent
@@ -471,8 +472,8 @@ def interrupt_json(interrupt: Interrupt) -> JsonObject:
         "message": interrupt.message,
         **_given(toolCallId=interrupt.call_id),
     }
-    if interrupt.response_schema is not None:
-        payload["responseSchema"] = interrupt.response_schema
+    if (schema := response_schema(interrupt)) is not None:
+        payload["responseSchema"] = schema
     if expires_at is not None:
         payload["expiresAt"] = datetime.fromtimestamp(expires_at, UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
     if interrupt.metadata is not None:

@@ -25,10 +25,11 @@ import logging
 from collections.abc import Callable, Container, Sequence
 from typing import Any, Final
 
+from gateway.ag_ui.answers import cancelled_answer, resolved_answer
 from gateway.ag_ui.content import ContentReader
 from gateway.ag_ui.peer import PROTOCOL_VERSION, PeerProfile, profile_of
 from gateway.ag_ui.usual_messages import usual_call, usual_message
-from gateway.agent import ABSENT, Absent, AgentInput, Answer, ContextEntry
+from gateway.agent import ABSENT, Absent, AgentInput, Answer, ContextEntry, InputNames
 from gateway.errors import FieldProblem, InvalidRequestError
 from gateway.known_thread import KnownThread
 from gateway.messages import (
@@ -69,6 +70,7 @@ _FUNCTION = frozenset({"name", "arguments"})
 _TOOL = frozenset({"name", "description", "parameters", "metadata"})
 _CONTEXT = frozenset({"description", "value"})
 _RESUME = frozenset({"interruptId", "status", "payload", "metadata"})
+_NAMES = InputNames(run_id="runId", parent_run_id="parentRunId", forwarded="forwardedProps", answers="resume")
 
 
 def parse_run_input(body: bytes) -> tuple[AgentInput, PeerProfile]:
@@ -147,6 +149,7 @@ class InputReader(ContentReader):
             seen=self.seen(data.get("forwardedProps")),
             forced_tool=self.forced_tool(data.get("forwardedProps"), tools),
             known=known,
+            names=_NAMES,
         )
         if self.repeats:
             return parsed, profile
@@ -246,7 +249,10 @@ class InputReader(ContentReader):
                 continue
             if type(item.get("interruptId")) is not str:
                 continue
-            answer = Answer(interrupt_id, status, item.get("payload") if status == "resolved" else None)
+            if status == "resolved":
+                answer = resolved_answer(interrupt_id, item.get("payload"), at)
+            else:
+                answer = cancelled_answer(interrupt_id)
             if answers.setdefault(interrupt_id, answer) != answer:
                 self.wrong(f"{at}/interruptId", "the same interrupt has two answers")
         return tuple(answers.values())

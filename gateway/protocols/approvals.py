@@ -13,6 +13,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from gateway.ag_ui.answers import response_schema
+from gateway.agent import Answer, SentAnswer
 from gateway.errors import FieldProblem, InvalidRequestError
 from gateway.messages import JsonObject, JsonValue, json_kind
 from gateway.protocol import (
@@ -29,6 +31,7 @@ from gateway.store import Approval
 from gateway.turns.tool_calls import parse_arguments
 
 _EXPECTED = {"approved": bool, "arguments": dict, "reason": str}
+_MISFIT = "the arguments do not fit the tool"
 _NAMES: dict[type, str] = {bool: "true or false", dict: "an object with the tool's arguments", str: "a string"}
 
 
@@ -47,11 +50,8 @@ class _Endpoints:
     async def answer(self, request: Request) -> Response:
         caller = caller_of(request)
         self._environment.check_approver(caller)
-        payload = _payload(await read_json(request))
-        try:
-            record = await self._environment.answer(caller, path_id(request, "approval_id"), payload)
-        except InvalidRequestError as error:
-            raise _as_sent(error) if error.code == "invalid_answer" else error from None
+        answer = _answer(await read_json(request))
+        record = await self._environment.answer(caller, path_id(request, "approval_id"), answer)
         return json_response({"runId": record.client_id, "threadId": record.thread_id, "agentId": record.agent_id}, 202)
 
 
@@ -67,14 +67,14 @@ def _approval_json(approval: Approval) -> JsonObject:
         "toolCallId": asked.call.call_id,
         "tool": asked.call.name,
         "arguments": parse_arguments(asked.call.arguments),
-        "responseSchema": interrupt.response_schema,
+        "responseSchema": response_schema(interrupt),
         "createdAt": time_text(asked.opened_at),
         "expiresAt": time_text(interrupt.expires_at),
     }
 
 
-def _payload(body: JsonValue) -> JsonObject:
-    """The answer as a request's `resume` has it in its payload."""
+def _answer(body: JsonValue) -> Answer:
+    """What the request decides, of whatever approval. Raises InvalidRequestError."""
     if not isinstance(body, dict):
         raise InvalidRequestError('the body is no JSON object; send {"approved": true}')
     problems = [FieldProblem(f"/{name}", "is not known here") for name in body if name not in _EXPECTED]
@@ -88,17 +88,10 @@ def _payload(body: JsonValue) -> JsonObject:
         problems.append(FieldProblem("/arguments", "a call that is not approved runs with none"))
     if problems:
         raise InvalidRequestError("an approval cannot be answered like that", problems=problems)
-    given: JsonObject = {"approved": body["approved"]}
-    for name, known_as in (("arguments", "editedArgs"), ("reason", "reason")):
-        if body.get(name) is not None:
-            given[known_as] = body[name]
-    return given
-
-
-def _as_sent(error: InvalidRequestError) -> InvalidRequestError:
-    """The error with its field named as this route has it: only the arguments can be wrong, the rest was looked at."""
-    problems = [FieldProblem("/arguments", each.detail) for each in error.problems]
-    return InvalidRequestError("the arguments do not fit the tool", code=error.code, problems=problems)
+    approved, arguments, reason = (body.get(name) for name in _EXPECTED)
+    assert isinstance(arguments, dict | None)
+    assert isinstance(reason, str | None)
+    return Answer("", "resolved", approved is True, arguments, reason, sent=SentAnswer(body, _MISFIT))
 
 
 def _routes(environment: ProtocolEnvironment) -> Sequence[BaseRoute]:

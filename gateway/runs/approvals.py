@@ -70,17 +70,17 @@ def decide(
     """Match the answers with the open interrupts. Expired ones count as denied, answered or not.
 
     Raises:
-        InvalidRequestError: an answer whose payload is not `{approved: boolean, editedArgs?: object, reason?: string}`.
+        InvalidRequestError: an answer to an open interrupt that is malformed, or whose arguments do not fit the tool.
         ForbiddenError: it approves what is not the sender's to approve.
     """
-    given: dict[str, tuple[int, Answer]] = {}
+    given: dict[str, Answer] = {}
     known = {item.interrupt.id: item for item in interrupts}
     ignored: list[str] = []
-    for position, answer in enumerate(answers):
+    for answer in answers:
         if not _is_to(known.get(answer.interrupt_id), answer) or answer.interrupt_id in given:
             ignored.append(answer.interrupt_id)
         else:
-            given[answer.interrupt_id] = (position, answer)
+            given[answer.interrupt_id] = answer
     if ignored:
         logger.warning("ignored answers to interrupts that are not open", extra=counted(ignored))
     problems: list[FieldProblem] = []
@@ -93,46 +93,30 @@ def decide(
         elif item.interrupt.id not in given:
             still_open.append(item)
         else:
-            position, answer = given[item.interrupt.id]
-            decision = _decision(item, answer, f"/resume/{position}/payload", problems, check)
+            answer = given[item.interrupt.id]
+            decision = _decision(item, answer, problems, check)
             if decision.approved and not answer.approval_id and not approves(item.call.name):
                 raise _not_allowed(item.call.name)
             decisions.append(decision)
     if problems:
-        raise InvalidRequestError(
-            "an answer in `resume` does not fit its interrupt", code="invalid_answer", problems=problems
-        )
+        misfit = answers[0].sent.misfit  # all of them came by one protocol
+        raise InvalidRequestError(misfit, code="invalid_answer", problems=problems)
     return Verdict(tuple(decisions), tuple(still_open))
 
 
-def _decision(
-    item: OpenInterrupt, answer: Answer, pointer: str, problems: list[FieldProblem], check: ArgumentsCheck
-) -> Decision:
-    denied = Decision(item.call, approved=False)
+def _decision(item: OpenInterrupt, answer: Answer, problems: list[FieldProblem], check: ArgumentsCheck) -> Decision:
+    """What the answer decides; what is wrong with it is added to `problems`."""
     if answer.status == "cancelled":
-        return denied
-    payload = answer.payload
-    if not isinstance(payload, dict):
-        problems.append(FieldProblem(pointer, "expected {approved: boolean, editedArgs?: object, reason?: string}"))
-        return denied
-    approved = payload.get("approved")
-    if not isinstance(approved, bool):
-        problems.append(FieldProblem(f"{pointer}/approved", "expected true or false"))
-    reason = payload.get("reason")
-    if reason is not None and not isinstance(reason, str):
-        problems.append(FieldProblem(f"{pointer}/reason", "expected a string"))
-    said = reason if isinstance(reason, str) else None
-    edited = payload.get("editedArgs")
-    if edited is not None and not isinstance(edited, dict):
-        problems.append(FieldProblem(f"{pointer}/editedArgs", "expected an object with the tool's arguments"))
-        return denied
-    if approved is not True:
-        return Decision(item.call, approved=False, reason=said)
-    if edited is not None and (wrong := check(item.call.name, edited)) is not None:
-        problems.append(FieldProblem(f"{pointer}/editedArgs", wrong))
-    if edited is not None and are_same_arguments(item.call.arguments, edited):
-        edited = None  # a form sends back what it was given: nobody changed anything
-    return Decision(item.call, approved=True, arguments=edited, reason=said)
+        return Decision(item.call, approved=False)
+    problems += answer.sent.problems
+    if not answer.approved:
+        return Decision(item.call, approved=False, reason=answer.reason)
+    arguments = answer.arguments
+    if arguments is not None and (wrong := check(item.call.name, arguments)) is not None:
+        problems.append(FieldProblem(answer.sent.arguments_pointer, wrong))
+    if arguments is not None and are_same_arguments(item.call.arguments, arguments):
+        arguments = None  # a form sends back what it was given: nobody changed anything
+    return Decision(item.call, approved=True, arguments=arguments, reason=answer.reason)
 
 
 def _not_allowed(name: str) -> ForbiddenError:

@@ -273,9 +273,10 @@ def approval_answered() -> ConflictError:
     return ConflictError("the question was answered or withdrawn meanwhile", code="approval_answered")
 
 
-def run_exists(run_id: str) -> ConflictError:
-    """What a request is told that is not the one that began the run."""
+def run_exists(given: AgentInput) -> ConflictError:
+    """What a request is told that is not the one that began the run of its id."""
     return ConflictError(
-        f"run {run_id!r} exists and was begun with another agent, thread or messages; use a new runId",
+        f"run {given.run_id!r} exists and was begun with another agent, thread or messages; use a new"
+        f" {given.names.run_id}",
         code="run_exists",
     )

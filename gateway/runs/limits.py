@@ -120,6 +120,7 @@ def _too_much(things: Iterable[_Thing], total: int, most: int) -> TooLargeError:
 def _new_things(
     given: AgentInput, stored: Sequence[Message], state: JsonValue | Absent, *, replaces: bool
 ) -> Iterator[_Thing]:
+    names = given.names
     for message in _new_messages(given.messages, stored, replaces=replaces):
         yield _Thing("/messages", f"the message {_shown(message.id)}", _size(_texts(message)), _beside(message))
     for tool in given.tools:
@@ -130,12 +131,12 @@ def _new_things(
         before = 0 if isinstance(state, Absent) else _json_size(state)
         yield _Thing("/state", "what the state has grown by", max(0, _json_size(given.state) - before))
     if given.forwarded is not None:
-        yield _Thing("/forwardedProps", "forwardedProps", _json_size(given.forwarded))
+        yield _Thing(f"/{names.forwarded}", names.forwarded, _json_size(given.forwarded))
     for answer in given.answers:
         size = _size((answer.interrupt_id,)) + _json_size(answer.payload)
-        yield _Thing("/resume", f"the answer to {_shown(answer.interrupt_id)}", size)
+        yield _Thing(f"/{names.answers}", f"the answer to {_shown(answer.interrupt_id)}", size)
     if given.parent_run_id is not None:
-        yield _Thing("/parentRunId", "parentRunId", _size((given.parent_run_id,)))
+        yield _Thing(f"/{names.parent_run_id}", names.parent_run_id, _size((given.parent_run_id,)))
 
 
 # --- messages

@@ -201,13 +201,13 @@ def argument_problem(spec: ToolSpec, arguments: JsonObject) -> str | None:
 
 def approval_schema(spec: ToolSpec) -> JsonObject:
     """What a person's answer to an approval of this tool looks like, as JSON Schema."""
-    edited: JsonObject = {"type": "object", **spec.input_schema}
+    arguments: JsonObject = {"type": "object", **spec.input_schema}
     # `#/$defs/...` counts from the root of the whole schema, so definitions have to stand there.
-    definitions: JsonObject = {name: edited.pop(name) for name in ("$defs", "definitions") if name in edited}
-    edited.pop("$schema", None)
+    definitions: JsonObject = {name: arguments.pop(name) for name in ("$defs", "definitions") if name in arguments}
+    arguments.pop("$schema", None)
     return {
         "type": "object",
-        "properties": {"approved": {"type": "boolean"}, "editedArgs": edited, "reason": {"type": "string"}},
+        "properties": {"approved": {"type": "boolean"}, "arguments": arguments, "reason": {"type": "string"}},
         "required": ["approved"],
         **definitions,
     }

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from gateway.ag_ui.answers import cancelled_answer, resolved_answer
 from gateway.ag_ui.input import parse_run_input
 from gateway.ag_ui.peer import PeerProfile
-from gateway.agent import ABSENT, AgentInput, Answer, ContextEntry
+from gateway.agent import ABSENT, AgentInput, ContextEntry
 from gateway.errors import InvalidRequestError
 from gateway.messages import (
     AudioBlock,
@@ -87,7 +88,7 @@ def test_members_in_snake_case_are_taken_for_those_of_the_protocol(caplog: pytes
         Message("c", "user", (ImageBlock(Base64Source("AA==", "image/png")),)),
         Message("d", "tool", (ToolResult("c1", (TextBlock("4"),)),)),
     )
-    assert given.answers == (Answer("i1", "resolved", {"tool_calls": 1}),)
+    assert given.answers == (resolved_answer("i1", {"tool_calls": 1}, "/resume/0"),)
     assert caplog.records == []
 
 
@@ -576,10 +577,11 @@ def test_answers_are_taken_with_whatever_they_say() -> None:
         ]
     )
     assert given.answers == (
-        Answer("a", "resolved", {"approved": True}),
-        Answer("b", "cancelled"),
-        Answer("c", "resolved"),
+        resolved_answer("a", {"approved": True}, "/resume/0"),
+        cancelled_answer("b"),
+        resolved_answer("c", None, "/resume/2"),
     )
+    assert [answer.payload for answer in given.answers] == [{"approved": True}, None, None]
 
 
 def test_two_different_answers_to_one_question_are_refused() -> None:

@@ -72,7 +72,7 @@ async def test_the_question_says_what_an_answer_looks_like() -> None:
         "type": "object",
         "properties": {
             "approved": {"type": "boolean"},
-            "editedArgs": {
+            "arguments": {
                 "type": "object",
                 "properties": {"order": {"$ref": "#/$defs/order"}},
                 "required": ["order"],

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway.agent import ABSENT, Absent, AgentInput, Answer, ContextEntry
+from gateway.agent import ABSENT, Absent, AgentInput, Answer, ContextEntry, InputNames
 from gateway.errors import TooLargeError, TooManyRequestsError
 from gateway.frozen import replace
 from gateway.messages import (
@@ -28,6 +28,7 @@ from gateway.runs.limits import RunLimits, check_input, check_stored
 
 MOST = RunLimits(max_message_bytes=100, max_input_bytes=250)
 LONG = "x" * 101
+NAMES = InputNames("runId", "parentRunId", "forwardedProps", "resume")
 LINKED = ImageBlock(UrlSource(f"data:text/plain,{LONG}"))
 PNG = ImageBlock(Base64Source("A" * 5_000, "image/png"))
 
@@ -41,7 +42,7 @@ def result(id: str, text: str, **more: Any) -> Message:
 
 
 def given(*messages: Message, **more: Any) -> AgentInput:
-    return AgentInput("t", "r", messages, **more)
+    return AgentInput("t", "r", messages, **{"names": NAMES, **more})
 
 
 def refusal(
@@ -86,7 +87,7 @@ def test_a_message_is_measured_in_bytes(text: str, fits: bool) -> None:
         (given(context=(ContextEntry(LONG, ""),)), "/context/0", "input_too_large"),
         (given(state={"a": LONG}), "/state", "input_too_large"),
         (given(forwarded={"a": LONG}), "/forwardedProps", "input_too_large"),
-        (given(answers=(Answer("i", "resolved", {"reason": LONG}),)), "/resume", "input_too_large"),
+        (given(answers=(Answer("i", "resolved", reason=LONG),)), "/resume", "input_too_large"),
         (given(answers=(Answer(LONG, "cancelled"),)), "/resume", "input_too_large"),
         (given(parent_run_id=LONG), "/parentRunId", "input_too_large"),
     ],
@@ -99,6 +100,22 @@ def test_whatever_is_new_counts_and_is_named(asked: AgentInput, pointer: str, co
     assert problem.pointer == pointer
     assert "at most 100 bytes" in problem.detail
     assert refusal(asked, limits=RunLimits()) is None
+
+
+@pytest.mark.parametrize(
+    ("asked", "pointer"),
+    [
+        (given(forwarded=LONG, names=InputNames()), "/forwarded"),
+        (given(answers=(Answer(LONG, "cancelled"),), names=InputNames()), "/answers"),
+        (given(parent_run_id=LONG, names=InputNames()), "/parent_run_id"),
+    ],
+)
+def test_fields_are_named_as_the_protocol_names_them_or_as_they_are_called_here(
+    asked: AgentInput, pointer: str
+) -> None:
+    error = refusal(asked)
+    assert error is not None
+    assert [problem.pointer for problem in error.problems] == [pointer]
 
 
 def test_all_that_is_new_counts_together() -> None:

@@ -100,8 +100,8 @@ def test_the_schema_of_an_approval_keeps_its_references_whole() -> None:
         "$defs": {"n": {"type": "number"}},
     }
     answer = ToolSpec("answer", "", approval_schema(spec(schema)))
-    assert argument_problem(answer, {"approved": True, "editedArgs": {"a": 1}}) is None
-    assert argument_problem(answer, {"approved": True, "editedArgs": {"a": "x"}}) is not None
+    assert argument_problem(answer, {"approved": True, "arguments": {"a": 1}}) is None
+    assert argument_problem(answer, {"approved": True, "arguments": {"a": "x"}}) is not None
     assert argument_problem(answer, {"reason": "no"}) is not None
 
 
