@@ -43,7 +43,7 @@ async def clear_state(context: ToolContext) -> str:
 
 
 def own_tool(name: str) -> dict[str, Any]:
-    return {"type": "PythonTool", "name": name, "parameters": {"function": f"tests.test_client_words:{name}"}}
+    return {"type": "PythonTool", "name": name, "parameters": {"function": f"tests.turns.test_client_words:{name}"}}
 
 
 @asynccontextmanager
