@@ -13,11 +13,11 @@ directory. A file without agents is a gateway without agents.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
+from typing import TypeVar
 from urllib.parse import unquote, urlsplit
 
 from gateway.access.limits import KeyLimits, VisitorLimits
@@ -33,12 +33,14 @@ from gateway.agent import (
     ToolSettings,
 )
 from gateway.clock import SystemClock
-from gateway.configuration.checks import check_configuration, outside_reach
+from gateway.configuration.checks import configuration_problems, outside_reach
 from gateway.configuration.file import (
     ConfigurationText,
     FieldPath,
+    FieldProblem,
     InvalidConfigurationError,
     Problem,
+    below,
     did_you_mean,
     parse_configuration,
     read_configuration,
@@ -65,6 +67,9 @@ from gateway.tool import ToolEnvironment
 
 DEFAULT_FILE = "gateway.yaml"
 _ENVIRONMENT_PREFIX = "AGUI_GATEWAY__"
+
+_SettingsT = TypeVar("_SettingsT")
+_EnvironmentT = TypeVar("_EnvironmentT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +182,7 @@ def check_settings(
     """
     parts = parts or known_parts()
     settings, text = _load(flags, environ, parts)
-    _try_parts(settings, text, parts)
+    text.report_all(_part_problems(settings, parts))
     _raise_problems(text)
     return settings
 
@@ -195,7 +200,7 @@ def _load(flags: Flags, environ: Mapping[str, str], parts: KnownParts) -> tuple[
     section = read_sections(text)
     if section is None:
         raise InvalidConfigurationError(_in_order(text.problems))
-    check_configuration(text, section, parts)
+    text.report_all(configuration_problems(section, parts, text.expanded))
     _raise_problems(text)
     return _settings(text, section, source, parts), text
 
@@ -413,32 +418,42 @@ def _at(value: JsonValue, path: FieldPath) -> JsonValue:
     return value
 
 
-def _try_parts(settings: Settings, text: ConfigurationText, parts: KnownParts) -> None:
+def _part_problems(settings: Settings, parts: KnownParts) -> Iterator[FieldProblem]:
+    """What keeps models, tools, the store and the search engine from being opened; nothing of it stays open."""
     clock = SystemClock()
     http = HttpClients(clock)
     search = None
-    with _reporting(text, ("search",)):
-        if settings.search is not None:
-            search = parts.search_engines[scheme(settings.search)].open(settings.search, settings.directory)
-    with _reporting(text, ("store",)):
-        parts.stores[scheme(settings.store)].open(settings.store, StoreEnvironment(clock, settings.store_directory))
+    if (url := settings.search) is not None:
+        engine = parts.search_engines[scheme(url)]
+        try:
+            search = engine.open(url, settings.directory)
+        except ConfigurationError as error:
+            yield from _fields_of(error, ("search",))
+    store = parts.stores[scheme(settings.store)]
+    yield from _opening(("store",), store.open, settings.store, StoreEnvironment(clock, settings.store_directory))
     models = ModelEnvironment(clock, http)
     tools = ToolEnvironment(clock, http, settings.directory, search)
     for index, agent in enumerate(settings.agents):
-        with _reporting(text, ("agents", index, "model")):
-            parts.models[agent.model.model_provider].open(agent.model, models)
+        path: FieldPath = ("agents", index)
+        yield from _opening((*path, "model"), parts.models[agent.model.model_provider].open, agent.model, models)
         for number, other in enumerate(agent.model.fallback):
-            with _reporting(text, ("agents", index, "model", "fallback", number)):
-                parts.models[other.model_provider].open(other, models)
+            at: FieldPath = (*path, "model", "fallback", number)
+            yield from _opening(at, parts.models[other.model_provider].open, other, models)
         for number, tool in enumerate(agent.tools):
-            with _reporting(text, ("agents", index, "tools", number)):
-                parts.tools[tool.type].open(tool, tools)
+            yield from _opening((*path, "tools", number), parts.tools[tool.type].open, tool, tools)
 
 
-@contextmanager
-def _reporting(text: ConfigurationText, path: FieldPath) -> Iterator[None]:
+def _opening(
+    path: FieldPath,
+    open_part: Callable[[_SettingsT, _EnvironmentT], object],
+    settings: _SettingsT,
+    environment: _EnvironmentT,
+) -> Iterator[FieldProblem]:
     try:
-        yield
+        open_part(settings, environment)
     except ConfigurationError as error:
-        for field, problem in error.fields or [((), error.message)]:
-            text.report((*path, *field), problem)
+        yield from _fields_of(error, path)
+
+
+def _fields_of(error: ConfigurationError, path: FieldPath) -> Iterator[FieldProblem]:
+    return below(path, error.fields or [((), error.message)])

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Protocol
 from urllib.parse import urlsplit
 
 from gateway.access.origins import origin_problem
-from gateway.configuration.file import ConfigurationText, FieldPath, did_you_mean, spell_path
-from gateway.configuration.key_checks import check_keys
+from gateway.configuration.file import FieldPath, FieldProblem, below, did_you_mean, spell_path
+from gateway.configuration.key_checks import key_problems
 from gateway.configuration.known_parts import KnownParts, provider_name, scheme
 from gateway.configuration.sections import (
     AgentSection,
@@ -24,6 +23,7 @@ from gateway.configuration.sections import (
     ToolSection,
 )
 from gateway.errors import ConfigurationError
+from gateway.model import ModelProvider
 from gateway.providers.headers import header_problem
 
 _OPTIONS = frozenset({"params", "compute_environment", "stateful", "background"})
@@ -40,114 +40,128 @@ _WAYS_IN = {
 _HOST_NAME = re.compile(r"[a-zA-Z0-9_]([a-zA-Z0-9_-]*[a-zA-Z0-9_])?(\.[a-zA-Z0-9_]([a-zA-Z0-9_-]*[a-zA-Z0-9_])?)*\.?")
 
 
-def check_configuration(text: ConfigurationText, section: ConfigurationSection, parts: KnownParts) -> None:
-    """Note in `text` what does not fit together."""
-    _Checks(text, section, parts).all()
+def configuration_problems(
+    section: ConfigurationSection, parts: KnownParts, expanded: Set[FieldPath]
+) -> Iterator[FieldProblem]:
+    """What does not fit together in a file. `expanded`: as in ConfigurationText."""
+    agents = section.agents or ()
+    server = section.server
+    yield from below(("server",), _server_problems(server, [agent.id for agent in agents]))
+    yield from below(
+        ("store",), _url_problems(section.store, parts.stores, "store", "sqlite:///", ("store",) in expanded)
+    )
+    if section.search is not None:
+        is_expanded = ("search",) in expanded
+        found = _url_problems(section.search, parts.search_engines, "search engine", "embedded:", is_expanded)
+        yield from below(("search",), found)
+    yield from _not_unique(("agents",), "id", [agent.id for agent in agents])
+    may_approve = any(key.approvals for key in server.api_keys)
+    for index, agent in enumerate(agents):
+        yield from agent_problems(agent, parts, keys_approve=may_approve, path=("agents", index))
 
 
-@dataclass(frozen=True, slots=True)
-class _Checks:
-    text: ConfigurationText
-    section: ConfigurationSection
-    parts: KnownParts
+def agent_problems(
+    agent: AgentSection, parts: KnownParts, *, keys_approve: bool, path: FieldPath = ()
+) -> Iterator[FieldProblem]:
+    """What does not fit together in one agent, wherever it was read from. `path` is where it stands there.
 
-    def all(self) -> None:
-        self._server(self.section.server)
-        self._url(("store",), self.section.store, self.parts.stores, "store", "sqlite:///")
-        if self.section.search is not None:
-            self._url(("search",), self.section.search, self.parts.search_engines, "search engine", "embedded:")
-        agents = self.section.agents or ()
-        self._unique("agents", "id", [agent.id for agent in agents])
-        for index, agent in enumerate(agents):
-            self._agent(agent, ("agents", index))
+    `keys_approve`: there is an API key that may approve.
+    """
+    yield from below((*path, "type"), _part_problems(agent.type, parts.agent_types, "agent type"))
+    yield from below((*path, "model"), _model_problems(agent.model, parts))
+    for index, other in enumerate(agent.model.fallback):
+        yield from below((*path, "model", "fallback", index), _model_problems(other, parts))
+    for index, tool in enumerate(agent.tools):
+        at: FieldPath = (*path, "tools", index)
+        yield from below((*at, "type"), _part_problems(tool.type, parts.tools, "tool type"))
+        if problem := _approvers_problem(tool, keys_approve=keys_approve):
+            yield (*at, "approvers"), problem
+    yield from _not_unique((*path, "tools"), "name", [tool.name for tool in agent.tools])
 
-    def _server(self, server: ServerSection) -> None:
-        for index, origin in enumerate(server.cors_origins):
-            if problem := origin_problem(origin):
-                self.text.report(("server", "cors_origins", index), problem)
-        for index, host in enumerate(server.allowed_hosts):
-            if not _HOST_NAME.fullmatch(host):
-                problem = f"{host!r} is no host name; write it without scheme, port and '*': 'agents.example'"
-                self.text.report(("server", "allowed_hosts", index), problem)
-        if server.public_url is not None and (problem := _url_problem(server.public_url)):
-            self.text.report(("server", "public_url"), problem)
-        check_keys(self.text, server, [agent.id for agent in self.section.agents or ()])
-        has_keys = server.api_keys or server.publishable_keys
-        if not (has_keys or server.allow_unauthenticated) and (field := outside_reach(server)):
-            way_in, otherwise = _WAYS_IN[field]
-            problem = _OPEN_TO_ALL.format(way_in=way_in.format(value=getattr(server, field)), otherwise=otherwise)
-            self.text.report(("server", field), problem)
 
-    def _agent(self, agent: AgentSection, path: FieldPath) -> None:
-        self._part((*path, "type"), agent.type, self.parts.agent_types, "agent type")
-        self._model(agent.model, (*path, "model"))
-        for index, other in enumerate(agent.model.fallback):
-            self._model(other, (*path, "model", "fallback", index))
-        for index, tool in enumerate(agent.tools):
-            self._part((*path, "tools", index, "type"), tool.type, self.parts.tools, "tool type")
-            if problem := self._approvers_problem(tool):
-                self.text.report((*path, "tools", index, "approvers"), problem)
-        self._unique((*path, "tools"), "name", [tool.name for tool in agent.tools])
+def _server_problems(server: ServerSection, agent_ids: Sequence[str]) -> Iterator[FieldProblem]:
+    for index, origin in enumerate(server.cors_origins):
+        if problem := origin_problem(origin):
+            yield ("cors_origins", index), problem
+    for index, host in enumerate(server.allowed_hosts):
+        if not _HOST_NAME.fullmatch(host):
+            problem = f"{host!r} is no host name; write it without scheme, port and '*': 'agents.example'"
+            yield ("allowed_hosts", index), problem
+    if server.public_url is not None and (problem := _http_url_problem(server.public_url)):
+        yield ("public_url",), problem
+    yield from key_problems(server, agent_ids)
+    has_keys = server.api_keys or server.publishable_keys
+    if not (has_keys or server.allow_unauthenticated) and (field := outside_reach(server)):
+        way_in, otherwise = _WAYS_IN[field]
+        yield (field,), _OPEN_TO_ALL.format(way_in=way_in.format(value=getattr(server, field)), otherwise=otherwise)
 
-    def _approvers_problem(self, tool: ToolSection) -> str | None:
-        if tool.approvers is None:
-            return None
-        if tool.approval == "never":
-            return "says nothing without 'approval: always'"
-        if tool.approvers == "keys" and not any(key.approvals for key in self.section.server.api_keys):
-            return "'keys' needs a key that may approve; add 'approvals: true' to one of server.api_keys"
+
+def _approvers_problem(tool: ToolSection, *, keys_approve: bool) -> str | None:
+    if tool.approvers is None:
         return None
+    if tool.approval == "never":
+        return "says nothing without 'approval: always'"
+    if tool.approvers == "keys" and not keys_approve:
+        return "'keys' needs a key that may approve; add 'approvals: true' to one of server.api_keys"
+    return None
 
-    def _model(self, model: FallbackSection, path: FieldPath) -> None:
-        if model.endpoint is not None and (problem := _url_problem(model.endpoint)):
-            self.text.report((*path, "endpoint"), problem)
-        try:
-            name = provider_name(model.model_provider, model.api, self.parts.models)
-        except ConfigurationError as error:
-            self.text.report((*path, "api"), error.message)
-            return
-        if not self._part((*path, "model_provider"), name, self.parts.models, "model provider"):
-            return
-        provider = self.parts.models[name]
-        for option in sorted(_OPTIONS - provider.options):
-            if getattr(model, option, None) not in (None, False):
-                has = [other for other, part in sorted(self.parts.models.items()) if option in part.options]
-                self.text.report((*path, option), f"{name!r} does not know it; providers that do: {', '.join(has)}")
-        if provider.needs_model_id and not model.model_id:
-            self.text.report((*path, "model_id"), f"is missing; {provider.name!r} needs the name of a model")
-        for name, value in (model.headers or {}).items():
-            if problem := header_problem(name, value):
-                self.text.report((*path, "headers", name), problem)
-        known = sorted(provider.credentials)
-        for name, value in (model.credential or {}).items():
-            if name not in provider.credentials:
-                near = did_you_mean(name, known) or (f"; it knows: {', '.join(known)}" if known else "; it needs none")
-                self.text.report((*path, "credential", name), f"{provider.name!r} knows no such credential{near}")
-            elif not value.strip() or not value.isprintable():
-                self.text.report((*path, "credential", name), "must be printable text, and not empty")
 
-    def _url(self, path: FieldPath, url: str, known: Mapping[str, object], what: str, usual: str) -> None:
-        """`usual` is what the URL of a file begins with: a bare file name has forgotten it."""
-        if ":" not in url and path not in self.text.expanded:
-            self.text.report(path, f"must be a URL; did you mean {usual + url!r}?")
-        else:
-            self._part(path, scheme(url), known, what)
+def _model_problems(model: FallbackSection, parts: KnownParts) -> Iterator[FieldProblem]:
+    if model.endpoint is not None and (problem := _http_url_problem(model.endpoint)):
+        yield ("endpoint",), problem
+    try:
+        name = provider_name(model.model_provider, model.api, parts.models)
+    except ConfigurationError as error:
+        yield ("api",), error.message
+        return
+    if name not in parts.models:
+        yield from below(("model_provider",), _part_problems(name, parts.models, "model provider"))
+        return
+    provider = parts.models[name]
+    for option in sorted(_OPTIONS - provider.options):
+        if getattr(model, option, None) not in (None, False):
+            has = [other for other, part in sorted(parts.models.items()) if option in part.options]
+            yield (option,), f"{name!r} does not know it; providers that do: {', '.join(has)}"
+    if provider.needs_model_id and not model.model_id:
+        yield ("model_id",), f"is missing; {provider.name!r} needs the name of a model"
+    for name, value in (model.headers or {}).items():
+        if problem := header_problem(name, value):
+            yield ("headers", name), problem
+    yield from below(("credential",), _credential_problems(model.credential or {}, provider))
 
-    def _part(self, path: FieldPath, name: str, known: Mapping[str, object], what: str) -> bool:
-        if name in known:
-            return True
+
+def _credential_problems(credential: Mapping[str, str], provider: ModelProvider) -> Iterator[FieldProblem]:
+    known = sorted(provider.credentials)
+    for name, value in credential.items():
+        if name not in provider.credentials:
+            near = did_you_mean(name, known) or (f"; it knows: {', '.join(known)}" if known else "; it needs none")
+            yield (name,), f"{provider.name!r} knows no such credential{near}"
+        elif not value.strip() or not value.isprintable():
+            yield (name,), "must be printable text, and not empty"
+
+
+def _url_problems(
+    url: str, known: Mapping[str, object], what: str, usual: str, is_expanded: bool
+) -> Iterator[FieldProblem]:
+    """`usual` is what the URL of a file begins with: a bare file name has forgotten it."""
+    if ":" not in url and not is_expanded:
+        yield (), f"must be a URL; did you mean {usual + url!r}?"
+    else:
+        yield from _part_problems(scheme(url), known, what)
+
+
+def _part_problems(name: str, known: Mapping[str, object], what: str) -> Iterator[FieldProblem]:
+    if name not in known:
         there_are = f"there are: {', '.join(sorted(known)) or 'none'}"
-        self.text.report(path, f"no {what} is called {name!r}{did_you_mean(name, list(known))}; {there_are}")
-        return False
+        yield (), f"no {what} is called {name!r}{did_you_mean(name, list(known))}; {there_are}"
 
-    def _unique(self, path: FieldPath | str, key: str, names: list[str | None] | list[str]) -> None:
-        path = (path,) if isinstance(path, str) else path
-        first: dict[str, int] = {}
-        for index, name in enumerate(names):
-            earlier = index if name is None else first.setdefault(name, index)
-            if earlier != index:
-                other = spell_path((*path, earlier))
-                self.text.report((*path, index, key), f"{name!r} is taken by {other}; choose another")
+
+def _not_unique(path: FieldPath, key: str, names: Sequence[str | None]) -> Iterator[FieldProblem]:
+    first: dict[str, int] = {}
+    for index, name in enumerate(names):
+        earlier = index if name is None else first.setdefault(name, index)
+        if earlier != index:
+            yield (*path, index, key), f"{name!r} is taken by {spell_path((*path, earlier))}; choose another"
 
 
 class Reach(Protocol):
@@ -182,7 +196,7 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def _url_problem(url: str) -> str | None:
+def _http_url_problem(url: str) -> str | None:
     if _is_http_url(url):
         return None
     return "must be a URL such as 'https://host.example/v1' or 'http://127.0.0.1:11434/v1'"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
@@ -22,6 +22,8 @@ from gateway.errors import ConfigurationError
 from gateway.messages import JsonObject, JsonValue
 
 FieldPath: TypeAlias = "tuple[str | int, ...]"
+FieldProblem: TypeAlias = "tuple[FieldPath, str]"
+"""What is wrong with a field, wherever it was read from: a file has a line for the path, a request body a pointer."""
 
 _MAX_VALUES = 100_000  # aliases of aliases can make a small file enormous
 _MAX_DEPTH = 64
@@ -89,6 +91,11 @@ class ConfigurationText:
                 return
         self.problems.append(Problem(self.place(path), path, message))
 
+    def report_all(self, problems: Iterable[FieldProblem]) -> None:
+        """`report` each of them, in order."""
+        for path, message in problems:
+            self.report(path, message)
+
     def override(self, path: tuple[str, ...], value: JsonValue, place: str) -> None:
         """Put `value` at `path` as if the file said so; `place` names what did say so."""
         target = self.values
@@ -108,6 +115,12 @@ def spell_path(path: FieldPath) -> str:
     for part in path:
         spelled += f"[{part}]" if isinstance(part, int) else f".{part}" if spelled else part
     return spelled
+
+
+def below(path: FieldPath, problems: Iterable[FieldProblem]) -> Iterator[FieldProblem]:
+    """The problems of what stands at `path`, as problems of what is around it."""
+    for inner, message in problems:
+        yield (*path, *inner), message
 
 
 def did_you_mean(name: str, known: Iterator[str] | list[str]) -> str:

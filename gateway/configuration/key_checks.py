@@ -6,35 +6,35 @@ Below: sections; access (origins, visitors). Above: checks.
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from gateway.access.origins import origin_problem
 from gateway.access.visitor_tokens import TOKEN_PREFIX
 from gateway.access.visitors import PUBLISHABLE_PREFIX
-from gateway.configuration.file import ConfigurationText, FieldPath, did_you_mean, spell_path
+from gateway.configuration.file import FieldPath, FieldProblem, below, did_you_mean, spell_path
 from gateway.configuration.sections import ApiKeySection, PublishableKeySection, ServerSection
 
 _SHORTEST_SECRET = 32
 
 
-def check_keys(text: ConfigurationText, server: ServerSection, agent_ids: Sequence[str]) -> None:
-    """Note in `text` what is wrong with the keys and what belongs to them."""
-    _check_names_and_keys(text, server)
+def key_problems(server: ServerSection, agent_ids: Sequence[str]) -> Iterator[FieldProblem]:
+    """What is wrong with the keys and what belongs to them; paths begin at the section `server`."""
+    yield from _taken_names_and_keys(server)
     for index, key in enumerate(server.api_keys):
         if key.key.startswith((PUBLISHABLE_PREFIX, TOKEN_PREFIX)):
             problem = f"begins as what everybody may see ({PUBLISHABLE_PREFIX!r}, {TOKEN_PREFIX!r}); choose another"
-            text.report(("server", "api_keys", index, "key"), problem)
+            yield ("api_keys", index, "key"), problem
     for index, publishable in enumerate(server.publishable_keys):
-        _check_publishable(text, publishable, ("server", "publishable_keys", index), list(agent_ids))
+        yield from below(("publishable_keys", index), _publishable_problems(publishable, list(agent_ids)))
     for index, proxy in enumerate(server.trusted_proxies):
         if network_problem := _network_problem(proxy):
-            text.report(("server", "trusted_proxies", index), network_problem)
+            yield ("trusted_proxies", index), network_problem
     if server.visitor_secret is not None and len(server.visitor_secret) < _SHORTEST_SECRET:
         problem = f"is too short; {_SHORTEST_SECRET} characters are the least: 'openssl rand -hex 32' makes some"
-        text.report(("server", "visitor_secret"), problem)
+        yield ("visitor_secret",), problem
 
 
-def _check_names_and_keys(text: ConfigurationText, server: ServerSection) -> None:
+def _taken_names_and_keys(server: ServerSection) -> Iterator[FieldProblem]:
     """No two keys share a name or a key: owners, limits and metrics go by the names."""
     names: dict[str, FieldPath] = {}
     keys: dict[str, FieldPath] = {}
@@ -44,29 +44,29 @@ def _check_names_and_keys(text: ConfigurationText, server: ServerSection) -> Non
     }
     for field, entries in lists.items():
         for index, entry in enumerate(entries):
-            path: FieldPath = ("server", field, index)
+            path: FieldPath = (field, index)
             earlier = names.setdefault(entry.name, path)
             if earlier != path:
-                text.report((*path, "name"), f"{entry.name!r} is taken by {spell_path(earlier)}; choose another")
+                yield (*path, "name"), f"{entry.name!r} is taken by {_spelled(earlier)}; choose another"
             earlier = keys.setdefault(entry.key, path)
             if earlier != path:
-                problem = f"is the same as that of {spell_path(earlier)}; every name needs its own"
-                text.report((*path, "key"), problem)
+                yield (*path, "key"), f"is the same as that of {_spelled(earlier)}; every name needs its own"
 
 
-def _check_publishable(
-    text: ConfigurationText, entry: PublishableKeySection, path: FieldPath, agent_ids: list[str]
-) -> None:
+def _spelled(path: FieldPath) -> str:
+    return spell_path(("server", *path))
+
+
+def _publishable_problems(entry: PublishableKeySection, agent_ids: list[str]) -> Iterator[FieldProblem]:
     if not entry.key.startswith(PUBLISHABLE_PREFIX):
-        problem = f"must begin with {PUBLISHABLE_PREFIX!r}, so that everybody sees that it is no secret"
-        text.report((*path, "key"), problem)
+        yield ("key",), f"must begin with {PUBLISHABLE_PREFIX!r}, so that everybody sees that it is no secret"
     for index, origin in enumerate(entry.origins):
         if wrong := origin_problem(origin):
-            text.report((*path, "origins", index), wrong)
+            yield ("origins", index), wrong
     for index, agent_id in enumerate(entry.agents):
         if agent_id not in agent_ids:
             near = did_you_mean(agent_id, agent_ids) or f"; there are: {', '.join(agent_ids) or 'none'}"
-            text.report((*path, "agents", index), f"no agent has the id {agent_id!r}{near}")
+            yield ("agents", index), f"no agent has the id {agent_id!r}{near}"
 
 
 def _network_problem(text: str) -> str | None:
