@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 
@@ -23,7 +23,7 @@ from gateway.errors import ConflictError, GatewayError, NotFoundError, StoreErro
 from gateway.events import RunFailed, RunFinished, RunStarted
 from gateway.frozen import replace
 from gateway.gather_window import GatherWindow
-from gateway.loop import LoopContext
+from gateway.loop import Decision, LoopContext, TakenUp
 from gateway.metrics import Metrics
 from gateway.open_agent import OpenAgent, with_frontend_tools
 from gateway.runs.counts import count_end, count_failed_tools
@@ -39,7 +39,7 @@ from gateway.runs.endings import (
 )
 from gateway.runs.intake import take_in, up_to_date
 from gateway.runs.live_run import LiveRun
-from gateway.runs.recovery import LeftOpen, loop_context, recover, restore
+from gateway.runs.recovery import LeftOpen, recover, restore
 from gateway.runs.thread_queue import ThreadLines
 from gateway.store import RunRecord, RunStatus, Store, Thread
 from gateway.tool import SharedState, Tool
@@ -150,38 +150,52 @@ class RunDriver:
         now = self.clock.now()
         stored = await self.store.load_thread(owner, given.thread_id)
         thread = stored or Thread(owner, given.thread_id, agent.definition.id, now, now)
-        live.conversation = conversation_of(agent.definition, agent.model.capabilities, thread, given.conversation_id)
-        taken = take_in(given, thread, agent.definition, tools, approvals, now, live.conversation, waited=waited)
-        messages, state = taken.thread.messages, taken.thread.state
-        live.thread = taken.thread
-        live.state = state
-        live.begin_with(messages, given.known)
+        conversation = conversation_of(agent.definition, agent.model.capabilities, thread, given.conversation_id)
+        taken = take_in(given, thread, agent.definition, tools, approvals, now, conversation, waited=waited)
+        live.begin_with(taken.thread, conversation, given.known)
         record = replace(live.record, status=RunStatus.RUNNING, started_at=now, finished_at=None)
         if live.cancel_reason is None:
             live.record = record
         started = live.follow([RunStarted(given.thread_id, given.run_id, given.parent_run_id)])
         _, records = live.number(started)
-        await self.store.begin_run(record, live.thread, keep=taken.keep, records=records)
+        await self.store.begin_run(record, taken.thread, keep=taken.keep, records=records)
         live.begun = True
         self.metrics.runs_active.inc()
         live.publish_numbered()
+        return self._context(live, given, tools, approvals, decisions=taken.decisions)
+
+    def _context(
+        self,
+        live: LiveRun,
+        given: AgentInput,
+        tools: Mapping[str, Tool],
+        approvals: Mapping[str, Approvers | None],
+        *,
+        decisions: Sequence[Decision] = (),
+        taken_up: TakenUp | None = None,
+    ) -> LoopContext:
+        """What the loop works with: the run as it stands, and what its agent has."""
+        assert live.thread is not None, "a loop gets a run that has begun"
+        agent, conversation, messages, state = live.agent, live.conversation, live.thread.messages, live.state
+        own, elsewhere = (messages, ()) if conversation is None else conversation.split(messages)
         return LoopContext(
             agent=agent.definition,
             input=given,
-            owner=owner,
+            owner=live.record.owner,
             model=agent.model,
             tools=tools,
             approvals=approvals,
-            messages=taken.own,
-            elsewhere=taken.elsewhere,
+            messages=own,
+            elsewhere=elsewhere,
             state=SharedState({} if isinstance(state, Absent) else state),
             clock=self.clock,
-            decisions=taken.decisions,
-            still_open=taken.thread.interrupts,
+            decisions=tuple(decisions),
+            still_open=live.thread.interrupts,
             on_retry=self.metrics.provider_retried,
             fallback=agent.fallback,
             fits=agent.fits,
-            conversation=live.conversation,
+            conversation=conversation,
+            taken_up=taken_up,
             is_left=lambda: live.left,
         )
 
@@ -417,7 +431,9 @@ class RunDriver:
 
     async def _go_on(self, live: LiveRun, left: LeftOpen) -> None:
         live.task = asyncio.current_task()
-        await self._drive(live, loop_context(live, left, *await _tools(live), self.clock))
+        tools, approvals = await _tools(live)
+        given = with_frontend_tools(left.input, tools)
+        await self._drive(live, self._context(live, given, tools, approvals, taken_up=left.taken_up))
 
 
 async def _tools(live: LiveRun) -> tuple[Mapping[str, Tool], Mapping[str, Approvers | None]]:

@@ -31,14 +31,9 @@ from gateway.tool import Tool
 @quickly_made
 @dataclass(frozen=True, slots=True)
 class Intake:
-    """`thread` with the input in it, and the interrupts that nobody has answered; `keep` as in Store.begin_run.
-
-    `own` are the messages that the run is about: all, or those of its conversation; the others are `elsewhere`.
-    """
+    """`thread` with the input in it, and the interrupts that nobody has answered; `keep` as in Store.begin_run."""
 
     thread: Thread
-    own: tuple[Message, ...]
-    elsewhere: tuple[Message, ...]
     keep: int
     decisions: tuple[Decision, ...]
 
@@ -98,8 +93,7 @@ def take_in(
         # A thread whose runs all force a tool is no conversation of a person's: CopilotKit asks for suggestions so.
         listed=given.forced_tool is None or (thread.listed and thread.last_run_id is not None),
     )
-    own, elsewhere = (messages, ()) if conversation is None else conversation.split(messages)
-    return Intake(becomes, own, elsewhere, unchanged_prefix(thread.messages, messages), verdict.decisions)
+    return Intake(becomes, unchanged_prefix(thread.messages, messages), verdict.decisions)
 
 
 def up_to_date(given: AgentInput, stored: Sequence[Message], *, waited: bool = False) -> tuple[Message, ...]:

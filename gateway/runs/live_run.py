@@ -57,7 +57,7 @@ class LiveRun:
     __slots__ = (
         "_clock", "_gathered", "_kept_waiters", "_last_future", "_sealer", "_signs_seen", "_store", "_unkept",
         "_window", "accepted", "agent", "audience", "begun", "cancel_reason", "concluded", "conversation", "ended",
-        "failure", "finishing", "first_sign_at", "kept", "left", "messages", "must_be_kept", "patient", "record",
+        "failure", "finishing", "first_sign_at", "kept", "left", "must_be_kept", "patient", "record",
         "sequence", "settled", "state", "task", "thread", "transcript", "turn", "unattended", "unkept", "usage",
     )  # fmt: skip
 
@@ -81,7 +81,6 @@ class LiveRun:
         self.failure: GatewayError | None = None  # why the store could not keep the run
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.transcript = Transcript()
-        self.messages: tuple[Message, ...] = ()  # the thread as the run found it
         self.state: JsonValue | Absent = ABSENT
         self.usage = UsageLedger()
         self.conversation: Conversation | None = None  # what a stateful model's server holds
@@ -137,10 +136,12 @@ class LiveRun:
 
     # --- events in
 
-    def begin_with(self, messages: tuple[Message, ...], known: KnownThread | None = None) -> None:
-        """The thread as the run found it and took its input in, and what is known of it."""
-        known = known or KnownThread()
-        self.messages = messages
+    def begin_with(self, thread: Thread, conversation: Conversation | None, known: KnownThread | None = None) -> None:
+        """The thread as the run found it and took its input in, what a stateful model's server holds of it, and what is
+        known of its messages.
+        """
+        known, messages = known or KnownThread(), thread.messages
+        self.thread, self.state, self.conversation = thread, thread.state, conversation
         self.transcript = Transcript(turns_of(known.own_calls(messages)))
         self._sealer.reserve(known.ids(messages))
 
@@ -161,7 +162,7 @@ class LiveRun:
             elif kind is MessageRetracted:
                 retracted = True
         if retracted:  # clients know a snapshot, and no other way to change what was said
-            events = [*events, MessagesReplaced((*self.messages, *self.transcript.closed_messages()))]
+            events = [*events, MessagesReplaced(self._closed_messages())]
         return events
 
     def accept(self, batch: Events) -> None:
@@ -316,8 +317,7 @@ class LiveRun:
             StoreError: what there is so far could not be kept.
         """
         accepted = self.sequence
-        messages = (*self.messages, *self.transcript.closed_messages())
-        record = self.record
+        record, messages = self.record, self._closed_messages()
         prelude = Prelude(record.thread_id, record.client_id, self.state, messages, self.transcript.open_items())
         viewer = self.audience.add(after=accepted, prelude=prelude)
         self.hand_over()
@@ -348,6 +348,11 @@ class LiveRun:
         """Who asked for the same run meanwhile may go on."""
         if not self.settled.done():
             self.settled.set_result(None)
+
+    def _closed_messages(self) -> tuple[Message, ...]:
+        """The thread's messages that will not change any more."""
+        before = () if self.thread is None else self.thread.messages
+        return (*before, *self.transcript.closed_messages())
 
     async def _until_kept(self, sequence: int) -> None:
         while self.kept < sequence:

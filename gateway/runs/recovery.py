@@ -1,7 +1,7 @@
 """What becomes of the runs that an earlier process left behind: they are ended, or gone on with.
 
-Below: bookkeeping, live_run, taken_up. Above: the run driver. A run can be gone on with where its provider works on in
-the background. All else is ended with what the log has of it: a tool that was under way is never run again.
+Below: endings, live_run, turns.resumption. Above: the run driver. A run can be gone on with where its provider works on
+in the background. All else is ended with what the log has of it: a tool that was under way is never run again.
 """
 
 from __future__ import annotations
@@ -10,17 +10,16 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gateway.agent import Absent, AgentInput, Approvers
+from gateway.agent import AgentInput
 from gateway.clock import Clock
 from gateway.errors import StoreError
 from gateway.events import Event
-from gateway.loop import LoopContext, TakenUp
-from gateway.open_agent import OpenAgent, with_frontend_tools
+from gateway.loop import TakenUp
+from gateway.open_agent import OpenAgent
 from gateway.runs.endings import conversation_of, end_left_behind
 from gateway.runs.live_run import LiveRun
 from gateway.runs.viewer import read_log
 from gateway.store import RunRecord, RunStatus, Store, Thread
-from gateway.tool import SharedState, Tool
 from gateway.turns.resumption import RESTARTED, open_call, restored_input
 
 logger = logging.getLogger(__name__)
@@ -81,38 +80,9 @@ def restore(live: LiveRun, left: LeftOpen) -> None:
         extra={"run_id": left.record.run_id, "response_id": left.taken_up.response_id},
     )
     thread, agent = left.thread, left.agent
-    live.thread = thread
-    live.state = thread.state
-    live.conversation = conversation_of(agent.definition, agent.model.capabilities, thread, left.input.conversation_id)
-    live.begin_with(thread.messages)
+    conversation = conversation_of(agent.definition, agent.model.capabilities, thread, left.input.conversation_id)
+    live.begin_with(thread, conversation)
     live.follow(list(left.events))
     live.sequence = live.kept = len(left.events)
     live.begun = True
     live.watch().close()  # from now on somebody is waited for, where nobody may be away for long
-
-
-def loop_context(
-    live: LiveRun, left: LeftOpen, tools: Mapping[str, Tool], approvals: Mapping[str, Approvers | None], clock: Clock
-) -> LoopContext:
-    """What the loop goes on with."""
-    agent, given = left.agent, left.input
-    state, messages, conversation = live.state, left.thread.messages, live.conversation
-    own, elsewhere = (messages, ()) if conversation is None else conversation.split(messages)
-    return LoopContext(
-        agent=agent.definition,
-        input=with_frontend_tools(given, tools),
-        owner=left.record.owner,
-        model=agent.model,
-        tools=tools,
-        approvals=approvals,
-        messages=own,
-        elsewhere=elsewhere,
-        state=SharedState({} if isinstance(state, Absent) else state),
-        clock=clock,
-        still_open=left.thread.interrupts,
-        fallback=agent.fallback,
-        fits=agent.fits,
-        conversation=conversation,
-        taken_up=left.taken_up,
-        is_left=lambda: live.left,
-    )

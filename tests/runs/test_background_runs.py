@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,6 +15,7 @@ from tests.agui_client import agui_clients
 from tests.fault_scenes import SERVER, check_ended, fault_tool
 from tests.movable_clock import MovableClock
 from tests.observed_runs import run_client
+from tests.openai_chat_server import Script
 from tests.responses_events import Item, call_item, message_item, reasoning_item
 from tests.responses_server import Answer, ResponsesServer, responses_server
 from tests.running_gateway import LocalGateway, agent, local_gateway, run_body
@@ -172,6 +174,21 @@ async def test_a_run_survives_as_many_restarts_as_there_are(tmp_path: Path, serv
     async with gateway_before(tmp_path, server) as gateway:
         await check_ended(gateway, "run-1", "completed")
     assert cancels(server) == []
+
+
+async def test_repeated_model_calls_of_a_run_that_was_taken_up_are_counted_too(
+    tmp_path: Path, server: ResponsesServer
+) -> None:
+    answer = await begun(tmp_path, server, message_item("Here it is"), call_item(*ADDING, "c1"))
+    assert answer.hold is not None
+    server.will_answer(message_item("Three"))
+    async with gateway_before(tmp_path, server) as gateway:
+        await server.received(2)
+        server.answers(Script(503, (b"{}",), "application/json", framing="length"))
+        answer.hold.set()
+        await check_ended(gateway, "run-1", "completed")
+        metrics = (await gateway.client.http.get("/metrics")).text
+    assert re.search(r'provider_retries_total\{[^}]*code="model_overloaded"[^}]*\} 1\.0', metrics), metrics
 
 
 async def test_a_run_that_was_taken_up_is_cancelled_at_its_provider(tmp_path: Path, server: ResponsesServer) -> None:

@@ -35,7 +35,7 @@ from gateway.events import (
 from gateway.gather_window import GatherWindow
 from gateway.messages import JsonValue, Message, TextBlock
 from gateway.runs.viewer import END, Viewer, read_log
-from gateway.store import NumberedEvent, Store
+from gateway.store import NumberedEvent, Store, Thread
 from gateway.transcript import OpenCall, OpenItems, OpenText
 from tests.event_samples import batches_of_a_run
 from tests.invariants import check_log, check_replay, check_thread
@@ -183,7 +183,7 @@ async def test_all_viewers_get_the_same_numbers_and_end_after_the_terminal_event
 async def test_a_viewer_that_joins_is_told_what_is_closed_what_is_open_and_then_the_rest() -> None:
     scene = Scene()
     before = Message("u", "user", (TextBlock("question"),))
-    scene.live.messages, scene.live.state = (before,), {"n": 1}
+    scene.live.begin_with(Thread(OWNER, THREAD, "agent", 0.0, 0.0, messages=(before,), state={"n": 1}), None)
     await scene.say(
         StepStarted("step"),
         TextStarted("done"),
