@@ -26,10 +26,10 @@ from gateway.embedded_index.documents import cat_row, described, find_indices, p
 from gateway.embedded_index.search import search_indices
 from gateway.errors import ConfigurationError, ToolError
 from gateway.messages import JsonObject, JsonValue
-from gateway.private_files import make_private, tighten
 from gateway.query_dsl.clauses import QueryError
 from gateway.query_dsl.field_mapping import MappingError
 from gateway.search_engine import SearchEngineType
+from gateway.sqlite.private_files import make_private, tighten
 
 ResultT = TypeVar("ResultT")
 

@@ -15,4 +15,5 @@ reserve.py        room on the disk for what makes room
 database.py       the file: lock, connections, SQLite's errors as ours
 schema.py         the tables and their versions
 address.py        the store URL
+private_files.py  files that only the gateway's own user may read
 """

@@ -14,8 +14,8 @@ from pathlib import Path
 from queue import SimpleQueue
 
 from gateway.errors import ConfigurationError, StoreError, StoreFullError
-from gateway.private_files import OWNER_ONLY, make_private, tighten
 from gateway.sqlite.address import Address
+from gateway.sqlite.private_files import OWNER_ONLY, make_private, tighten
 from gateway.sqlite.reserve import Reserve
 from gateway.sqlite.schema import migrate
 

@@ -16,7 +16,7 @@ import shutil
 from contextlib import suppress
 from pathlib import Path
 
-from gateway.private_files import OWNER_ONLY
+from gateway.sqlite.private_files import OWNER_ONLY
 
 # The log goes back into the file when it has 4 MB; a deletion may write some of them.
 MOST_BYTES = 6 * 1024 * 1024

@@ -36,6 +36,7 @@ from gateway.errors import ConfigurationError, ModelError, ModelErrorKind, ToolE
 from gateway.http_client.clients import HttpCall, HttpClients, HttpStream, StreamTimeouts
 from gateway.messages import ContentBlock, JsonObject, JsonValue, ToolSpec
 from gateway.tool import SingleTool, Toolbox, ToolContext, ToolEnvironment, ToolType
+from gateway.tool_definitions.parameters import ToolParameters, parameter_error, read_parameters, tool_label
 from gateway.tool_output import (
     MAX_OUTPUT_CHARACTERS,
     bounded,
@@ -44,7 +45,6 @@ from gateway.tool_output import (
     media_block,
     text_blocks,
 )
-from gateway.tool_parameters import ToolParameters, parameter_error, read_parameters, tool_label
 from gateway.turns.tool_calls import schema_problem
 
 _PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")

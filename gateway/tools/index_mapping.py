@@ -15,8 +15,8 @@ from gateway.errors import ToolError
 from gateway.messages import ContentBlock, JsonObject, JsonValue, ToolSpec
 from gateway.search_engine import SearchEngine
 from gateway.tool import SingleTool, Toolbox, ToolContext, ToolEnvironment, ToolType
+from gateway.tool_definitions.parameters import IndexNames, ToolParameters, given_names, read_parameters, tool_label
 from gateway.tool_output import MAX_OUTPUT_CHARACTERS, bounded, text_blocks
-from gateway.tool_parameters import IndexNames, ToolParameters, given_names, read_parameters, tool_label
 
 _DESCRIPTION = (
     "Tell the mappings (which fields there are, and of which type) and the settings of indices. The argument 'index' "

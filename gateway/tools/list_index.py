@@ -16,8 +16,8 @@ from gateway.agent import ToolSettings
 from gateway.messages import ContentBlock, JsonObject, ToolSpec
 from gateway.search_engine import SearchEngine
 from gateway.tool import SingleTool, Toolbox, ToolContext, ToolEnvironment, ToolType
+from gateway.tool_definitions.parameters import IndexNames, ToolParameters, given_names, read_parameters, tool_label
 from gateway.tool_output import MAX_OUTPUT_CHARACTERS, bounded, text_blocks
-from gateway.tool_parameters import IndexNames, ToolParameters, given_names, read_parameters, tool_label
 
 _DESCRIPTION = (
     "List the indices that can be searched, as CSV: for each its health, status, name (column 'index'), uuid, number "

@@ -33,8 +33,8 @@ from gateway.errors import ConfigurationError, ToolError
 from gateway.messages import AudioBlock, Base64Source, ContentBlock, ImageBlock, JsonObject, TextBlock, ToolSpec
 from gateway.records import dump_json
 from gateway.tool import Tool, Toolbox, ToolContext, ToolEnvironment, ToolType
+from gateway.tool_definitions.parameters import ToolParameters, parameter_error, read_parameters, tool_label
 from gateway.tool_output import MAX_OUTPUT_CHARACTERS, bounded, encodable, json_text, media_block
-from gateway.tool_parameters import ToolParameters, parameter_error, read_parameters, tool_label
 from gateway.turns.tool_calls import schema_problem
 from gateway.wire.schema_cost import MAX_BYTES
 

@@ -35,11 +35,11 @@ from pydantic import Field
 
 from gateway.agent import ToolSettings
 from gateway.errors import ConfigurationError, ToolError
-from gateway.function_signature import FunctionSignature, read_signature
 from gateway.messages import ContentBlock, JsonObject, ToolSpec
 from gateway.tool import SingleTool, Toolbox, ToolContext, ToolEnvironment, ToolType
+from gateway.tool_definitions.function_signature import FunctionSignature, read_signature
+from gateway.tool_definitions.parameters import ToolParameters, parameter_error, read_parameters
 from gateway.tool_output import MAX_OUTPUT_CHARACTERS, bounded, content_blocks
-from gateway.tool_parameters import ToolParameters, parameter_error, read_parameters
 from gateway.turns.tool_calls import schema_problem
 from gateway.turns.tool_failures import exception_text
 

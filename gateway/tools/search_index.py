@@ -27,8 +27,8 @@ from gateway.errors import ToolError
 from gateway.messages import ContentBlock, JsonObject, JsonValue, ToolSpec
 from gateway.search_engine import SearchEngine
 from gateway.tool import SingleTool, Toolbox, ToolContext, ToolEnvironment, ToolType
+from gateway.tool_definitions.parameters import ToolParameters, parameter_error, read_parameters, tool_label
 from gateway.tool_output import MAX_OUTPUT_CHARACTERS, bounded, json_text, text_blocks
-from gateway.tool_parameters import ToolParameters, parameter_error, read_parameters, tool_label
 from gateway.turns.tool_calls import schema_problem
 
 _DESCRIPTION = (
