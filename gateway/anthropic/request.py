@@ -79,10 +79,10 @@ def anthropic_request(request: ModelRequest, model_id: str, profile: Profile) ->
     if isinstance(thinking, dict) and isinstance(budget := thinking.get("budget_tokens"), int):
         body["max_tokens"] = max(profile.max_tokens, budget + LEAST_ANSWER)  # refused where thinking may take it all
     body |= {name: value for name, value in request.parameters.items() if name not in _OWN_PARAMETERS}
-    if request.tools and request.tool_choice != "auto":  # no parameter outranks what the loop wants now
+    if request.tools and request.tool_choice != "auto":  # no parameter may override the choice of the loop
         _place_tool_choice(body, request.tool_choice)
     if not body.get("tools"):
-        body.pop("tool_choice", None)  # refused without any, as where a conversation is summed up
+        body.pop("tool_choice", None)  # refused in a request without tools, such as one for a summary
     if caching := request.parameters.get(PROMPT_CACHING):
         _place_cache_points(body, turns, caching)
     _drop_impossible_thinking(body, turns)

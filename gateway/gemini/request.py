@@ -72,10 +72,10 @@ def gemini_request(request: ModelRequest, model_id: str, profile: Profile) -> Js
     if request.tools:
         body["tools"] = [{"functionDeclarations": [_declared(spec) for spec in request.tools]}]
     _place_parameters(body, request.parameters)
-    if request.tools and request.tool_choice != "auto":  # no parameter outranks what the loop wants now
+    if request.tools and request.tool_choice != "auto":  # no parameter may override the choice of the loop
         body["toolConfig"] = {"functionCallingConfig": _calling(request.tool_choice)}
     if not body.get("tools"):
-        body.pop("toolConfig", None)  # refused without any, as where a conversation is summed up
+        body.pop("toolConfig", None)  # refused in a request without tools, such as one for a summary
     return {name: value for name, value in body.items() if value is not None}
 
 

@@ -3,9 +3,9 @@
 Source: https://docs.claude.com/en/api/messages (anthropic-version 2023-06-01). The request's writer and the answer's
 reader are in `anthropic/`.
 
-`model_parameters` go out as the operator wrote them, after everything of ours (`thinking`, `max_tokens`, `tool_choice`,
-`mcp_servers`, ...); a null removes the field. Two are ours: `prompt_caching` (true, `5m`, `1h`) and `anthropic_beta`,
-a list for the header of that name.
+`model_parameters` (`thinking`, `max_tokens`, `tool_choice`, `mcp_servers`, ...) are sent as the operator wrote them and
+win over the gateway's own fields; a null removes a field. Two of them are the gateway's and not Anthropic's:
+`prompt_caching` (true, `5m`, `1h`), and `anthropic_beta`, a list that becomes the header of that name.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class AnthropicModel:
         return read_answer(self._environment, partial(self._call, request), self._timeouts, reader)
 
     async def close(self) -> None:
-        """Nothing is the model's own."""
+        """Nothing to close: the HTTP clients belong to the process."""
 
     async def _call(self, request: ModelRequest) -> HttpCall:
         headers = dict(self._headers)
@@ -66,7 +66,7 @@ class AnthropicModel:
 
 
 def open_anthropic_messages(settings: ModelSettings, environment: ModelEnvironment) -> AnthropicModel:
-    """Raises ConfigurationError for an endpoint that is no URL and for a missing or impossible key."""
+    """Raises ConfigurationError where the endpoint is not a URL, or the key is missing or cannot be sent."""
     return AnthropicModel(settings, environment)
 
 

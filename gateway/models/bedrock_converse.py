@@ -83,7 +83,7 @@ class BedrockConverseModel:
             await response.settle()
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Nothing to close: the HTTP clients belong to the process."""
 
     async def _call(self, content: bytes) -> HttpCall:
         url = self._url or _public_endpoint(await self._signer.region()) + self._path

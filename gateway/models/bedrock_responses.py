@@ -1,11 +1,11 @@
 """The Responses API of Amazon Bedrock: on `bedrock-runtime` and on `bedrock-mantle`.
 
-Which of the two serves a model, and under which path, is in `bedrock/responses_hosts.py`; an `endpoint` of AWS decides
-it, too. Calls are signed for the host's own service, or carry a Bedrock API key. What is sent and how the stream is
-read is as for every Responses API (`responses/model.py`).
+`bedrock/responses_hosts.py` knows which of the two hosts serves a model, and under which path; an `endpoint` of AWS
+decides it, too. Calls are signed for the host's own service, or carry a Bedrock API key. Requests and streams are those
+of every Responses API (`openai/responses_model.py`).
 
-A `stateful` model's conversation is kept by the host too, in its region. `compute_environment` goes out as the field of
-that name, and lives on Mantle. `params` are put into the body last.
+For a `stateful` model the host keeps the conversation too, in its region. `compute_environment` is sent as the field of
+that name; only Mantle knows it. `params` are put into the body last.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ NAME = "bedrock/responses"
 
 
 class _Endpoint:
-    """A model's address, which has its region in it unless the endpoint is a private one, and the signature's scope."""
+    """A model's address, which names the region unless it is a private endpoint, and the scope of its signatures."""
 
     def __init__(self, settings: ModelSettings, host: Host) -> None:
         named = region_in(settings.model_id, settings.endpoint)
@@ -64,7 +64,7 @@ class _Endpoint:
         if not urlsplit(call.url).path.startswith(
             urlsplit(responses_url((self._base or "https://h") + self._paths[0])).path
         ):
-            return True  # another request has found the way meanwhile
+            return True  # another request has found the right path meanwhile
         if len(self._paths) < 2:
             return False
         wrong, *self._paths = self._paths

@@ -3,9 +3,9 @@
 Source: https://ai.google.dev/api/generate-content (v1beta). The request's writer and the answer's reader are in
 `gemini/`.
 
-`model_parameters`: the request's own members (`safetySettings`, `toolConfig`, `tools`, ...) go out as they are, all
-others (`temperature`, `maxOutputTokens`, `thinkingConfig`, ...) in `generationConfig`. For Vertex AI set `endpoint` to
-`https://aiplatform.googleapis.com/v1beta1/projects/<project>/locations/global/publishers/google`.
+`model_parameters` that are members of the request (`safetySettings`, `toolConfig`, `tools`, ...) are sent as they are.
+All others (`temperature`, `maxOutputTokens`, `thinkingConfig`, ...) go into `generationConfig`. For Vertex AI set
+`endpoint` to `https://aiplatform.googleapis.com/v1beta1/projects/<project>/locations/global/publishers/google`.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class GeminiModel:
         return read_answer(self._environment, partial(self._call, request), self._timeouts, reader)
 
     async def close(self) -> None:
-        """Nothing is the model's own."""
+        """Nothing to close: the HTTP clients belong to the process."""
 
     async def _call(self, request: ModelRequest) -> HttpCall:
         request = replace(request, messages=await self._media.inline(request.messages))
@@ -72,7 +72,7 @@ class GeminiModel:
 
 
 def open_gemini(settings: ModelSettings, environment: ModelEnvironment) -> GeminiModel:
-    """Raises ConfigurationError for an endpoint that is no URL and for a missing or impossible key."""
+    """Raises ConfigurationError where the endpoint is not a URL, or the key is missing or cannot be sent."""
     return GeminiModel(settings, environment)
 
 

@@ -3,9 +3,9 @@
 Source: https://platform.openai.com/docs/api-reference/chat (API version 1). The request's writer, the answer's reader
 and what differs between servers are in `openai/`.
 
-`model_parameters` go out as the operator wrote them, after everything of ours, so that they win:
-`max_completion_tokens` for OpenAI's reasoning models, `max_tokens` for most other servers. A parameter that is null
-removes the field (`stream_options: null` for a server that refuses it).
+`model_parameters` are sent as the operator wrote them and win over the gateway's own fields: `max_completion_tokens`
+for OpenAI's reasoning models, `max_tokens` for most other servers. A parameter that is null removes the field
+(`stream_options: null` for a server that refuses it).
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class ChatCompletionsModel:
         return read_answer(self._environment, partial(self._call, request), self._timeouts, reader)
 
     async def close(self) -> None:
-        """Nothing is the model's own."""
+        """Nothing to close: the HTTP clients belong to the process."""
 
     async def _call(self, request: ModelRequest) -> HttpCall:
         body = chat_request(request, self.model_id, self._dialect)
@@ -66,7 +66,7 @@ class ChatCompletionsModel:
 
 
 def open_chat_completions(settings: ModelSettings, environment: ModelEnvironment) -> ChatCompletionsModel:
-    """Raises ConfigurationError for an endpoint that is no URL and for a missing or impossible key."""
+    """Raises ConfigurationError where the endpoint is not a URL, or the key is missing or cannot be sent."""
     return ChatCompletionsModel(settings, environment)
 
 

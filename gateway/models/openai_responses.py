@@ -1,12 +1,12 @@
 """The Responses API: OpenAI, Azure, and everything else that speaks it (OpenRouter, DeepSeek, vLLM, Ollama, ...).
 
-Source: https://platform.openai.com/docs/api-reference/responses (API version 1). The conversation is kept here and sent
-whole (`store: false`), unless the model is `stateful`: then the server keeps it too, and is sent what it has not got
-yet. `openai/responses_request.py` writes what is sent, `openai/responses_reader.py` reads the stream; what differs
-between servers is data in `openai/responses.py`.
+Source: https://platform.openai.com/docs/api-reference/responses (API version 1). The gateway keeps the conversation and
+sends all of it with each request (`store: false`). For a `stateful` model the server keeps it too, and each request
+sends only what is new. `openai/responses_request.py` writes what is sent, `openai/responses_reader.py` reads the
+stream; what differs between servers is data in `openai/responses.py`.
 
-`model_parameters` go out as the operator wrote them, after everything of ours, so that they win; their `tools` and
-`include` stand beside ours; one that is null removes the field. `params` go out after them, exactly as they are.
+`model_parameters` are sent as the operator wrote them and win over the gateway's own fields; a null removes a field.
+Only `tools` and `include` are joined with the gateway's. `params` are put into the body last, exactly as they are.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class _Endpoint:
 
 
 def open_responses(settings: ModelSettings, environment: ModelEnvironment) -> ResponsesModel:
-    """Raises ConfigurationError for an endpoint that is no URL and for a missing or impossible key."""
+    """Raises ConfigurationError where the endpoint is not a URL, or the key is missing or cannot be sent."""
     endpoint = _Endpoint(settings)
     profile = profile_of(urlsplit(endpoint.url).hostname or "", settings.model_id)
     if not profile.samplers and (refused := {"temperature", "top_p"} & set(settings.model_parameters)):

@@ -1,6 +1,6 @@
 """A model that plays a script: for tests, benchmarks and trying a front end against exactly known answers.
 
-Below: model, response. The script stands in the agent's `model_parameters`:
+The script stands in the agent's `model_parameters`:
 
     model_provider: scripted
     model_parameters:
@@ -19,7 +19,7 @@ A step is one of `text`, `reasoning` (with `signature`), `tool` (with `arguments
 and arguments are streamed; the first and the last also for the whole script.
 `{{user}}` and `{{result}}` in a text stand for the last user message and the last tool result.
 
-Which response is played is read from the request alone: there is no state between requests but the count of `times`.
+The request alone decides which response is played. Only the count of `times` is kept between requests.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class Step(_Part):
 
 
 class When(_Part):
-    """When a rule's response is played: all that is given has to hold.
+    """When a rule's response is played: every given condition must hold.
 
     `turn` is 0 for the answer to a user message; `tool_choice` is `auto`, `none`, or the tool that has to be called.
     """
@@ -229,7 +229,7 @@ class ScriptedModel:
 def _feed(
     step: Step, key: int, builder: AnswerBuilder, scene: _Scene, script: Script
 ) -> tuple[Callable[[int, str], None], Iterable[str]]:
-    """The deltas of a step and what takes each in; the first opens the block."""
+    """A step's deltas, and the method that takes each of them. The first delta opens the block."""
     size = step.chunk_characters or script.chunk_characters
     if step.tool is not None:
         arguments = step.arguments if isinstance(step.arguments, str) else orjson.dumps(step.arguments).decode()

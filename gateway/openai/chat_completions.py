@@ -1,8 +1,8 @@
-"""Facts of the chat completions wire that need none of our own types: dialects, names, errors, token counts. Pure.
+"""Facts of the chat completions wire: dialects, names, stop reasons, token counts. Pure.
 
-Above: the chat completions model (and whatever else speaks this wire). Source: https://platform.openai.com/docs/api-reference/chat
-(API version 1), and the deviations of the servers that call themselves compatible, as their documents and recorded
-traffic show them. What differs between servers is data here, never a branch in the codec.
+Source: https://platform.openai.com/docs/api-reference/chat (API version 1). Servers that call themselves compatible
+deviate from it, as their documents and recorded traffic show. What differs between servers is data in this file, and
+never a branch in the request writer or the reader.
 """
 
 from __future__ import annotations
@@ -102,14 +102,14 @@ _PARTICIPANT = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
 def safe_tool_name(name: str) -> str:
-    """`name` if the wire takes it, else one that it takes: the same for the same name, and another for every other."""
+    """`name` if the wire accepts it, else a replacement that it accepts. Different names get different replacements."""
     if _TOOL_NAME.fullmatch(name):
         return name
     return f"{re.sub('[^a-zA-Z0-9_-]', '_', name)[:55]}_{_digest(name)[:8]}"
 
 
 def safe_call_id(call_id: str, dialect: Dialect) -> str:
-    """`call_id` if the server takes it, else one that it takes, the same for the same id."""
+    """`call_id` if the server accepts it, else a replacement, which is always the same for the same id."""
     if dialect.exact_call_id_length:
         fits = len(call_id) == dialect.call_id_length and _ALPHANUMERIC.fullmatch(call_id)
         return call_id if fits else _digest(call_id)[: dialect.call_id_length]
@@ -179,8 +179,8 @@ class TokenCounts(NamedTuple):
 def token_counts(usage: Mapping[str, object]) -> TokenCounts:
     """The counts of a usage object.
 
-    Gemini's and xAI's compatible servers leave reasoning out of `completion_tokens`, though not out of
-    `total_tokens`: what is missing is put back.
+    Gemini's and xAI's compatible servers count reasoning in `total_tokens` but not in `completion_tokens`. It is added
+    to the completion here.
     """
     prompt, completion = token_count(usage, "prompt_tokens"), token_count(usage, "completion_tokens")
     total = token_count(usage, "total_tokens")
@@ -217,7 +217,7 @@ _JOINED_FIELDS = frozenset({"text", "summary", "data"})
 
 
 def joined_details(details: Sequence[object]) -> list[dict[str, object]]:
-    """The entries as they are without streaming: the pieces of one entry, which share type and index, put together."""
+    """The entries as they are without streaming: pieces with the same type and index are joined to one entry."""
     joined: list[dict[str, object]] = []
     for detail in details:
         if not isinstance(detail, dict):

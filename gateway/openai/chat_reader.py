@@ -46,7 +46,7 @@ _REASONING_FIELDS = ("reasoning_content", "reasoning")
 
 
 class ChatCompletionReader(RecordReader):
-    """Reads one response: a stream, or the JSON document that some servers answer with whatever they were asked."""
+    """Reads one response: a stream, or the one JSON document that some servers send even when asked for a stream."""
 
     def __init__(self, request: ModelRequest, model_id: str) -> None:
         super().__init__(AnswerBuilder(request, PROVIDER_NAME, model_id), _LIKENESS)
@@ -109,7 +109,7 @@ class ChatCompletionReader(RecordReader):
             self._finish()
 
     def _more_text(self, record: bytes) -> str | None:
-        """The text of a record that brings more of it and nothing else, which nearly every one does."""
+        """The text of a record that brings text and nothing else, as nearly every record does. None for any other."""
         try:
             chunk = orjson.loads(record)
             (choice,) = chunk["choices"]
@@ -136,14 +136,14 @@ class ChatCompletionReader(RecordReader):
             self._on_chunk(chunk)
 
     def _odd_record(self, record: bytes, cut: bool) -> object:
-        """What a record is that the fast reader refuses: the end, a chunk all the same, or nothing."""
+        """Read a record that the fast JSON reader refuses. It may be the end, an odd chunk, or nothing to read."""
         if record.startswith(_DONE):
             self._finish()
             return None
         try:
             return load(record)
         except ValueError:
-            # `ping`s and the like are skipped; a broken chunk is a loss that nobody may overlook
+            # skip pings and the like; a broken chunk must fail, since part of the answer is lost
             if record.lstrip().startswith(b"{") and not cut:
                 self._fail(ModelErrorKind.PROTOCOL, "the model provider sent a broken chunk", record[:200])
             return None
@@ -172,7 +172,7 @@ class ChatCompletionReader(RecordReader):
                 self._on_delta(delta, content)
         if isinstance(reason := choice.get("finish_reason"), str) and reason:
             self._finish_reason = reason
-            # Azure's asynchronous filter says what it found when it is out; the other ones let nothing out unseen.
+            # Azure's asynchronous filter reports after the text was sent. All other filters look at the text first.
             self._shown_unseen = "content_filter_offsets" in choice
         if isinstance(usage := choice.get("usage"), dict) and usage:  # Moonshot
             self._usage = usage
@@ -279,7 +279,7 @@ class ChatCompletionReader(RecordReader):
                 self._builder.opaque(key, EXTRA_CONTENT, json.dumps(step.extra, separators=(",", ":")))
 
     def _finish(self) -> None:
-        """The response is over: well, or in a way that only its last word tells."""
+        """The response is over. Its finish reason says whether it succeeded."""
         self._take_steps(self._calls.finish())
         self._end_text()
         self._end_reasoning()
@@ -317,6 +317,6 @@ class ChatCompletionReader(RecordReader):
 
 
 def _detail_bytes(detail: object) -> int:
-    """What a piece of `reasoning_details` holds besides words, which are counted where they are shown."""
+    """The size of a piece of `reasoning_details` without its words, which are counted when they are shown."""
     sealed = (detail.get("data") or detail.get("signature")) if isinstance(detail, dict) else None
     return _LEAST_DETAIL_BYTES + (len(sealed) if isinstance(sealed, str) else 0)

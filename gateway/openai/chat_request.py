@@ -47,20 +47,20 @@ from gateway.wire.media_bytes import bare_type, is_written
 from gateway.wire.stand_ins import NO_CONTENT, NO_OUTPUT, OPENING
 from gateway.wire.tool_schema import object_schema
 
-_ABOUT_TOOLS = ("tool_choice", "parallel_tool_calls")  # refused without any, as where a conversation is summed up
+_ABOUT_TOOLS = ("tool_choice", "parallel_tool_calls")  # refused in a request without tools, such as one for a summary
 _INSTRUCTIONS = frozenset({"system", "developer"})
 _AUDIO_FORMATS = {"mpeg": "mp3", "mp3": "mp3", "wav": "wav", "wave": "wav", "x-wav": "wav", "vnd.wave": "wav"}
 
 
 def chat_request(request: ModelRequest, model_id: str, dialect: Dialect) -> JsonObject:
-    """The body of the request. `model_parameters` come last; a null among them takes the field away."""
+    """The body of the request. `model_parameters` win over the gateway's own fields; a null removes a field."""
     body: JsonObject = {"model": model_id, "messages": list(_messages(request, model_id, dialect)), "stream": True}
     if dialect.stream_usage:
         body["stream_options"] = {"include_usage": True}
     if request.tools:
         body["tools"] = [_tool(spec) for spec in request.tools]
     body |= request.parameters
-    if request.tools and request.tool_choice != "auto":  # no parameter outranks what the loop wants now
+    if request.tools and request.tool_choice != "auto":  # no parameter may override the choice of the loop
         body["tool_choice"] = _tool_choice(request.tool_choice)
     if not body.get("tools"):
         for name in _ABOUT_TOOLS:
@@ -119,7 +119,7 @@ class _Settled:
 def _written(
     messages: list[JsonObject], view: Sequence[Message], model_id: str, dialect: Dialect, last_user: int | None = None
 ) -> list[JsonObject]:
-    """`messages`, which nobody else has, with what `view` is in this wire's words behind them."""
+    """`messages` with the written form of `view` appended. The list is changed in place, so nobody else may hold it."""
     names = {call.call_id: call.name for message in view for call in message.tool_calls}
     if last_user is None:
         last_user = next((place for place in reversed(range(len(view))) if view[place].role == "user"), -1)
@@ -150,7 +150,7 @@ def _written(
 
 
 def _append_instruction(messages: list[JsonObject], role: str, text: str) -> None:
-    """Instructions that follow one another become one: many chat templates take a single one, and only in front."""
+    """Join instructions that follow one another: many chat templates accept only one, and only at the beginning."""
     if not text.strip():
         return
     last = messages[-1] if messages else None
@@ -168,9 +168,9 @@ def _user(message: Message, dialect: Dialect, left_out: LeftOutMedia) -> JsonObj
 
 
 def _assistant(message: Message, model_id: str, dialect: Dialect, *, thoughts: bool) -> JsonObject | None:
-    """The answer as it goes back; None where nothing of it does.
+    """The answer as the server gets it back; None where none of it is sent back.
 
-    `thoughts`: the answer belongs to the tool loop under way. Only there do the servers that ask for reasoning want it.
+    `thoughts`: the answer belongs to the current tool loop. Servers that want reasoning back want it only there.
     """
     texts = [block.text for block in message.content if isinstance(block, TextBlock) and block.text.strip()]
     calls = message.tool_calls
@@ -218,7 +218,7 @@ def _own(opaque: Opaque | None, kind: str, model_id: str) -> JsonValue:
 def _tool_result(
     result: ToolResult, name: str, dialect: Dialect, shown: list[JsonValue], left_out: LeftOutMedia
 ) -> JsonObject:
-    """The result's words; its media go to `shown`, since a tool message may hold none."""
+    """The text of a result. Its media are added to `shown`, since a tool message cannot hold any."""
     texts: list[str] = []
     for block in result.content:
         if isinstance(block, TextBlock):
@@ -240,7 +240,7 @@ def _tool_result(
 
 
 def _content(blocks: Iterable[ContentBlock], dialect: Dialect, left_out: LeftOutMedia) -> JsonValue:
-    """A plain text where all is text, which every server takes; else parts."""
+    """A plain string where everything is text, because every server accepts that; else a list of parts."""
     parts: list[JsonObject] = []
     for block in blocks:
         if isinstance(block, TextBlock):
@@ -257,7 +257,7 @@ def _content(blocks: Iterable[ContentBlock], dialect: Dialect, left_out: LeftOut
 
 
 def _media_part(block: MediaBlock, dialect: Dialect, left_out: LeftOutMedia) -> JsonObject:
-    """The content part of a medium; a text that says what is missing where the wire has no part for it."""
+    """The content part of a medium. Where the wire has no such part, a text that says what was left out."""
     try:
         return _WRITERS[type(block)](block, reachable(block.source, "http://", "https://"), dialect)
     except UnsendableError as error:

@@ -1,9 +1,9 @@
-"""Facts of the Responses wire that need none of our own types: profiles, addresses, items, ends, errors, counts. Pure.
+"""Facts of the Responses wire: profiles, addresses, items, ends, errors, token counts. Pure.
 
-Above: the Responses request, reader and models. Source: https://platform.openai.com/docs/api-reference/responses and
-https://platform.openai.com/docs/api-reference/responses-streaming (API version 1), and what the servers that speak it
-too (Bedrock, Azure, OpenRouter, DeepSeek, vLLM, Ollama, ...) do otherwise, as their documents and recorded traffic show
-it. What differs between servers and model families is data here, never a branch in the codec.
+Source: https://platform.openai.com/docs/api-reference/responses and
+https://platform.openai.com/docs/api-reference/responses-streaming (API version 1). Other servers (Bedrock, Azure,
+OpenRouter, DeepSeek, vLLM, Ollama, ...) deviate from it, as their documents and recorded traffic show. What differs
+between servers and model families is data in this file, and never a branch in the request writer or the reader.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _OFFICE_TYPES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What a server and the model family behind it take. Who is not known gets what all of them take.
+    """What a server and the model family behind it accept. An unknown one gets what all of them accept.
 
     `reasons`: the model thinks before it answers. `encrypted_reasoning`: it can be asked for its reasoning in sealed
     form, which it wants back. `samplers`: it takes temperature and top_p. `images`: it sees pictures.
@@ -149,7 +149,7 @@ _ANSWER_ONLY = frozenset({"created_by", "status"})
 
 
 def replayed_reasoning(item: Mapping[str, Any]) -> dict[str, Any] | None:
-    """A reasoning item as it goes back; None where nothing in it would be understood.
+    """A reasoning item as the server gets it back; None where the server could not use any of it.
 
     Without stored responses an id alone points at nothing ("Item with id 'rs_...' not found").
     """
@@ -161,7 +161,7 @@ def replayed_reasoning(item: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def replayed_item(item: Mapping[str, Any]) -> dict[str, Any]:
-    """A server-side item as it goes back: as it came, but for what only answers have."""
+    """A server-side item as the server gets it back: unchanged, but without the fields that only answers have."""
     return {name: value for name, value in item.items() if name != "created_by"}
 
 
@@ -215,7 +215,7 @@ _BAD_REASONING = re.compile(
 
 
 def is_chain_lost(error: ProviderError) -> bool:
-    """Whether the error says that `previous_response_id` leads nowhere, or into calls without their outputs.
+    """Whether the error says that `previous_response_id` names no response, or one whose calls have no outputs.
 
     Then the conversation has to be sent whole, on a new chain.
     """
@@ -234,7 +234,7 @@ def refuses_encrypted_reasoning(error: ProviderError) -> bool:
 def refuses_replayed_reasoning(error: ProviderError) -> bool:
     """Whether a 400 or 404 is about reasoning that went back: sealed with another key, or torn from its item.
 
-    A conversation with such an item would be refused at every turn; without it, it is only a little poorer.
+    Otherwise every later request with this item would be refused. Without the item the model only loses a thought.
     """
     return error.code == "invalid_encrypted_content" or bool(_BAD_REASONING.search(error.message[:4000]))
 

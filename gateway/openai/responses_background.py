@@ -1,8 +1,8 @@
-"""A response that the provider works on when nobody listens: followed through lost connections, polled, cancelled.
+"""A response that the provider goes on with when the connection is lost: it is followed, polled and cancelled here.
 
 Above: responses_model. Below: responses_reader, responses_stored, http_client. Source:
-https://platform.openai.com/docs/guides/background (API version 1): its events have sequence numbers, and can be had
-again from any of them on; where a server does not stream it again, its state is asked for until it is over.
+https://platform.openai.com/docs/guides/background (API version 1): its events have sequence numbers, and the stream can
+be resumed after any of them. Where a server cannot resume the stream, the response's state is polled until it is over.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _NO_STREAM = frozenset({400, 404, 405, 415, 422, 501})
 
 
 class BackgroundResponse:
-    """One response, for as long as it is wanted. What it says goes through `reader`, once."""
+    """One response, for as long as it is wanted. The `reader` reads each of its events once."""
 
     def __init__(
         self,
@@ -65,22 +65,22 @@ class BackgroundResponse:
 
     @property
     def response_id(self) -> str:
-        """What the provider calls it; empty as long as that is not known."""
+        """The provider's id for it; empty until the provider has said it."""
         return self._reader.response_id or ""
 
     @property
     def under_way(self) -> bool:
-        """Whether the provider has accepted it, and is at work on it as far as is known."""
+        """Whether the provider has accepted it and, as far as is known, still works on it."""
         reader = self._reader
         return reader.response_id is not None and not reader.done and reader.status in (*_UNDER_WAY, None)
 
     def outlives(self, error: ModelError) -> bool:
-        """Whether an error befell the connection, and not the response."""
+        """Whether only the connection failed, and not the response."""
         unfinished = error.kind is ModelErrorKind.PROTOCOL and self._reader.was_document
         return self.under_way and self._reader.error is None and (error.kind in _LOST or unfinished)
 
     async def follow(self) -> AsyncGenerator[Events]:
-        """What the response says behind what the reader has taken already, to its end.
+        """The rest of the response: everything that the reader has not read yet.
 
         Raises:
             ModelError: it failed, the provider does not know it any more, or was out of reach for too long.
@@ -153,7 +153,7 @@ class BackgroundResponse:
             raise reader.failure
 
     async def _is_answered(self, call: HttpCall, response: HttpStream, *, streamed: bool = False) -> bool:
-        """Whether the answer follows. False: it is to be asked for in another way, which is known by now.
+        """Whether the answer follows. False: ask again; the right way to ask is known now.
 
         Raises:
             ModelError: the provider does not give what it was asked for.
@@ -181,7 +181,9 @@ class BackgroundResponse:
         return replace(self._timeouts, total=max(self._ends_at - self._clock.monotonic(), 0.001))
 
     async def cancel(self) -> None:
-        """Stop the provider's work. Tried twice; a failure is logged. What is over or gone needs no stopping."""
+        """Stop the provider's work. It is tried twice, and a failure is logged. Nothing is done where the response is
+        over or gone.
+        """
         problem = ""
         for _ in range(2):
             try:

@@ -1,7 +1,7 @@
 """The output items of one response, however a server names them. Pure.
 
-Above: responses_reader. Servers name the item that an event belongs to by `item_id`, by `output_index`, or by one of
-the two only; some announce no items, and some give several the same name.
+Servers say by `item_id`, by `output_index` or by both to which item an event belongs. Some announce no items, and some
+give several items the same id.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class OutputItems:
     def of(self, event: dict[str, Any], kind: str, *, late: bool = False) -> OutputItem:
         """The item that an event belongs to. One that was not announced is begun.
 
-        Its id tells, its place where the id is new or stands for several; without both it is the last one. `late`: it
-        may be over already.
+        The id decides. Where the id is new or belongs to several items, the place decides. Without both it is the last
+        item. `late`: the item may be over already.
         """
         item_id, index = event.get("item_id"), event.get("output_index")
         item = self._by_id.get(item_id) if isinstance(item_id, str) else None

@@ -1,7 +1,7 @@
-"""A model behind the Responses API, wherever it stands: what its providers share.
+"""A model behind the Responses API: what all providers of that API share.
 
-Above: the providers in `models/`, which say how it is reached (`Access`). Below: responses_reader, and
-`responses_request`, which writes what is sent.
+Above: the providers in `models/`, each of which says how its server is reached (`Access`). Below: the request writer
+and the reader.
 """
 
 from __future__ import annotations
@@ -77,10 +77,10 @@ class _RefusedError(Exception):
 
 
 class ResponsesModel:
-    """One model. What a server turns out not to take it is not sent again.
+    """One model. What its server has refused once is not sent to it again.
 
-    Where it is stateful the server keeps what was said, and each request continues what it has. A server that cannot go
-    on from there is told everything once more, which begins a new conversation there.
+    For a stateful model the server keeps the conversation, and each request continues it. Where the server cannot
+    continue, it is sent the whole conversation, which begins a new one there.
     """
 
     def __init__(
@@ -170,7 +170,9 @@ class ResponsesModel:
                     self._note_kept(reader.response_id, request)
 
     def _note_kept(self, response_id: str, request: ModelRequest) -> None:
-        """The provider keeps a response: the thread remembers it, or it goes once nobody can ask for it any more."""
+        """Note that the provider keeps a response: the thread remembers it, or it is deleted once nobody can ask for
+        it.
+        """
         if request.on_kept is not None:
             request.on_kept(response_id)
         elif not self._holder and not request.is_left():
@@ -181,7 +183,7 @@ class ResponsesModel:
         await self._stored.forget(response_id)
 
     async def close(self) -> None:
-        """What nobody waits for at the provider is done, if that does not take long."""
+        """Finish cancellations and deletions at the provider, as far as they do not take long."""
         await self._stored.close()
 
     def _reader(self, request: ModelRequest) -> ResponsesReader:
@@ -213,7 +215,7 @@ class ResponsesModel:
     async def _in_background(
         self, request: ModelRequest, body: JsonObject, reader: ResponsesReader
     ) -> AsyncGenerator[Events]:
-        """As `_response`, whatever becomes of the connection. Who stops listening stops the provider's work."""
+        """As `_response`, but it outlives the connection. A caller that stops reading stops the provider's work."""
         environment = self._environment
         response = BackgroundResponse(reader, self._access, environment, self._timeouts)
         try:
@@ -240,8 +242,8 @@ class ResponsesModel:
                 self._stored.spawn(response.cancel())
 
     async def _named(self, batches: AsyncGenerator[Events], response: BackgroundResponse) -> Events | None:
-        """The answer's first batch, with which it has a name. Who stops listening before that stops the provider's work
-        all the same: it has the request, and nobody else will ever know what came of it.
+        """The answer's first batch, which brings the response's id. A caller that stops reading before that stops the
+        provider's work, too: the provider has the request, and nobody could ask for its answer later.
         """
         naming = asyncio.create_task(anext(batches, None), name="a response's name")
         try:
@@ -276,7 +278,7 @@ class ResponsesModel:
             logger.warning("a background response could not be cancelled", extra=extra)
 
     async def _with_media(self, request: ModelRequest) -> ModelRequest:
-        """The request with what the server does not fetch itself; what it holds already needs none of it."""
+        """The request with the media that the server does not fetch itself, except in messages that it has already."""
         if self._profile.media_urls:
             return request
         continuation = request.continuation
@@ -286,9 +288,9 @@ class ResponsesModel:
         return replace(request, continuation=replace(continuation, messages=new))
 
     def _learn(self, refusal: _RefusedError, body: JsonObject) -> bool:
-        """Whether the next request will be another one than `body`, which its refusal calls for.
+        """Learn from a refusal. Gives whether the next request will differ from `body`.
 
-        Requests go side by side: what this one was refused for another may have learnt already.
+        Requests run side by side: another one may have been refused for the same reason before.
         """
         status, error = refusal.status, refusal.error
         if status in (400, 422) and _asks_for_seals(body) and refuses_encrypted_reasoning(error):
@@ -323,7 +325,7 @@ class ResponsesModel:
 
 
 def identity(secret: str) -> str:
-    """Whose credentials they are, for `holder`: a digest that gives nothing of them away."""
+    """A digest of the credentials for `holder`. It does not reveal them."""
     return hashlib.sha256(f"agui-gateway {secret}".encode()).hexdigest()[:16] if secret else "-"
 
 
@@ -348,7 +350,7 @@ _NO_MATTER_OF_CHAINS = frozenset(
 
 
 def _may_be_the_chain(refused: _RefusedError) -> bool:
-    """Whether the same, told as a new conversation, may be taken: servers refuse a chain in many words."""
+    """Whether the same request might be accepted as a new conversation: servers word such refusals differently."""
     kind = refused.mapped.kind
     if refused.status == 200:
         return is_chain_lost(refused.error) or kind in (ModelErrorKind.INVALID, ModelErrorKind.NOT_FOUND)

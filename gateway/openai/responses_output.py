@@ -1,8 +1,8 @@
 """What the output items of one response say, as canonical events. Pure.
 
-Above: responses_reader, which reads the response they belong to. Below: responses_items (which item an event
-is about), answer_builder. What an item's end says that no delta said is put in there, so a server that streams
-little gives the same events.
+Above: responses_reader, which reads the response they belong to. Below: responses_items (which item an event is about),
+answer_builder. Content that only an item's end brings is given there, so a server that streams little gives the same
+events.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ class ResponsesOutput:
 
     @property
     def text_place(self) -> object:
-        """What text is coming for: the part, and what its events call it. None where it is not known."""
+        """The part that text is coming for, and how its events name it. None where that is not known."""
         return None if self._text_key is None else (self._text_key, self._text_place)
 
     def more_of_text(self, event: Any) -> str | None:
-        """The delta, if it is one, as the book has it, for the part that the last one was for."""
+        """The delta, if the event is a documented one for the same part as the last delta. None for any other."""
         if self._text_key is None:
             return None
         try:
@@ -81,7 +81,7 @@ class ResponsesOutput:
         self._builder.texts(self._text_key, texts)
 
     def forget_place(self) -> None:
-        """What comes next may be for another part than the last text was."""
+        """Note that the next event may be for another part."""
         self._text_key = None
 
     # --- items ------------------------------------------------------------------------------------------------------
@@ -105,7 +105,7 @@ class ResponsesOutput:
             self._builder.raw(event)
 
     def _finish_item(self, item: OutputItem, fields: dict[str, Any]) -> None:
-        """An item is whole: give what of it was not given yet, and what is sent back with it."""
+        """An item is complete: give what was not given yet, and keep what later requests send back."""
         match item.type:
             case "message":
                 self._finish_message(item, fields)
@@ -122,8 +122,8 @@ class ResponsesOutput:
         item.done = True
 
     def show_wordless(self) -> None:
-        """What is kept without a word of it goes before the next words: until then nobody has seen anything of this
-        answer, and it may be asked for again.
+        """Give the items without words before the next words. Until then nobody has seen anything of this answer, and
+        the request may be repeated.
         """
         for number, kind, value in self._wordless:
             self._builder.opaque((number, None), kind, value)
@@ -150,7 +150,7 @@ class ResponsesOutput:
             self._words.setdefault(key, []).append(text)
 
     def _rest(self, key: tuple[int, object], whole: str) -> str:
-        """What is missing of a part of which something was given, where the response was taken up in its middle."""
+        """The rest of a part that was begun before the response was resumed."""
         given = "".join((self._words or {}).get(key, (whole,)))
         return whole.removeprefix(given) if whole.startswith(given) else ""
 
@@ -218,7 +218,7 @@ class ResponsesOutput:
         self._more_thought(item, part, text)
 
     def _more_thought(self, item: OutputItem, part: tuple[str, object], text: str) -> None:
-        """Words of one part. Parts are paragraphs; of summary and raw text, where there are both, the first counts."""
+        """Reasoning of one part. Each part is a paragraph. Of summary and raw text, the one that comes first counts."""
         if not text or (item.part is not None and item.part[0] != part[0]):
             return
         self.show_wordless()
@@ -246,7 +246,7 @@ class ResponsesOutput:
     # --- calls ------------------------------------------------------------------------------------------------------
 
     def _start_call(self, item: OutputItem, fields: Mapping[str, Any]) -> None:
-        """A call begins once its name is known; what came of its arguments before that is given then."""
+        """Begin a call once its name is known, with the arguments that came before the name."""
         name = fields.get("name")
         if item.started or not isinstance(name, str) or not name:
             return
@@ -270,7 +270,7 @@ class ResponsesOutput:
         self._complete_arguments(self._items.of(event, "function_call", late=True), event.get("arguments"))
 
     def _complete_arguments(self, item: OutputItem, arguments: object) -> None:
-        """The arguments as a whole: give what is missing of them, where it was left out of the deltas."""
+        """The complete arguments: give the part that the deltas left out."""
         if arguments is None or item.done:
             return
         whole = arguments if isinstance(arguments, str) else strict_json.dump(arguments).decode()
@@ -279,9 +279,9 @@ class ResponsesOutput:
             self._more_arguments(item, whole[len(given) :])
 
     def take_missing(self, output: object) -> None:
-        """Items that only the end tells of, and the ends of those whose own end was left out.
+        """Give items that only the response's end brings, and end those whose own end was missing.
 
-        The first message at the end is the first that was streamed, and so on: ids and places change with some servers.
+        Items are paired in order (the first message with the first message), since some servers change ids and places.
         """
         streamed: dict[str, list[OutputItem]] = {}
         for item in self._items.all:

@@ -1,7 +1,7 @@
 """Reads one response of the Responses API: bytes in, canonical events out. Pure.
 
-Above: responses_model. Below: responses_output, which the events of output items are for; answer_builder, wire.
-Source: https://platform.openai.com/docs/api-reference/responses-streaming (API version 1).
+Below: responses_output, which takes the events of output items. Source:
+https://platform.openai.com/docs/api-reference/responses-streaming (API version 1).
 """
 
 from __future__ import annotations
@@ -64,7 +64,9 @@ class ResponsesReader(RecordReader):
         return self._body.is_document
 
     def take_up(self, response_id: str | None = None) -> None:
-        """Expect the response again: what was taken of it is not given twice. `response_id` where it is new to it."""
+        """Resume the response: what was read before is not given twice. `response_id` where the reader does not know
+        it.
+        """
         if response_id is not None:
             self.response_id = response_id
             self._builder.name_after(response_id)
@@ -124,14 +126,14 @@ class ResponsesReader(RecordReader):
             self._trusting(self._on_event, event)
 
     def _odd_record(self, record: bytes, *, cut: bool = False) -> object:
-        """What the fast reader refuses: `[DONE]`, an event all the same, or nothing."""
+        """Read a record that the fast JSON reader refuses: `[DONE]`, an odd event, or nothing to read."""
         if record.startswith(b"[DONE]"):
             self._fail(ModelErrorKind.TRUNCATED, "the model provider's answer ended without its last event")
             return None
         try:
             return load(record)
         except ValueError:
-            # `ping`s and the like are skipped; a broken event is a loss that nobody may overlook
+            # skip pings and the like; a broken event must fail, since part of the answer is lost
             if record.lstrip().startswith(b"{") and not cut:
                 self._fail(ModelErrorKind.PROTOCOL, "the model provider sent a broken event", record[:200])
             return None

@@ -3,9 +3,9 @@
 Above: the Responses models. Below: model (the request), messages; the wire's facts are in `responses`.
 Source: https://platform.openai.com/docs/api-reference/responses/create (API version 1).
 
-An answer goes back as the items it came as: texts, calls, the reasoning and the server-side items that this provider
-and model minted, in their order. Ids of items stay out, but where the API insists on them: an item that is named by its
-id is looked up among stored responses, and here none are stored.
+An answer is sent back as the items that it came as, in their order: texts, calls, and the reasoning and server-side
+items of this provider and model. Ids of items are left out wherever the API allows that: the API looks an id up among
+stored responses, and here none are stored.
 """
 
 from __future__ import annotations
@@ -83,10 +83,10 @@ class ResponsesTarget:
 
 
 def responses_request(request: ModelRequest, target: ResponsesTarget) -> JsonObject:
-    """The body of the request: the whole conversation, or what is new of it behind the response that it continues.
+    """The body of the request: the whole conversation, or only what follows the response that it continues.
 
-    `model_parameters` come after what is ours and win over it; a null among them takes the field away. Their `tools` (a
-    web search at the provider, ...) and `include` stand beside ours.
+    `model_parameters` win over the gateway's own fields; a null removes a field. Their `tools` (a web search at the
+    provider, ...) and `include` are joined with the gateway's.
     """
     body: JsonObject = {"model": target.wire_model_id, "stream": True, "store": target.stored}
     if target.background:
@@ -107,10 +107,10 @@ def responses_request(request: ModelRequest, target: ResponsesTarget) -> JsonObj
     for name, listed in ours.items():
         if isinstance(theirs := request.parameters.get(name), list):
             body[name] = [*listed, *(entry for entry in theirs if entry not in listed)]
-    if request.tools and request.tool_choice != "auto":  # no parameter outranks what the loop wants now
+    if request.tools and request.tool_choice != "auto":  # no parameter may override the choice of the loop
         body["tool_choice"] = _tool_choice(request.tool_choice)
     if not body.get("tools"):
-        body.pop("tool_choice", None)  # refused without any, as where a conversation is summed up
+        body.pop("tool_choice", None)  # refused in a request without tools, such as one for a summary
     return {name: value for name, value in body.items() if value is not None} | target.params
 
 
@@ -119,8 +119,8 @@ def input_items(
 ) -> list[JsonObject]:
     """The messages as input items.
 
-    `stored`: the answer, in a response that the provider keeps, which they come behind. Outputs for its calls need the
-    provider's names for them; ours differ within a conversation.
+    `stored`: the provider keeps the answer before these messages. Outputs for its calls must use the provider's call
+    ids, which may differ from ours.
     """
     writer = _Writer(target, () if stored is None else stored.tool_calls)
     for message in messages:
@@ -151,14 +151,16 @@ def _tool(spec: ToolSpec) -> JsonObject:
 
 
 def safe_call_id(call_id: str) -> str:
-    """`call_id` if the wire takes it, else one that it takes: the same for the same id."""
+    """`call_id` if the wire accepts it, else a replacement, which is always the same for the same id."""
     if _CALL_ID.fullmatch(call_id):
         return call_id
     return f"call_{hashlib.sha256(call_id.encode('utf-8', 'surrogatepass')).hexdigest()[:40]}"
 
 
 class _Writer:
-    """Writes messages as items, in order. Media that a call's output may not hold wait in `_shown` for its end."""
+    """Writes messages as items, in order. Media that a call's output cannot hold wait in `_shown` until the outputs
+    end.
+    """
 
     def __init__(self, target: ResponsesTarget, stored_calls: Sequence[ToolCall]) -> None:
         self.items: list[JsonObject] = []
@@ -197,7 +199,7 @@ class _Writer:
             self.items.append(_message(role, text))
 
     def _forget_thoughts(self) -> None:
-        """A new question: thoughts in plain words are wanted back within one tool loop, and only cost after it."""
+        """A new question begins. Plain reasoning is wanted back only within one tool loop; later it is only a cost."""
         kept = [item for item in self.items[self._loop_begins :] if not _in_plain_words(item)]
         self.items[self._loop_begins :] = kept
         self._loop_begins = len(self.items)
@@ -275,7 +277,7 @@ class _Writer:
     # --- content ----------------------------------------------------------------------------------------------------
 
     def _content(self, blocks: Iterable[ContentBlock]) -> JsonValue:
-        """A plain text where all is text, which every server takes; else parts."""
+        """A plain string where everything is text, because every server accepts that; else a list of parts."""
         parts = [part for block in blocks if (part := self._part(block)) is not None]
         if all(part["type"] == "input_text" for part in parts):
             return "\n".join(str(part["text"]) for part in parts) or NO_CONTENT
@@ -287,7 +289,7 @@ class _Writer:
         return self._medium(block) if isinstance(block, MediaBlock) else None
 
     def _medium(self, block: MediaBlock) -> JsonObject:
-        """The part of a medium; a text that says what is missing where the wire has no part for it."""
+        """The content part of a medium. Where the wire has no such part, a text that says what was left out."""
         try:
             source = reachable(block.source, "http://", "https://")
             if isinstance(source, FileSource) and source.provider not in (None, self._target.provider):

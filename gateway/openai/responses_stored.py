@@ -1,4 +1,4 @@
-"""What a provider keeps of one model's responses, and what is done about it when nobody waits: it is deleted, stopped.
+"""The responses that a provider keeps of one model: they are deleted or stopped in the background.
 
 Above: responses_background, responses_model. Below: http_client, and providers.failures and background_tasks. Source:
 https://platform.openai.com/docs/api-reference/responses/delete (API version 1).
@@ -29,13 +29,13 @@ _GONE = (404, 410)
 
 
 class ExistingAccess(Protocol):
-    """How responses that are there already are reached."""
+    """How existing responses are reached."""
 
     async def existing(self, response_id: str, *, method: str = "GET", action: str = "", query: str = "") -> HttpCall:
         """An authenticated call about one response; nothing of it may change."""
 
     def learn(self, call: HttpCall, status: int, error: ProviderError) -> bool:
-        """Whether the next call goes another way than `call` did, which its refusal calls for."""
+        """Learn from a refusal. Gives whether the next call will go another way than `call` did."""
 
 
 class StoredResponses:
@@ -51,7 +51,7 @@ class StoredResponses:
         self._deleting = asyncio.Semaphore(MOST_DELETIONS)
 
     def spawn(self, errand: Coroutine[None, None, None]) -> None:
-        """Have it done. Nobody waits for it: a run that is stopped ends at once, whatever the provider does."""
+        """Do it in the background. A run that is stopped ends at once, however long the provider takes."""
         self._errands.spawn(errand, "an errand at the provider")
 
     async def forget(self, response_id: str) -> None:
@@ -62,7 +62,7 @@ class StoredResponses:
             await self._delete(response_id, learns=False)
 
     async def _delete(self, response_id: str, *, learns: bool = True) -> bool:
-        """False: it is to be asked for in another way, which is known by now."""
+        """False: ask again; the right way to ask is known now."""
         call = await self._access.existing(response_id, method="DELETE")
         async with self._http.stream(call, ERRAND_TIMEOUTS) as response:
             if response.status < 300 or response.status in _GONE:
@@ -74,7 +74,7 @@ class StoredResponses:
         raise failure(error, response.status, response.headers, self._clock.now())
 
     async def forget_quietly(self, response_id: str) -> None:
-        """As `forget`; what stays is in the log."""
+        """As `forget`; what could not be deleted is logged."""
         try:
             await self.forget(response_id)
         except ModelError as error:
@@ -84,7 +84,7 @@ class StoredResponses:
     def outlive(self, response_id: str) -> None:
         """Nobody goes on from a response: it is deleted.
 
-        Not at once: where the process ends before the answer is in the log, the next one asks for it again.
+        Not at once: if the process ends before the answer is stored, the next process asks for it again.
         """
         timer = self._clock.call_later(OUTLIVED_SECONDS, lambda: self._let_go(response_id))
         self._outlived[response_id] = timer
@@ -95,7 +95,7 @@ class StoredResponses:
             self.spawn(self.forget_quietly(response_id))
 
     async def close(self) -> None:
-        """Let what was stopped or outlived go at the provider too, if that does not take long."""
+        """Finish cancellations and deletions at the provider, as far as they do not take long."""
         for response_id in list(self._outlived):
             self._let_go(response_id)
         await self._errands.close()

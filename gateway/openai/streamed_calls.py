@@ -1,9 +1,9 @@
 """Puts tool calls together from the fragments in which chat completions streams bring them. Pure.
 
-Source: https://platform.openai.com/docs/api-reference/chat/streaming (`delta.tool_calls`). By the book each fragment
-has the `index` of its call, and the first one its `id` and name. Servers that leave out the index or the id, give 0 to
-every call, skip numbers, repeat the name in every fragment or cut it in two, renew the id each time or send the
-arguments as an object are all about.
+Source: https://platform.openai.com/docs/api-reference/chat/streaming (`delta.tool_calls`). As documented, each fragment
+has the `index` of its call, and the first one has its `id` and name. Some servers leave out the index or the id, give
+every call the index 0, skip numbers, repeat the name in every fragment or cut it in two, change the id each time, or
+send the arguments as an object.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class CallStep(NamedTuple):
 
 
 class _Ending:
-    """Finds where the JSON object ends that comes in pieces, looking at each piece once."""
+    """Finds the end of a JSON object that comes in pieces. It looks at each piece once."""
 
     def __init__(self) -> None:
         self._pieces = 0  # that were looked at
@@ -90,7 +90,7 @@ class _Slot:
 
 
 class StreamedCalls:
-    """One per response. A call is started as soon as its name is sure: it is one of the known, or arguments follow."""
+    """One per response. A call starts as soon as its name is sure: the name is a known one, or arguments follow."""
 
     def __init__(self, known_names: Container[str]) -> None:
         self._known_names = known_names
@@ -101,17 +101,17 @@ class StreamedCalls:
 
     @property
     def count(self) -> int:
-        """How many calls there are, those included whose name is not sure yet."""
+        """How many calls there are, including those whose name is not sure yet."""
         return len(self._slots)
 
     def feed(self, entries: Sequence[object]) -> Iterator[CallStep]:
-        """What the `tool_calls` of one chunk mean, one by one: whoever has enough of them need not take all."""
+        """What the `tool_calls` of one chunk mean, one by one. The caller may stop before the last."""
         for position, entry in enumerate(entries):
             if isinstance(entry, dict) and (step := self._fragment(position, entry)) is not None:
                 yield step
 
     def finish(self) -> list[CallStep]:
-        """The calls whose name was not sure until the end; fragments without a name and arguments were none."""
+        """The calls whose name was not sure until the end. Fragments without name and arguments are no calls."""
         return [self._start(slot) for slot in self._slots if not slot.started and (slot.name or slot.arguments)]
 
     def _fragment(self, position: int, entry: dict[str, object]) -> CallStep | None:
@@ -162,7 +162,7 @@ class StreamedCalls:
         return slot
 
     def _is_another(self, slot: _Slot, call_id: str, name: str, arguments: str) -> bool:
-        """Whether a fragment that seems to be the slot's begins a call of its own. Without a name none does."""
+        """Whether a fragment that seems to belong to the slot begins another call. Without a name it does not."""
         if not name or not slot.name:
             return False
         if call_id and slot.call_id:
