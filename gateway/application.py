@@ -28,6 +28,7 @@ from gateway.directory import AgentDirectory
 from gateway.errors import StoreError
 from gateway.http_client.clients import HttpClients
 from gateway.logs import Redaction
+from gateway.loop import LoopEnvironment
 from gateway.metrics import Metrics
 from gateway.model import Alternative, Fallback, Model, ModelEnvironment
 from gateway.open_agent import OpenAgent
@@ -187,12 +188,13 @@ class Application:
     def _open_agents(self, http: HttpClients, search: SearchEngine | None) -> list[OpenAgent]:
         models = ModelEnvironment(self.clock, http, self.driver.window)
         tools = ToolEnvironment(self.clock, http, self.settings.directory, search)
+        loops = LoopEnvironment(self.clock, http, self.settings.directory)
         parts = self._parts
         circuits = Circuits(self.metrics.circuit_turned)
         return [
             OpenAgent(
                 agent,
-                find(parts.agent_types, agent.type, "agent type").open(),
+                find(parts.agent_types, agent.type, "agent type").open(agent, loops),
                 self._open_model(agent.model, models),
                 [(tool, find(parts.tools, tool.type, "tool type").open(tool, tools)) for tool in agent.tools],
                 self._open_fallback(agent.model, models, circuits),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol
 
 from gateway.agent import AgentDefinition, AgentInput, Approvers
@@ -14,6 +15,7 @@ from gateway.clock import Clock
 from gateway.context_limits import KnownFits
 from gateway.events import Event, Events, OpenInterrupt
 from gateway.frozen import quickly_made
+from gateway.http_client.clients import HttpClients
 from gateway.messages import JsonObject, Message, ToolCall
 from gateway.model import Fallback, Model, OnRetry
 from gateway.model_state import Conversation
@@ -82,7 +84,7 @@ class LoopContext:
 
 
 class Loop(Protocol):
-    """How one type of agent works. One object serves all runs: it keeps nothing between them."""
+    """How one agent works. One object serves all of its runs at once: where a run stands is a local of `run`."""
 
     def run(self, context: LoopContext) -> AsyncGenerator[Events]:
         """Batches of events, none empty, without RunStarted (the run driver's); the last event is RunFinished.
@@ -95,8 +97,20 @@ class Loop(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class LoopEnvironment:
+    """What loops may use of the process. `directory` is where the configuration file is."""
+
+    clock: Clock
+    http: HttpClients
+    directory: Path
+
+
+@dataclass(frozen=True, slots=True)
 class AgentType:
-    """A part: the loop behind the agents of one `type`."""
+    """A part: how the loops of the agents of one `type` are opened, one for each agent.
+
+    `open` does no I/O; it raises ConfigurationError for a definition that can never work.
+    """
 
     name: str
-    open: Callable[[], Loop]
+    open: Callable[[AgentDefinition, LoopEnvironment], Loop]

@@ -59,6 +59,7 @@ from gateway.configuration.sections import (
 from gateway.context_limits import HistoryLimits
 from gateway.errors import ConfigurationError
 from gateway.http_client.clients import HttpClients
+from gateway.loop import LoopEnvironment
 from gateway.messages import JsonValue
 from gateway.model import ModelEnvironment
 from gateway.providers.headers import is_secret_header
@@ -419,7 +420,7 @@ def _at(value: JsonValue, path: FieldPath) -> JsonValue:
 
 
 def _part_problems(settings: Settings, parts: KnownParts) -> Iterator[FieldProblem]:
-    """What keeps models, tools, the store and the search engine from being opened; nothing of it stays open."""
+    """What keeps loops, models, tools, the store and the search engine from being opened; nothing of it stays open."""
     clock = SystemClock()
     http = HttpClients(clock)
     search = None
@@ -433,8 +434,10 @@ def _part_problems(settings: Settings, parts: KnownParts) -> Iterator[FieldProbl
     yield from _opening(("store",), store.open, settings.store, StoreEnvironment(clock, settings.store_directory))
     models = ModelEnvironment(clock, http)
     tools = ToolEnvironment(clock, http, settings.directory, search)
+    loops = LoopEnvironment(clock, http, settings.directory)
     for index, agent in enumerate(settings.agents):
         path: FieldPath = ("agents", index)
+        yield from _opening(path, parts.agent_types[agent.type].open, agent, loops)
         yield from _opening((*path, "model"), parts.models[agent.model.model_provider].open, agent.model, models)
         for number, other in enumerate(agent.model.fallback):
             at: FieldPath = (*path, "model", "fallback", number)

@@ -44,7 +44,8 @@ async def test_a_loop_that_yields_no_events_is_not_the_stores_failure(
     loop: type[Any], reason: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     parts = known_parts()
-    parts = dataclasses.replace(parts, agent_types={**parts.agent_types, "odd": AgentType("odd", loop)})
+    odd_type = AgentType("odd", lambda definition, environment: loop())
+    parts = dataclasses.replace(parts, agent_types={**parts.agent_types, "odd": odd_type})
     odd = {**agent("odd", {"model_provider": "demo"}), "type": "odd"}
     async with local_gateway(tmp_path, [odd], parts=parts) as gateway:
         frames = await gateway.client.run("odd", run_body("hi"))

@@ -78,13 +78,16 @@ from gateway.messages import new_message_id
 
 
 class Echo:
+    def __init__(self, definition):
+        self._voice = definition.id
+
     async def run(self, context):
         name = new_message_id()
-        yield [TextStarted(name), TextDelta(name, "echo: " + context.messages[-1].text), TextEnded(name)]
+        yield [TextStarted(name), TextDelta(name, f"{self._voice}: " + context.messages[-1].text), TextEnded(name)]
         yield [RunFinished(Completed())]
 
 
-TYPE = AgentType("echo", Echo)
+TYPE = AgentType("echo", lambda definition, environment: Echo(definition))
 '''
 
 STORE = '''

@@ -13,7 +13,7 @@ import yaml
 from gateway.agent import AgentDefinition, Budgets, ContextSettings, ModelSettings, ModelTimeouts, Secret, ToolSettings
 from gateway.configuration.checks import is_loopback
 from gateway.configuration.file import InvalidConfigurationError
-from gateway.configuration.known_parts import KnownParts
+from gateway.configuration.known_parts import KnownParts, known_parts
 from gateway.configuration.sections import ParametersSection, ServerSection, TimeoutsSection, json_schema
 from gateway.context_limits import HistoryLimits
 from gateway.errors import ConfigurationError
@@ -562,6 +562,7 @@ def test_checking_opens_models_and_tools_and_says_what_they_say() -> None:
         PARTS,
         tools={"PythonTool": ToolType("PythonTool", refuse)},
         models={"demo": ModelProvider("demo", refuse, needs_model_id=False)},
+        agent_types=known_parts().agent_types,
         stores={"sqlite": StoreType("sqlite", refuse)},
         search_engines={"embedded": SearchEngineType("embedded", refuse)},
     )
@@ -574,6 +575,17 @@ def test_checking_opens_models_and_tools_and_says_what_they_say() -> None:
         "f.yaml:4:5: agents[0].model: there is no such function",
         "f.yaml:6:9: agents[0].tools[0]: there is no such function",
     ]
+
+
+def test_checking_opens_loops_and_says_what_they_say() -> None:
+    def refuse(*_: object) -> NoReturn:
+        raise ConfigurationError("there is nothing to plan with")
+
+    parts = dataclasses.replace(known_parts(), agent_types={"conversational": AgentType("conversational", refuse)})
+    Path("f.yaml").write_text(AGENT)
+    with pytest.raises(InvalidConfigurationError) as caught:
+        check_settings(Flags(config=Path("f.yaml")), environ={}, parts=parts)
+    assert caught.value.message == "f.yaml:2:5: agents[0]: there is nothing to plan with"
 
 
 # --- the schema and the example -------------------------------------------------------------------------------------

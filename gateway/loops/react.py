@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 
+from gateway.agent import AgentDefinition
 from gateway.deadline import Deadline, DeadlineError
 from gateway.errors import LimitError, ModelError, ModelErrorKind, ToolError, limit_reached
 from gateway.events import (
@@ -33,7 +34,7 @@ from gateway.events import (
 )
 from gateway.history import open_calls
 from gateway.known_thread import KnownThread, SettledView, turns_of
-from gateway.loop import AgentType, Decision, LoopContext, TakenUp
+from gateway.loop import AgentType, Decision, LoopContext, LoopEnvironment, TakenUp
 from gateway.messages import JsonObject, Message, ToolCall, ToolResult, new_id, new_message_id
 from gateway.model import ModelRequest, OneTool, ToolChoice
 from gateway.owners import may_approve
@@ -576,4 +577,9 @@ def _all_calls(messages: Iterable[Message]) -> list[ToolCall]:
     return [call for message in messages for call in message.tool_calls]
 
 
-AGENT_TYPE = AgentType("conversational", ReactLoop)
+def open_react(definition: AgentDefinition, environment: LoopEnvironment) -> ReactLoop:
+    """The loop of a conversational agent: a run's context tells it all there is to know."""
+    return ReactLoop()
+
+
+AGENT_TYPE = AgentType("conversational", open_react)
