@@ -35,7 +35,13 @@ from gateway.open_agent import OpenAgent
 from gateway.openapi.routes import docs_routes
 from gateway.page import WebPage, read_page
 from gateway.parts import collect, find
-from gateway.protocol import ProtocolEnvironment, WireProtocol, check_open_to_visitors, path_with_marked_slashes
+from gateway.protocol import (
+    ErrorForms,
+    ProtocolEnvironment,
+    WireProtocol,
+    check_open_to_visitors,
+    path_with_marked_slashes,
+)
 from gateway.providers.headers import with_headers
 from gateway.runner import Runner
 from gateway.runs.driver import RunDriver, RunOptions
@@ -90,10 +96,10 @@ class Application:
             configured_url=server.public_url,
             open_to_all=server.allow_unauthenticated,
         )
-        protocols = collect("protocols", WireProtocol)
+        protocols = [*collect("protocols", WireProtocol).values(), WireProtocol("service", self._own_routes)]
+        served = [(protocol, protocol.routes(environment)) for protocol in protocols]
         # Routes are tried in this order: what is asked for most stands first.
-        routes = [*(route for part in protocols.values() for route in part.routes(environment)), *self._own_routes()]
-        self.starlette = Starlette(routes=routes, lifespan=self._lifespan)
+        self.starlette = Starlette(routes=[route for _, routes in served for route in routes], lifespan=self._lifespan)
         rules = DoorRules(
             keys=[(key.name, key.key) for key in server.api_keys],
             key_limits={key.name: key.limits for key in server.api_keys},
@@ -104,7 +110,13 @@ class Application:
             quiet_paths=(*_HEALTH_PATHS, "/metrics"),
             max_body_bytes=server.max_body_bytes,
         )
-        self.asgi: ASGIApp = Door(self._route, rules, visitors=self.visitors, on_refused=self.metrics.refused)
+        self.asgi: ASGIApp = Door(
+            self._route,
+            rules,
+            visitors=self.visitors,
+            on_refused=self.metrics.refused,
+            error_form=ErrorForms(served).of,
+        )
 
     async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Starlette's routes without its middleware: the door answers for what they raise, and each layer of
@@ -253,7 +265,7 @@ class Application:
                 logger.info("deleted visitors' threads of long ago", extra={"threads": deleted})
         await self.runner.removal.go_on(self.driver.agents)
 
-    def _own_routes(self) -> Sequence[BaseRoute]:
+    def _own_routes(self, _: ProtocolEnvironment) -> Sequence[BaseRoute]:
         return [
             Route("/healthz", _healthy),
             Route("/readyz", self._ready),

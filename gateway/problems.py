@@ -1,12 +1,14 @@
-"""Errors before the first byte, as RFC 9457 problem details.
+"""Errors before the first byte: what is told of them, and their usual form, RFC 9457 problem details.
 
-Below: errors. Above: authentication, the protocols, the application and the connection. https://www.rfc-editor.org/rfc/rfc9457
+Below: errors. Above: the door, the protocols, which may have a form of their own, and the connection. https://www.rfc-editor.org/rfc/rfc9457
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from http import HTTPStatus
+from typing import TypeAlias
 
 import orjson
 from starlette.exceptions import HTTPException
@@ -14,6 +16,7 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from gateway.errors import (
+    FieldProblem,
     GatewayError,
     InvalidRequestError,
     StoreError,
@@ -30,13 +33,30 @@ _SHOWN_CHARACTERS = 200
 _ROUTER_CODES = {404: "not_found", 405: "method_not_allowed"}
 
 
-def problem(error: GatewayError, scope: Scope) -> Response:
-    """The answer that tells the caller of `error`.
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What went wrong before the first byte, in whatever form it is told.
 
-    It is `application/problem+json`, and `application/json` where the request accepts an event stream: HttpAgent reads
-    the body of an error only then.
+    `code` is stable: programs match on it. `detail` says what was wrong, then what would be right. `errors` name fields
+    of the body. `members` are what this code tells besides. `headers` are on the answer in any form.
     """
-    headers: dict[str, str] = {}
+
+    status: int
+    code: str
+    detail: str
+    errors: Sequence[FieldProblem] = ()
+    members: Mapping[str, JsonValue] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+ErrorForm: TypeAlias = Callable[[Problem, Scope], Response]
+"""How a protocol tells a problem to the client whose request is `Scope`. The problem's headers are added to what it
+leaves out of them."""
+
+
+def problem_of(error: GatewayError) -> Problem:
+    """What is told of `error`."""
+    headers: dict[str, str] = {"cache-control": "no-store"}
     if isinstance(error, TooManyRequestsError):
         if error.retry_after_seconds is not None:
             headers["retry-after"] = str(max(1, error.retry_after_seconds))
@@ -47,22 +67,21 @@ def problem(error: GatewayError, scope: Scope) -> Response:
     if error.status == 408 or error.code == TooLargeError.default_code:
         headers["connection"] = "close"  # the rest of the body would be taken for the next request
     if not isinstance(error, InvalidRequestError):
-        return _response(error.status, error.code, error.message, [], headers, scope)
-    errors: list[JsonValue] = [{"pointer": each.pointer, "detail": each.detail} for each in error.problems]
-    return _response(error.status, error.code, error.message, errors, headers, scope, error.members)
+        return Problem(error.status, error.code, error.message, headers=headers)
+    return Problem(error.status, error.code, error.message, error.problems, error.members, headers)
 
 
-def internal_problem(scope: Scope) -> Response:
-    """The answer where something failed that should not: it says nothing but where to look."""
+def internal_problem(scope: Scope) -> Problem:
+    """Something failed that should not: it says nothing but where to look."""
     request_id = scope.get("state", {}).get("request_id", "")
     detail = "something went wrong in the gateway"
     if request_id:
         detail += f"; its log has the details under the request id {request_id}"
-    return _response(500, "internal_error", detail, [], {}, scope)
+    return Problem(500, "internal_error", detail, headers={"cache-control": "no-store"})
 
 
-def http_problem(error: HTTPException, scope: Scope) -> Response:
-    """The answer where the router raised: its 404 and 405."""
+def http_problem(error: HTTPException, scope: Scope) -> Problem:
+    """What the router raised: its 404 and 405."""
     status = error.status_code
     if status == 404:
         detail = f"there is nothing at {shown_path(scope)}; GET /docs lists what there is"
@@ -71,7 +90,20 @@ def http_problem(error: HTTPException, scope: Scope) -> Response:
     else:
         detail = str(error.detail)
     code = _ROUTER_CODES.get(status, "invalid_request" if status < 500 else "internal_error")
-    return _response(status, code, detail, [], dict(error.headers or {}), scope)
+    return Problem(status, code, detail, headers={"cache-control": "no-store", **(error.headers or {})})
+
+
+def problem_json(problem: Problem, scope: Scope) -> Response:
+    """The form of protocols that have none of their own: RFC 9457.
+
+    It is `application/problem+json`, and `application/json` where the request accepts an event stream: HttpAgent reads
+    the body of an error only then.
+    """
+    accepts_stream = any(name == b"accept" and b"text/event-stream" in value for name, value in scope["headers"])
+    media_type = "application/json" if accepts_stream else "application/problem+json"
+    errors: list[JsonValue] = [{"pointer": each.pointer, "detail": each.detail} for each in problem.errors]
+    document = problem_details(problem.status, problem.code, problem.detail, errors, problem.members)
+    return Response(document, problem.status, problem.headers, media_type)
 
 
 def problem_details(
@@ -94,18 +126,3 @@ def shown_path(scope: Scope) -> str:
     """The path for a message: a slash that was sent as `%2F` stands in the scope as a NUL."""
     path = scope["path"].replace("\0", "%2F")
     return repr(path if len(path) <= _SHOWN_CHARACTERS else path[:_SHOWN_CHARACTERS] + "...")
-
-
-def _response(
-    status: int,
-    code: str,
-    detail: str,
-    errors: list[JsonValue],
-    headers: dict[str, str],
-    scope: Scope,
-    members: Mapping[str, JsonValue] | None = None,
-) -> Response:
-    accepts_stream = any(name == b"accept" and b"text/event-stream" in value for name, value in scope["headers"])
-    media_type = "application/json" if accepts_stream else "application/problem+json"
-    document = problem_details(status, code, detail, errors, members)
-    return Response(document, status, {"cache-control": "no-store", **headers}, media_type)

@@ -1,4 +1,4 @@
-"""What a wire protocol is to the application: a name and the routes it serves; and what it gets: one door to runs.
+"""What a wire protocol is to the application: its routes, its form of errors; and what it gets: one door to runs.
 
 Below: the runner, access. A protocol parses requests into AgentInput (pure), asks its ProtocolEnvironment, and renders
 events (pure).
@@ -7,7 +7,7 @@ events (pure).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -16,7 +16,7 @@ from urllib.parse import unquote
 import orjson
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Match, Route
+from starlette.routing import BaseRoute, Match, Mount, Route, compile_path
 from starlette.types import Receive, Scope, Send
 
 from gateway.access.callers import Caller
@@ -27,6 +27,7 @@ from gateway.errors import ForbiddenError, InvalidRequestError, TooLargeError
 from gateway.events import Interrupt
 from gateway.messages import JsonValue, Message
 from gateway.open_agent import OpenAgent, no_agent
+from gateway.problems import ErrorForm, problem_json
 from gateway.runner import Admission, Runner
 from gateway.runs.viewer import Viewer
 from gateway.sse import OpenStreams
@@ -196,10 +197,52 @@ class ProtocolEnvironment:
 
 @dataclass(frozen=True, slots=True)
 class WireProtocol:
-    """A part: `routes(environment)` gives what the protocol serves."""
+    """A part: `routes(environment)` gives what the protocol serves.
+
+    `paths` are patterns of further paths that are the protocol's, written as those of routes: `/v1/{rest:path}`.
+    `error_form` is how it tells errors, on its routes' paths and on these: also what is refused before a route is
+    reached, as without a key, and where there is no route.
+    """
 
     name: str
     routes: Callable[[ProtocolEnvironment], Sequence[BaseRoute]]
+    paths: Sequence[str] = ()
+    error_form: ErrorForm = problem_json
+
+
+class ErrorForms:
+    """In whose form a request's error is told: the one of the protocol with the most specific pattern of its path.
+
+    Of two patterns the one that is literal further to the left is more specific, `{id}` more than `{rest:path}`.
+    """
+
+    def __init__(self, served: Iterable[tuple[WireProtocol, Sequence[BaseRoute]]]) -> None:
+        """The protocols with their routes."""
+        patterns = [
+            (pattern, protocol.error_form)
+            for protocol, routes in served
+            for pattern in (*protocol.paths, *_patterns(routes))
+        ]
+        patterns.sort(key=lambda each: _specificity(each[0]), reverse=True)
+        self._forms = [(compile_path(pattern)[0], form) for pattern, form in patterns]
+
+    def of(self, scope: Scope) -> ErrorForm:
+        """The form for this request; problem+json where nobody's pattern matches."""
+        path = path_with_marked_slashes(scope["raw_path"])
+        return next((form for pattern, form in self._forms if pattern.match(path)), problem_json)
+
+
+def _patterns(routes: Sequence[BaseRoute]) -> Iterator[str]:
+    for route in routes:
+        if isinstance(route, Route):
+            yield route.path
+        elif isinstance(route, Mount):
+            yield f"{route.path}/{{rest:path}}"
+
+
+def _specificity(pattern: str) -> list[int]:
+    parts = pattern.strip("/").split("/")
+    return [0 if ":path}" in part else 1 if "{" in part else 2 for part in parts]
 
 
 class VisitorRoute(Route):

@@ -110,6 +110,7 @@ REQUIRED = [
     "fault-upstream",
     "extension",
     "one-door",
+    "error-forms",
     "benchmarks",
     "readme",
     "invariants",

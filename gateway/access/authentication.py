@@ -40,7 +40,7 @@ from gateway.errors import (
     UnauthenticatedError,
     UnsupportedMediaTypeError,
 )
-from gateway.problems import http_problem, internal_problem, problem
+from gateway.problems import ErrorForm, Problem, http_problem, internal_problem, problem_json, problem_of
 
 logger = logging.getLogger(__name__)
 
@@ -90,12 +90,16 @@ class Door:
         *,
         visitors: Visitors | None = None,
         on_refused: Callable[[str, str], None] = lambda code, key_name: None,
+        error_form: Callable[[Scope], ErrorForm] = lambda scope: problem_json,
     ) -> None:
-        """`visitors` are let in beside those with keys. `on_refused` hears the problem's code and the key's name."""
+        """`visitors` are let in beside those with keys. `on_refused` hears the problem's code and the key's name.
+        `error_form` gives the form in which a request is told what is wrong with it.
+        """
         self._app = app
         self._max_body_bytes = rules.max_body_bytes
         self._visitors = visitors
         self._on_refused = on_refused
+        self._error_form = error_form
         self._keys = ApiKeys(rules.keys, rules.key_limits, rules.approvers)
         self._origins = Origins(rules.cors_origins, rules.allowed_hosts, visitors.origins if visitors else ())
         self._is_public = not rules.keys and visitors is None
@@ -131,14 +135,14 @@ class Door:
             else:
                 logger.exception("a request failed after its answer had begun", extra=_fields(scope))
         except HTTPException as error:
-            await http_problem(error, scope)(scope, receive, answer.send)
+            await self._told(http_problem(error, scope), scope)(scope, receive, answer.send)
         except ClientDisconnect:  # before its body was whole: there is nobody to answer
             logger.info("a client left before its request was whole", extra=_fields(scope))
         except Exception:
             # What is half sent, the server cuts off.
             logger.exception("a request failed", extra=_fields(scope))
             if not answer.status:
-                await internal_problem(scope)(scope, receive, answer.send)
+                await self._told(internal_problem(scope), scope)(scope, receive, answer.send)
         finally:
             self._log(scope, answer.status, time.perf_counter() - begun)
 
@@ -192,11 +196,17 @@ class Door:
         if error.status in _REFUSED_STATUSES or error.code == "overloaded":
             caller: Caller | None = state.get("caller")
             self._on_refused(error.code, state.get("key_name", "") if caller is None else caller.key_name)
-        response = problem(error, scope)
+        response = self._told(problem_of(error), scope)
         if isinstance(error, TooLargeError) and error.code == TooLargeError.default_code:
             await _answer_and_cut(response, receive, send)
         else:
             await response(scope, receive, send)
+
+    def _told(self, problem: Problem, scope: Scope) -> Response:
+        response = self._error_form(scope)(problem, scope)
+        for name, value in problem.headers.items():
+            response.headers.setdefault(name, value)
+        return response
 
     def _preflight(self, headers: RequestHeaders) -> Response:
         if not self._origins.allows(headers):

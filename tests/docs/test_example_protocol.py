@@ -37,6 +37,12 @@ async def say(gateway: LocalGateway, headers: dict[str, str], text: str, agent_i
     return await gateway.client.http.post(f"/say/{agent_id}", json=text, headers=headers)
 
 
+def code(answer: httpx.Response) -> str:
+    """The error's code: the protocol tells errors as `code: detail`."""
+    assert answer.headers["content-type"].startswith("text/plain")
+    return answer.text.partition(": ")[0]
+
+
 async def test_it_answers_with_the_words_alone(shop: LocalGateway) -> None:
     answer = await say(shop, ALICE, "hello")
 
@@ -46,7 +52,7 @@ async def test_it_answers_with_the_words_alone(shop: LocalGateway) -> None:
 async def test_an_agent_that_the_key_does_not_have_is_unknown(shop: LocalGateway) -> None:
     answer = await say(shop, (await visitor(shop.client)).headers, "hello", "internal")
 
-    assert (answer.status_code, answer.json()["code"]) == (404, "agent_not_found")
+    assert (answer.status_code, code(answer)) == (404, "agent_not_found")
 
 
 async def test_runs_count_against_the_caller_s_limits(shop: LocalGateway) -> None:
@@ -55,14 +61,45 @@ async def test_runs_count_against_the_caller_s_limits(shop: LocalGateway) -> Non
     alices = [await say(shop, ALICE, "hello") for _ in range(2)]
 
     assert [answer.status_code for answer in said] == [200, 200, 429]
-    assert said[-1].json()["code"] == "limit_visitor_runs_per_minute"
+    assert code(said[-1]) == "limit_visitor_runs_per_minute"
     assert [answer.status_code for answer in alices] == [200, 429]
 
 
 async def test_an_input_is_held_to_the_caller_s_limits(shop: LocalGateway) -> None:
     for headers in ((await visitor(shop.client)).headers, ALICE):
         answer = await say(shop, headers, "x" * 101)
-        assert (answer.status_code, answer.json()["code"]) == (413, "input_too_large"), headers
+        assert (answer.status_code, code(answer)) == (413, "input_too_large"), headers
+
+
+JSON = {"content-type": "application/json"}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "headers", "body", "status", "expected"),
+    [
+        ("POST", "/say/helper", JSON, b'"hello"', 401, "unauthenticated"),
+        ("GET", "/say/helper", ALICE, b"", 405, "method_not_allowed"),
+        ("GET", "/say/helper/more", ALICE, b"", 404, "not_found"),
+        ("GET", "/say/a%2Fb/more", {}, b"", 401, "unauthenticated"),
+        ("POST", "/say/helper", ALICE | JSON, b" " * 10_000_001, 413, "body_too_large"),
+        ("POST", "/say/helper", ALICE, b"hello", 415, "unsupported_media_type"),
+        ("POST", "/say/helper", ALICE | JSON, b"hello", 400, "invalid_json"),
+    ],
+)
+async def test_what_is_refused_before_a_route_is_reached_has_the_protocol_s_form_too(
+    shop: LocalGateway, method: str, path: str, headers: dict[str, str], body: bytes, status: int, expected: str
+) -> None:
+    answer = await shop.client.http.request(method, path, headers=headers, content=body)
+
+    assert (answer.status_code, code(answer)) == (status, expected)
+    assert answer.headers["cache-control"] == "no-store", "what a form leaves out"
+    assert ("www-authenticate" in answer.headers) == (status == 401)
+
+
+async def test_the_errors_of_other_protocols_keep_their_form(shop: LocalGateway) -> None:
+    for path in ("/agents/helper/run", "/runs/none", "/nothing", "/healthz/more", "/say"):
+        answer = await shop.client.http.get(path, headers=ALICE)
+        assert answer.headers["content-type"] == "application/problem+json", path
 
 
 @pytest.mark.timeout(300)  # without a cache the whole package is read
