@@ -12,8 +12,8 @@ shared cores, so read the ratios):
     EventStreamResponse behind Starlette          15                  20
     EventSourceResponse behind Starlette          24                  42
 
-Importing sse_starlette replaces uvicorn's `Server.handle_exit`, so that a signal cuts all streams at once. That is
-taken back here: who shuts the gateway down calls `OpenStreams.close`.
+By default sse-starlette cuts all streams when uvicorn gets a signal. That is switched off here: who shuts the gateway
+down calls `OpenStreams.close`.
 """
 
 from __future__ import annotations
@@ -27,13 +27,11 @@ from typing import Final, Protocol
 from sse_starlette.sse import AppStatus, EventSourceResponse
 from starlette.background import BackgroundTask
 from starlette.types import Receive, Scope, Send
-from uvicorn.server import Server
 
 from gateway.errors import StoreError
 from gateway.events import Event, RunFailed, RunFinished
 
-if AppStatus.original_handler is not None:
-    Server.handle_exit = AppStatus.original_handler  # type: ignore[method-assign]
+AppStatus.disable_automatic_graceful_drain()  # type: ignore[no-untyped-call]
 
 logger = logging.getLogger(__name__)
 

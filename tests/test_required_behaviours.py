@@ -118,6 +118,7 @@ REQUIRED = [
     "shown-is-run",
     "origin-not-allowed",
     "layout-shift",
+    "foreign-privates",
 ]
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
+import signal
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 
 import pytest
 import uvicorn
+from sse_starlette.sse import AppStatus
 from starlette.background import BackgroundTask
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -264,7 +266,10 @@ async def test_what_is_to_happen_afterwards_happens() -> None:
 
 
 def test_a_signal_is_left_to_whoever_runs_the_server() -> None:
-    assert uvicorn.Server.handle_exit.__module__ == "uvicorn.server"
+    server = uvicorn.Server(uvicorn.Config("nothing:at_all"))
+    server.handle_exit(signal.SIGTERM, None)
+    assert server.should_exit
+    assert not AppStatus.should_exit, "sse-starlette would cut every stream"
 
 
 async def test_the_parents_own_path_would_send_the_same_frames() -> None:
