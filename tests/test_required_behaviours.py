@@ -116,6 +116,7 @@ REQUIRED = [
     "invariants",
     "short-log",
     "shown-is-run",
+    "unchecked-page-tool",
     "origin-not-allowed",
     "layout-shift",
     "foreign-privates",

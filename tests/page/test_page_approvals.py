@@ -12,9 +12,21 @@ from playwright.async_api import Browser, Locator, expect
 
 from tests.movable_clock import MovableClock
 from tests.page_browser import DEMONSTRATION, Screen, shown_page
-from tests.running_gateway import scripted
+from tests.running_gateway import agent, scripted
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+DEPOT = """
+import json
+from pathlib import Path
+
+
+async def ship(order_id: int, weight: float, parts: dict[str, list[float | int]], note: str) -> str:
+    "Ship an order."
+    got = {"order_id": order_id, "weight": weight, "parts": parts, "note": note}
+    Path(__file__).with_name("got.json").write_text(json.dumps(got))
+    return "Shipped."
+"""
 
 
 def refunder(*calls: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -127,3 +139,41 @@ async def test_an_approval_is_there_again_after_a_reload_and_writing_something_e
         await expect(screen.questions).to_have_count(2)
         await expect(screen.card("refund").first).to_have_attribute("data-status", re.compile("declined|failed"))
         await expect(screen.card("refund").first).not_to_contain_text("refunded")
+
+
+async def test_numbers_that_javascript_cannot_hold_are_shown_and_run_as_the_model_wrote_them(
+    browser: Browser, tmp_path: Path
+) -> None:
+    """Also where another argument is changed. What the tool got is compared as text: 1 is not 1.0 there.
+
+    Of an argument that the model gave twice, the last is shown and runs.
+    """
+    (tmp_path / "depot.py").write_text(DEPOT, "utf-8")
+    written = (
+        '{"order_id": 12345678901234567890, "weight": 1.0, "parts": {"ids": [9007199254740993, -0.0]}, "note": "now"}'
+    )
+    twice = '{"note": "never", ' + written[1:]
+    rules = [
+        {"when": {"turn": 0}, "response": [{"tool": "ship", "arguments": twice}]},
+        {"when": {}, "response": [{"text": "It said: {{result}}"}]},
+    ]
+    tool = {"type": "PythonTool", "name": "ship", "parameters": {"function": "depot:ship"}, "approval": "always"}
+    shipper = agent("shipper", scripted(rules=rules), tools=[tool])
+    async with shown_page(browser, tmp_path, [shipper]) as screen:
+        for number, note in enumerate(("now", "later")):
+            await screen.say("Ship it")
+            card = approval(screen)
+            await expect(card.get_by_label("Order id")).to_have_value("12345678901234567890")
+            await expect(card.get_by_label("Weight")).to_have_value("1.0")
+            await expect(card.get_by_label("Parts")).to_have_value(re.compile(r"9007199254740993,\s+-0\.0\s"))
+            shown = screen.card("ship").nth(number)
+            await expect(shown.locator(".agui-call-preview")).to_contain_text("12345678901234567890 · 1.0")
+            await expect(card.get_by_label("Note")).to_have_value("now")
+            await card.get_by_label("Note").fill(note)
+            await card.get_by_role("button", name="Approve").click()
+            await expect(screen.answers).to_have_count(number + 1)
+            await screen.expect_idle()
+            assert (tmp_path / "got.json").read_text("utf-8") == written.replace("now", note)
+            await shown.get_by_role("button").click()
+            await expect(shown.locator("pre").first).to_contain_text('"order_id": 12345678901234567890')
+            await expect(shown.locator("pre").first).to_contain_text(f'"note": "{note}"')

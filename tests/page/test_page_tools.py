@@ -110,6 +110,28 @@ async def test_the_theme_is_changed(browser: Browser, tmp_path: Path) -> None:
         await screen.until(f"{background} === {json.dumps(before)}")
 
 
+async def test_a_tool_whose_arguments_could_not_be_checked_is_not_run_and_the_model_is_told(
+    browser: Browser, tmp_path: Path
+) -> None:
+    rules = [
+        {"when": {"turn": 0}, "response": [{"tool": "set_theme", "arguments": {"theme": "dark"}}]},
+        {"when": {}, "response": [{"text": "It said: {{result}}"}]},
+    ]
+    painter = agent("painter", scripted(rules=rules))
+    async with shown_page(browser, tmp_path, [painter], expected=("Failed to load resource",)) as screen:
+        await screen.page.route("**/schema_check*", lambda route: route.abort())
+        await screen.ask("Dark, please")
+        await expect(screen.answers).to_have_text(
+            "It said: The tool failed: its arguments could not be checked, so it was not run"
+        )
+        await expect(screen.card("set_theme")).to_have_attribute("data-status", "failed")
+        assert await screen.evaluate("document.documentElement.dataset.theme") != "dark"
+        await screen.page.unroute("**/schema_check*")
+        await screen.ask("Once more")
+        await expect(screen.card("set_theme").last).to_have_attribute("data-status", "done")
+        assert await screen.evaluate("document.documentElement.dataset.theme") == "dark"
+
+
 async def test_a_form_is_filled_and_asks_before_it_loses_what_is_in_it(browser: Browser, tmp_path: Path) -> None:
     other = {**BOOKING, "name": "Grace"}
     rules = [

@@ -387,6 +387,16 @@ describe("approvals", () => {
     ]);
   });
 
+  test("an argument whose name every object has is there like others", () => {
+    const chat = played();
+    chat.approvals.value = [approval({ arguments: JSON.parse('{"__proto__": {"admin": true}, "amount": 20}') })];
+    chat.entries.value = [answer("a", "x", false)];
+    show(chat);
+    expect(one<HTMLTextAreaElement>("[name=__proto__]").value).toContain('"admin": true');
+    button("Approve").click();
+    expect(chat.done).toEqual([["choose", "int-1", { approved: true }]]);
+  });
+
   test("what somebody else approves can only be given up", async () => {
     const chat = played();
     chat.approvals.value = [approval({ message: "", isForOthers: true })];

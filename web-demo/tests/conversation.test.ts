@@ -25,6 +25,10 @@ beforeAll(async () => {
         ],
         both: [[PAINT, { tool: "hang", arguments: { color: "blue" } }], [{ text: "Both." }]],
         refund: [[{ tool: "refund", arguments: { order: "7", amount: 20 } }], [{ text: "It said: {{result}}" }]],
+        ship: [
+          [{ tool: "ship", arguments: '{"order_id": 12345678901234567890, "note": "now"}' }],
+          [{ text: "It said: {{result}}" }],
+        ],
         broken: [[{ tool: "broken" }], [{ text: "It failed." }]],
         milk: [[{ tool: "add_to_list", arguments: { item: "milk" } }], [{ text: "Listed." }]],
         "fail over HttpAgent": FAILS,
@@ -33,6 +37,7 @@ beforeAll(async () => {
       },
       tools: [
         { type: "PythonTool", name: "refund", parameters: { function: "shop:refund" }, approval: "always" },
+        { type: "PythonTool", name: "ship", parameters: { function: "shop:ship" }, approval: "always" },
         { type: "PythonTool", name: "broken", parameters: { function: "shop:broken" } },
         { type: "PythonTool", name: "add_to_list", parameters: { function: "shop:add_to_list" } },
       ],
@@ -193,6 +198,21 @@ describe.each(READERS)("over %s", (name, makeReader) => {
     expect(lines().at(-1)).toContain("Refunded 5 for 7.");
     expect(call("refund")?.status.value).toBe("done");
     expect(conversation.approvals.value).toEqual([]);
+  });
+
+  test.each([
+    ["as it is", undefined, "now"],
+    ["with another argument changed", { note: "later" }, "later"],
+  ])("a number that JavaScript cannot hold runs as the model wrote it, approved %s", async (_, edits, note) => {
+    const { conversation, lines, call } = clerk();
+    await conversation.send("ship");
+    const [approval] = conversation.approvals.value;
+    if (!approval) throw new Error("nothing to approve");
+    const editedArgs = edits && { ...approval.arguments, ...edits };
+    conversation.choose(approval.id, { approved: true, ...(editedArgs && { editedArgs }) });
+    await until(() => lines().at(-1)?.startsWith("answer: It said") && conversation.phase.value === "idle");
+    expect(lines().at(-1)).toContain(`Shipped 12345678901234567890 ${note}.`);
+    expect(call("ship")?.arguments.value).toMatch(/"order_id": ?12345678901234567890/);
   });
 
   test("edited arguments that the gateway refuses leave the question open", async () => {

@@ -90,6 +90,10 @@ def refund(order: str, amount: int) -> str:
     """Refund an order."""
     return f"Refunded {amount} for {order}."
 
+def ship(order_id: int, note: str) -> str:
+    """Ship an order."""
+    return f"Shipped {order_id!r} {note}."
+
 def broken() -> str:
     """Fail."""
     raise ToolError("the shelf is empty")

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { JsonObject } from "../src/chat/contract";
-import { same } from "../src/chat/json";
+import { laidOut, objectIn, same, valueIn } from "../src/chat/json";
 import { type Draft, draftOf, fieldsOf, readDraft } from "../src/view/schema_fields";
 
 const SCHEMA: JsonObject = {
@@ -142,6 +142,54 @@ describe("what comes back", () => {
 
   test("an optional tick that nobody touched stays left out", () => {
     expect(read("urgent", false)).toEqual({ value: undefined });
+  });
+});
+
+describe("a number that JavaScript would write differently", () => {
+  const NUMBERS = ["12345678901234567890", "9007199254740993", "0.12345678901234567890", "1e400", "-0", "1.0", "1E5"];
+
+  /** As it goes to the gateway: the given arguments, with some of them said differently. */
+  const sent = (given: string, drafts: Record<string, Draft> = {}) => {
+    const fields = fieldsOf(valueIn(given) as JsonObject, SCHEMA);
+    const members = fields.map((each): [string, unknown] => {
+      const reading = readDraft(each, drafts[each.name] ?? draftOf(each));
+      return [each.name, "value" in reading ? reading.value : reading.problem];
+    });
+    return laidOut(Object.fromEntries(members.filter(([, value]) => value !== undefined)) as JsonObject);
+  };
+
+  test.each(NUMBERS)("%s stands in its field as it was written, and is sent so", (number) => {
+    const given = `{"order_id":"A-17","amount":${number},"tags":[{"deep":${number}}],"extra":${number},"text":"${number}"}`;
+    const fields = Object.fromEntries(fieldsOf(valueIn(given) as JsonObject, SCHEMA).map((each) => [each.name, each]));
+    for (const [name, kind] of [
+      ["amount", "number"],
+      ["extra", "number"],
+      ["text", "text"],
+    ] as const) {
+      expect(fields[name]?.kind).toBe(kind);
+      expect(fields[name] && draftOf(fields[name])).toBe(number);
+    }
+    expect(fields.tags && draftOf(fields.tags)).toContain(`"deep": ${number}\n`);
+    expect(sent(given, { urgent: true }).replace(/\s/g, "")).toBe(given.replace(',"tags', ',"urgent":true,"tags'));
+  });
+
+  test("is sent as the person wrote it", () => {
+    expect(
+      sent("{}", { order_id: "A-17", count: " 12345678901234567890 ", tags: "[1.0]" }).replace(/\s/g, ""),
+    ).toContain('"count":12345678901234567890,"tags":[1.0]');
+    expect(read("count", "1e400")).toEqual({ problem: "fieldNotNumber" });
+  });
+
+  test("in what is no JSON makes none of it, and in texts and names it is none", () => {
+    for (const text of ["[01]", "[1.]", "[+1.0]", "[-]", "{1.0: 1}", "1.0 2.0", '"1.0', ""]) {
+      expect(valueIn(text)).toBeUndefined();
+    }
+    const text = '{"1.0":"\\"1.0","a\\\\":"1e400"}';
+    expect(JSON.stringify(valueIn(text))).toBe(text);
+  });
+
+  test("is JavaScript's for a handler of the page", () => {
+    expect(objectIn('{"a": 1.0, "b": 12345678901234567890}')).toEqual({ a: 1, b: 12345678901234567000 });
   });
 });
 

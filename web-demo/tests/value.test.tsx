@@ -65,6 +65,15 @@ describe("JSON", () => {
     expect(preview(deep)).toEqual([]);
   });
 
+  test("has its numbers as they were written, and of a name that stands there twice the value that runs", () => {
+    const text = '{"id": 1, "n": [9007199254740993, 1.0, 1e400], "id": 12345678901234567890}';
+    show(<JsonText text={text} />);
+    expect(root.textContent).toBe(
+      '{\n  "id": 12345678901234567890,\n  "n": [\n    9007199254740993,\n    1.0,\n    1e400\n  ]\n}',
+    );
+    expect(preview(text)).toEqual(["12345678901234567890", "9007199254740993"]);
+  });
+
   test("that no stack is deep enough for is shown as it came", () => {
     const deep = "[".repeat(100_000) + "]".repeat(100_000);
     show(<JsonText text={deep} />);

@@ -7,7 +7,7 @@ import { type ReadonlySignal, type Signal, signal } from "@preact/signals";
 import type { WireCall, WireEvent, WireMessage, WireResume } from "../wire/ag_ui";
 import type { Approval, ApprovalChoice, JsonObject, JsonValue } from "./contract";
 import { callsOf } from "./history";
-import { objectIn } from "./json";
+import { isObject, valueIn, withNumbers } from "./json";
 import type { Progress } from "./progress";
 
 interface OpenApproval extends Approval {
@@ -46,7 +46,8 @@ export class ApprovalDesk {
       const chosen = choice.peek();
       if (chosen?.approved) {
         this.progress.begin(callId);
-        if (chosen.editedArgs) this.progress.mark(callId, { arguments: JSON.stringify(chosen.editedArgs) });
+        if (chosen.editedArgs)
+          this.progress.mark(callId, { arguments: withNumbers(JSON.stringify(chosen.editedArgs)) });
       } else if (chosen) this.progress.mark(callId, { status: "declined" });
     }
     this.clear();
@@ -96,6 +97,7 @@ function isExpired(approval: Approval, now = Date.now()): boolean {
 
 function approval(interrupt: JsonObject, callId: string | undefined, call: WireCall | undefined): OpenApproval {
   const expires = typeof interrupt.expiresAt === "string" ? new Date(interrupt.expiresAt) : undefined;
+  const given = valueIn(call?.function.arguments ?? "");
   const message = typeof interrupt.message === "string" ? interrupt.message : "";
   const isForOthers =
     ((interrupt.metadata as JsonObject | undefined)?.agui_gateway as JsonObject)?.approvers === "keys";
@@ -104,7 +106,7 @@ function approval(interrupt: JsonObject, callId: string | undefined, call: WireC
     callId,
     toolName: call?.function.name ?? "",
     message: isForOthers || SAYS_NO_MORE.test(message) ? "" : message,
-    arguments: objectIn(call?.function.arguments ?? "") ?? {},
+    arguments: isObject(given) ? given : {},
     schema: argumentsSchema(interrupt.responseSchema),
     expiresAt: expires && !Number.isNaN(expires.getTime()) ? expires : undefined,
     isForOthers,

@@ -93,6 +93,7 @@ export interface Approval {
   readonly callId: string | undefined;
   readonly toolName: string;
   readonly message: string;
+  /** As the model wrote them, numbers too: json.ts reads, shows and sends these. */
   readonly arguments: JsonObject;
   /** JSON Schema of `arguments`, where the gateway tells it. */
   readonly schema: JsonObject | undefined;

@@ -139,9 +139,9 @@ export class ToolDesk {
 
   /** One promise for all calls, which go on in their order then; asked for anew where it did not come. */
   #loadCheck(): Promise<typeof import("./schema_check")> {
-    this.#check ??= import("./schema_check").catch((error: unknown) => {
+    this.#check ??= import("./schema_check").catch(() => {
       this.#check = undefined;
-      throw error;
+      throw new Error("its arguments could not be checked, so it was not run");
     });
     return this.#check;
   }

@@ -1,6 +1,6 @@
 /** A tool that runs only if a person agrees: its arguments to look at and to change, and the choice. */
 import { useId, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import type { Approval, ApprovalChoice, JsonObject } from "../chat/contract";
+import type { Approval, ApprovalChoice, JsonValue } from "../chat/contract";
 import { same } from "../chat/json";
 import { spelledOut } from "../chat/unseen";
 import { ArgumentsForm, type Drafts } from "./arguments_form";
@@ -99,7 +99,7 @@ function Decision({ approval, onChoose }: ApprovalCardProps) {
 
   const approve = (event: Event) => {
     event.preventDefault();
-    const edited: JsonObject = {};
+    const read: [string, JsonValue][] = [];
     for (const field of fields) {
       const reading = readDraft(field, drafts[field.name] ?? "");
       if ("problem" in reading) {
@@ -109,8 +109,9 @@ function Decision({ approval, onChoose }: ApprovalCardProps) {
         if (input instanceof HTMLElement) input.focus();
         return;
       }
-      if (reading.value !== undefined) edited[field.name] = reading.value;
+      if (reading.value !== undefined) read.push([field.name, reading.value]);
     }
+    const edited = Object.fromEntries(read); // also a member that is called __proto__
     onChoose(same(edited, approval.arguments) ? { approved: true } : { approved: true, editedArgs: edited });
   };
 

@@ -1,7 +1,7 @@
 /** JSON, or any text, to read: laid out where it can be, and cut where it is long. */
 import { useState } from "preact/hooks";
 import type { JsonValue } from "../chat/contract";
-import { isDeep, isObject, laidOut } from "../chat/json";
+import { isDeep, isObject, laidOut, plain, valueIn } from "../chat/json";
 import { useTexts } from "./texts";
 import { marked, Value } from "./value";
 
@@ -63,16 +63,11 @@ function beginning(text: string, length: number): string {
 function leaves(value: JsonValue): string[] {
   if (Array.isArray(value)) return value.slice(0, 1).flatMap(leaves);
   if (isObject(value)) return Object.values(value).flatMap((inner) => (inner === undefined ? [] : leaves(inner)));
-  return value === null ? [] : [String(value)];
+  return value === null ? [] : [plain(value)];
 }
 
 /** Undefined for what is no JSON, and for what is shown as it came. */
 function parsed(text: string): JsonValue | undefined {
-  if (!JSON_BEGINS.test(text)) return undefined;
-  try {
-    const value = JSON.parse(text) as JsonValue;
-    return isDeep(value) ? undefined : value;
-  } catch {
-    return undefined;
-  }
+  const value = JSON_BEGINS.test(text) ? valueIn(text) : undefined;
+  return value === undefined || isDeep(value) ? undefined : value;
 }

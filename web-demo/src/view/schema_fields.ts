@@ -5,7 +5,7 @@
  * schema says beyond single values (nested objects, patterns) is the gateway's to check.
  */
 import type { JsonObject, JsonValue } from "../chat/contract";
-import { isObject, laidOut, same } from "../chat/json";
+import { isNumber, isObject, laidOut, plain, same, valueIn } from "../chat/json";
 import type { TextKey, TextValues } from "../chat/texts";
 
 export type FieldKind = "text" | "number" | "integer" | "boolean" | "choice" | "json";
@@ -62,7 +62,7 @@ export function draftOf(field: Field): Draft {
     return place < 0 ? "" : String(place);
   }
   if (given === undefined || (given === null && field.kind !== "json")) return "";
-  return field.kind === "json" ? laidOut(given) : String(given);
+  return field.kind === "json" ? laidOut(given) : plain(given);
 }
 
 /** The value that the draft stands for; undefined for an argument that is left out. */
@@ -105,18 +105,15 @@ function readNumber({ kind, schema }: Field, draft: string): Reading {
   if (typeof schema.maximum === "number" && value > schema.maximum) {
     return { problem: "fieldTooLarge", values: { limit: schema.maximum } };
   }
-  return { value };
+  return { value: valueIn(draft) ?? value };
 }
 
 function readJson({ schema }: Field, draft: string): Reading {
-  try {
-    const value = JSON.parse(draft) as JsonValue;
-    if (schema.type === "array" && !Array.isArray(value)) return { problem: "fieldNotList" };
-    if (schema.type === "object" && !isObject(value)) return { problem: "fieldNotObject" };
-    return { value };
-  } catch {
-    return { problem: "fieldNotJson" };
-  }
+  const value = valueIn(draft);
+  if (value === undefined) return { problem: "fieldNotJson" };
+  if (schema.type === "array" && !Array.isArray(value)) return { problem: "fieldNotList" };
+  if (schema.type === "object" && !isObject(value)) return { problem: "fieldNotObject" };
+  return { value };
 }
 
 function kindOf(schema: JsonObject, given: JsonValue | undefined): FieldKind {
@@ -126,12 +123,13 @@ function kindOf(schema: JsonObject, given: JsonValue | undefined): FieldKind {
   const types = Array.isArray(schema.type) ? schema.type.filter((type) => type !== "null") : [schema.type];
   const type = types.length === 1 ? types[0] : undefined;
   const fits = given === undefined || given === null;
-  if ((type === "number" || type === "integer") && (fits || typeof given === "number")) return type;
-  if (type === "boolean" && (given === undefined || typeof given === "boolean")) return "boolean";
-  if (type === "string" && (fits || typeof given === "string")) return "text";
+  const kind = isNumber(given) ? "number" : typeof given;
+  if ((type === "number" || type === "integer") && (fits || kind === "number")) return type;
+  if (type === "boolean" && (given === undefined || kind === "boolean")) return "boolean";
+  if (type === "string" && (fits || kind === "string")) return "text";
   if (type !== undefined) return "json";
-  if (typeof given === "string") return "text";
-  return typeof given === "number" ? "number" : typeof given === "boolean" ? "boolean" : "json";
+  if (kind === "string") return "text";
+  return kind === "number" || kind === "boolean" ? kind : "json";
 }
 
 /** The schema behind references and behind "or null". */

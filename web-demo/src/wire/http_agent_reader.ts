@@ -6,6 +6,7 @@
  */
 import { HttpAgent, type Message, type RunAgentParameters } from "@ag-ui/client";
 import type { JsonValue } from "../chat/contract";
+import { withNumbers } from "../chat/json";
 import { forwardedProps, type WireEvent, type WireInput, type WireMessage } from "./ag_ui";
 import type { Connection } from "./connection";
 import { type EventStream, eventStream } from "./event_stream";
@@ -95,7 +96,8 @@ class Reading {
   async #fetch(url: string, init: RequestInit): Promise<Response> {
     const { signal } = this;
     try {
-      const response = await this.connection.fetch(url, { ...init, body: this.#shelf.fill(String(init.body)) });
+      const body = withNumbers(this.#shelf.fill(String(init.body)));
+      const response = await this.connection.fetch(url, { ...init, body });
       if (!response.ok) {
         this.#refusal = refusal(response.status, await response.clone().text(), response.headers.get("retry-after"));
       }

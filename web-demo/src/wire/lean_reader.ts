@@ -3,6 +3,7 @@
  *
  * Below: the frames, their order and what they leave behind (`lean_*`); a connection. It is what the widget has.
  */
+import { withNumbers } from "../chat/json";
 import { forwardedProps, type WireEvent, type WireInput, type WireMessage } from "./ag_ui";
 import type { Connection } from "./connection";
 import { eventStream, type Watch } from "./event_stream";
@@ -37,7 +38,7 @@ export class LeanReader implements RunReader {
         "Content-Type": "application/json",
         Accept: "text/event-stream",
       },
-      body: JSON.stringify(sent(input)),
+      body: withNumbers(JSON.stringify(sent(input))),
       signal,
     });
     if (!answer.ok) throw refusal(answer.status, await answer.text(), answer.headers.get("retry-after"));
