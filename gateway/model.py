@@ -12,10 +12,10 @@ from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 from gateway.agent import ModelSettings
 from gateway.clock import Clock
+from gateway.commit_window import CommitWindow
 from gateway.errors import ModelErrorKind
 from gateway.events import Events
 from gateway.frozen import quickly_made
-from gateway.gather_window import GatherWindow
 from gateway.http_client.clients import HttpClients
 from gateway.known_thread import SettledView
 from gateway.messages import JsonObject, Message, ToolSpec
@@ -189,7 +189,7 @@ class ModelEnvironment:
 
     clock: Clock
     http: HttpClients
-    window: GatherWindow | None = None  # in which events wait to be kept; None: nobody keeps them
+    window: CommitWindow | None = None  # in which events wait to be kept; None: nobody keeps them
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import cast
 
+from gateway.commit_window import CommitWindow
 from gateway.errors import StoreError
 from gateway.events import (
     Completed,
@@ -16,7 +17,6 @@ from gateway.events import (
     RunStarted,
     TextDelta,
 )
-from gateway.gather_window import GatherWindow
 from gateway.records import EventRecords, decode_events
 from gateway.runs.live_run import LiveRun
 from gateway.runs.viewer import END, Batch, Viewer
@@ -87,7 +87,7 @@ class HeldStore:
 class Scene:
     """A run that has begun, the clock and the store it lives with."""
 
-    def __init__(self, *, max_viewer_events: int = 10_000, window: GatherWindow | None = None) -> None:
+    def __init__(self, *, max_viewer_events: int = 10_000, window: CommitWindow | None = None) -> None:
         self.clock = MovableClock()
         self.store = HeldStore()
         self.abandoned: list[LiveRun] = []
@@ -99,7 +99,7 @@ class Scene:
             grace_seconds=GRACE_SECONDS,
             on_abandoned=self.abandoned.append,
             max_viewer_events=max_viewer_events,
-            window=window or GatherWindow(0.0),
+            window=window or CommitWindow(0.0),
         )
         self.first_viewer = self.live.watch()
         self.store.write(*self.live.number(self.live.follow([START])))

@@ -10,9 +10,9 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable
 from typing import Any
 
+from gateway.commit_window import CommitWindow
 from gateway.errors import ModelError, ModelErrorKind
 from gateway.events import Events, ReasoningDelta, TextDelta, ToolCallDelta
-from gateway.gather_window import GatherWindow
 from gateway.http_client.clients import HttpCall, HttpStream, StreamTimeouts
 from gateway.model import ModelEnvironment
 from gateway.providers.access import refusal
@@ -170,13 +170,13 @@ class RecordReader(AnswerReader):
 class AnswerStream:
     """An answer on its way: what each network read of it says.
 
-    Words that come faster than the `window` lets events be kept are not read before its moment is over, and then all
-    that came at once: they would only wait for that somewhere else. Until then they stay with the system, since waking
-    up for each of them costs more than all that is done with it: deltas 1 ms apart took 95 us of processor time each
-    when they were read as they came, and take 55. So an answer's end, too, waits for the moment in which it comes.
+    Words that come faster than the commit `window` lets events be kept are not read before it closes, and then all at
+    once: read earlier, they would wait for it in the gateway. Until then they stay with the system, since waking up for
+    each of them costs more than all that is done with it: deltas 1 ms apart took 95 us of processor time each when they
+    were read as they came, and take 55. So an answer's end waits, too, until the window in which it comes is closed.
     """
 
-    def __init__(self, response: HttpStream, reader: AnswerReader, window: GatherWindow | None) -> None:
+    def __init__(self, response: HttpStream, reader: AnswerReader, window: CommitWindow | None) -> None:
         """`window`: None where nobody keeps the events."""
         self._response = response
         self._reader = reader
@@ -196,7 +196,7 @@ class AnswerStream:
         now = asyncio.get_running_loop().time
         self._waits_since = now()
         if self._gathers and window is not None and self._response.pause():
-            window.when_over(self._read_on)
+            window.when_closed(self._read_on)
         try:
             data = await self._response.receive()
         except ModelError:
@@ -205,7 +205,7 @@ class AnswerStream:
             data = b""  # the answer is whole; only the end of its connection is not
         events = reader.feed(data) if data else reader.eof()
         if window is not None:
-            # What came soon is likely to be followed as soon, and then before the next moment is over.
+            # What came soon is likely to be followed as soon, and then before the next window closes.
             self._gathers = bool(events and type(events[-1]) in _WORDS and now() - self._waits_since < window.seconds)
         return events
 

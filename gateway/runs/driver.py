@@ -17,12 +17,12 @@ from dataclasses import dataclass
 
 from gateway.agent import Absent, AgentInput, Approvers
 from gateway.clock import Clock
+from gateway.commit_window import CommitWindow
 from gateway.deadline import unhurt
 from gateway.directory import AgentDirectory
 from gateway.errors import ConflictError, GatewayError, NotFoundError, StoreError
 from gateway.events import RunFailed, RunFinished, RunStarted
 from gateway.frozen import replace
-from gateway.gather_window import GatherWindow
 from gateway.loop import Decision, LoopContext, TakenUp
 from gateway.metrics import Metrics
 from gateway.open_agent import OpenAgent, with_frontend_tools
@@ -81,7 +81,7 @@ class RunDriver:
         self.runs: dict[tuple[str, str], LiveRun] = {}  # by owner and the id that clients know
         most = options.max_waiting_per_thread
         self.lines = ThreadLines(most, stop=self.cancel, ends_unwatched=self._ends_unwatched)
-        self.window = GatherWindow()
+        self.window = CommitWindow()
         self._options = options
         self._redacted = redacted
         self._draining = False

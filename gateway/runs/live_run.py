@@ -15,6 +15,7 @@ from typing import cast
 
 from gateway.agent import ABSENT, Absent
 from gateway.clock import Clock
+from gateway.commit_window import CommitWindow
 from gateway.errors import GatewayError, StoreError
 from gateway.event_order import Sealer
 from gateway.events import (
@@ -32,7 +33,6 @@ from gateway.events import (
     ToolCallStarted,
     UsageReported,
 )
-from gateway.gather_window import GatherWindow
 from gateway.known_thread import KnownThread, turns_of
 from gateway.messages import JsonValue, Message
 from gateway.model_state import Conversation
@@ -72,7 +72,7 @@ class LiveRun:
         grace_seconds: float,
         on_abandoned: Callable[[LiveRun], None],
         max_viewer_events: int = 10_000,
-        window: GatherWindow | None = None,
+        window: CommitWindow | None = None,
     ) -> None:
         """`on_abandoned` is called once nobody has watched for `grace_seconds`. Runs share a `window`."""
         self.record = record
@@ -102,7 +102,7 @@ class LiveRun:
         self._sealer = Sealer()
         self._store = store
         self._clock = clock
-        self._window = window or GatherWindow()
+        self._window = window or CommitWindow()
         self._gathered: Events = []  # numbered, and not with the store yet
         self._unkept: deque[tuple[asyncio.Future[None] | None, int, Events]] = deque()
         self._last_future: asyncio.Future[None] | None = None

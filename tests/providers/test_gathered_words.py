@@ -1,7 +1,7 @@
-"""Words that come faster than a moment in which events wait to be kept are read together, whoever the provider is.
+"""Words that come faster than the commit window closes are read together, whoever the provider is.
 
-Real models and sockets, with TLS where the provider has it. The moments end when the tests say so: nothing is judged by
-time.
+Real models and sockets, with TLS where the provider has it. The windows close when the tests say so: nothing is judged
+by time.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import pytest
 
 from gateway.agent import ModelSettings, Secret
 from gateway.clock import SystemClock
+from gateway.commit_window import CommitWindow
 from gateway.events import Events, ModelCallEnded, TextDelta, TextEnded, TextStarted
-from gateway.gather_window import GatherWindow
 from gateway.http_client.clients import HttpClients
 from gateway.messages import Message, TextBlock
 from gateway.model import Model, ModelEnvironment, ModelProvider, ModelRequest
@@ -84,18 +84,18 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """A provider that answers, the model that asks it, and the moments in which its reader waits."""
+    """A provider that answers, the model that asks it, and the windows in which its reader waits."""
 
     provider: Provider
     model: Model
-    window: GatherWindow
+    window: CommitWindow
 
     async def waits(self) -> None:
-        """Until the reader waits for the moment."""
+        """Until the reader waits for the window to close."""
         while self.window._timer is None:
             await asyncio.sleep(0)
 
-    def end_moment(self) -> None:
+    def close_window(self) -> None:
         assert self.window._timer is not None
         self.window._timer.cancel()
         self.window._time_up()
@@ -119,7 +119,7 @@ async def scene_of(case: Case, certificate: Path, seconds: float = ENDLESS) -> A
             credential={name: Secret(value) for name, value in wire.credential.items()},
             background=case.background,
         )
-        window = GatherWindow(seconds)
+        window = CommitWindow(seconds)
         model = collect("models", ModelProvider)[wire.provider].open(settings, ModelEnvironment(clock, http, window))
         try:
             yield Scene(provider, model, window)
@@ -137,18 +137,18 @@ def case(request: pytest.FixtureRequest) -> Case:
     return CASES[request.param]
 
 
-async def test_words_that_come_fast_are_left_alone_until_the_moment_is_over(case: Case, certificate: Path) -> None:
+async def test_words_that_come_fast_are_left_alone_until_the_window_closes(case: Case, certificate: Path) -> None:
     async with scene_of(case, certificate) as scene, aclosing(scene.model.stream(case.request)) as batches:
         events: Events = []
         while not said(events):
             events += await anext(batches)
-        assert type(events[-2]) is TextStarted, "the first word waits for no moment"
+        assert type(events[-2]) is TextStarted, "the first word waits for no window"
         reading = asyncio.ensure_future(anext(batches))
         await scene.waits()
         scene.provider.go.set()
         await scene.provider.said.wait()
         assert not reading.done()
-        scene.end_moment()
+        scene.close_window()
         events += await reading
         if not case.wire.tls:  # what TLS has read by then and what not is its own affair
             assert said(events) == [word(number) for number in range(WORDS)]
@@ -157,7 +157,7 @@ async def test_words_that_come_fast_are_left_alone_until_the_moment_is_over(case
             reading = asyncio.ensure_future(anext(batches))
             while not reading.done():
                 if scene.window._timer is not None:
-                    scene.end_moment()
+                    scene.close_window()
                 await asyncio.sleep(0)
             events += reading.result()
     assert said(events) == [word(number) for number in range(WORDS)]
@@ -165,7 +165,7 @@ async def test_words_that_come_fast_are_left_alone_until_the_moment_is_over(case
 
 
 @pytest.mark.parametrize("seconds", [0, 0.001])
-async def test_all_is_there_however_long_a_moment_is(case: Case, certificate: Path, seconds: float) -> None:
+async def test_all_is_there_however_long_a_window_is(case: Case, certificate: Path, seconds: float) -> None:
     async with scene_of(case, certificate, seconds) as scene:
         scene.provider.go.set()
         scene.provider.end.set()
@@ -174,14 +174,14 @@ async def test_all_is_there_however_long_a_moment_is(case: Case, certificate: Pa
     assert type(events[-1]) is ModelCallEnded
 
 
-async def test_a_reader_can_be_stopped_while_it_waits_for_a_moment(case: Case, certificate: Path) -> None:
+async def test_a_reader_can_be_stopped_while_it_waits_for_a_window(case: Case, certificate: Path) -> None:
     async with scene_of(case, certificate) as scene:
         reading = asyncio.ensure_future(_read(scene.model, case.request))
         await scene.waits()
         reading.cancel()
         with pytest.raises(asyncio.CancelledError):
             await reading
-        scene.end_moment()  # nobody is there to read on
+        scene.close_window()  # nobody is there to read on
 
 
 async def _read(model: Model, request: ModelRequest) -> None:

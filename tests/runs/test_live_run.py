@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.agent import ABSENT, Absent
+from gateway.commit_window import CommitWindow
 from gateway.errors import StoreError
 from gateway.events import (
     Completed,
@@ -32,7 +33,6 @@ from gateway.events import (
     Usage,
     UsageReported,
 )
-from gateway.gather_window import GatherWindow
 from gateway.messages import JsonValue, Message, TextBlock
 from gateway.runs.viewer import END, Viewer, read_log
 from gateway.store import NumberedEvent, Store, Thread
@@ -105,7 +105,7 @@ async def test_a_batch_of_which_nothing_may_leave_takes_no_number() -> None:
 
 @pytest.mark.parametrize("sign", [TextStarted("m"), ReasoningStarted("r"), ToolCallStarted("c", "tool", "m")])
 async def test_the_first_sign_of_an_answer_is_kept_at_once_and_nothing_else(sign: Event) -> None:
-    scene = Scene(window=GatherWindow(1000.0))
+    scene = Scene(window=CommitWindow(1000.0))
     await scene.clock.advance(3)
     scene.live.accept([StepStarted("s")])
     assert scene.store.appends == 0
@@ -118,7 +118,7 @@ async def test_the_first_sign_of_an_answer_is_kept_at_once_and_nothing_else(sign
 
 
 async def test_what_many_runs_say_in_one_moment_goes_to_the_store_in_one_turn_of_the_loop() -> None:
-    window = GatherWindow(0.001)
+    window = CommitWindow(0.001)
     scenes = [Scene(window=window) for _ in range(3)]
     for scene in scenes:
         for text in "abc":
@@ -132,7 +132,7 @@ async def test_what_many_runs_say_in_one_moment_goes_to_the_store_in_one_turn_of
 
 
 async def test_whoever_waits_for_what_was_said_does_not_wait_for_more_to_be_said() -> None:
-    scene = Scene(window=GatherWindow(1000.0))
+    scene = Scene(window=CommitWindow(1000.0))
     scene.live.accept([Custom("a", 1)])
     waiting = asyncio.create_task(scene.live.wait_kept())
     await asyncio.sleep(0)
@@ -148,7 +148,7 @@ async def test_whoever_waits_for_what_was_said_does_not_wait_for_more_to_be_said
 
 
 async def test_the_end_goes_behind_all_that_was_said_before() -> None:
-    scene = Scene(window=GatherWindow(1000.0))
+    scene = Scene(window=CommitWindow(1000.0))
     scene.live.accept([Custom("a", 1)])
     first, _ = scene.live.number(scene.live.follow([RunFinished(Completed())]))
     assert (first, scene.store.appends) == (3, 1)

@@ -1,4 +1,4 @@
-"""The moment in which runs wait for each other's events, and readers for more words."""
+"""The window in which runs wait for each other's events, and readers for more words."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import asyncio
 
 import pytest
 
-from gateway import gather_window
-from gateway.gather_window import GatherWindow
+from gateway.commit_window import CommitWindow
 
 DEADLINE_SECONDS = 20
 
@@ -15,7 +14,7 @@ DEADLINE_SECONDS = 20
 class Run:
     """A run as the window knows it."""
 
-    def __init__(self, window: GatherWindow) -> None:
+    def __init__(self, window: CommitWindow) -> None:
         self.said: list[str] = []
         self.kept: list[list[str]] = []
         self.handed_over = asyncio.Event()
@@ -32,12 +31,12 @@ class Run:
         return len(self.kept[-1])
 
 
-async def test_what_comes_right_when_the_moment_is_over_is_kept_with_what_was_there() -> None:
-    window = GatherWindow(0.001)
+async def test_what_comes_right_when_the_window_closes_is_kept_with_what_was_there() -> None:
+    window = CommitWindow(0.001)
     run = Run(window)
     run.say("there")
     reads = asyncio.Event()
-    window.when_over(reads.set)
+    window.when_closed(reads.set)
 
     async def read() -> None:
         await reads.wait()
@@ -49,26 +48,26 @@ async def test_what_comes_right_when_the_moment_is_over_is_kept_with_what_was_th
     assert run.kept == [["there", "brought"]]
 
 
-async def test_a_reader_needs_no_run_for_a_moment_to_begin_and_may_wait_for_one_after_the_other() -> None:
-    window = GatherWindow(0.001)
+async def test_a_reader_needs_no_run_for_a_window_to_open_and_may_wait_for_one_after_the_other() -> None:
+    window = CommitWindow(0.001)
     async with asyncio.timeout(DEADLINE_SECONDS):
         for _ in range(3):
             reads = asyncio.Event()
-            window.when_over(reads.set)
+            window.when_closed(reads.set)
             await reads.wait()
 
 
 async def test_a_reader_that_waits_again_at_once_holds_nobody_back() -> None:
-    window = GatherWindow(0.001)
+    window = CommitWindow(0.001)
     run = Run(window)
     words = iter("abc")
 
     def read() -> None:
         if word := next(words, ""):
             run.say(word)
-            window.when_over(read)
+            window.when_closed(read)
 
-    window.when_over(read)
+    window.when_closed(read)
     async with asyncio.timeout(DEADLINE_SECONDS):
         while len(run.kept) < 3:
             run.handed_over.clear()
@@ -76,13 +75,13 @@ async def test_a_reader_that_waits_again_at_once_holds_nobody_back() -> None:
     assert run.kept == [["a"], ["b"], ["c"]]
 
 
-async def test_without_a_moment_nobody_waits() -> None:
+async def test_without_a_window_nobody_waits() -> None:
     said: list[str] = []
-    GatherWindow(0).when_over(lambda: said.append("read"))
+    CommitWindow(0).when_closed(lambda: said.append("read"))
     assert said == ["read"]
 
 
-# --- how long a moment lasts
+# --- how long a window is
 
 BUSY, HALF_BUSY, CALM = 0.95, 0.75, 0.1
 
@@ -93,9 +92,8 @@ class Machine:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 1000.0
         self.worked = 0.0
-        monkeypatch.setattr(gather_window, "time", self)
         monkeypatch.setattr(asyncio.get_running_loop(), "time", self.monotonic)
-        self.window = GatherWindow()
+        self.window = CommitWindow(monotonic=self.monotonic, thread_time=self.thread_time)
         self.window._hand_over()
 
     def monotonic(self) -> float:
@@ -105,7 +103,7 @@ class Machine:
         return self.worked
 
     def lengths(self, times: int, share_of_work: float, late: float, gap: float) -> list[float]:
-        """Milliseconds that the moment lasts which follows each of so many of that kind, in which a run says something
+        """Milliseconds that the window lasts which follows each of so many of that kind, in which a run says something
         every `gap` milliseconds, or nothing at all (0).
         """
         lengths, run = [], Run(self.window)
@@ -133,7 +131,7 @@ class Machine:
         pytest.param(BUSY, 1.0, 0, [10, 10], id="not-for-none"),
     ],
 )
-async def test_a_moment_is_longer_only_where_few_events_come_to_a_loop_that_has_too_much_to_do(
+async def test_a_window_is_longer_only_where_few_events_come_to_a_loop_that_has_too_much_to_do(
     share_of_work: float, late: float, gap: float, lengths: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert Machine(monkeypatch).lengths(len(lengths), share_of_work, late, gap) == lengths
@@ -149,7 +147,7 @@ async def test_a_moment_is_longer_only_where_few_events_come_to_a_loop_that_has_
         pytest.param(HALF_BUSY, 20, [200, 200], id="not-where-a-loop-has-only-a-little-time-left"),
     ],
 )
-async def test_a_long_moment_is_followed_by_shorter_ones_once_it_need_not_be_so_long(
+async def test_a_long_window_is_followed_by_shorter_ones_once_it_need_not_be_so_long(
     share_of_work: float, gap: float, lengths: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     machine = Machine(monkeypatch)

@@ -1,0 +1,141 @@
+"""Gathers the events of many runs for a short time, so that one commit keeps them all.
+
+Nothing of ours is below. Above: live_run, whose runs hand their events over when the window closes; answer_reader,
+which reads on at that time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+# How long events may wait for others to share their commit, and how long at most on an event loop that is overloaded.
+COMMIT_WINDOW_SECONDS = 0.010
+LONGEST_COMMIT_WINDOW_SECONDS = 0.200
+# An event loop is overloaded where it worked for more than this share of the time since the last window closed, or
+# where a window closes late by this share of the shortest window: then other processes had its processor. It has time
+# to spare below the other share.
+_BUSY_SHARE = 0.9
+_CALM_SHARE = 0.6
+_LATE_SHARE = 1 / 4
+# A window that brings each run fewer events than this is short for an overloaded loop; with so many it is long.
+_FEW_EVENTS = 16
+_MANY_EVENTS = 64
+# A longer window brings no more events of a run whose events are so far apart.
+_LARGE_GAP_SECONDS = 0.040
+# How many turns of the loop readers have until what they read is handed over: one in which the system is asked what
+# came, one in which they take it in.
+_TURNS_TO_READ = 2
+
+
+class WaitingRun(Protocol):
+    """A run with events to be kept."""
+
+    def hand_over(self) -> int:
+        """Give them to the store; how many."""
+
+
+class CommitWindow:
+    """The runs whose events wait, so that many events of many runs go to the store together.
+
+    A call of the store for each event costs more than everything else that happens to the event. A window is 10 ms
+    long. On an overloaded event loop that brings each run hardly more than one event, and most of the work is then what
+    a window costs for each run: a row of the log, a viewer that is woken, a write to its client. So a window that
+    brought few events to an overloaded loop is followed by one twice as long, up to 200 ms, where the runs have more to
+    say. A window of a loop with time to spare is followed by one half as long.
+
+    Measured with streams of words as fast as they go: 1,000 streams took 11 to 14 us of processor time per event when
+    only a late window made the next one longer, and take 6 to 7 now; 300 streams took 7.5, and take 5.7. The first sign
+    of an answer never waits.
+    """
+
+    def __init__(
+        self,
+        seconds: float = COMMIT_WINDOW_SECONDS,
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+        thread_time: Callable[[], float] = time.thread_time,
+    ) -> None:
+        """`seconds`: how long the shortest window is; 0: nothing waits. The two clocks tell how much the loop works."""
+        self._monotonic = monotonic
+        self._thread_time = thread_time
+        self._shortest = self._seconds = seconds
+        self._due = 0.0
+        self._is_late = False
+        self._last = self._last_work = 0.0  # when the last window closed, and how long this thread had worked then
+        self._runs: dict[WaitingRun, None] = {}
+        self._readers: list[Callable[[], None]] = []
+        self._timer: asyncio.TimerHandle | None = None
+
+    def add(self, run: WaitingRun) -> None:
+        if not self._seconds:
+            run.hand_over()
+            return
+        self._runs[run] = None
+        self._begin()
+
+    def discard(self, run: WaitingRun) -> None:
+        self._runs.pop(run, None)
+
+    @property
+    def seconds(self) -> float:
+        """How long a window is now."""
+        return self._seconds
+
+    def when_closed(self, read: Callable[[], None]) -> None:
+        """Call `read`, which must not raise, when the window closes; a window opens where none is open. What is read
+        then goes to the store with what the runs hand over.
+        """
+        if self._seconds:
+            self._readers.append(read)
+            self._begin()
+        else:
+            read()
+
+    def _begin(self) -> None:
+        if self._timer is None:
+            # how long a commit may be put off is the machine's time, not the clock's
+            loop = asyncio.get_running_loop()
+            self._due = loop.time() + self._seconds
+            self._timer = loop.call_at(self._due, self._time_up)
+
+    def _time_up(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._is_late = loop.time() - self._due > self._shortest * _LATE_SHARE
+        readers, self._readers = self._readers, []
+        for read in readers:
+            read()
+        if readers:
+            self._wait_for_readers(_TURNS_TO_READ)
+        else:
+            self._hand_over()
+
+    def _wait_for_readers(self, turns: int) -> None:
+        asyncio.get_running_loop().call_soon(*((self._wait_for_readers, turns - 1) if turns else (self._hand_over,)))
+
+    def _hand_over(self) -> None:
+        self._timer = None
+        runs, self._runs = self._runs, {}
+        events = sum([run.hand_over() for run in runs])
+        self._choose_length(self._share_of_work(), events / max(len(runs), 1))
+        if self._readers:
+            self._begin()
+
+    def _share_of_work(self) -> float:
+        """The share of the time since the last window closed for which the loop was at work."""
+        now, work = self._monotonic(), self._thread_time()
+        share = (work - self._last_work) / max(now - self._last, 1e-6)
+        self._last, self._last_work = now, work
+        return share
+
+    def _choose_length(self, share_of_work: float, events_each: float) -> None:
+        """How long the next window is, by what this one was like."""
+        gap = self._seconds / events_each if events_each else 0.0
+        is_overloaded = self._is_late or share_of_work > _BUSY_SHARE
+        has_time_to_spare = not self._is_late and share_of_work < _CALM_SHARE
+        if is_overloaded and 0 < events_each < _FEW_EVENTS and gap < _LARGE_GAP_SECONDS:
+            self._seconds = min(2 * self._seconds, LONGEST_COMMIT_WINDOW_SECONDS)
+        elif has_time_to_spare or events_each >= _MANY_EVENTS or gap >= 2 * _LARGE_GAP_SECONDS:
+            self._seconds = max(self._seconds / 2, self._shortest)
