@@ -1,7 +1,7 @@
-"""Facts of Anthropic's Messages wire that need none of our own types: models, reasons, counts, addresses. Pure.
+"""Facts of Anthropic's Messages wire: models, stop reasons, token counts, addresses. Pure.
 
-Above: the request's writer and the model. Source: https://docs.claude.com/en/api/messages (anthropic-version
-2023-06-01) and https://docs.claude.com/en/docs/build-with-claude/streaming. What differs between models is data here.
+Source: https://docs.claude.com/en/api/messages (anthropic-version 2023-06-01) and
+https://docs.claude.com/en/docs/build-with-claude/streaming. What differs between models is data in this file.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ SERVER_CALLS = frozenset({"server_tool_use", "mcp_tool_use"})
 
 
 def is_server_item(kind: str) -> bool:
-    """Whether a content block is of a tool that runs at the provider, or else only the provider understands it."""
+    """Whether only the provider understands a content block, such as one of a tool that runs at the provider."""
     return kind in SERVER_CALLS or kind.endswith("_tool_result") or kind in ("compaction", "container_upload")
 
 
@@ -75,7 +75,7 @@ UNKNOWN = Profile("", 8_192)  # what calls itself compatible
 
 
 def profile_of(model_id: str) -> Profile:
-    """The profile of a model; one that is not known gets what all take."""
+    """The profile of a model. An unknown one gets what all models accept."""
     bare = model_id.rpartition("/")[2].removeprefix("anthropic.")
     return next((profile for profile in _PROFILES if re.match(profile.pattern, bare)), UNKNOWN)
 
@@ -96,7 +96,7 @@ def messages_url(endpoint: str) -> str:
 
 
 def wire_name(name: str) -> str:
-    """`name` (of a tool, or a call's id) if the wire takes it, else one that it takes: the same for the same name."""
+    """`name` (of a tool, or a call's id) if the wire accepts it, else a replacement, the same for the same name."""
     if _NAME.fullmatch(name):
         return name
     digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()

@@ -43,7 +43,7 @@ _LIKENESS = likeness("delta", "text", padding=" ")
 
 @dataclass(slots=True)
 class _Block:
-    """A content block that is open. `item` is what only the provider understands, kept until it is whole."""
+    """An open content block. `item`: a block that only the provider understands, collected until it is complete."""
 
     kind: str
     key: object
@@ -53,7 +53,7 @@ class _Block:
 
 
 class MessageReader(RecordReader):
-    """Reads one response. Nothing but its `message_stop` makes it whole."""
+    """Reads one response. It is complete only with its `message_stop`."""
 
     def __init__(self, request: ModelRequest, model_id: str) -> None:
         super().__init__(AnswerBuilder(request, PROVIDER_NAME, model_id), _LIKENESS, takes_documents=False)
@@ -87,7 +87,7 @@ class MessageReader(RecordReader):
             self._builder.texts(_TEXT, texts)
 
     def _more_text(self, record: bytes) -> str | None:
-        """The text of a delta, if it is for the text block that was opened last."""
+        """The text of a delta for the text block that was opened last; None for any other event."""
         try:
             event = orjson.loads(record)
             delta = event["delta"]
@@ -130,7 +130,7 @@ class MessageReader(RecordReader):
 
     def _on_start(self, index: int | None, block: Mapping[str, object]) -> None:
         kind = str(block.get("type"))
-        # Citations cut a text into many blocks; to whoever reads it is one.
+        # Citations cut a text into many blocks. Readers see one text.
         opened = _Block(kind, _TEXT if kind == "text" else index)
         self._blocks[index] = opened
         self._text_index = index if kind == "text" else None
@@ -196,7 +196,7 @@ class MessageReader(RecordReader):
         self._builder.close(index)
 
     def _keep(self, index: object, block: _Block) -> None:
-        """What ran at the provider, as an opaque part: shown to viewers as it came, sent back as it was."""
+        """Keep a block of a tool that ran at the provider: viewers see it as it is, and later requests send it back."""
         item = dict(block.item or {})
         if block.pieces:
             try:
@@ -258,5 +258,5 @@ def _string(block: Mapping[str, object], name: str) -> str:
 
 
 def _json(value: object) -> JsonValue:
-    """What the JSON reader gave, under the name of what it can be."""
+    """The value that the JSON reader gave, typed as the JSON that it is."""
     return value  # type: ignore[return-value]

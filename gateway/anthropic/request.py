@@ -64,7 +64,7 @@ _OWN_FILES = (None, "anthropic", PROVIDER_NAME)
 
 
 def anthropic_request(request: ModelRequest, model_id: str, profile: Profile) -> JsonObject:
-    """The body of the request. `model_parameters` come last; a null among them takes the field away."""
+    """The body of the request. `model_parameters` win over the gateway's own fields; a null removes a field."""
     writer = _HistoryWriter(model_id, profile)
     turns = _arranged(map(writer.turn, _without_refused(request.messages)))
     writer.left_out.tell()
@@ -98,7 +98,7 @@ def beta_header(request: ModelRequest) -> str:
 
 
 class _HistoryWriter:
-    """Canonical messages as turns, one by one; `system` collects what stands outside of them."""
+    """Writes messages as turns, one by one. `system` collects the instructions among them."""
 
     def __init__(self, model_id: str, profile: Profile) -> None:
         self._model_id = model_id
@@ -115,7 +115,7 @@ class _HistoryWriter:
         return "user", [made for block in message.content for made in self._asked(block)]
 
     def _answered(self, block: ContentBlock) -> JsonObject | None:
-        """A block of the model's own; None for what it may not be shown again."""
+        """A block of the model's own answer as it is sent back; None where it must not be."""
         match block:
             case TextBlock():
                 return _text(block.text)
@@ -168,7 +168,7 @@ class _HistoryWriter:
         return written
 
     def _reasoning(self, block: ReasoningBlock) -> JsonObject | None:
-        """Only what this model signed or sealed: a thought without its signature is refused."""
+        """A thought that this model signed or sealed. Any other would be refused."""
         opaque = block.opaque
         if opaque is None or (opaque.provider, opaque.model) != (PROVIDER_NAME, self._model_id):
             return None
@@ -183,10 +183,10 @@ class _HistoryWriter:
 
 
 def _without_refused(messages: Sequence[Message]) -> Sequence[Message]:
-    """The messages without the questions that were refused and what led from them to the refusal.
+    """The messages without the questions that were refused, and without what followed each up to its refusal.
 
-    https://docs.claude.com/en/docs/test-and-evaluate/strengthen-guardrails/handle-streaming-refusals: where these stay,
-    everything behind them is refused, too.
+    https://docs.claude.com/en/docs/test-and-evaluate/strengthen-guardrails/handle-streaming-refusals: if they stay,
+    everything after them is refused, too.
     """
     if not any(map(_is_refused, messages)):
         return messages
@@ -221,7 +221,7 @@ def _is_refused(message: Message) -> bool:
 
 
 def _arranged(turns: Iterable[tuple[str, list[JsonObject]]]) -> list[JsonObject]:
-    """The turns as the API takes them: those of one side as one, a user's first, and none empty."""
+    """The turns as the API accepts them: the roles alternate, the first is a user's, and none is empty."""
     arranged: list[tuple[str, list[JsonObject]]] = []
     for role, blocks in turns:
         if role == "system" or (role == "assistant" and not blocks):
@@ -243,7 +243,7 @@ def _arranged(turns: Iterable[tuple[str, list[JsonObject]]]) -> list[JsonObject]
 
 
 def _whole(blocks: Sequence[JsonObject], answered: bool) -> list[JsonObject]:
-    """The blocks without calls of the provider's tools that an answer, which is over, left without a result."""
+    """The blocks of a finished answer, without calls of the provider's own tools that have no result."""
     if not answered:
         return list(blocks)
     results = {block.get("tool_use_id") for block in blocks if str(block["type"]).endswith("_tool_result")}
@@ -251,7 +251,7 @@ def _whole(blocks: Sequence[JsonObject], answered: bool) -> list[JsonObject]:
 
 
 def _is_paused(blocks: Sequence[JsonObject]) -> bool:
-    """Whether the provider stopped in the middle of its own tools: it goes on from the answer as it stands."""
+    """Whether the provider paused while its own tools ran. It continues from the answer as it is."""
     return bool(blocks) and is_server_item(str(blocks[-1]["type"]))
 
 
@@ -265,7 +265,7 @@ def _place_tool_choice(body: JsonObject, choice: ToolChoice) -> None:
 
 
 def _drop_impossible_thinking(body: JsonObject, turns: Sequence[JsonObject]) -> None:
-    """Take `thinking` out where the calls being answered were made without: it is refused to begin in mid-turn."""
+    """Remove `thinking` where the calls being answered were made without it: it may not begin within a turn."""
     thinking = body.get("thinking")
     if not isinstance(thinking, dict) or thinking.get("type") != "enabled" or len(turns) < 2:
         return
@@ -275,7 +275,7 @@ def _drop_impossible_thinking(body: JsonObject, turns: Sequence[JsonObject]) -> 
 
 
 def _place_cache_points(body: JsonObject, turns: Sequence[JsonObject], caching: JsonValue) -> None:
-    """Mark the ends of what stays the same from request to request: the tools, the prompt, the history so far.
+    """Mark the ends of what stays the same in the next request: the tools, the prompt, the history so far.
 
     https://docs.claude.com/en/docs/build-with-claude/prompt-caching
     """

@@ -27,7 +27,7 @@ from gateway.wire import stand_ins
 
 PROVIDER_NAME = "bedrock/converse"
 
-# Converse wants a tool declared wherever the history speaks of one, and has no way to say "but use none".
+# Converse requires a declared tool wherever the history contains calls, and has no way to forbid calls.
 NO_TOOL = "gateway_no_tool_available"
 
 
@@ -146,8 +146,8 @@ def arrange(
 ) -> list[Turn]:
     """The conversation under the rules above. Lists and blocks of `turns` are not changed, but may be shared.
 
-    One that is arranged in parts, which `may_part` allows, is given the same `names` of documents each time, and told
-    which part begins it and which ends it.
+    A conversation may be arranged in parts where `may_part` allows it. Each part gets the same `names` of documents,
+    and is told whether it is the first or the last.
     """
     arranged = _merged(_calls_answered(_merged(_cleaned(turns))))
     arranged = _framed(_apart(arranged, family), begins, ends)
@@ -158,9 +158,9 @@ def arrange(
 
 
 def may_part(arranged: Sequence[Turn], following: Turn) -> bool:
-    """Whether a conversation can be arranged apart at this place, where no call before it is answered behind it.
+    """Whether a conversation can be divided here. The caller knows that no call before this place is answered after it.
 
-    Before it is an answer without calls and behind it a question: neither grows together with the other side.
+    It can where an answer without calls is followed by a question: nothing is merged across such a place.
     """
     return (
         bool(arranged)
@@ -181,19 +181,19 @@ def call_ids(turns: Iterable[Turn]) -> set[str]:
 
 
 def tool_name(name: str) -> str:
-    """A name that Converse takes: `name` itself, or what is left of it with a hash that keeps two names apart."""
+    """A name that Converse accepts: `name` itself, or its allowed characters with a hash that tells names apart."""
     if _TOOL_NAME.fullmatch(name):
         return name
     return f"{re.sub(r'[^a-zA-Z0-9_-]', '_', name)[:55] or 'tool'}_{_digest(name, 8)}"
 
 
 def call_id(identifier: str) -> str:
-    """An id that Converse takes: always the same one for the same id."""
+    """An id that Converse accepts, always the same one for the same id."""
     return identifier if _CALL_ID.fullmatch(identifier) else f"call_{_digest(identifier, 32)}"
 
 
 def document_name(name: str | None) -> str:
-    """What may be left of a file's name, never empty; not yet unique."""
+    """A file's name reduced to what Converse allows. It is never empty, but not yet unique."""
     stem = re.sub(r"\.[a-zA-Z0-9]{1,5}$", "", name or "")
     return _NOT_IN_DOCUMENT_NAME.sub(" ", stem)[: MAX_DOCUMENT_NAME - 10].strip() or "document"
 
@@ -223,7 +223,7 @@ def _is_blank(block: Block | ResultPart) -> bool:
 
 
 def _merged(turns: Iterable[Turn]) -> list[Turn]:
-    """Neighbours of one role as one message; answers that hold nothing, or only reasoning, are gone."""
+    """Join neighbours of one role. Answers that hold nothing, or only reasoning, are left out."""
     merged: list[Turn] = []
     for turn in turns:
         if turn["role"] == "assistant" and all("reasoningContent" in block for block in turn["content"]):
@@ -267,7 +267,7 @@ def _calls_answered(turns: Sequence[Turn]) -> Iterator[Turn]:
 
 
 def _with_new_calls_only(turn: Turn, called: set[str]) -> list[Block]:
-    """The content without calls that were made before, and without results: those are put in anew."""
+    """The content without repeated calls and without results, which are put in again where they belong."""
     content: list[Block] = []
     for block in turn["content"]:
         if "toolResult" in block:
@@ -392,7 +392,7 @@ def place_cache_points(body: Mapping[str, object], turns: Sequence[Turn], family
 def drop_impossible_thinking(body: dict[str, object], turns: Sequence[Turn], *, forced: bool = False) -> None:
     """Take `thinking` out where Claude refuses it.
 
-    It may not begin in mid-turn, where the calls being answered were made without; and not where a tool is `forced`.
+    It may not begin in the middle of a turn, after calls that were made without it, nor where a tool is `forced`.
     """
     fields = body.get("additionalModelRequestFields")
     if not isinstance(fields, dict) or not isinstance(thinking := fields.get("thinking"), dict):

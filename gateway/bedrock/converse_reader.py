@@ -47,9 +47,9 @@ _MALFORMED = frozenset({"malformed_model_output", "malformed_tool_use"})
 
 
 class ConverseReader(AnswerReader):
-    """One per response. Pure. It is done once the model has said so, and what it cost.
+    """One per response. It is done when both the stop reason and the usage are known.
 
-    `guardrail` is how one watches over the answer: `async` lets words out before it has looked at them.
+    `guardrail`: how a guardrail checks the answer. `async` lets words through before it has checked them.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class ConverseReader(AnswerReader):
 
     @property
     def has_finish_reason(self) -> bool:
-        """As AnswerReader says: then only what the answer cost is missing."""
+        """As AnswerReader says. Only the usage may still be missing then."""
         return self._stop_reason is not None
 
     def feed(self, data: bytes) -> Events:
@@ -128,7 +128,7 @@ class ConverseReader(AnswerReader):
             self._shown += texts
 
     def _more_text(self, payload: bytes) -> str | None:
-        """The text of a delta, if it is for the block that the last one was for."""
+        """The text of a delta for the same block as the last one; None for any other event."""
         try:
             event = orjson.loads(payload)
             text = event["delta"]["text"]
@@ -283,7 +283,7 @@ class ConverseReader(AnswerReader):
 
 
 def _usage(usage: Mapping[str, JsonValue], model_id: str) -> Usage:
-    """Bedrock counts the cached input apart; here the input's total holds it."""
+    """Bedrock counts cached input separately. Here the input's total includes it."""
     fresh, output = token_count(usage, "inputTokens"), token_count(usage, "outputTokens")
     read, written = token_count(usage, "cacheReadInputTokens"), token_count(usage, "cacheWriteInputTokens")
     total = None if fresh is None else fresh + (read or 0) + (written or 0)

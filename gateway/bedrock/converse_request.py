@@ -1,7 +1,7 @@
 """The body of a ConverseStream request, written from a `ModelRequest`.
 
-Source: https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ConverseStream.html. Pure. Above: the model.
-Below: the messages, and the room's other files, which hold the rules of turns, families, media and parameters.
+Source: https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ConverseStream.html. Pure. The rules of
+turns, families, media and parameters are in the room's other files.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ _NO_TOOL_SPEC = ToolSpec(NO_TOOL, "There is no tool to call now. Answer in words
 
 @dataclass(frozen=True, slots=True)
 class ConverseRequest:
-    """`body`: the request's JSON. `names`: what the tools' names on the wire stand for, where they differ.
+    """`body`: the request's JSON. `names`: the tools' own names by their names on the wire, where these differ.
 
-    `guardrail`: how one watches over the answer.
+    `guardrail`: how a guardrail checks the answer.
     """
 
     body: Mapping[str, object]
@@ -68,7 +68,7 @@ class ConverseRequest:
 
 
 def converse_request(request: ModelRequest, model_id: str, family: Family) -> ConverseRequest:
-    """The request. Media behind URLs must be inline by now (`MediaFetcher`).
+    """The request. `MediaFetcher` must have made media behind URLs inline before.
 
     Raises:
         ValueError: a parameter that the service can never accept.
@@ -95,7 +95,7 @@ def converse_request(request: ModelRequest, model_id: str, family: Family) -> Co
 
 
 def _guard(body: dict[str, object], turns: Sequence[converse.Turn], wish: object) -> GuardrailMode:
-    """Mark what the guardrail, where there is one, is to look at; gives how it watches over the answer."""
+    """Mark what a guardrail, if there is one, is to check in the request. Gives how it checks the answer."""
     config = body.get("guardrailConfig")
     if not isinstance(config, Mapping):
         return "none"
@@ -109,7 +109,7 @@ def _guard(body: dict[str, object], turns: Sequence[converse.Turn], wish: object
 
 
 def _turns(request: ModelRequest, model_id: str, family: Family) -> tuple[list[converse.Turn], list[str]]:
-    """The conversation under the turn rules, and the instructions that stood in it."""
+    """The conversation arranged by the turn rules, and the instructions that were in it."""
     messages, settled = request.messages, request.settled
     if settled is not None and family.system_prompt and messages[: len(settled.messages)] == settled.messages:
         known = settled.forms.setdefault((PROVIDER_NAME, model_id, family), _Settled())
@@ -123,7 +123,7 @@ def _turns(request: ModelRequest, model_id: str, family: Family) -> tuple[list[c
 
 
 class _Settled:
-    """The form of the settled messages, as far as they can be arranged part by part; what is here is not changed."""
+    """The written form of the settled messages, as far as they can be arranged in parts. It is never changed."""
 
     def __init__(self) -> None:
         self._forget()
@@ -157,7 +157,7 @@ class _Settled:
 
 
 def _written(messages: Sequence[Message], model_id: str, family: Family) -> tuple[list[converse.Turn], list[str]]:
-    """The messages as turns without regard to the rules, and the instructions among them."""
+    """The messages as turns, before the turn rules are applied, and the instructions among them."""
     writer = _HistoryWriter(model_id, family)
     turns: list[converse.Turn] = []
     for message in messages:
@@ -176,7 +176,7 @@ def _tells_of_blocked_input(block: ContentBlock) -> bool:
 
 
 def _withhold_question(turns: list[converse.Turn]) -> None:
-    """Take out what the user said last: a guardrail would block it, and with it the answer, each time anew."""
+    """Remove the user's last question. A guardrail would block it, and with it the answer, in every later request."""
     for number in range(len(turns) - 1, -1, -1):
         turn = turns[number]
         if turn["role"] != "user" or any("toolResult" in block for block in turn["content"]):
@@ -185,7 +185,7 @@ def _withhold_question(turns: list[converse.Turn]) -> None:
 
 
 class _HistoryWriter:
-    """Canonical messages as Converse's, one by one and without regard to the turn rules; `system` collects the rest."""
+    """Writes messages as Converse's, one by one, before the turn rules. `system` collects their instructions."""
 
     def __init__(self, model_id: str, family: Family) -> None:
         self._model_id = bare_model_id(model_id)
@@ -202,7 +202,7 @@ class _HistoryWriter:
         return {"role": "user", "content": [made for block in message.content for made in self._asked(block)]}
 
     def _answered(self, block: ContentBlock) -> converse.Block | None:
-        """A block of the model's own; None for what it may not be shown again."""
+        """A block of the model's own answer as it is sent back; None where it must not be."""
         match block:
             case TextBlock():
                 return {"text": block.text}
@@ -236,7 +236,7 @@ class _HistoryWriter:
             return {"text": self.left_out.stand_in(block, error)}
 
     def _result(self, result: ToolResult) -> Iterator[converse.Block]:
-        """The result, then what may not stand inside one and has to follow it."""
+        """The result, then the blocks that a result cannot hold and that must follow it."""
         parts: list[converse.ResultPart] = []
         outside: list[converse.Block] = []
         for block in result.content:
@@ -258,7 +258,7 @@ class _HistoryWriter:
         yield from outside
 
     def _reasoning(self, block: ReasoningBlock) -> converse.Block | None:
-        """Only what this model signed or sealed: others' reasoning, and unsigned, is refused by all of them."""
+        """Reasoning that this model signed or sealed. All families refuse any other."""
         opaque = block.opaque
         if opaque is None or not self._family.signed_reasoning or opaque.provider != PROVIDER_NAME:
             return None

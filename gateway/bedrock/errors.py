@@ -39,7 +39,7 @@ _UNKNOWN_MODEL = re.compile(r"model identifier is invalid|not a valid model|mode
 
 
 def error_kind(name: str, status: int, text: str) -> ErrorKind:
-    """What an exception of this name means; where the name is not known the status says it. Case does not matter."""
+    """What an exception of this name means, in any case of letters. The status decides where the name is unknown."""
     kind = EXCEPTION_KINDS.get(name.lower()) or _STATUS_KINDS.get(status)
     if kind is None:
         kind = "server" if status >= 500 else "invalid"
@@ -75,7 +75,7 @@ def provider_error(
     retry_after_seconds: float | None = None,
     address: str = "",
 ) -> ModelError:
-    """The error of an exception's name, else of a status. `text` is the provider's own and never leaves the log."""
+    """The error for an exception's name, else for a status. `text` is the provider's own message, for the log only."""
     kind = ModelErrorKind(error_kind(name, status, text))
     words = _WORDS[kind].format(model=model_id)
     said = ": ".join(filter(None, (name, text)))[:1000]
@@ -84,7 +84,7 @@ def provider_error(
 
 
 def frame_error(frame: Frame, model_id: str) -> ModelError:
-    """Of an `exception` frame (its type in a header, its message in the payload) or `error` frame (both in headers)."""
+    """The error in an `exception` frame (its message is in the payload) or an `error` frame (all is in headers)."""
     headers = frame.headers
     name = headers.get(":exception-type") or headers.get(":error-code") or ""
     try:

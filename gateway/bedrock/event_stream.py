@@ -39,7 +39,7 @@ class EventStreamError(ValueError):
 class Frame(NamedTuple):
     """One frame. Timestamps among the headers are milliseconds of Unix time, UUIDs their 16 bytes.
 
-    Frames of one stream whose headers are the same have the same object for them.
+    Frames of one stream with equal headers share one object for them.
     """
 
     headers: Mapping[str, HeaderValue]
@@ -47,7 +47,7 @@ class Frame(NamedTuple):
 
 
 class EventStreamDecoder:
-    """One per response. After an error it is of no more use."""
+    """One per response. It cannot be used after an error."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
@@ -57,7 +57,7 @@ class EventStreamDecoder:
 
     @property
     def inside_frame(self) -> bool:
-        """Whether bytes of an unfinished frame are waiting: a stream that ends like this was cut."""
+        """Whether bytes of an unfinished frame are waiting. A stream that ends here was cut off."""
         return bool(self._buffer)
 
     def feed(self, data: bytes) -> Iterator[Frame]:

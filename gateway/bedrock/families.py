@@ -1,8 +1,8 @@
-"""What the model families behind Bedrock Converse accept, as data: no code asks for a family's name.
+"""What the model families behind Bedrock Converse accept, as data. No other code asks for a family's name.
 
 Sources: https://docs.aws.amazon.com/bedrock/latest/userguide/conversation-inference-supported-models-features.html,
 https://docs.aws.amazon.com/bedrock/latest/userguide/prompt-caching.html, and the refusals of the service as users
-report them. A family that is not known gets the strictest of everything, which every family accepts.
+report them. An unknown family gets the strictest rules, which every family accepts.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ CachePlace: TypeAlias = Literal["tools", "system", "messages"]
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """What one family takes. `pattern` fits the start of the model id without its region prefix.
+    """What one family accepts. `pattern` fits the start of the model id without its region prefix.
 
     `beside_results`: what may stand in one message with tool results. `inside_results`: the media that a tool result
     may hold. `result_status`: a result may say `error`. `signed_reasoning`: reasoning goes back, but only with its
@@ -111,7 +111,7 @@ _REGION_PREFIX = re.compile(r"^(us|eu|apac|us-gov|jp|au|ca|global)\.")
 
 
 def bare_model_id(model_id: str) -> str:
-    """The model id without what only says where it runs: the ARN around it and the region group before it."""
+    """The model id without the ARN around it and the region group before it, which only say where it runs."""
     if model_id.startswith("arn:"):
         model_id = model_id.rsplit("/", 1)[-1]
     return _REGION_PREFIX.sub("", model_id)

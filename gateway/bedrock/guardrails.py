@@ -1,11 +1,11 @@
-"""Bedrock's guardrails in a Converse conversation: what they are to look at, and what they found. Pure.
+"""Bedrock's guardrails in a Converse conversation: what they are to check, and what they found. Pure.
 
 Source: https://docs.aws.amazon.com/bedrock/latest/userguide/guardrails-use-converse-api.html and, for streams,
-https://docs.aws.amazon.com/bedrock/latest/userguide/guardrails-streaming.html. Above: the request's writer, which marks
-what is to be looked at (`guard_content`), and the model, which reads the trace.
+https://docs.aws.amazon.com/bedrock/latest/userguide/guardrails-streaming.html. Above: the request writer, which marks
+what is to be checked (`guard_content`), and the reader, which reads the trace.
 
-A guardrail with `streamProcessingMode: async` lets words through before it has looked at them. Where it intervenes,
-what was shown may be what nobody should read: it has to be taken back.
+A guardrail with `streamProcessingMode: async` lets words through before it has checked them. Where it intervenes, words
+that nobody should read may have been shown already. They are taken back.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _QUOTE_WORDS = 5
 
 
 def check_guardrail(config: Mapping[str, object], wish: object) -> None:
-    """Look at a guardrail's configuration, and at what of the request it is to look at.
+    """Check a guardrail's configuration, and `wish`, which says what it is to check in the request.
 
     Raises:
         ValueError: something that the service can never accept, or `guard_content` without a guardrail.
@@ -54,7 +54,7 @@ def check_guardrail(config: Mapping[str, object], wish: object) -> None:
 
 
 def guard_places(wish: object) -> Mapping[str, Sequence[str]]:
-    """What a guardrail is to look at, with the qualifiers of each; nothing: it looks at all it looks at by itself.
+    """The places that a guardrail is to check, with their qualifiers. Empty: the guardrail decides that itself.
 
     `wish` is a place, or places with their qualifiers: `{latest_user_message: [query], system: [grounding_source]}`.
 
@@ -78,9 +78,9 @@ def guard_places(wish: object) -> Mapping[str, Sequence[str]]:
 
 
 def guarded_turns(turns: Sequence[Turn], places: Mapping[str, Sequence[str]]) -> list[object]:
-    """The turns with users' words and pictures marked; what is not changed is shared, and nothing is changed in place.
+    """The turns with users' words and pictures marked. Nothing is changed in place; unchanged parts are shared.
 
-    Results of tools cannot be marked: guardrails never look at them.
+    Results of tools cannot be marked: guardrails never check them.
     """
     asked = [number for number, turn in enumerate(turns) if turn["role"] == "user" and not _has_results(turn)]
     guarded: list[object] = list(turns)
@@ -121,7 +121,9 @@ def _guarded(block: Mapping[str, object], qualifiers: Sequence[str]) -> Mapping[
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a guardrail did, as far as its trace tells. `model_output`: what the model had said, empty if not told."""
+    """What a guardrail did, as far as its trace says. `model_output`: the model's own answer; empty if the trace lacks
+    it.
+    """
 
     blocked_input: bool = False
     blocked_output: bool = False
@@ -135,7 +137,7 @@ class Finding:
 
 
 def read_trace(trace: object) -> Finding:
-    """The finding in the `trace` of the metadata; nothing found where it has none."""
+    """The finding in the `trace` of the metadata; an empty one where there is no trace."""
     guardrail = trace.get("guardrail") if isinstance(trace, Mapping) else None
     if not isinstance(guardrail, Mapping):
         return Finding()
@@ -162,11 +164,11 @@ def _actions(assessment: object) -> Iterator[str]:
 
 
 def in_its_place(shown: Sequence[str], finding: Finding) -> str | None:
-    """What stands in the place of an answer that a guardrail stopped when words of it were out; None: none were.
+    """The replacement for an answer that a guardrail stopped after words of it were shown. None: no words were shown.
 
-    `shown` are the pieces in which it came. The service goes on from the model's words to the guardrail's message
-    without a mark. Only where the trace tells what the model said can the one be told from the other; where it does
-    not, the message is ours.
+    `shown` are the pieces in which the answer came. The service puts the guardrail's message right after the model's
+    words, without a mark between them. They can be told apart only where the trace has the model's words. Otherwise the
+    replacement is our own message.
     """
     if finding.blocked_input and not finding.blocked_output:
         return None  # the model was not asked: all that was shown is the guardrail's message

@@ -81,10 +81,10 @@ _EXTENSIONS = MappingProxyType(
 
 
 def media_format(kind: MediaKind, media_type: str | None, head: bytes = b"", name: str | None = None) -> str | None:
-    """Converse's word for the format, or None where it takes no such thing.
+    """Converse's name for the format; None where Converse does not accept it.
 
-    What the first bytes say counts more than `media_type` (the models refuse a picture whose type is not what was
-    said), and both more than the ending of `name` (a file name or a URL's path).
+    The first bytes decide, then `media_type`, then the ending of `name` (a file name or a URL's path): models refuse a
+    picture whose declared type is wrong.
     """
     known = FORMATS[kind]
     if (told := format_in(kind, head)) is not None:

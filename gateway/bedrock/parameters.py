@@ -1,7 +1,7 @@
 """An agent's `model_parameters` as the fields of a ConverseStream request.
 
-Source: https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ConverseStream.html. The names that OpenAI's
-API made common are understood beside Converse's own; what is neither goes to the model as an additional field.
+Source: https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ConverseStream.html. The names of OpenAI's
+API are understood as well as Converse's own. Any other parameter is sent to the model as an additional field.
 """
 
 from __future__ import annotations

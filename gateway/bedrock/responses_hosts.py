@@ -2,8 +2,8 @@
 
 Source: https://docs.aws.amazon.com/bedrock/latest/userguide/inference-responses-api.html and
 https://docs.aws.amazon.com/bedrock/latest/userguide/endpoints.html. `bedrock-runtime` serves models by the ids of their
-inference profiles (`us.openai.gpt-5.6`), never in the background and without tools of its own; `bedrock-mantle` serves
-them by their bare ids, under one of two paths that no API tells.
+inference profiles (`us.openai.gpt-5.6`), never in the background and without tools of its own. `bedrock-mantle` serves
+them by their bare ids, under one of two paths; no API says which.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _WRONG_PATH = re.compile(r"(?:isn't|is not|not) supported (?:on|by|for) th(?:is|
 
 
 def host_of(model_id: str, endpoint: str | None) -> Host:
-    """The host that serves a model: what the endpoint says, else what the form of the id says."""
+    """The host that serves a model. The endpoint decides, else the form of the id."""
     if endpoint and (found := _HOST.fullmatch(urlsplit(endpoint).hostname or "")):
         return MANTLE if found[1] == MANTLE.name else RUNTIME
     return RUNTIME if _PROFILE.match(model_id) else MANTLE

@@ -1,7 +1,6 @@
 """AWS credentials, the region, and Signature Version 4 over exactly the bytes that are sent.
 
-Above: the models (and whatever else calls an AWS service over HTTP). Below: http_client. botocore knows where
-credentials come from and how to sign; its own HTTP stack is not used. Source of the signature:
+botocore finds the credentials and signs; its own HTTP stack is not used. Source of the signature:
 https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html
 """
 
@@ -32,7 +31,8 @@ _THREAD_FROM_BYTES = 200_000
 
 
 class AwsSigner:
-    """Signs the calls of one caller to one service. Opening does no I/O; what it needs to read it reads at first use.
+    """Signs the calls of one caller to one service. Credentials and region are read at the first use, not when it is
+    opened.
 
     `credential` may hold `access_key`, `secret_key` and `session_token`; without them botocore's own chain is asked
     (environment, profiles, SSO, container and instance roles), and its short-lived credentials are renewed in time.
@@ -133,7 +133,7 @@ class AwsSigner:
 
 
 def bedrock_signer(service: str, credential: Mapping[str, Secret], region: str | None) -> AwsSigner:
-    """Signs for Bedrock, or sends its API key: the credential's, else the environment's, unless keys are given.
+    """Signs for Bedrock, or sends an API key: the credential's, else the environment's unless access keys are given.
 
     Raises:
         ConfigurationError: one of access_key and secret_key is there without the other, or a session_token alone.

@@ -1,6 +1,6 @@
-"""Facts of Gemini's generateContent wire that need none of our own types: reasons, counts, addresses, schemas. Pure.
+"""Facts of Gemini's generateContent wire: finish reasons, token counts, addresses, schemas. Pure.
 
-Above: the request's writer and the model. Source: https://ai.google.dev/api/generate-content (v1beta).
+Source: https://ai.google.dev/api/generate-content (v1beta).
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ TOP_LEVEL = frozenset(
 class Profile:
     """What one family of models takes. `pattern` fits the start of the model id.
 
-    `signed_calls`: the calls of the turn under way are refused without a signature.
+    `signed_calls`: calls of the current turn are refused without a signature.
     """
 
     pattern: str
@@ -91,7 +91,7 @@ UNKNOWN = Profile("")
 
 
 def profile_of(model_id: str) -> Profile:
-    """The profile of a model; one that is not known gets what all take."""
+    """The profile of a model. An unknown one gets what all models accept."""
     bare = model_id.rpartition("/")[2]
     return next((profile for profile in _PROFILES if re.match(profile.pattern, bare)), UNKNOWN)
 
@@ -116,7 +116,7 @@ _NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.-]{0,62}")
 
 
 def function_name(name: str) -> str:
-    """`name` if the wire takes it, else one that it takes: the same for the same name, and another for every other."""
+    """`name` if the wire accepts it, else a replacement that it accepts. Different names get different replacements."""
     if _NAME.fullmatch(name):
         return name
     digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
@@ -140,13 +140,14 @@ _MOST_PLACES = 1_000
 def schema_subset(schema: JsonSchema) -> dict[str, object]:
     """A JSON Schema in the subset of OpenAPI 3.0 that functions may be declared with (https://ai.google.dev/api/caching#Schema).
 
-    What has no place in it is left out, or said in words: the arguments are checked against the whole schema later.
+    What the subset cannot express is left out or put into the description. The arguments are later checked against the
+    whole schema.
     """
     return _Subset(schema).of(schema, (), 0)
 
 
 class _Subset:
-    """`within` are the references whose targets a place stands in: one that comes again is not followed again."""
+    """`within` are the references that led to the current place. They are not followed again."""
 
     def __init__(self, root: JsonSchema) -> None:
         self._root = root
@@ -197,10 +198,10 @@ class _Subset:
         return own, within
 
     def _without_choice(self, schema: JsonSchema, within: tuple[str, ...], depth: int) -> JsonSchema:
-        """The schema without `anyOf` and `oneOf` where the subset has no place for them, or nothing is to choose.
+        """The schema without `anyOf` and `oneOf`, where the subset cannot express them or there is only one choice.
 
-        What an object must be beside its own members (`anyOf: [{required: [a]}, ...]`) has none: the members of all
-        choices are its members then, and those that every choice requires are required.
+        The subset cannot express choices beside an object's own members (`anyOf: [{required: [a]}, ...]`). Then the
+        object gets the members of all choices, and requires those that every choice requires.
         """
         branches = choices(schema)
         rest = {name: value for name, value in schema.items() if name not in UNIONS}
@@ -229,7 +230,7 @@ class _Subset:
 
 
 def _type_of(schema: JsonSchema) -> tuple[str | None, bool]:
-    """The one type, None where there are choices instead, and whether null is one of the values."""
+    """The type, or None where there is a choice of types; and whether null is allowed."""
     kind = schema.get("type")
     kinds = [each for each in (kind if isinstance(kind, list) else [kind]) if isinstance(each, str)]
     nullable = "null" in kinds or schema.get("nullable") is True
@@ -240,7 +241,7 @@ def _type_of(schema: JsonSchema) -> tuple[str | None, bool]:
 
 
 def _place_values(schema: Mapping[str, object], kind: str | None, made: dict[str, object]) -> None:
-    """Enumerations: only those of texts have a place, so that the others are said."""
+    """Enumerations. The subset has only those of texts; any other goes into the description."""
     values = [schema["const"]] if "const" in schema else as_list(schema.get("enum"))
     values = [value for value in values if value is not None]
     if not values:

@@ -42,7 +42,9 @@ _LIKENESS = likeness("candidates", 0, "content", "parts", 0, "text", counted=Tru
 
 
 class GenerateContentReader(RecordReader):
-    """Reads one response. The wire has no last record: it is whole once its connection ends behind a `finishReason`."""
+    """Reads one response. The wire has no last record: the response is complete when the connection ends after a
+    `finishReason`.
+    """
 
     def __init__(self, request: ModelRequest, model_id: str) -> None:
         super().__init__(AnswerBuilder(request, PROVIDER_NAME, model_id), _LIKENESS, takes_documents=False)
@@ -84,7 +86,7 @@ class GenerateContentReader(RecordReader):
             self._builder.texts(_TEXT, texts)
 
     def _more_text(self, record: bytes) -> str | None:
-        """The text of a chunk that brings more of it, and of what else it brings only the usage."""
+        """The text of a chunk that brings only text, and perhaps the usage; None for any other chunk."""
         try:
             chunk = orjson.loads(record)
             (candidate,) = chunk["candidates"]
@@ -177,7 +179,7 @@ class GenerateContentReader(RecordReader):
             self._alone(TEXT_SIGNATURE, signature)
 
     def _on_call(self, call: Mapping[str, object], signature: str) -> None:
-        """A call comes whole. Most have no id; every part is a call of its own."""
+        """A call comes in one piece, and each part is one call. Most have no id."""
         self._builder.close(_TEXT)
         self._builder.close(_THOUGHT)
         name, call_id, arguments = call.get("name"), call.get("id"), call.get("args")
@@ -192,7 +194,7 @@ class GenerateContentReader(RecordReader):
         self._builder.close(key)
 
     def _keep(self, part: Mapping[str, object]) -> None:
-        """What ran or was made at the provider: shown to viewers as it came, sent back as it was."""
+        """Keep what ran or was made at the provider: viewers see it unchanged, and later requests send it back."""
         self._builder.close(_TEXT)
         self._builder.close(_THOUGHT)
         self._builder.raw(_json(part))
@@ -231,5 +233,5 @@ class GenerateContentReader(RecordReader):
 
 
 def _json(value: object) -> JsonValue:
-    """What the JSON reader gave, under the name of what it can be."""
+    """The value that the JSON reader gave, typed as the JSON that it is."""
     return value  # type: ignore[return-value]

@@ -59,10 +59,10 @@ _Part: TypeAlias = JsonObject
 
 
 def gemini_request(request: ModelRequest, model_id: str, profile: Profile) -> JsonObject:
-    """The body of the request. Media behind https URLs must be inline by now (`MediaFetcher`).
+    """The body of the request. `MediaFetcher` must have made media behind https URLs inline before.
 
-    `model_parameters` come last: those of the request's own members as they are, all others into `generationConfig`; a
-    null takes the field away.
+    `model_parameters` win over the gateway's own fields. Members of the request stay as they are, all others go into
+    `generationConfig`, and a null removes a field.
     """
     writer = _HistoryWriter(model_id, profile, request.messages)
     body: JsonObject = {"contents": cast(JsonValue, writer.contents())}
@@ -110,7 +110,7 @@ def _declared(spec: ToolSpec) -> JsonObject:
 
 
 class _HistoryWriter:
-    """Canonical messages as contents; `system` collects what stands outside of them."""
+    """Writes messages as contents. `system` collects the instructions among them."""
 
     def __init__(self, model_id: str, profile: Profile, messages: Sequence[Message]) -> None:
         self._model_id = model_id
@@ -123,7 +123,7 @@ class _HistoryWriter:
         self._left_out = LeftOutMedia()
 
     def contents(self) -> list[JsonObject]:
-        """One side's messages as one content, a user's first and last, none empty."""
+        """The contents: messages of one role are joined, the first and the last are a user's, and none is empty."""
         arranged: list[tuple[str, list[_Part]]] = []
         media: list[_Part] = []  # of results: they stand behind all results of their turn
         for place, message in enumerate(self._messages):
@@ -182,7 +182,7 @@ class _HistoryWriter:
         return parts
 
     def _answered(self, block: ContentBlock) -> _Part | None:
-        """A block of the model's own; None for what it may not be shown again."""
+        """A block of the model's own answer as it is sent back; None where it must not be."""
         match block:
             case TextBlock(text, _, opaque):
                 signature = self._own(opaque, SIGNATURE)
@@ -202,7 +202,7 @@ class _HistoryWriter:
                 return None
 
     def _reasoning(self, block: ReasoningBlock) -> _Part | None:
-        """Only what this model signed: thoughts of others it is not shown."""
+        """A thought that this model signed. Thoughts of other models are not sent."""
         if signature := self._own(block.opaque, SIGNATURE):
             return {"text": block.text, "thought": True, "thoughtSignature": signature}
         if signature := self._own(block.opaque, TEXT_SIGNATURE):

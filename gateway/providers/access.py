@@ -1,4 +1,4 @@
-"""How a model's provider is reached: its address, its key, and what a refused call says.
+"""How a model's provider is reached: its address and its key; and what a refused call means.
 
 Below: agent, http_client, failures. Above: the models and what they share.
 """
@@ -20,7 +20,7 @@ def checked_address(endpoint: str, address: Callable[[str], str]) -> str:
     """`address(endpoint)`.
 
     Raises:
-        ConfigurationError: it is a ValueError's case: the endpoint is none.
+        ConfigurationError: the endpoint cannot be used; `address` raised ValueError.
     """
     try:
         return address(endpoint)
@@ -30,11 +30,12 @@ def checked_address(endpoint: str, address: Callable[[str], str]) -> str:
 
 
 def key_header(settings: ModelSettings, name: str, default_endpoint: str, header: str = "") -> dict[str, str]:
-    """The header that carries the credential `name`: `header`, or a bearer's. Empty where there is no such credential,
-    as with many private endpoints.
+    """The header that carries the credential `name`: `header`, or `Authorization` with a bearer token. Empty where
+    there is no such credential, as for many private endpoints.
 
     Raises:
-        ConfigurationError: the provider's own endpoint needs one, or it holds characters that no header takes.
+        ConfigurationError: the provider's own endpoint needs a credential, or it has characters that no header can
+            carry.
     """
     key = settings.credential.get(name, Secret("")).reveal().strip()
     if not key and settings.endpoint is None:

@@ -1,7 +1,7 @@
 """The body of a model provider's answer, as it comes in: a stream of records, one JSON document, or a web page.
 
-Which of them it is, its first bytes tell: content types are often wrong, and many servers answer with a document
-whatever they were asked. Below: sse_reader. Above: the readers of providers' answers. Pure.
+The first bytes decide which it is: content types are often wrong, and many servers answer with a document even when
+asked for a stream. Pure.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ _BEFORE_ANYTHING = b"\xef\xbb\xbf \t\r\n"
 
 
 class AnswerBody:
-    """One per answer. Feed it what each read brings, and once the bytes have ended take what `eof` gives.
+    """One per answer. Feed it each read, and take what `eof` gives once the bytes have ended.
 
-    `feed(data)` gives the data of the stream's records that are complete by then; of a document, nothing. It raises
-    UnreadableAnswerError for a web page, for a document where none is taken, and for what is longer than any answer
-    that makes sense. In a stream it is the SseReader's own: a read costs nothing for what else it might have been.
+    `feed(data)` gives the data of the stream's complete records, and nothing for a document. It raises
+    UnreadableAnswerError for a web page, for a document where none is accepted, and for a body that is far too long. In
+    a stream it is the SseReader's own method, so that the check costs nothing per read.
     """
 
     def __init__(self, *, takes_documents: bool = True) -> None:
@@ -36,7 +36,7 @@ class AnswerBody:
 
     @property
     def is_between_records(self) -> bool:
-        """In a stream whose next bytes begin a record."""
+        """Whether the body is a stream whose next bytes begin a record."""
         return not self.is_document and self._sse.is_between_records
 
     def document(self) -> object:
@@ -51,7 +51,7 @@ class AnswerBody:
             raise UnreadableAnswerError("the model provider's answer is not JSON", self.beginning) from error
 
     def eof(self) -> list[bytes]:
-        """The data of the stream's last record, where the blank line behind it is missing: at most one."""
+        """The data of the stream's last record where the blank line after it is missing; at most one."""
         return self._sse.eof()
 
     def _first(self, data: bytes) -> list[bytes]:

@@ -1,8 +1,7 @@
-"""Builds the canonical events of one model response from what a provider's codec reads.
+"""Builds the canonical events of one model response from what a provider's reader finds.
 
-Above: the models. Below: model (the request), events. It mints the ids, opens a block at its first content, never emits
-an empty delta or half a surrogate pair, keeps every call id unique in the thread, and closes what is open at the end,
-so that no provider has to.
+It makes the ids, opens a block at its first content, never gives an empty delta or half a surrogate pair, keeps every
+call id unique in the thread, and closes open blocks at the end, so that no reader has to.
 """
 
 from __future__ import annotations
@@ -81,11 +80,11 @@ class AnswerBuilder:
         return events
 
     def name_after(self, response_id: str) -> None:
-        """From here on ids follow from the response's: whoever reads it again gives its parts the same ones."""
+        """Derive all following ids from the response's id, so that reading the response again gives the same ids."""
         self._seed = response_id
 
     def accepted(self, response_id: str) -> None:
-        """The provider is at work on it, and can be asked for it under that name."""
+        """The provider works on the response, and can be asked for it by that id."""
         self._events.append(ModelCallAccepted(response_id))
 
     def text(self, key: Hashable, delta: str) -> None:
@@ -102,7 +101,7 @@ class AnswerBuilder:
         self._events.append(text_delta(block.id, delta))
 
     def texts(self, key: Hashable, deltas: Sequence[str]) -> None:
-        """As `text` for each of them: what one network read brought, without halves of surrogate pairs in it."""
+        """As `text` for each of them. They come from one network read and hold no halves of surrogate pairs."""
         block = self._blocks.get(key)
         if block is None or block.kind != "text" or block.held or "" in deltas:
             for delta in deltas:
@@ -124,10 +123,10 @@ class AnswerBuilder:
         self._events.append(ReasoningDelta(block.id, delta))
 
     def tool_started(self, key: Hashable, provider_call_id: str | None, name: str) -> None:
-        """A call begins. Without a provider's id one is minted; an id the thread has already gets a suffix.
+        """A call begins. It gets an id where the provider has none, and a suffix where the thread has that id already.
 
         Raises:
-            LimitError: it is one too many.
+            LimitError: there are too many calls.
         """
         self._calls += 1
         self.expect_calls(self._calls)
@@ -161,20 +160,22 @@ class AnswerBuilder:
         self._events.append(ToolCallDelta(block.id, fragment))
 
     def opaque(self, key: Hashable, kind: str, value: str) -> None:
-        """An opaque part of the block `key`, which opens as reasoning if it was not; pieces are joined."""
+        """An opaque part of the block `key`. A block that is not open is opened as reasoning. Pieces are joined."""
         block = self._blocks.get(key) or self._open_reasoning(key)
         self.hold(len(value))
         block.opaque_kind = kind
         block.opaque_parts.append(value)
 
     def expect_calls(self, count: int) -> None:
-        """There are so many calls, or will be: some have no name yet. Raises LimitError where these are too many."""
+        """Say how many calls there will be, including those without a name yet. Raises LimitError where there are too
+        many.
+        """
         most = self._request.max_calls
         if most is not None and count > most:
             raise limit_reached("max_calls_per_answer", most)
 
     def hold(self, size: int) -> None:
-        """So many bytes are held that no event has shown yet. Raises LimitError where that is too much in all."""
+        """Count bytes that are held and not in any event yet. Raises LimitError where the answer becomes too large."""
         self._sealed_bytes += size
         most = self._request.max_answer_bytes
         if most is not None and self._sealed_bytes > most:
@@ -184,7 +185,7 @@ class AnswerBuilder:
         return key in self._blocks
 
     def close(self, key: Hashable) -> None:
-        """The block `key` is over. Harmless where none is open."""
+        """The block `key` is over. Does nothing where it is not open."""
         block = self._blocks.pop(key, None)
         if block is not None:
             self._events.extend(self._ending(block))
@@ -193,11 +194,11 @@ class AnswerBuilder:
         self._events.append(UsageReported(usage))
 
     def raw(self, event: JsonValue) -> None:
-        """Something of the provider's that no canonical event says."""
+        """An event of the provider's for which there is no canonical event."""
         self._events.append(Raw(event, self._provider))
 
     def retract(self, text: str) -> None:
-        """Take back what the response has said and thought so far; `text` stands in the place of its first text."""
+        """Take back all text and reasoning of the response so far. `text` replaces the first text."""
         for key in [key for key, block in self._blocks.items() if block.kind != "tool"]:
             self.close(key)
         for kind, message_id in self._said:
@@ -213,7 +214,7 @@ class AnswerBuilder:
         response_id: str | None = None,
         continued: str | None = None,
     ) -> None:
-        """The response is over. A plain end with calls in it is TOOL_CALLS, whatever the provider called it.
+        """The response is over. A normal end with calls is TOOL_CALLS, whatever the provider called it.
 
         `response_id` and `continued` as in events.ModelCallEnded.
         """
@@ -286,7 +287,7 @@ class AnswerBuilder:
 
 
 def _join_surrogates(block: _Block, delta: str) -> str:
-    """`delta` with a held half put before it, a trailing high half held back, lone halves replaced."""
+    """`delta` with the held half before it. A high half at the end is held back; lone halves are replaced."""
     delta, block.held = block.held + delta, ""
     try:
         delta.encode()

@@ -1,6 +1,6 @@
 """From the bytes of a provider's answer to events, whoever the provider is.
 
-Above: the readers of the providers' wires, and the models. Below: answer_builder, access, failures, answer_body.
+Above: the vendors' readers and the models. Below: answer_builder, access, failures, answer_body.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _WORDS = (TextDelta, ReasoningDelta, ToolCallDelta)
 class AnswerReader(ABC):
     """Reads one answer: bytes in, canonical events out.
 
-    After each `feed` look at `failure`, which is to be raised once the events are passed on, and at `done`.
+    After each `feed`, pass on the events, then raise `failure` if there is one, and stop if it is `done`.
     """
 
     def __init__(self, builder: AnswerBuilder) -> None:
@@ -61,12 +61,12 @@ class AnswerReader(ABC):
 class RecordReader(AnswerReader):
     """Reads an answer that comes as server-sent events, or as one document.
 
-    What a reader of one wire adds are the hooks at the end.
+    The reader of a wire implements the methods at the end of the class.
     """
 
     def __init__(self, builder: AnswerBuilder, likeness: Likeness, *, takes_documents: bool = True) -> None:
-        """`likeness` is that of events that bring more of a text; `takes_documents`: the answer may be one JSON
-        document, whatever was asked for.
+        """`likeness`: of the events that bring more text. `takes_documents`: the answer may be one JSON document
+        instead of a stream.
         """
         super().__init__(builder)
         self._body = AnswerBody(takes_documents=takes_documents)
@@ -86,9 +86,7 @@ class RecordReader(AnswerReader):
         return self._builder.take()
 
     def _feed_part(self, data: bytes) -> bytes:
-        """Read what comes event by event: all of it, or, where what follows may be more of the same text, some events.
-        Gives what is left.
-        """
+        """Read event by event: everything, or only some events where repeated ones may follow. Gives what is left."""
         if self._is_over():
             return b""
         end = len(data)
@@ -132,7 +130,7 @@ class RecordReader(AnswerReader):
         self.failure = ModelError(kind, message, provider_message=sample.decode("utf-8", "replace"))
 
     def _report_failure(self, error: ProviderError) -> None:
-        """The provider says itself that it failed."""
+        """The provider itself says that it failed."""
         self._report_usage()
         self.failure = failure(error)
 
@@ -140,40 +138,40 @@ class RecordReader(AnswerReader):
 
     @abstractmethod
     def _read(self, records: list[bytes]) -> None:
-        """Take what one network read brought of the stream; may be empty."""
+        """Take the records of one network read; there may be none."""
 
     @abstractmethod
     def _text_place(self) -> Hashable:
-        """What text is coming for; None where the next event is not likely to bring more of it."""
+        """The block that text is coming for; None where the next event is not likely to bring more of it."""
 
     @abstractmethod
     def _on_more_text(self, texts: list[str]) -> None:
-        """Take what events say that bring more of that text, and nothing else."""
+        """Take the texts of events that bring more text for that block and nothing else."""
 
     @abstractmethod
     def _record(self, record: bytes, *, cut: bool = False) -> None:
-        """Take one record. `cut`: the stream ended within it, perhaps."""
+        """Take one record. `cut`: the stream may have ended within it."""
 
     @abstractmethod
     def _report_usage(self) -> None:
-        """Give what is known of the answer's costs, once."""
+        """Give the usage of the answer as far as it is known, once."""
 
     def _on_document(self, answer: object) -> None:
-        """Take the whole answer, where it is a document."""
+        """Take an answer that is one document."""
         self._fail(ModelErrorKind.PROTOCOL, "the model provider answered with a document", self._body.beginning)
 
     def _on_end(self) -> None:
-        """The bytes ended, and nothing has said that the answer did."""
+        """The bytes ended before the answer was complete."""
         self._fail(ModelErrorKind.TRUNCATED, "the model provider's answer was cut off")
 
 
 class AnswerStream:
-    """An answer on its way: what each network read of it says.
+    """An answer that is being received: the events of each network read.
 
-    Words that come faster than the commit `window` lets events be kept are not read before it closes, and then all at
-    once: read earlier, they would wait for it in the gateway. Until then they stay with the system, since waking up for
-    each of them costs more than all that is done with it: deltas 1 ms apart took 95 us of processor time each when they
-    were read as they came, and take 55. So an answer's end waits, too, until the window in which it comes is closed.
+    The store keeps events of many runs together, once per commit `window`. Words that come faster are not read before
+    the window closes, and then all at once: they would only wait later. Until then they stay in the system's buffers,
+    because waking up for each word costs more than handling it. Deltas 1 ms apart took 95 us of processor time each
+    when read at once, and take 55 us now. The end of an answer waits for its window, too.
     """
 
     def __init__(self, response: HttpStream, reader: AnswerReader, window: CommitWindow | None) -> None:
@@ -185,10 +183,10 @@ class AnswerStream:
         self._waits_since = 0.0
 
     async def next(self) -> Events:
-        """The events of the next read; possibly none. Not to be asked for once the reader is done.
+        """The events of the next read; possibly none. Must not be called once the reader is done.
 
         Raises:
-            ModelError: the answer failed; all that it said before was given.
+            ModelError: the answer failed. All events before the failure were given.
         """
         reader, window = self._reader, self._window
         if reader.failure is not None:
@@ -220,9 +218,9 @@ async def read_answer(
     timeouts: StreamTimeouts,
     reader: AnswerReader,
 ) -> AsyncGenerator[Events]:
-    """The events of the answer to the call that `ask` makes, a batch per network read: what a `Model.stream` gives.
+    """The events of the answer to the call that `ask` makes, one batch per network read, as `Model.stream` gives them.
 
-    A model gives this generator as its own: one more around it would cost every batch a switch.
+    A model returns this generator itself: another generator around it would cost each batch a switch.
 
     Raises:
         ModelError: the provider refused, or the answer failed.

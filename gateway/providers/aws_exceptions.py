@@ -1,4 +1,4 @@
-"""The names of AWS's exceptions, and what each means. Servers that stand before Bedrock pass them on, too.
+"""The names of AWS's exceptions, and what each means. Proxies in front of Bedrock pass them on, too.
 
 Source: https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ConverseStream.html#API_runtime_ConverseStream_Errors
 and https://docs.aws.amazon.com/bedrock/latest/APIReference/CommonErrors.html.

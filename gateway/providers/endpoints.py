@@ -22,7 +22,8 @@ def split_endpoint(endpoint: str) -> SplitResult:
 
 
 def address_below(endpoint: str, path: str) -> str:
-    """The address `path` below the base URL, which may end with it already; a query (`?api-version=`) stays at the end.
+    """The address `path` below the base URL, which may end with `path` already. A query (`?api-version=`) stays at the
+    end.
 
     Raises:
         ValueError: as split_endpoint.

@@ -1,8 +1,8 @@
-"""What model providers say when they fail, understood: errors in every shape that HTTP services write. Pure.
+"""Reads the errors of model providers, in every shape that HTTP services write. Pure.
 
-Above: the models, through `failures`. Sources: https://platform.openai.com/docs/guides/error-codes,
-https://docs.claude.com/en/api/errors, https://ai.google.dev/gemini-api/docs/troubleshooting, and the documents and
-recorded traffic of the servers that call themselves compatible. What differs between them is data here.
+Sources: https://platform.openai.com/docs/guides/error-codes, https://docs.claude.com/en/api/errors,
+https://ai.google.dev/gemini-api/docs/troubleshooting, and the documents and recorded traffic of the servers that call
+themselves compatible. What differs between them is data in this file.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class ProviderError(NamedTuple):
 
 
 def parse_error_body(body: bytes) -> ProviderError:
-    """The error in the body of a response that failed; plain text and HTML become its message, shortened."""
+    """The error in the body of a failed response. Plain text and HTML become its message, shortened."""
     try:
         value = load(body)
     except ValueError:
@@ -102,7 +102,7 @@ _RETRY_DELAY = re.compile(r"(\d+(?:\.\d+)?)s")
 
 
 def _delay_in(details: object, message: str) -> float | None:
-    """google.rpc.RetryInfo in the details, or the sentence that OpenAI and Azure put into the message."""
+    """The wait in google.rpc.RetryInfo, or in the sentence that OpenAI and Azure put into the message."""
     for detail in details if isinstance(details, list) else ():
         delay = detail.get("retryDelay") if isinstance(detail, dict) else None
         if isinstance(delay, str) and (found := _RETRY_DELAY.fullmatch(delay)):
@@ -242,9 +242,9 @@ _PHRASES: Sequence[tuple[re.Pattern[str], str]] = (
 
 
 def error_kind(error: ProviderError, http_status: int | None = None) -> str:
-    """The kind of ModelError that an error is; `http_status` where it was the response's.
+    """The kind of ModelError for an error. `http_status`: the status of the response, if the error was one.
 
-    What names one cause (a code, a phrase about the context) outranks the status, and that the general words.
+    What names one cause (a code, a phrase about the context) counts first, then the status, then general words.
     """
     status = http_status or error.status
     if error.flagged:

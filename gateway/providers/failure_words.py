@@ -1,7 +1,7 @@
-"""What is said of a model that failed: to the operator what helps to mend it, to strangers what they can do.
+"""The words for a failed model: operators read what helps to fix it, strangers read what they can do.
 
-Below: errors. Above: runs.endings, which keeps the operator's words with the run, and whoever shows them. The code is
-the same for both.
+Above: runs.endings, which stores the operator's words with the run, and everything that shows them. The code is the
+same for both.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _TO_STRANGERS: Mapping[str, str] = {
 
 
 def operators_words(error: ModelError) -> str:
-    """Which model failed, what that means, and the provider's own words in short, up to where it tells of its insides.
-    They may hold secrets.
+    """Which model failed, what that means, and the provider's own words, cut before they tell of its internals. They
+    may hold secrets.
     """
     said = error.provider_message.partition(_TRACEBACK)[0]
     said = "".join(each if each.isprintable() else " " for each in said)
@@ -35,5 +35,5 @@ def operators_words(error: ModelError) -> str:
 
 
 def strangers_words(code: str, message: str) -> str:
-    """`message`, a failed run's, without what is nobody's business but the operator's."""
+    """A failed run's `message` without what only the operator may read."""
     return _TO_STRANGERS.get(code, _LATER) if code.startswith(_MODEL) else message

@@ -1,6 +1,6 @@
-"""A model provider's error as one of ours: what it means, in our own words, and whether asking again may help.
+"""A model provider's error as a ModelError: what it means, in our own words, and whether a retry may help.
 
-Below: errors, error_bodies. Above: the models. The provider's own words are for the log and the operator.
+The provider's own words are for the log and the operator.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def failure(
     *,
     address: str = "",
 ) -> ModelError:
-    """The provider's error as ours. `status`, `headers` and `address` (of the request, for the log) where it was the
-    response; `now` is Unix time in seconds.
+    """The provider's error as a ModelError. `status`, `headers` and `address` (of the request, for the log) are given
+    where the whole response was the error. `now` is Unix time in seconds.
     """
     headers = headers or {}
     kind = ModelErrorKind(error_kind(error, status))
@@ -56,7 +56,7 @@ def failure(
 
 
 def with_address(kind: ModelErrorKind, said: str, address: str) -> str:
-    """What the provider said; where nothing was found, behind the address, which is what is wrong most often."""
+    """The provider's words. Where nothing was found (404) the address comes first, which is most often the cause."""
     return f"{address}: {said}" if address and kind is ModelErrorKind.NOT_FOUND else said
 
 
@@ -66,5 +66,5 @@ _KEYS = re.compile(
 
 
 def _without_keys(message: str) -> str:
-    """Providers quote the key they refuse."""
+    """The text without keys: providers quote the key that they refuse."""
     return _KEYS.sub("***", message)

@@ -1,6 +1,6 @@
-"""Headers of the operator's own on every request to a model: what a private gateway before it asks for.
+"""The operator's own headers on every request to a model, for example for a private gateway in front of it.
 
-Below: model, http_client. Above: the configuration's checks and the composition root. Models know nothing of them.
+Above: the configuration's checks and the composition root. Models do not know of these headers.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _TIMEOUTS = StreamTimeouts()
 
 
 def header_problem(name: str, value: str) -> str | None:
-    """What is wrong with a header that requests are to carry; None where nothing is."""
+    """What is wrong with a header of the operator's; None where nothing is."""
     if not _NAME.fullmatch(name):
         return f"{name!r} is no name of a header; write letters, digits and '-': 'X-Team'"
     if name.lower() in _OURS:
@@ -35,17 +35,17 @@ def header_problem(name: str, value: str) -> str | None:
 
 
 def is_secret_header(name: str) -> bool:
-    """Whether the header's value is one that nobody may see, by its name."""
+    """Whether the header's name says that its value is a secret."""
     return _SECRET.search(name) is not None
 
 
 def with_headers(environment: ModelEnvironment, headers: Mapping[str, Secret]) -> ModelEnvironment:
-    """The environment of a model whose requests carry `headers`, in place of what they have under these names."""
+    """The environment of a model whose requests carry `headers`. These replace headers of the same names."""
     return replace(environment, http=_HeadedClients(environment.http, headers)) if headers else environment
 
 
 class _HeadedClients(HttpClients):
-    """The process's clients, which stay what they are; media that messages name are fetched without the headers."""
+    """The process's clients with headers added to each call. Media that messages name are fetched without them."""
 
     def __init__(self, clients: HttpClients, headers: Mapping[str, Secret]) -> None:
         # Nothing is this object's own: connections, TLS and what may be fetched are the same for all models.
@@ -60,4 +60,4 @@ class _HeadedClients(HttpClients):
             yield response
 
     async def close(self) -> None:
-        """They are closed by whoever opened them."""
+        """Does nothing: the clients belong to the process."""

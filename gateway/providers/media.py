@@ -1,6 +1,6 @@
-"""A medium on its way to a model: made what a provider takes, or said to be left out, in the same words everywhere.
+"""Prepares a medium for a model: as a provider accepts it, or as a note that it was left out. Pure.
 
-Above: what writes requests, media_fetch. Below: messages, and `wire.media_bytes`, which knows what bytes are. Pure.
+Above: the request writers and media_fetch. Below: messages, and `wire.media_bytes`, which knows the formats.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ MEDIA_KINDS: Mapping[type[MediaBlock], MediaKind] = MappingProxyType(
 
 
 class UnsendableError(Exception):
-    """A provider does not take a medium. The text says why, for the model to read."""
+    """A provider does not accept a medium. The text says why; the model reads it."""
 
 
 class LeftOutMedia:
-    """What one request does not send of the media there are: the log is told once, when the request is written."""
+    """The media that one request leaves out. They are logged once, when the request is written."""
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
 
     def stand_in(self, block: MediaBlock, why: UnsendableError | str) -> str:
-        """What the model reads in the place of a medium."""
+        """What the model reads in place of a medium."""
         kind = MEDIA_KINDS[type(block)]
         self._counts[f"{kind}: {why}"] += 1
         return stand_ins.left_out(kind, str(why))
@@ -56,7 +56,7 @@ class LeftOutMedia:
 
 
 def reachable(source: MediaSource, *schemes: str) -> MediaSource:
-    """The source, a `data:` URL as the bytes it holds.
+    """The source; of a `data:` URL the bytes in it.
 
     Raises:
         UnsendableError: the URL is broken, or begins with none of `schemes` (`https://`).
@@ -94,10 +94,10 @@ def data_url_source(url: str, media_type: str | None = None) -> Base64Source | N
 
 
 def whole(data: str, most: int | None = None) -> str:
-    """Base64 text that holds something, without the line breaks that MIME puts in.
+    """The base64 text without the line breaks of MIME.
 
     Raises:
-        UnsendableError: it holds nothing, is no base64, or stands for more than `most` bytes.
+        UnsendableError: it is empty, not base64, or more than `most` bytes.
     """
     if (size := decoded_size(data)) is None:
         data = "".join(data.split())
@@ -110,7 +110,7 @@ def whole(data: str, most: int | None = None) -> str:
 
 
 def picture(source: Base64Source) -> Base64Source:
-    """A picture under the type that it is: the models refuse one whose type is not what was said.
+    """The picture with the media type of its bytes: models refuse a picture whose declared type is wrong.
 
     Raises:
         UnsendableError: it is empty or broken, or of a format that no provider takes.
@@ -123,7 +123,7 @@ def picture(source: Base64Source) -> Base64Source:
 
 
 def text_in(data: str) -> str:
-    """The text that the base64 `data` stands for, never blank; what is not UTF-8 in it is replaced.
+    """The text in the base64 `data`. It is never blank; bytes that are not UTF-8 are replaced.
 
     Raises:
         UnsendableError: there is none.
@@ -138,7 +138,7 @@ def text_in(data: str) -> str:
 
 
 def quoted(block: DocumentBlock, data: str) -> str:
-    """A document that can be read as text, as a part of the message's text.
+    """A text document as a part of the message's text.
 
     Raises:
         UnsendableError: there is no text in it.

@@ -1,7 +1,7 @@
-"""Media that messages only point at, fetched for the providers that take no URLs.
+"""Fetches media behind URLs, for providers that do not accept URLs.
 
-Above: the models. Below: http_client and its fetch policy. A medium that cannot be had never fails a run: a short note
-to the model stands in its place.
+Below: http_client and its fetch policy. A medium that cannot be fetched never fails a run: the model reads a short note
+in its place.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ REFUSED_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """What a URL gave: the source, or the note where it gave none."""
+    """What fetching a URL gave: the source, or a note where it failed."""
 
     found: Base64Source | TextBlock
     until: float
 
 
 class MediaFetcher:
-    """Fetches, and remembers for a while: a loop asks the model again and again with the same history.
+    """Fetches media and keeps them for a while: a loop sends the same history again and again.
 
-    `max_bytes` by block type says what is worth fetching; a type that is not in it is left out.
+    `max_bytes` is the limit for each block type. Types that are not in it are not fetched.
     """
 
     def __init__(self, http: HttpClients, clock: Clock, max_bytes: Mapping[type[MediaBlock], int]) -> None:

@@ -1,4 +1,4 @@
-"""Takes the text out of a stream's events that are the same but for it, without reading each of them whole. Pure.
+"""Takes the texts out of events that differ only in their text, without parsing each event. Pure.
 
 Above: the readers of providers' answers. Most servers repeat an event byte for byte, only the words change. What stands
 before and after the words of one event, once it is read and found to hold nothing else, is looked for in what follows;

@@ -1,7 +1,7 @@
-"""Reads an upstream's server-sent events as its bytes come in: pure, incremental, indifferent to where reads are cut.
+"""Reads a server's events (SSE) from its bytes, wherever the network cuts them. Pure.
 
 Source: https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation (living standard).
-Given up of it: `id`, `retry` and the event's name, which no model provider needs (what matters stands in the data).
+`id`, `retry` and the event's name are ignored: with model providers everything that matters is in the data.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _BOM = b"\xef\xbb\xbf"
 
 
 class UnreadableAnswerError(ValueError):
-    """What came is no answer that can be read. Its text is in the user's words; `sample` is how the answer begins."""
+    """The answer cannot be read. The text is for users; `sample` is the answer's beginning."""
 
     def __init__(self, message: str, answer: bytes = b"") -> None:
         super().__init__(message)
@@ -21,7 +21,7 @@ class UnreadableAnswerError(ValueError):
 
 
 class SseReader:
-    """One per response. Feed it what each read brings; it gives the data of the records that are complete by then."""
+    """One per response. Feed it each read; it gives the data of the records that are complete."""
 
     def __init__(self, longest_record: int = LONGEST_RECORD) -> None:
         self._longest_record = longest_record
@@ -32,7 +32,7 @@ class SseReader:
 
     @property
     def is_between_records(self) -> bool:
-        """What comes next begins a record."""
+        """Whether the next byte begins a record."""
         return self._begun and not self._pieces and not self._after_cr
 
     def feed(self, data: bytes) -> list[bytes]:
@@ -87,10 +87,10 @@ class SseReader:
         return found
 
     def eof(self) -> list[bytes]:
-        """What stands at the end without the blank line that should follow: at most one record's data.
+        """The data of a last record without the blank line that should follow it; at most one.
 
-        The standard drops it; servers that forget the blank line are commoner than cut records, which whoever reads
-        the data notices anyway.
+        The standard drops such a record. But servers that forget the blank line are more common than cut records, and
+        the reader of the data notices a cut record anyway.
         """
         rest = b"".join(self._pieces)
         self._pieces.clear()
@@ -108,7 +108,9 @@ class SseReader:
                 )
 
     def _with_line_feeds(self, data: bytes) -> bytes:
-        """CR and CRLF as LF. A CR at the end of a read is a line's end at once; a LF that follows it is part of it."""
+        """Replace CR and CRLF by LF. A CR at the end of a read ends a line at once; a LF in the next read belongs to
+        it.
+        """
         if not data:
             return data
         if self._after_cr and data.startswith(b"\n"):
@@ -130,7 +132,7 @@ class SseReader:
 
 
 def _lines_of_data(data: bytes) -> list[bytes]:
-    """The data of records that are whole, one line each, and end with CRLF; else nothing."""
+    """The data of the records, where each is complete, one line, and ends with CRLF; else nothing."""
     if not data.startswith(b"data: ") or not data.endswith(b"\r\n\r\n"):
         return []
     found = data[6:-4].split(b"\r\n\r\ndata: ")
@@ -139,7 +141,7 @@ def _lines_of_data(data: bytes) -> list[bytes]:
 
 
 def _count(data: bytes, byte: bytes) -> int:
-    """`data.count(byte)`, which looks at each byte by itself: removing them is three times faster."""
+    """As `data.count(byte)`, but three times faster."""
     return len(data) - len(data.replace(byte, b""))
 
 

@@ -1,6 +1,6 @@
-"""Reasoning that a model writes into its text between two tags, taken out of the text while it streams.
+"""Takes reasoning that a model writes between two tags out of its text, while the text streams. Pure.
 
-Only where the text begins with the tag: further on, a tag is something the model writes about.
+Only a tag at the beginning of the text counts. Later in the text the model writes about tags.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Literal
 
 
 class TaggedReasoning:
-    """One per text block. Holds back what may be the beginning of a tag, and white space that only frames one."""
+    """One per text block. It holds back what may be the beginning of a tag, and white space around a tag."""
 
     def __init__(self, opening: str, closing: str) -> None:
         self._opening = opening
@@ -19,7 +19,7 @@ class TaggedReasoning:
         self._had_reasoning = False
 
     def feed(self, text: str) -> list[tuple[bool, str]]:
-        """The pieces that are certain by now, none of them empty: (is it reasoning, the words)."""
+        """The pieces that are certain now, none of them empty: (whether it is reasoning, the words)."""
         if self._state == "text":
             return [(False, text)] if text else []
         self._held += text
@@ -36,7 +36,7 @@ class TaggedReasoning:
         return [(self._state == "inside", held)] if held else []
 
     def _step(self, pieces: list[tuple[bool, str]]) -> bool:
-        """Take one piece off what is held; False where more must come first."""
+        """Take one piece from the held text. False where more text is needed first."""
         return self._step_inside(pieces) if self._state == "inside" else self._step_start(pieces)
 
     def _step_start(self, pieces: list[tuple[bool, str]]) -> bool:
@@ -67,7 +67,7 @@ class TaggedReasoning:
 
 
 def _overlap(text: str, tag: str) -> int:
-    """How many last characters of `text` may be the first ones of `tag`."""
+    """How many characters at the end of `text` may be the beginning of `tag`."""
     for length in range(min(len(text), len(tag) - 1), 0, -1):
         if text.endswith(tag[:length]):
             return length

@@ -1,4 +1,4 @@
-"""How providers count tokens: whole numbers, in whatever way their servers write these. Pure."""
+"""Reads token counts, in whatever form servers write whole numbers. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _LARGEST_COUNT = 2**53 - 1  # what every JSON reader takes
 
 
 def token_count(counts: Mapping[str, object], name: str) -> int | None:
-    """The count of that name; None where it is missing, or none."""
+    """The count of that name; None where it is missing or not a count."""
     value = counts.get(name)
     if isinstance(value, float) and value.is_integer():
         value = int(value)
