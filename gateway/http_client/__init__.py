@@ -1,4 +1,4 @@
-"""HTTP to the outside: endpoints that the operator named, and what callers and models name.
+"""HTTP to the outside: to endpoints that the operator named, and to URLs that callers and models name.
 
 clients.py            the one client per endpoint: calls, and answers that stream
 fetcher.py            what somebody named, got under the fetch policy

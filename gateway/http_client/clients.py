@@ -1,13 +1,13 @@
-"""The one HTTP client per endpoint: transport, timeouts, signing left to the caller.
+"""The HTTP clients, one per endpoint: transport and timeouts. Callers sign their requests themselves.
 
 Above: models and tools. Below: fetcher, transport_errors, deadline, errors, clock.
 
-httpx carries the calls, aiohttp the bytes (the httpx-aiohttp package): httpx's own pool costs three to four times the
-CPU per read and looks through all of its connections for each new one. Bodies are read from aiohttp directly, since
-every layer of httpx's response iterators would cost another task step per read. Requests are handed to httpx's
-transport and not to its AsyncClient, whose redirects, cookies, authentication flow and elapsed time would all be off
-here: doing nothing took 0.2 ms of each call, and of each first token. Headers go to aiohttp and come from it as they
-are, and a URL is parsed once: another eighth of a call.
+httpx makes the calls and aiohttp moves the bytes (the httpx-aiohttp package): httpx's own pool costs three to four
+times the CPU per read, and searches all of its connections for each new one. Bodies are read from aiohttp directly,
+since each layer of httpx's response iterators would cost another task step per read. Requests go to httpx's transport
+and not to its AsyncClient, whose redirects, cookies, authentication and timing are all unused here and still took 0.2
+ms of each call. Headers are passed to and from aiohttp unchanged, and a URL is parsed once; that saved another eighth
+of a call.
 
 Decided here, for all callers:
 - Any number of connections: the gateway's own limits are on runs. Idle ones are kept for 30 seconds.
@@ -62,7 +62,7 @@ _INLINE_BODY = 2**20  # aiohttp writes larger bodies piece by piece when they co
 
 @dataclass(frozen=True, slots=True)
 class HttpCall:
-    """A request, whole: what a codec builds and what a signer signs. The URL goes out exactly as it stands here."""
+    """A complete request, as a request writer builds it and a signer signs it. The URL is sent exactly as it is."""
 
     method: str
     url: str
@@ -72,7 +72,7 @@ class HttpCall:
 
 @dataclass(frozen=True, slots=True)
 class StreamTimeouts:
-    """Seconds. `first_byte`: from the call to the response's headers, with connecting; `idle`: between two reads."""
+    """Seconds. `first_byte`: from the call to the response's headers, connect included; `idle`: between two reads."""
 
     connect: float = 10.0
     first_byte: float = 120.0
@@ -86,7 +86,7 @@ class StreamTimeouts:
 
 
 class HttpStream:
-    """A response whose body is still coming. `headers` are looked up without regard to case."""
+    """A response whose body is still coming. Names of `headers` are not case-sensitive."""
 
     def __init__(self, url: str, status: int, headers: Mapping[str, str], body: _Body) -> None:
         self._url = url
@@ -97,7 +97,7 @@ class HttpStream:
 
     @property
     def address(self) -> str:
-        """What was asked, for the log: without what of a URL may be secret, its user and its query."""
+        """The requested address for the log, without the user and the query, which may be secret."""
         parts = urlsplit(self._url)
         return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
@@ -116,24 +116,24 @@ class HttpStream:
         return b"".join(pieces)[:limit]
 
     def pause(self) -> bool:
-        """Leave what comes with the system until `resume`, so that no part of it is read by itself; `receive` waits for
-        it as ever. False: nothing is left to come, or it is not to be left there.
+        """Leave incoming bytes in the system's buffers until `resume`, so that they are read together; `receive` still
+        waits for them. False: the body has ended, or its bytes must not be left there.
         """
         return self._body.pause()
 
     def resume(self) -> None:
-        """Read on. Harmless where the body's end has come, or the stream was left."""
+        """Read on. Does nothing where the body has ended or the stream was closed."""
         self._body.resume()
 
     async def settle(self) -> None:
-        """The caller needs no more. Where the response's end is there, or comes at once, the connection is kept for the
-        next call; without this, leaving the context closes it. Never raises for what the server does.
+        """The caller needs no more of the response. If its end is there or comes at once, the connection is kept for
+        the next call; without this call, leaving the context closes it. Never raises because of the server.
         """
         await self._body.settle()
 
 
 class _Body(httpx.AsyncByteStream):
-    """A response's body, read from aiohttp in pieces as large as they are there, under the stream's time limits."""
+    """A response's body. Each read gives all bytes that aiohttp has by then, under the stream's time limits."""
 
     def __init__(self, response: aiohttp.ClientResponse, clock: Clock, timeouts: StreamTimeouts, began: float) -> None:
         self._response = response
@@ -160,7 +160,7 @@ class _Body(httpx.AsyncByteStream):
         return self._response.headers.get("content-encoding", "").strip().lower()
 
     async def receive(self) -> bytes:
-        """What the next network read brings: all that is there by then. Empty at the body's end."""
+        """The bytes of the next network read: all that are there by then. Empty at the body's end."""
         self._waits_since = self._clock.monotonic()
         if self._timer is None:
             self._watch()
@@ -198,8 +198,8 @@ class _Body(httpx.AsyncByteStream):
             transport.resume_reading()
 
     def _watch(self) -> None:
-        """Looks after the reader once its time may be up. One timer for many reads: one per read would cost as much as
-        the read itself.
+        """Checks whether the reader's time is up. One timer serves many reads: a timer per read would cost as much as
+        the read.
         """
         self._timer = None
         if self._waits_since is None:
@@ -225,7 +225,7 @@ class _Body(httpx.AsyncByteStream):
             return
 
     async def aclose(self) -> None:
-        """Closes the socket at once, unless the body was read to its end: then aiohttp has it back already."""
+        """Close the socket at once. After the body's end aiohttp has the socket back already, and nothing is done."""
         if self._timer is not None:
             self._timer.cancel()
         connection = self._response.connection
@@ -267,7 +267,7 @@ def _client_timeout(connect_seconds: float) -> aiohttp.ClientTimeout:
 
 
 class _Endpoint(NamedTuple):
-    """Where a call goes, in both packages' words, and the key of its client."""
+    """A call's address in the types of both packages, and the key of its client."""
 
     url: httpx.URL
     encoded: yarl.URL
@@ -284,7 +284,7 @@ def _endpoint(text: str) -> _Endpoint:
 
 
 class HttpClients:
-    """All clients of the process, opened at first use. What a caller or a model named is got by the `fetcher`."""
+    """All clients of the process, opened at first use. The `fetcher` gets what a caller or a model named."""
 
     def __init__(
         self,

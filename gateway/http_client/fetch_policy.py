@@ -1,8 +1,7 @@
-"""What may be fetched on behalf of a caller or a model: which URLs, which addresses, which redirects. Pure.
+"""The rules for fetching what a caller or a model names: which URLs, addresses and redirects are allowed. Pure.
 
-Above: fetcher, which resolves, connects and reads under these rules. Below: special_addresses, errors. The URL type is
-aiohttp's own, so that what is checked here is the very object that is connected to; two parsers would disagree about
-hostile URLs.
+Above: fetcher, which resolves, connects and reads under these rules. Below: special_addresses. URLs are aiohttp's own
+type, so that the checked object is the one that is connected to: two parsers could read a hostile URL differently.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ def address_allowed(address: str, private_allowed: bool = False) -> bool:
 
 
 def looks_numeric(host: str) -> bool:
-    """Whether a host that is no proper address would be read as one: 127.1, 0x7f000001, 2130706433, 0177.0.0.1."""
+    """Whether some systems would read the host as an address, although it is none: 127.1, 0x7f000001, 2130706433."""
     return _LOOKS_NUMERIC.search(host) is not None
 
 
@@ -62,7 +61,7 @@ def fetch_failed(why: str) -> InvalidRequestError:
 
 
 def parse_fetch_url(url: str) -> yarl.URL:
-    """The URL, if one of its kind may be fetched at all.
+    """The parsed URL, if the policy allows URLs of its kind.
 
     Raises:
         InvalidRequestError: code `fetch_refused`.

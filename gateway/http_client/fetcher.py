@@ -1,4 +1,4 @@
-"""Gets what a caller or a model named, under the fetch policy: resolves, checks, connects to what was checked, reads.
+"""Fetches what a caller or a model named, under the fetch policy: it connects only to addresses that it has checked.
 
 Above: clients, which has the one of the process. Below: fetch_policy, transport_errors, deadline, errors, clock.
 Each fetch has a connection of its own, without cookies and proxies.
@@ -44,7 +44,7 @@ Route: TypeAlias = Callable[[str, int], tuple[str, int]]
 
 @dataclass(frozen=True, slots=True)
 class FetchedContent:
-    """What a fetch under the policy brought. `media_type` is lower-case and has no parameters."""
+    """The content of a fetch. `media_type` is lower-case and has no parameters."""
 
     content: bytes
     media_type: str | None
@@ -182,7 +182,7 @@ async def _fetched(response: aiohttp.ClientResponse, max_bytes: int, any_status:
 
 
 class _Pinned(AbstractResolver):
-    """Answers with the addresses that were checked, and for no other name."""
+    """A resolver that knows only the checked host and its checked addresses."""
 
     def __init__(self, host: str, targets: Sequence[tuple[str, int]]) -> None:
         self._host = host

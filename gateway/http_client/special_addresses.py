@@ -1,10 +1,9 @@
-"""Address ranges that are not for everybody's servers: from IANA's registries, and what clouds have for their machines.
+"""Address ranges that no public server has: those of IANA's registries, and the metadata addresses of clouds.
 
-Above: fetch_policy. Ranges that the registries call globally reachable are here too (anycast services, AS112): nobody
-serves a picture there, and what a network does with them is its own affair. Registries:
-https://www.iana.org/assignments/iana-ipv4-special-registry
-https://www.iana.org/assignments/iana-ipv6-special-registry
-https://www.iana.org/assignments/ipv6-address-space: of IPv6, 2000::/3 alone is given out to networks.
+Special ranges that the registries call globally reachable are here too (anycast services, AS112): no public content is
+served there. Registries: https://www.iana.org/assignments/iana-ipv4-special-registry
+https://www.iana.org/assignments/iana-ipv6-special-registry https://www.iana.org/assignments/ipv6-address-space: of
+IPv6, 2000::/3 alone is given out to networks.
 """
 
 from __future__ import annotations
@@ -105,6 +104,6 @@ SPECIAL_RANGES = (*_IPV4, *_IPV6, *_CLOUDS)
 
 
 def special_range(address: Address) -> SpecialRange | None:
-    """The narrowest range that the address is in; None for those of everybody's servers."""
+    """The narrowest special range that the address is in; None for an ordinary public address."""
     found = [each for each in SPECIAL_RANGES if each.network.version == address.version and address in each.network]
     return max(found, key=lambda each: each.network.prefixlen, default=None)

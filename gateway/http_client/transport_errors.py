@@ -1,4 +1,4 @@
-"""What the failures of HTTP's transport mean: aiohttp's, httpx's, the system's. One table for all of them.
+"""What failures of the HTTP transport mean: one table for those of aiohttp, httpx and the system.
 
 Above: clients, fetcher. Below: errors.
 """

@@ -1,7 +1,7 @@
-"""A program that is spoken to line by line, and that leaves nothing behind when it is stopped.
+"""A child process that is spoken to line by line. Stopping it stops its own children, too.
 
-Above: transports. Below: the standard library. It runs in a process group of its own with a scrubbed environment,
-never through a shell. Its lines are bounded; of what it writes to stderr the end is kept, for the log.
+Above: transports. Below: the standard library. It runs in a process group of its own with a scrubbed environment, never
+through a shell. Its lines are bounded, and the end of its stderr is kept for the log.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class LineTooLongError(Exception):
 
 
 class ChildProcess:
-    """A program that runs."""
+    """A running program."""
 
     def __init__(self, process: asyncio.subprocess.Process, name: str) -> None:
         assert process.stdin is not None
@@ -51,7 +51,7 @@ class ChildProcess:
 
     @property
     def exit_code(self) -> int | None:
-        """What it ended with; negative is the signal that ended it. None while it runs."""
+        """Its exit code; a negative one is the signal that ended it. None while it runs."""
         return self._process.returncode
 
     @property
@@ -173,5 +173,5 @@ async def child_process(
 
 
 def scrubbed_environment() -> dict[str, str]:
-    """What a child gets of the gateway's environment: where things are and how people write, and no secret."""
+    """The part of the gateway's environment that a child gets: paths and locales, but no secrets."""
     return {name: value for name in _INHERITED if (value := os.environ.get(name)) is not None}

@@ -1,8 +1,8 @@
-"""A connection to an MCP server that is kept up: it connects when it is first wanted, and again whenever it broke.
+"""A lasting connection to an MCP server: it is made at the first use, and again whenever it was lost.
 
-Below: transports, failures, clock. Above: the MCP tool. The `mcp` package (2.x) speaks the protocol in both of its
-generations; here is what it leaves to its user: one task that owns the connection (its cancel scopes have to be entered
-and left in one task), bounds on time, and backoff.
+Below: transports, failures, clock. Above: the MCP tool. The `mcp` package (2.x) speaks both generations of the
+protocol. It leaves to its user what is here: one task that owns the connection (its cancel scopes must be entered and
+left in the same task), time limits, and backoff.
 
 Protocol: https://modelcontextprotocol.io/specification/2025-11-25
 """
@@ -47,8 +47,9 @@ _CLOSE_SECONDS = 3.0
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    """Seconds and counts. `connect`: until the tools of a server are known, or known again; `check`: between two looks
-    at a server that has not said anything."""
+    """Seconds and counts. `connect`: until a server's tools are known, also after a reconnect; `check`: between two
+    checks of a silent server.
+    """
 
     connect_seconds: float = 30.0
     check_seconds: float = 60.0
@@ -56,7 +57,7 @@ class ConnectionLimits:
 
 
 class McpConnection:
-    """One server. Nothing happens before `start`; after that `tools` and `problem` say how things stand."""
+    """One server. Nothing happens before `start`. After that `tools` and `problem` say what is known of it."""
 
     def __init__(
         self, name: str, server: StdioServer | HttpServer, clock: Clock, limits: ConnectionLimits = ConnectionLimits()
@@ -84,12 +85,12 @@ class McpConnection:
         self._status: int | None = None  # the last HTTP status that was an error
 
     def start(self) -> None:
-        """Begin to connect. Harmless when it has begun."""
+        """Begin to connect. Does nothing when it has begun."""
         if self._task is None and not self._closing:
             self._task = asyncio.create_task(self._keep_up(), name=f"mcp {self._name}")
 
     async def settled(self, seconds: float) -> None:
-        """Wait while an attempt to connect is under way, at most so long."""
+        """Wait until the current attempt to connect is over, at most so long."""
         if self._settled.is_set() or seconds <= 0:
             return
         waiting = asyncio.ensure_future(self._settled.wait())
@@ -101,7 +102,7 @@ class McpConnection:
             waiting.cancel()
 
     async def call(self, tool: str, arguments: JsonObject) -> types.CallToolResult:
-        """Call a tool. Where the connection is just being made, wait for it.
+        """Call a tool. Waits for a connection that is being made.
 
         Raises:
             ToolError: the server cannot be reached, refused the call, or was lost while it ran.
@@ -143,14 +144,14 @@ class McpConnection:
                 self._break("the server has ended the session")
 
     def _end_session(self, session: ClientSession) -> None:
-        """Let no more calls begin on a session; the connection is made anew when those under way are over."""
+        """Let no more calls begin on a session. A new connection is made when its running calls are over."""
         if self._session is session:
             self._session = None
             self._at_once = True
             self._settled.clear()
 
     async def close(self) -> None:
-        """Say goodbye, end the program, wait for both; a few seconds at most."""
+        """End the session and the program, and wait for both, a few seconds at most."""
         self._closing = True
         if self._task is None:
             self._settle()
@@ -189,7 +190,7 @@ class McpConnection:
         return self._closing
 
     async def _connected_once(self) -> str:
-        """Connect, stay connected, and tell why that is over."""
+        """Connect and stay connected. Gives the reason why the connection ended."""
         self._forget()
         failure = CLOSED
         with anyio.CancelScope() as self._attempt:
@@ -233,16 +234,16 @@ class McpConnection:
         return self._clock.call_later(self._limits.connect_seconds, lambda: self._break(reason))
 
     def _break(self, reason: str) -> None:
-        """Give the connection up; the next attempt follows."""
+        """Give up the connection. The next attempt follows."""
         if self._attempt is not None and not self._attempt.cancel_called:
             self._reason = self._reason or reason
             self._session = None
             self._attempt.cancel()
 
     async def _negotiate(self, session: ClientSession) -> None:
-        """The newer protocol where the server has it, else the handshake of the older one."""
+        """Use the newer protocol where the server has it, else the older one's handshake."""
         if self._ask_modern:
-            # Some programs of the older protocol end when they are asked anything before the handshake.
+            # Some programs of the older protocol exit when they get any request before the handshake.
             self._ask_modern = isinstance(self._server, HttpServer)
             try:
                 await session.discover()
@@ -276,7 +277,7 @@ class McpConnection:
         self.tools = tuple(tools)
 
     def _tell_changes(self, tools: Sequence[types.Tool]) -> None:
-        """A server that changes its tools under way may be up to something: it is in the log."""
+        """Log that a server has changed its tools, which may be an attack."""
         before, after = self._listed, {tool.name: tool for tool in tools}
         self._listed = after
         if before is None:
@@ -286,7 +287,9 @@ class McpConnection:
             logger.warning("an MCP server changed its tools", extra={"server": self._name, "tools": changed[:50]})
 
     async def _serve(self, session: ClientSession) -> None:
-        """Stay connected: list the tools again when they change, and now and then to see that the server is there."""
+        """Stay connected. List the tools again when they change, and regularly to see whether the server is still
+        there.
+        """
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._subscribe, session)
             while not self._closing:
@@ -305,7 +308,7 @@ class McpConnection:
             tasks.cancel_scope.cancel()
 
     async def _subscribe(self, session: ClientSession) -> None:
-        """Hear of changes from servers of the newer protocol; those of the older one tell them unasked."""
+        """Subscribe to changes of servers with the newer protocol. Older ones report changes unasked."""
         while True:
             try:
                 async with listen(session, tools_list_changed=True) as changes:
@@ -348,11 +351,11 @@ def _cancel(waiting: asyncio.Future[Literal[True]]) -> None:
 
 
 class _SessionEndedError(Exception):
-    """The server has forgotten the session of a call, and so has not run it."""
+    """The server has forgotten the session of a call, so it has not run the call."""
 
 
 class _Session(ClientSession):
-    """Without the check of results against the server's own output schema.
+    """A session that does not check results against the server's output schema.
 
     The check would run the server's regular expressions over the server's data, on the event loop and without a limit.
     """
@@ -362,7 +365,7 @@ class _Session(ClientSession):
 
 
 class _Watched:
-    """A stream of messages that says when it ends; the package itself tells that only to calls under way."""
+    """A stream of messages that reports its end. The package itself reports it only to running calls."""
 
     def __init__(self, stream: ReadStream[Incoming], ended: Callable[[], None]) -> None:
         self._stream = stream

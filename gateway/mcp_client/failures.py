@@ -1,4 +1,4 @@
-"""Why an MCP server is not there, or refuses, in words.
+"""The words for an MCP server that cannot be reached or refuses.
 
 Above: connection. Below: transports, whose failures these are; tool_output.
 """
@@ -18,7 +18,7 @@ _MAX_CHARACTERS = 2_000
 
 
 def failure_of(error: BaseException, server: StdioServer | HttpServer, status: int | None) -> str:
-    """Why a server is not there, for the operator."""
+    """Why a server cannot be reached, for the operator."""
     if isinstance(error, BaseExceptionGroup):
         return failure_of(error.exceptions[0], server, status)
     if status is not None:
@@ -46,6 +46,6 @@ def failure_of(error: BaseException, server: StdioServer | HttpServer, status: i
 
 
 def cut(text: str) -> str:
-    """A server's own words, as long as they may be."""
+    """A server's own words, cut to a bounded length."""
     text = encodable(text).strip()
     return text if len(text) <= _MAX_CHARACTERS else text[:_MAX_CHARACTERS] + " [truncated]"

@@ -1,4 +1,4 @@
-"""How an MCP server is spoken to: as a program that is run, or behind a URL; what it sends is bounded either way.
+"""The two transports to an MCP server: a program, or a URL. Both bound what the server sends.
 
 Above: connection. Below: child_process.
 """
@@ -59,8 +59,8 @@ class HttpServer:
 async def stdio_transport(server: StdioServer, name: str) -> AsyncGenerator[TransportStreams]:
     """The program, spoken to in lines of JSON-RPC.
 
-    Not the package's own: that one takes lines of any length, and leaves running what the program has started where the
-    program itself ends in good time.
+    It replaces the package's own transport, which accepts lines of any length, and leaves the program's children
+    running where the program itself ends in time.
     """
     child: ChildProcess | None = None
     try:
@@ -121,7 +121,7 @@ async def http_transport(
 
 
 class _BoundedTransport(httpx2.AsyncHTTPTransport):
-    """Ends answers that are too long. Event streams have no end: the package bounds each of their events."""
+    """Ends answers that are too long. Event streams may be endless; the package bounds each of their events."""
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         response = await super().handle_async_request(request)

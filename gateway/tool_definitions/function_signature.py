@@ -24,7 +24,7 @@ from gateway.messages import JsonObject
 
 @dataclass(frozen=True, slots=True)
 class Documentation:
-    """A docstring, taken apart: its words without the section of the parameters, and what it says of each of those."""
+    """A parsed docstring: its text without the section of the parameters, and the description of each parameter."""
 
     text: str
     parameters: dict[str, str] = field(default_factory=dict)
@@ -32,7 +32,7 @@ class Documentation:
 
 @dataclass(frozen=True, slots=True)
 class FunctionSignature:
-    """What a function takes. `given_parameters` have the hidden type as annotation: the caller gives them."""
+    """A function's parameters. `given_parameters` are annotated with the hidden type; the gateway passes them."""
 
     documentation: Documentation
     input_schema: JsonObject
@@ -41,7 +41,7 @@ class FunctionSignature:
     _parameters: tuple[inspect.Parameter, ...]
 
     def bind(self, arguments: JsonObject) -> tuple[list[Any], dict[str, Any]]:
-        """Positional and named arguments, as the types that the function declares.
+        """The positional and named arguments of a call, converted to the types that the function declares.
 
         Raises:
             ToolError: the arguments are not what the function takes; the message says which and why.
@@ -64,7 +64,7 @@ class FunctionSignature:
 
 
 def read_signature(function: Callable[..., Any], hidden: type) -> FunctionSignature:
-    """The signature of `function`; parameters of the type `hidden` are kept from the model.
+    """The signature of `function`. Parameters of the type `hidden` are hidden from the model.
 
     Raises:
         ConfigurationError: it has a parameter that no JSON object can fill; the message says which.
@@ -178,7 +178,7 @@ _SPHINX_TYPE = re.compile(r"^:(type|rtype)\b")
 
 
 def read_documentation(function: Callable[..., Any]) -> Documentation:
-    """The docstring of a function, of the `__call__` of an object, or of what a partial is of."""
+    """The docstring of a function, of an object's `__call__`, or of a partial's function."""
     target: Any = function.func if isinstance(function, functools.partial) else function
     text = inspect.getdoc(target) if inspect.isroutine(target) else inspect.getdoc(type(target).__call__)
     if not inspect.isroutine(target) and (not text or text == inspect.getdoc(object.__call__)):
@@ -198,7 +198,9 @@ def read_documentation(function: Callable[..., Any]) -> Documentation:
 
 
 def _parameter_section(lines: list[str], start: int) -> tuple[dict[str, str], int]:
-    """The parameters that are described from line `start` on, and the line after them: `start` where none are."""
+    """The parameters that are described from line `start` on, and the line after them, which is `start` if there are
+    none.
+    """
     line = lines[start]
     if _GOOGLE_SECTION.match(line):
         end = next((i for i in range(start + 1, len(lines)) if lines[i] and not lines[i][0].isspace()), len(lines))

@@ -1,4 +1,4 @@
-"""Read what an operator wrote under a tool's `parameters`, and names as operators and models write them.
+"""Reads what an operator wrote under a tool's `parameters`, and names of indices as models write them.
 
 Above: the tools. Below: agent, errors.
 """
@@ -21,7 +21,7 @@ from gateway.messages import JsonObject
 class ToolParameters(BaseModel):
     """Base of the parameters of one type of tool: unknown keys are errors, values are never changed.
 
-    Text that may be a secret is declared as `InstanceOf[str]`: a plain `str` field would make a Secret readable text.
+    A field that may hold a secret is an `InstanceOf[str]`: a plain `str` field would turn a Secret into readable text.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True, hide_input_in_errors=True)
@@ -34,7 +34,7 @@ def read_parameters(settings: ToolSettings, kind: type[ParametersT]) -> Paramete
     """The parameters of a tool as their own type.
 
     Raises:
-        ConfigurationError: they do not fit; the message names each field, and the nearest known one for an unknown one.
+        ConfigurationError: the message names each wrong field, and for an unknown field the known one most like it.
     """
     try:
         return kind.model_validate(settings.parameters)
@@ -47,7 +47,9 @@ def read_parameters(settings: ToolSettings, kind: type[ParametersT]) -> Paramete
 
 
 def parameter_error(settings: ToolSettings, name: str, problem: str) -> ConfigurationError:
-    """What to raise for one parameter; `problem` goes on where its name ends: `is not an http or https URL`."""
+    """The error for one parameter. `problem` continues a sentence that begins with its name: `is not an http or https
+    URL`.
+    """
     return _parameters_error(settings, [((name,), problem)])
 
 
@@ -60,7 +62,7 @@ def _parameters_error(
 
 
 def tool_label(settings: ToolSettings) -> str:
-    """How messages to the operator speak of a tool."""
+    """A tool's name in messages to the operator."""
     return f"{settings.name!r} ({settings.type})" if settings.name else settings.type
 
 
@@ -96,7 +98,7 @@ def given_names(arguments: JsonObject, argument: str) -> tuple[str, ...]:
 
 
 def _from_json(value: object) -> object:
-    """What a text holds where it is the JSON of a list or an object, else the value itself."""
+    """The list or object in a JSON text; any other value as it is."""
     if isinstance(value, str) and value.strip()[:1] in ("[", "{"):
         try:
             return json.loads(value)

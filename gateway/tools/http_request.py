@@ -1,4 +1,4 @@
-"""HttpTool: a request to an endpoint of the operator's, with the model's arguments in it.
+"""HttpTool: a request with the model's arguments to an endpoint that the operator has set.
 
     - type: HttpTool
       name: order_status
@@ -12,13 +12,13 @@
           properties: {order_id: {type: integer}, language: {type: string}}
           required: [order_id]
 
-`{name}` stands for an argument: in the URL's path and query (percent-encoded, so that no argument can leave its place),
-in `query`, and in the texts of `body`. A text of `body` or `query` that is nothing but `{name}` takes the argument with
-its type, and is left out where the argument is. Without `body` or `query` the arguments that the URL does not use are
-sent as the JSON body (POST, PUT, PATCH) or as the query (GET, DELETE).
+`{name}` is a placeholder for an argument. It may be in the URL's path and query (percent-encoded, so that no argument
+can change the rest of the URL), in `query`, and in texts of `body`. A text of `body` or `query` that is only `{name}`
+takes the argument with its type, and is left out where the argument is missing. Without `body` and `query`, the
+arguments that the URL does not use are sent as the JSON body (POST, PUT, PATCH) or as the query (GET, DELETE).
 
-The endpoint is the operator's choice and may be in a private network; scheme, host, port and headers hold no arguments,
-and redirects are refused.
+The operator chooses the endpoint, which may be in a private network. So arguments cannot be in scheme, host, port and
+headers, and redirects are refused.
 """
 
 from __future__ import annotations
@@ -79,8 +79,9 @@ class HttpToolParameters(ToolParameters):
 
 @dataclass(frozen=True, slots=True)
 class HttpTool:
-    """One endpoint. `headers` as they are sent; `arguments` are the names that the schema knows; `secrets` is what the
-    endpoint may echo and the model must not see."""
+    """One endpoint. `headers` as they are sent; `arguments`: the names in the schema; `secrets`: values that the model
+    must not see, even if the endpoint repeats them.
+    """
 
     spec: ToolSpec
     clients: HttpClients
@@ -104,7 +105,7 @@ class HttpTool:
             raise ToolError(f"the endpoint of {self.spec.name!r} failed: {reason}") from error
 
     def request(self, arguments: JsonObject) -> HttpCall:
-        """The request that a call is.
+        """The request for a call.
 
         Raises:
             ToolError: an argument that the path needs is missing, empty, or would change the path.
@@ -162,7 +163,7 @@ class HttpTool:
 
 
 class _Absent:
-    """In the place of an argument that was not given."""
+    """Stands for an argument that was not given."""
 
 
 _ABSENT = _Absent()
@@ -294,7 +295,7 @@ def _checked_headers(settings: ToolSettings, parameters: HttpToolParameters) -> 
 
 
 def _needed(url: str, parameters: HttpToolParameters) -> Iterator[str]:
-    """The arguments that have to be known: all of the URL's, and what stands alone elsewhere."""
+    """The arguments that the schema must declare: those in the URL, and placeholders that are a whole text."""
     yield from _PLACEHOLDER.findall(url)
     for text in _texts([parameters.query, parameters.body]):
         if (whole := _PLACEHOLDER.fullmatch(text)) is not None:

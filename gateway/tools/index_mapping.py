@@ -48,7 +48,7 @@ class IndexMappingParameters(ToolParameters):
 
 @dataclass(frozen=True, slots=True)
 class IndexMappingTool:
-    """What indices look like."""
+    """Tells the model the fields and settings of indices."""
 
     spec: ToolSpec
     engine: SearchEngine

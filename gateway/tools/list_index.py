@@ -63,7 +63,7 @@ class ListIndexParameters(ToolParameters):
 
 @dataclass(frozen=True, slots=True)
 class ListIndexTool:
-    """The table of the indices."""
+    """Tells the model which indices there are, as a table."""
 
     spec: ToolSpec
     engine: SearchEngine

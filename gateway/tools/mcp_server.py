@@ -8,10 +8,10 @@
         name: weather
         parameters: {url: "https://weather.example/mcp", headers: {Authorization: "Bearer ${env:WEATHER_KEY}"}}
 
-A server that is down leaves the agent working without its tools, and is tried again. What a server says of its tools is
-not trusted further than it must be: names are brought to the form that model providers take, descriptions and schemas
-are bounded and cleaned of what people cannot see, and a list of tools that changes under way is in the log, or, with
-`changes: refuse`, has no effect.
+While a server is down, the agent works without its tools, and the server is tried again. What a server says of its
+tools is trusted as little as possible: names are changed to what model providers accept, and descriptions and schemas
+are bounded and cleaned of invisible characters. A later change of a server's tools is logged; with `changes: refuse` it
+has no effect.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class McpTool:
 
 @dataclass(slots=True)
 class McpToolbox:
-    """The tools that a server has at present."""
+    """The tools that a server has now."""
 
     connection: McpConnection
     parameters: McpServerParameters
@@ -113,7 +113,7 @@ class McpToolbox:
     _left_out: list[str] = field(default_factory=list)
 
     async def tools(self) -> tuple[Tool, ...]:
-        """Those that are known at once; only the very first attempt to connect is waited for, and not for long."""
+        """The tools that are known now. Only the first attempt to connect is waited for, and not for long."""
         self.connection.start()
         if not self.connection.tried:
             await self.connection.settled(self.parameters.first_wait_seconds)
@@ -187,7 +187,7 @@ def _visible(text: str) -> str:
 
 
 def result_blocks(result: types.CallToolResult) -> tuple[ContentBlock, ...]:
-    """A result as content. Structured content is given as JSON where the server did not give it as text as well."""
+    """A result as content. Structured content is given as JSON, unless the server gave it as text, too."""
     blocks = [block for content in result.content for block in _blocks(content)]
     if result.structured_content is not None and not any(isinstance(block, TextBlock) for block in blocks):
         blocks.append(TextBlock(json_text(result.structured_content)))
@@ -240,10 +240,10 @@ def _decoded(data: str) -> bytes | None:
 
 
 def open_mcp_server(settings: ToolSettings, environment: ToolEnvironment) -> Toolbox:
-    """The toolbox of a server; nothing is started before it is first asked for its tools.
+    """The toolbox of a server. Nothing is started before its tools are asked for.
 
     Raises:
-        ConfigurationError: neither a command nor a URL, or both, or a URL that cannot be one.
+        ConfigurationError: there is neither a command nor a URL, or both, or the URL cannot be used.
     """
     from gateway.mcp_client.connection import ConnectionLimits, McpConnection
     from gateway.mcp_client.transports import StdioServer

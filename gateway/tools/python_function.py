@@ -4,14 +4,14 @@
       - {type: PythonTool, name: add, parameters: {function: "shop.tools:add"}}
 
 The model sees the function's name, its docstring and a JSON Schema made of its annotations. A parameter annotated with
-`gateway.tool.ToolContext` is not shown to the model: it is given where the call comes from, and the thread's state.
-Coroutine functions run in place, so they must not block; all others run in threads of their own. What a function has to
-say to the model and the user when it fails, it raises as `gateway.tool.ToolError`; see tool_failures.
+`gateway.tool.ToolContext` is hidden from the model: the gateway passes the call's context and the thread's state in it.
+Coroutine functions run on the event loop, so they must not block. All other functions run in threads. A function that
+fails raises `gateway.tool.ToolError` with what the model and the user may read; see tool_failures.
 
-**Where modules are found.** While the module is imported, the directory of the configuration file stands in front of
-the import path; afterwards the path is as it was, so nothing beside the file can shadow a module that is imported
-later. Therefore modules beside the file are imported at the top of a tool's module, not within its functions. Two
-configurations in one process may both have a module of one name: each gets its own.
+**Where modules are found.** While the module is imported, the directory of the configuration file is the first of the
+import path. Afterwards the path is restored, so that no file there can shadow a module that is imported later.
+Therefore a tool's module must import modules of that directory at its top, not within its functions. Two configurations
+in one process may have modules of the same name: each gets its own.
 """
 
 from __future__ import annotations
@@ -84,15 +84,15 @@ class PythonTool:
 class _Threads:
     """At most `size` daemon threads at a time.
 
-    Not an executor: the interpreter waits for an executor's threads when it ends, and one function that hangs would
-    keep the process from ending.
+    This is not an executor: the interpreter waits for an executor's threads when it ends, and one function that hangs
+    would keep the process from ending.
     """
 
     def __init__(self, size: int) -> None:
         self._free = asyncio.Semaphore(size)
 
     async def run(self, work: Callable[[], Any]) -> Any:
-        """What `work` gives or raises. Cancelled, it no longer waits; the thread goes on and keeps its place."""
+        """The result or exception of `work`. Cancelling ends the wait, but the thread goes on and still counts."""
         await self._free.acquire()
         loop = asyncio.get_running_loop()
         outcome: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
@@ -127,7 +127,7 @@ def open_python_tool(settings: ToolSettings, environment: ToolEnvironment) -> To
     """Import the function and read its signature.
 
     Raises:
-        ConfigurationError: there is no such function, or it is none that a model can call.
+        ConfigurationError: there is no such function, or a model cannot call it.
     """
     parameters = read_parameters(settings, PythonToolParameters)
     try:

@@ -1,4 +1,4 @@
-"""SearchIndexTool: documents of an index that fit a query. Parameters and results are those of ml-commons' tool.
+"""SearchIndexTool: finds documents of an index by a query. Parameters and results are those of ml-commons' tool.
 
 Source: https://docs.opensearch.org/latest/ml-commons-plugin/agents-tools/tools/search-index-tool/ (3.x). The model
 writes index and query, unless the operator fixes them:
@@ -10,7 +10,7 @@ writes index and query, unless the operator fixes them:
         query: {query: {match: {population_description: "${parameters.question}"}}, size: 2}
 
 Each `${parameters.x}` is then an argument of the tool. Values are put into the parsed query and never into its text, so
-no argument can become a part of the query language.
+an argument cannot add anything to the query itself.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class SearchIndexParameters(ToolParameters):
 
 @dataclass(frozen=True, slots=True)
 class SearchIndexTool:
-    """A search of the model's making, or the operator's with the model's words in it."""
+    """A search that the model writes, or one that the operator wrote and the model fills in."""
 
     spec: ToolSpec
     engine: SearchEngine
@@ -126,7 +126,7 @@ def _lines(answer: JsonObject) -> Iterator[str]:
 
 
 def _parsed(query: JsonValue) -> JsonValue:
-    """A query that was written as text is JSON in a text."""
+    """The query; a text is parsed as JSON."""
     if isinstance(query, str) and query.strip():
         try:
             parsed: JsonValue = orjson.loads(query)
@@ -139,7 +139,7 @@ def _parsed(query: JsonValue) -> JsonValue:
 
 
 def _unpacked(packed: JsonValue) -> JsonObject:
-    """`{"index", "query"}` out of ml-commons' `input`, which is the JSON text of the arguments."""
+    """The arguments, taken out of ml-commons' `input`, which holds them as JSON text."""
     try:
         unpacked = orjson.loads(packed) if isinstance(packed, str) else packed
     except orjson.JSONDecodeError as error:
@@ -151,7 +151,7 @@ def _unpacked(packed: JsonValue) -> JsonObject:
 
 
 def _filled(template: JsonValue, arguments: Mapping[str, JsonValue]) -> JsonValue:
-    """The template with the arguments in it; a text that is nothing but a placeholder takes the argument's type."""
+    """The template with the arguments filled in. A text that is only a placeholder takes the argument's type."""
     if isinstance(template, dict):
         return {key: _filled(value, arguments) for key, value in template.items()}
     if isinstance(template, list):
