@@ -32,7 +32,9 @@ from gateway.loop import LoopEnvironment
 from gateway.metrics import Metrics
 from gateway.model import Alternative, Fallback, Model, ModelEnvironment
 from gateway.open_agent import OpenAgent
+from gateway.openapi.document import openapi_document
 from gateway.openapi.routes import docs_routes
+from gateway.openapi.service import SERVICE_API
 from gateway.page import WebPage, read_page
 from gateway.parts import collect, find
 from gateway.protocol import (
@@ -96,7 +98,9 @@ class Application:
             configured_url=server.public_url,
             open_to_all=server.allow_unauthenticated,
         )
-        protocols = [*collect("protocols", WireProtocol).values(), WireProtocol("service", self._own_routes)]
+        own = WireProtocol("service", self._own_routes, api=SERVICE_API)
+        protocols = [*collect("protocols", WireProtocol).values(), own]
+        self._api_document = openapi_document([protocol.api for protocol in protocols])
         served = [(protocol, protocol.routes(environment)) for protocol in protocols]
         # Routes are tried in this order: what is asked for most stands first.
         self.starlette = Starlette(routes=[route for _, routes in served for route in routes], lifespan=self._lifespan)
@@ -270,7 +274,7 @@ class Application:
             Route("/healthz", _healthy),
             Route("/readyz", self._ready),
             Route("/metrics", self._metrics),
-            *docs_routes(),
+            *docs_routes(self._api_document),
             *self._page.routes(),
         ]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from urllib.parse import unquote
@@ -27,6 +27,7 @@ from gateway.errors import ForbiddenError, InvalidRequestError, TooLargeError
 from gateway.events import Interrupt
 from gateway.messages import JsonValue, Message
 from gateway.open_agent import OpenAgent, no_agent
+from gateway.openapi.description import ApiDescription
 from gateway.problems import ErrorForm, problem_json
 from gateway.runner import Admission, Runner
 from gateway.runs.viewer import Viewer
@@ -201,13 +202,14 @@ class WireProtocol:
 
     `paths` are patterns of further paths that are the protocol's, written as those of routes: `/v1/{rest:path}`.
     `error_form` is how it tells errors, on its routes' paths and on these: also what is refused before a route is
-    reached, as without a key, and where there is no route.
+    reached, as without a key, and where there is no route. `api` is its part of the API document.
     """
 
     name: str
     routes: Callable[[ProtocolEnvironment], Sequence[BaseRoute]]
     paths: Sequence[str] = ()
     error_form: ErrorForm = problem_json
+    api: ApiDescription = field(default_factory=ApiDescription)
 
 
 class ErrorForms:

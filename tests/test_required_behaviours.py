@@ -111,6 +111,7 @@ REQUIRED = [
     "extension",
     "one-door",
     "error-forms",
+    "described-protocols",
     "benchmarks",
     "readme",
     "invariants",

@@ -11,6 +11,7 @@ members.py          the members of any object of it, and what is wrong with them
 known_inputs.py     the same, where the messages came with an earlier request
 usual_messages.py   the same, for messages as nearly all of them are
 capabilities.py     what an agent can do
+shapes.py           its types, as the API document describes them
 
 Above: the protocols that speak AG-UI (`protocols/ag_ui.py` has the routes). Below: the words; for the stream, sse and
 what a protocol is.

@@ -1,9 +1,11 @@
 """What the gateway says of itself: its interface as an OpenAPI document, and as a page.
 
-routes.py     where the two are served
-document.py   the paths, and what each of them takes and gives
-schemas.py    the bodies
-page.py       any such document as HTML
+routes.py        where the two are served
+document.py      the document, put together from the protocols' parts
+service.py       the part of the gateway's own paths
+page.py          any such document as HTML
+description.py   what a protocol says of its paths
+shapes.py        pieces of JSON Schemas, for the bodies
 
-Above: the composition root. Below: messages (JSON's types).
+Above: the composition root; the protocols, which describe themselves. Below: messages (JSON's types).
 """

@@ -1,6 +1,6 @@
 """Where the gateway's own documentation is served: the document, and the page that shows it.
 
-Below: document, page. Above: the composition root.
+Below: page. Above: the composition root.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from gateway.openapi.document import openapi_document
+from gateway.messages import JsonObject
 from gateway.openapi.page import render_page
 
 _PAGE_HEADERS = {
@@ -22,9 +22,8 @@ _PAGE_HEADERS = {
 }
 
 
-def docs_routes() -> Sequence[Route]:
-    """`/openapi.json` and `/docs` with its stylesheet."""
-    document = openapi_document()
+def docs_routes(document: JsonObject) -> Sequence[Route]:
+    """`/openapi.json` and `/docs` with its stylesheet, for this OpenAPI document."""
     page = render_page(document, stylesheet="docs/style.css")
     style = files("gateway.openapi").joinpath("page.css").read_text(encoding="utf-8")
 

@@ -15,11 +15,14 @@ from starlette.routing import BaseRoute
 from gateway.ag_ui.capabilities import capabilities
 from gateway.ag_ui.known_inputs import KnownInputs
 from gateway.ag_ui.messages import ag_ui_messages
+from gateway.ag_ui.shapes import AG_UI_SHAPES, events_answer
 from gateway.ag_ui.stream import event_stream
 from gateway.errors import ConflictError
 from gateway.frozen import replace
 from gateway.history import StaleHistoryError
-from gateway.messages import JsonValue
+from gateway.messages import JsonObject, JsonValue
+from gateway.openapi.description import ApiDescription, Operation, json_answer, json_body, operation, parameter
+from gateway.openapi.shapes import list_of, nullable, object_of, text
 from gateway.protocol import (
     Endpoint,
     ProtocolEnvironment,
@@ -93,4 +96,87 @@ def _routes(environment: ProtocolEnvironment) -> Sequence[BaseRoute]:
     ]
 
 
-PROTOCOL = WireProtocol("ag_ui", _routes)
+# --- in the API document
+
+
+def _operations() -> Sequence[Operation]:
+    return [
+        (
+            "/agents",
+            "get",
+            operation("agents", "listAgents", "The agents", {"200": json_answer("AgentList", "All agents.")}),
+        ),
+        ("/agents/{agentId}/run", "post", _run_operation()),
+        ("/agents/{agentId}/connect", "post", _connect_operation()),
+        (
+            "/agents/{agentId}/capabilities",
+            "get",
+            operation(
+                "agents",
+                "getCapabilities",
+                "What an agent can do",
+                {"200": json_answer("AgentCapabilities", "AG-UI AgentCapabilities, true for this agent.")},
+                parameters=["agentId"],
+                problems=["404"],
+            ),
+        ),
+    ]
+
+
+def _run_operation() -> JsonObject:
+    return operation(
+        "agents",
+        "runAgent",
+        "Run an agent",
+        {"200": events_answer("The run, from RUN_STARTED to RUN_FINISHED or RUN_ERROR.")},
+        description=(
+            "Repeating a request with its `runId` and the same messages attaches to the run, or replays it once it has "
+            "ended. `resume` for interrupts that a run left open may come under that run's own `runId`: it means the "
+            "newest run of that id from then on. Anything else under a used `runId` is a 409. A second run on a busy "
+            "thread is a 409, waits its turn (429 where too many wait), or ends the first one, as the agent is "
+            "configured; a run that nobody watches any more gives way. Calls of the request's own tools end the run: "
+            "send their results as tool messages."
+        ),
+        parameters=["agentId"],
+        body=json_body("RunAgentInput", "An AG-UI RunAgentInput; `messages` is the whole history."),
+        problems=["400", "404", "409", "413", "415", "422", "429", "503"],
+    )
+
+
+def _connect_operation() -> JsonObject:
+    return operation(
+        "agents",
+        "connectAgent",
+        "Pick a thread up again",
+        {"200": events_answer("RUN_STARTED, the thread's state and messages, then what is left of the live run.")},
+        description=(
+            "For a page that was reloaded. RUN_STARTED and the terminal event carry the live or last run's id, so that "
+            "pending calls and interrupts come back. An unknown thread is RUN_STARTED and RUN_FINISHED. The body's "
+            "messages are not read."
+        ),
+        parameters=["agentId"],
+        body=json_body("RunAgentInput", "An AG-UI RunAgentInput; its `threadId` is what counts."),
+        problems=["400", "404", "413", "415", "422", "503"],
+    )
+
+
+_API = ApiDescription(
+    {"agents": "Run an agent, or learn what it can do."},
+    _operations(),
+    {
+        "AgentList": object_of(["agents"], {"agents": list_of("Agent")}),
+        "Agent": object_of(
+            ["id", "name", "description", "type", "url"],
+            {"id": text(), "name": text(), "description": text(), "type": text(), "url": text("Where to POST runs.")},
+        ),
+        **AG_UI_SHAPES,
+    },
+    {"agentId": parameter("path", "agentId", "The agent's id.", {"type": "string"})},
+    problem_members={
+        "missing": {**list_of("Message"), "description": "With `stale_history`: messages that were not seen."},
+        "after": nullable("string", "With `stale_history`: the id of the message that they follow; null for none."),
+    },
+)
+
+
+PROTOCOL = WireProtocol("ag_ui", _routes, api=_API)

@@ -15,9 +15,23 @@ from starlette.routing import BaseRoute
 from gateway.ag_ui.events import interrupt_json
 from gateway.ag_ui.messages import ag_ui_messages
 from gateway.ag_ui.peer import PROTOCOL_VERSION, PeerProfile, profile_of
+from gateway.ag_ui.shapes import AG_UI_SHAPES, events_answer
 from gateway.ag_ui.stream import event_stream
 from gateway.errors import FieldProblem, InvalidRequestError
 from gateway.messages import JsonObject, JsonValue
+from gateway.openapi.description import ApiDescription, Operation, answer, json_answer, json_body, operation, parameter
+from gateway.openapi.shapes import (
+    MAYBE_COUNT,
+    MAYBE_TIME,
+    NEXT_PAGE,
+    TIME,
+    list_of,
+    nullable,
+    object_of,
+    ref,
+    text,
+    words,
+)
 from gateway.protocol import (
     Endpoint,
     ProtocolEnvironment,
@@ -185,4 +199,220 @@ def _routes(environment: ProtocolEnvironment) -> Sequence[BaseRoute]:
     ]
 
 
-PROTOCOL = WireProtocol("runs", _routes)
+# --- in the API document
+
+
+def _run_operations() -> Sequence[Operation]:
+    return [
+        (
+            "/runs/{runId}",
+            "get",
+            operation(
+                "runs",
+                "getRun",
+                "How a run is doing",
+                {"200": json_answer("Run", "The run.")},
+                parameters=["runId"],
+                problems=["404", "503"],
+            ),
+        ),
+        (
+            "/runs/{runId}/events",
+            "get",
+            operation(
+                "runs",
+                "followRun",
+                "Follow a run",
+                {
+                    "200": events_answer(
+                        "The events after the cursor, to the run's end; the whole log without a cursor."
+                    ),
+                    "204": answer("The run has ended, and the cursor is at its end: nothing will come."),
+                },
+                description="Any number of viewers may follow one run, while it goes on and afterwards.",
+                parameters=["runId", "lastEventId", "after", "protocolVersion"],
+                problems=["400", "404", "503"],
+            ),
+        ),
+        (
+            "/runs/{runId}/cancel",
+            "post",
+            operation(
+                "runs",
+                "cancelRun",
+                "Stop a run",
+                {
+                    "200": json_answer("Run", "It had ended already."),
+                    "202": json_answer("Run", "It ends within a second, as `cancelled`."),
+                },
+                parameters=["runId"],
+                problems=["404", "503"],
+            ),
+        ),
+    ]
+
+
+def _thread_operations() -> Sequence[Operation]:
+    return [
+        (
+            "/threads",
+            "get",
+            operation(
+                "threads",
+                "listThreads",
+                "The threads, latest first",
+                {"200": json_answer("ThreadList", "A page of them.")},
+                parameters=["limit", "cursor"],
+                problems=["400", "503"],
+            ),
+        ),
+        (
+            "/threads/{threadId}/messages",
+            "get",
+            operation(
+                "threads",
+                "listMessages",
+                "A thread's messages, from the first",
+                {"200": json_answer("MessageList", "A page of them.")},
+                parameters=["threadId", "limit", "cursor", "protocolVersion"],
+                problems=["400", "404", "503"],
+            ),
+        ),
+        (
+            "/threads/{threadId}",
+            "patch",
+            operation(
+                "threads",
+                "renameThread",
+                "Give a thread a title",
+                {"204": answer("It has the title now.")},
+                parameters=["threadId"],
+                body=json_body("ThreadChange", "What to change."),
+                problems=["400", "404", "413", "415", "422", "503"],
+            ),
+        ),
+        (
+            "/threads/{threadId}",
+            "delete",
+            operation(
+                "threads",
+                "deleteThread",
+                "Forget a thread",
+                {"204": answer("The thread is gone, with its messages, runs and logs.")},
+                description="A run that is under way on the thread is cancelled first. What a stateful model's "
+                "provider keeps of the thread is deleted there, too, once this request is answered.",
+                parameters=["threadId"],
+                problems=["404", "503"],
+            ),
+        ),
+    ]
+
+
+def _parameters() -> JsonObject:
+    an_id: JsonObject = {"$ref": "#/components/schemas/Id"}
+    cursor: JsonObject = {"type": "string", "pattern": "^([^:]+:)?[0-9]+$"}
+    return {
+        "runId": parameter("path", "runId", "The run's id.", an_id),
+        "threadId": parameter("path", "threadId", "The thread's id.", an_id),
+        "lastEventId": parameter("header", "Last-Event-ID", "The `id` of the last event that arrived.", cursor),
+        "after": parameter("query", "after", "The same, where a header cannot be set.", cursor),
+        "protocolVersion": parameter(
+            "query",
+            "protocolVersion",
+            "The AG-UI version the client speaks, `1.0` where absent; `0.1` leaves out what older clients refuse.",
+            {"type": "string", "pattern": "^[0-9]+\\.[0-9]+$"},
+        ),
+    }
+
+
+_API = ApiDescription(
+    {"runs": "Look at a run, follow it, stop it.", "threads": "The conversations that are kept."},
+    [*_run_operations(), *_thread_operations()],
+    {
+        "Run": object_of(
+            ["runId", "threadId", "agentId", "status", "error", "usage", "createdAt", "startedAt", "finishedAt"],
+            {
+                "runId": ref("Id"),
+                "threadId": ref("Id"),
+                "agentId": text(),
+                "status": words("queued", "running", "completed", "interrupted", "cancelled", "failed"),
+                "error": {"anyOf": [ref("RunError"), {"type": "null"}]},
+                "usage": list_of("Usage"),
+                "createdAt": TIME,
+                "startedAt": MAYBE_TIME,
+                "finishedAt": MAYBE_TIME,
+            },
+        ),
+        "RunError": object_of(["code", "message"], {"code": text("As in RUN_ERROR."), "message": text()}),
+        "Usage": object_of(
+            [
+                "provider",
+                "model",
+                "inputTokens",
+                "outputTokens",
+                "totalTokens",
+                "reasoningTokens",
+                "cachedInputTokens",
+                "cacheWriteInputTokens",
+            ],
+            {
+                "provider": text(
+                    "As in the configuration: `openai/v1/responses`; in events the vendor alone: `openai`."
+                ),
+                "model": text(),
+                "inputTokens": MAYBE_COUNT,
+                "outputTokens": MAYBE_COUNT,
+                "totalTokens": MAYBE_COUNT,
+                "reasoningTokens": MAYBE_COUNT,
+                "cachedInputTokens": MAYBE_COUNT,
+                "cacheWriteInputTokens": MAYBE_COUNT,
+            },
+            "Tokens of one provider and model; null where the provider did not say.",
+        ),
+        "ThreadList": object_of(["threads", "nextCursor"], {"threads": list_of("Thread"), "nextCursor": NEXT_PAGE}),
+        "Thread": object_of(
+            ["id", "title", "agentId", "createdAt", "updatedAt"],
+            {
+                "id": ref("Id"),
+                "title": nullable("string"),
+                "agentId": text("The agent that ran last."),
+                "createdAt": TIME,
+                "updatedAt": TIME,
+            },
+        ),
+        "ThreadChange": object_of(
+            ["title"],
+            {
+                "title": {
+                    "type": ["string", "null"],
+                    "minLength": 1,
+                    "maxLength": 500,
+                    "description": "null takes the title away.",
+                }
+            },
+        ),
+        "MessageList": object_of(
+            ["messages", "incomplete", "interrupts", "nextCursor"],
+            {
+                "messages": list_of("Message"),
+                "incomplete": {
+                    "type": "array",
+                    "items": ref("Id"),
+                    "description": "Those of the page's messages that were cut off, because their run failed or was"
+                    " stopped.",
+                },
+                "interrupts": {
+                    "type": "array",
+                    "items": ref("Interrupt"),
+                    "description": "The thread's questions that wait for an answer, the same on each page.",
+                },
+                "nextCursor": NEXT_PAGE,
+            },
+        ),
+        **AG_UI_SHAPES,
+    },
+    _parameters(),
+)
+
+
+PROTOCOL = WireProtocol("runs", _routes, api=_API)

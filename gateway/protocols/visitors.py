@@ -15,6 +15,8 @@ from starlette.routing import BaseRoute, Route
 from gateway.access.callers import bearer_in
 from gateway.errors import FieldProblem, ForbiddenError, InvalidRequestError
 from gateway.messages import JsonValue
+from gateway.openapi.description import ApiDescription, Operation, json_answer, json_body, operation
+from gateway.openapi.shapes import TIME, nullable, object_of, text
 from gateway.protocol import ProtocolEnvironment, WireProtocol, json_response, read_json
 
 _MAX_BODY_BYTES = 4_096
@@ -59,4 +61,45 @@ def _routes(environment: ProtocolEnvironment) -> Sequence[BaseRoute]:
     return [Route("/visitors", _Endpoints(environment).welcome, methods=["POST"])]
 
 
-PROTOCOL = WireProtocol("visitors", _routes)
+# --- in the API document
+
+
+def _operations() -> Sequence[Operation]:
+    welcome = operation(
+        "visitors",
+        "welcomeVisitor",
+        "Be somebody: get a visitor's token",
+        {"201": json_answer("Visitor", "A token for the visitor of `visitorToken`, or for a new one.")},
+        description=(
+            "Keep the token, and send it here again before it expires or within 30 days after: it is renewed for the"
+            " same visitor, who keeps its threads. A token that says nothing any more makes a new visitor; `renewed`"
+            " tells which it was."
+        ),
+        body=json_body("VisitorRequest", "The visitor's token, where there is one already."),
+        problems=["400", "413", "415", "422", "429"],
+    )
+    welcome["security"] = [{"publishableKey": []}]
+    return [("/visitors", "post", welcome)]
+
+
+_API = ApiDescription(
+    {"visitors": "For strangers on a website that has a publishable key."},
+    _operations(),
+    {
+        "VisitorRequest": object_of([], {"visitorToken": nullable("string", "The token that the visitor has.")}),
+        "Visitor": object_of(
+            ["visitorToken", "expiresAt", "renewed"],
+            {
+                "visitorToken": text("Opaque; keep it where the site's other pages find it."),
+                "expiresAt": TIME,
+                "renewed": {
+                    "type": "boolean",
+                    "description": "For the visitor whose token was sent; else for a new one.",
+                },
+            },
+        ),
+    },
+)
+
+
+PROTOCOL = WireProtocol("visitors", _routes, api=_API)

@@ -19,12 +19,18 @@ from starlette.types import ASGIApp
 
 from gateway import __version__
 from gateway.application import Application
+from gateway.errors import ConfigurationError
 from gateway.messages import JsonObject
-from gateway.openapi.document import openapi_document
+from gateway.openapi import document as documents
+from gateway.openapi.description import ApiDescription
 from gateway.openapi.page import render_page
 from gateway.openapi.routes import docs_routes
+from gateway.openapi.service import SERVICE_API
 from gateway.page import read_page
+from gateway.parts import collect
+from gateway.protocol import WireProtocol
 from gateway.settings import load_settings
+from tests.newcomers import file_in_room
 
 ENDPOINTS = {
     ("post", "/agents/{agentId}/run"),
@@ -48,6 +54,11 @@ ENDPOINTS = {
 }
 
 # what browsers show; its shape is nobody's contract
+
+
+def openapi_document() -> JsonObject:
+    protocols = collect("protocols", WireProtocol).values()
+    return documents.openapi_document([*(protocol.api for protocol in protocols), SERVICE_API])
 
 
 def operations() -> dict[tuple[str, str], dict[str, Any]]:
@@ -155,7 +166,7 @@ async def client_of(app: ASGIApp) -> AsyncIterator[httpx.AsyncClient]:
 
 
 async def test_the_page_is_served_with_a_policy_that_lets_nothing_foreign_in() -> None:
-    async with client_of(Starlette(routes=list(docs_routes()))) as http:
+    async with client_of(Starlette(routes=list(docs_routes(openapi_document())))) as http:
         answer = await http.get("/docs")
         style = await http.get("/docs/style.css")
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
@@ -166,9 +177,46 @@ async def test_the_page_is_served_with_a_policy_that_lets_nothing_foreign_in() -
 
 
 async def test_the_document_is_served() -> None:
-    async with client_of(Starlette(routes=list(docs_routes()))) as http:
+    async with client_of(Starlette(routes=list(docs_routes(openapi_document())))) as http:
         document: JsonObject = (await http.get("/openapi.json")).json()
     assert document == openapi_document()
+
+
+# --- a protocol's part ---------------------------------------------------------------------------------------------
+
+
+DESCRIBED = """# gateway/protocols/ping.py
+from gateway.openapi.description import ApiDescription, json_answer, operation
+from gateway.openapi.shapes import object_of, text
+from gateway.protocol import WireProtocol
+
+OPERATION = operation("pings", "ping", "Answer", {"200": json_answer("Pong", "The answer.")})
+API = ApiDescription(
+    {"pings": "To see who is there."}, [("/ping", "get", OPERATION)], {"Pong": object_of([], {"said": text()})}
+)
+PROTOCOL = WireProtocol("ping", lambda environment: [], api=API)
+"""
+
+
+async def test_a_protocol_s_paths_are_in_the_document_and_on_the_page(tmp_path: Path) -> None:
+    with file_in_room(DESCRIBED, tmp_path):
+        application = Application(load_settings(environ={}))
+    async with client_of(application.asgi) as http:
+        document = (await http.get("/openapi.json")).json()
+        page = outline((await http.get("/docs")).text)
+
+    assert document["paths"]["/ping"]["get"]["operationId"] == "ping"
+    assert {"name": "pings", "description": "To see who is there."} in document["tags"]
+    assert {"ping", "shape-Pong"} <= set(page.ids)
+    assert list(OpenAPIV31SpecValidator(document).iter_errors()) == []
+
+
+def test_two_protocols_that_describe_one_name_differently_are_refused() -> None:
+    one = ApiDescription(schemas={"Thing": {"type": "string"}})
+    with pytest.raises(ConfigurationError, match="'Thing'"):
+        documents.openapi_document([one, ApiDescription(schemas={"Thing": {"type": "object"}})])
+    shared: Any = documents.openapi_document([one, ApiDescription(schemas={"Thing": {"type": "string"}})])
+    assert shared["components"]["schemas"]["Thing"] == {"type": "string"}
 
 
 # --- the document and the application -------------------------------------------------------------------------------
