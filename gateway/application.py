@@ -10,7 +10,6 @@ import logging
 import os
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from urllib.parse import urlsplit
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -21,16 +20,17 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from gateway.access.authentication import Door, DoorRules
 from gateway.access.limits import Meter
 from gateway.access.visitors import Visitors
-from gateway.agent import ModelSettings
+from gateway.agent import AgentDefinition
+from gateway.agent_opening import AgentOpening
 from gateway.clock import Clock, SystemClock
-from gateway.configuration.known_parts import KnownParts, known_parts
+from gateway.configuration.known_parts import KnownParts, known_parts, scheme
 from gateway.directory import AgentDirectory
 from gateway.errors import StoreError
 from gateway.http_client.clients import HttpClients
 from gateway.logs import Redaction
 from gateway.loop import LoopEnvironment
 from gateway.metrics import Metrics
-from gateway.model import Alternative, Fallback, Model, ModelEnvironment
+from gateway.model import ModelEnvironment
 from gateway.open_agent import OpenAgent
 from gateway.openapi.document import openapi_document
 from gateway.openapi.routes import docs_routes
@@ -44,7 +44,6 @@ from gateway.protocol import (
     check_open_to_visitors,
     path_with_marked_slashes,
 )
-from gateway.providers.headers import with_headers
 from gateway.runner import Runner
 from gateway.runs.driver import RunDriver, RunOptions
 from gateway.search_engine import SearchEngine
@@ -73,18 +72,22 @@ class Application:
         clock: Clock | None = None,
         parts: KnownParts | None = None,
         page: WebPage | None = None,
+        redaction: Redaction | None = None,
     ) -> None:
+        """`redaction` learns the secrets of a configuration that is read again: the log's own, where there is one."""
         self.settings = settings
         self.clock = clock or SystemClock()
         self.metrics = Metrics()
         self.streams = OpenStreams(heartbeat_seconds=settings.server.heartbeat_seconds)
         self.metrics.viewers_active.set_function(lambda: len(self.streams))
-        self._parts = parts or known_parts()
+        self.parts = parts or known_parts()
         self._page = page or read_page()
+        self._opening: AgentOpening | None = None  # there while it serves
+        self._warming: set[asyncio.Task[None]] = set()
         self.store = self._open_store()
-        redaction = Redaction(settings.secrets)
+        self.redaction = redaction or Redaction(settings.secrets)
         self.driver = RunDriver(
-            AgentDirectory(), self.store, self.clock, _run_options(settings), self.metrics, redaction.text
+            AgentDirectory(), self.store, self.clock, _run_options(settings), self.metrics, self.redaction.text
         )
         self.runner = Runner(self.driver)
         server = settings.server
@@ -160,14 +163,16 @@ class Application:
             if search is not None:
                 stack.push_async_callback(search.close)
             stack.push_async_callback(self.driver.agents.close)
-            self.driver.agents.replace(self._open_agents(http, search))
-            for agent in self.driver.agents.values():
+            self._opening = self._ready_to_open(http, search)
+            self.driver.agents.replace(self._opening.open(agent) for agent in self.settings.agents)
+            agents = list(self.driver.agents.values())
+            for agent in agents:
                 agent.warn_of_ignored()
             stack.push_async_callback(self.runner.removal.close)
             await self.driver.recover()
-            self._warn_of_what_nobody_approves()
-            warming = asyncio.create_task(self._meet_tools(), name="meet the tools")
-            stack.callback(warming.cancel)
+            self._warn_of_what_nobody_approves(agents)
+            stack.callback(self._stop_warming)
+            self._meet_tools(agents)
             retention = asyncio.create_task(self._forget_what_is_over(), name="retention")
             stack.callback(retention.cancel)
             stack.push_async_callback(self.stop)
@@ -191,53 +196,61 @@ class Application:
 
     def _open_store(self) -> Store:
         settings = self.settings
-        store_type = find(self._parts.stores, _scheme(settings.store), "store")
+        store_type = find(self.parts.stores, scheme(settings.store), "store")
         return store_type.open(settings.store, StoreEnvironment(self.clock, settings.store_directory))
 
     def _open_search(self) -> SearchEngine | None:
         url = self.settings.search
         if url is None:
             return None
-        engine = find(self._parts.search_engines, _scheme(url), "search engine")
+        engine = find(self.parts.search_engines, scheme(url), "search engine")
         return engine.open(url, self.settings.directory)
 
-    def _open_agents(self, http: HttpClients, search: SearchEngine | None) -> list[OpenAgent]:
-        models = ModelEnvironment(self.clock, http, self.driver.window)
-        tools = ToolEnvironment(self.clock, http, self.settings.directory, search)
-        loops = LoopEnvironment(self.clock, http, self.settings.directory)
-        parts = self._parts
-        circuits = Circuits(self.metrics.circuit_turned)
-        return [
-            OpenAgent(
-                agent,
-                find(parts.agent_types, agent.type, "agent type").open(agent, loops),
-                self._open_model(agent.model, models),
-                [(tool, find(parts.tools, tool.type, "tool type").open(tool, tools)) for tool in agent.tools],
-                self._open_fallback(agent.model, models, circuits),
-            )
-            for agent in self.settings.agents
-        ]
+    def _ready_to_open(self, http: HttpClients, search: SearchEngine | None) -> AgentOpening:
+        return AgentOpening(
+            self.parts,
+            ModelEnvironment(self.clock, http, self.driver.window),
+            ToolEnvironment(self.clock, http, self.settings.directory, search),
+            LoopEnvironment(self.clock, http, self.settings.directory),
+            Circuits(self.metrics.circuit_turned),
+        )
 
-    def _open_model(self, model: ModelSettings, environment: ModelEnvironment) -> Model:
-        provider = find(self._parts.models, model.model_provider, "model provider")
-        return provider.open(model, with_headers(environment, model.headers))
+    def take_over(self, definitions: Sequence[AgentDefinition]) -> dict[str, list[str]]:
+        """Let new runs have these agents; what became of which id. One whose definition is the same stays as it is,
+        with all that it has open. Runs keep the agents that they began with.
 
-    def _open_fallback(self, model: ModelSettings, environment: ModelEnvironment, circuits: Circuits) -> Fallback:
-        if not model.fallback:
-            return Fallback()
-        others = [
-            Alternative(self._open_model(other, environment), other.model_parameters, circuits.of(other))
-            for other in model.fallback
-        ]
-        return Fallback(tuple(others), circuits.of(model))
+        Raises:
+            ConfigurationError: one cannot be opened, and nothing has changed.
+        """
+        before = self.driver.agents
+        assert self._opening is not None, "agents are taken over while the gateway serves"
+        agents, fresh = [], []
+        for definition in definitions:
+            agent = before.get(definition.id)
+            if agent is None or agent.definition != definition:
+                agent = self._opening.open(definition)
+                fresh.append(agent)
+            agents.append(agent)
+        ids = {definition.id for definition in definitions}
+        changes = {
+            "added": [agent.definition.id for agent in fresh if agent.definition.id not in before],
+            "changed": [agent.definition.id for agent in fresh if agent.definition.id in before],
+            "removed": [id for id in before if id not in ids],
+        }
+        before.replace(agents)
+        for agent in fresh:
+            agent.warn_of_ignored()
+        self._warn_of_what_nobody_approves(fresh)
+        self._meet_tools(fresh)
+        return changes
 
-    def _warn_of_what_nobody_approves(self) -> None:
+    def _warn_of_what_nobody_approves(self, agents: Sequence[OpenAgent]) -> None:
         """Say where visitors' agents ask for approvals that there is nobody to give."""
         server = self.settings.server
         if any(key.approvals for key in server.api_keys):
             return
         shown = {agent_id for key in server.publishable_keys for agent_id in key.agents}
-        for agent in self.settings.agents:
+        for agent in (opened.definition for opened in agents):
             asks = any(tool.approval == "always" and tool.approvers is None for tool in agent.tools)
             if asks and agent.id in shown:
                 logger.warning(
@@ -246,10 +259,22 @@ class Application:
                     extra={"agent_id": agent.id},
                 )
 
-    async def _meet_tools(self) -> None:
+    def _meet_tools(self, agents: Sequence[OpenAgent]) -> None:
         """Tool servers are connected to before somebody waits for them, and readiness knows which are down."""
-        for agent in list(self.driver.agents.values()):
-            await agent.tools()
+
+        async def meet() -> None:
+            for agent in agents:
+                await agent.tools()
+
+        task = asyncio.create_task(meet(), name="meet the tools")
+        for agent in agents:
+            self.driver.agents.hold(agent, until=task)
+        self._warming.add(task)
+        task.add_done_callback(self._warming.discard)
+
+    def _stop_warming(self) -> None:
+        for task in self._warming:
+            task.cancel()
 
     async def _forget_what_is_over(self) -> None:
         while True:
@@ -318,7 +343,3 @@ def _run_options(settings: Settings) -> RunOptions:
         max_waiting_per_thread=server.max_waiting_runs,
         max_viewer_events=server.max_viewer_events,
     )
-
-
-def _scheme(url: str) -> str:
-    return urlsplit(url).scheme

@@ -1,4 +1,4 @@
-"""The command line: `agui-gateway serve | config check | config schema | config example | agents`.
+"""The command line: `agui-gateway serve | reload | config check | config schema | config example | agents`.
 
 Below: settings; server.process, which only `serve` needs and only it imports. Results go to standard output, messages
 to standard error.
@@ -13,6 +13,7 @@ import json
 import logging
 import os
 import shlex
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from html import escape
@@ -22,10 +23,19 @@ from urllib.parse import quote
 
 from gateway import __version__
 from gateway.agent import AgentDefinition
+from gateway.configuration.known_parts import known_parts
 from gateway.configuration.sections import json_schema
 from gateway.errors import ConfigurationError, GatewayError
 from gateway.logs import configure_logging
-from gateway.settings import DEFAULT_FILE, Flags, Settings, check_settings, example_configuration, load_settings
+from gateway.settings import (
+    DEFAULT_FILE,
+    Flags,
+    Settings,
+    check_settings,
+    example_configuration,
+    load_settings,
+    store_file,
+)
 
 _Command: TypeAlias = Callable[[argparse.Namespace], int]
 
@@ -68,8 +78,13 @@ def _parser() -> argparse.ArgumentParser:
     _add_config(serve)
     serve.add_argument("--host", metavar="H", help="the address to listen on")
     serve.add_argument("--port", metavar="N", type=_port, help="the port to listen on; 0 takes a free one")
-    serve.add_argument("--store", metavar="URL", help="where threads and runs are kept, e.g. sqlite:///gateway.db")
+    _add_store(serve)
     serve.set_defaults(command=_serve)
+
+    reload = commands.add_parser("reload", help="let the gateway that serves take over the agents of its changed file")
+    _add_config(reload)
+    _add_store(reload)
+    reload.set_defaults(command=_reload)
 
     config = commands.add_parser("config", help="check a configuration file, or say what may be in one")
     actions = config.add_subparsers(title="actions", metavar="ACTION", required=True)
@@ -99,6 +114,10 @@ def _add_config(parser: argparse.ArgumentParser) -> None:
     which.add_argument("--demo", action="store_true", help="the demonstration, also where there is a file")
 
 
+def _add_store(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--store", metavar="URL", help="where threads and runs are kept, e.g. sqlite:///gateway.db")
+
+
 def _port(text: str) -> int:
     port = int(text) if text.isascii() and text.isdigit() and len(text) < 6 else -1
     if not 0 <= port <= 65535:
@@ -109,7 +128,7 @@ def _port(text: str) -> int:
 def _serve(arguments: argparse.Namespace) -> int:
     flags = Flags(arguments.config, arguments.host, arguments.port, arguments.store, arguments.demo)
     settings = load_settings(flags)
-    configure_logging(settings.server.log_level, settings.server.log_format, settings.secrets)
+    redaction = configure_logging(settings.server.log_level, settings.server.log_format, settings.secrets)
     _log_source(settings, flags)
     # here, because nothing else needs a web framework
     from gateway.page import page_is_built
@@ -121,7 +140,7 @@ def _serve(arguments: argparse.Namespace) -> int:
         print(startup_banner(settings, address(settings, port), has_page=has_page), flush=True)
 
     try:
-        return serve(settings, on_listening=announce)
+        return serve(settings, flags=flags, redaction=redaction, on_listening=announce)
     except ConfigurationError:
         check_settings(flags)  # knows the line and the field of what did not open, and whatever else is wrong
         raise
@@ -137,6 +156,25 @@ def _log_source(settings: Settings, flags: Flags) -> None:
         logger.info("using a configuration file", extra={"file": str(settings.source.absolute())})
     if not settings.agents:
         logger.warning("an empty gateway: %s", _NO_AGENTS)
+
+
+def _reload(arguments: argparse.Namespace) -> int:
+    from gateway.server.pid_file import serving_pid  # here, because Windows has neither its locks nor its signal
+
+    parts = known_parts()
+    settings = check_settings(Flags(arguments.config, store=arguments.store, demo=arguments.demo), parts=parts)
+    if (store := store_file(settings, parts)) is None:
+        raise ConfigurationError("the store is no file, so its process cannot be found; send it SIGHUP: kill -HUP PID")
+    if (pid := serving_pid(store)) is None:
+        raise ConfigurationError(
+            f"no gateway serves the store {str(store)!r}; start one with 'agui-gateway serve', or name its store"
+        )
+    try:
+        os.kill(pid, signal.SIGHUP)
+    except OSError as error:
+        raise ConfigurationError(f"cannot signal process {pid}: {error.strerror}; ask as its user") from error
+    print(f"process {pid} reads its file again; its log says what has changed, and what needs a restart")
+    return 0
 
 
 def _config_check(arguments: argparse.Namespace) -> int:

@@ -90,9 +90,15 @@ class Redaction:
     """Takes secrets out of a log line: the registered ones wherever they stand, others by name and by looks."""
 
     def __init__(self, secrets: Iterable[Secret] = ()) -> None:
-        known = {secret.reveal() for secret in secrets} - {""}
+        self._secrets: frozenset[str] = frozenset()
+        self._known: re.Pattern[str] | None = None
+        self.learn(secrets)
+
+    def learn(self, secrets: Iterable[Secret]) -> None:
+        """Take these out too from now on; those of before stay known: what has them may still be at work."""
+        self._secrets |= {secret.reveal() for secret in secrets} - {""}
         # the longest first: one secret may begin with another
-        alternatives = "|".join(re.escape(secret) for secret in sorted(known, key=len, reverse=True))
+        alternatives = "|".join(re.escape(secret) for secret in sorted(self._secrets, key=len, reverse=True))
         self._known = re.compile(alternatives) if alternatives else None
 
     def __call__(self, logger: WrappedLogger, method: str, event_dict: EventDict) -> EventDict:
@@ -149,12 +155,16 @@ def configure_logging(
     form: Literal["auto", "json", "text"] = "auto",
     secrets: Iterable[Secret] = (),
     stream: TextIO | None = None,
-) -> None:
-    """Send everything that is logged to `stream` (standard error), one line each. A second call replaces the first."""
+) -> Redaction:
+    """Send everything that is logged to `stream` (standard error), one line each. A second call replaces the first.
+
+    What takes secrets out of the lines is given: it may learn more of them.
+    """
     stream = stream or sys.stderr
     as_text = form == "text" or (form == "auto" and stream.isatty())
     handler = _Handler(stream)
-    handler.setFormatter(_formatter(as_text, stream.isatty(), Redaction(secrets)))
+    redaction = Redaction(secrets)
+    handler.setFormatter(_formatter(as_text, stream.isatty(), redaction))
     root = logging.getLogger()
     for earlier in [known for known in root.handlers if isinstance(known, _Handler)]:
         root.removeHandler(earlier)
@@ -167,6 +177,7 @@ def configure_logging(
     for name in _CHATTY:
         logging.getLogger(name).setLevel(logging.NOTSET if level == "debug" else logging.WARNING)
     logging.captureWarnings(True)
+    return redaction
 
 
 class _Handler(logging.StreamHandler[TextIO]):

@@ -13,8 +13,8 @@ directory. A file without agents is a gateway without agents.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from importlib.resources import files
 from pathlib import Path
 from typing import TypeVar
@@ -174,18 +174,41 @@ def load_settings(
 
 
 def check_settings(
-    flags: Flags, *, environ: Mapping[str, str] = os.environ, parts: KnownParts | None = None
+    flags: Flags,
+    *,
+    environ: Mapping[str, str] = os.environ,
+    parts: KnownParts | None = None,
+    on_secrets: Callable[[Sequence[Secret]], None] = lambda secrets: None,
 ) -> Settings:
     """As load_settings, and every model and tool opens: this imports the modules that the file names.
+
+    `on_secrets` is told the file's secrets before anything is opened with them.
 
     Raises:
         InvalidConfigurationError: with every problem there is, each with its place.
     """
     parts = parts or known_parts()
     settings, text = _load(flags, environ, parts)
+    on_secrets(settings.secrets)
     text.report_all(_part_problems(settings, parts))
     _raise_problems(text)
     return settings
+
+
+def store_file(settings: Settings, parts: KnownParts) -> Path | None:
+    """The file that the store is, where it is one."""
+    store_type = parts.stores[scheme(settings.store)]
+    return store_type.file(settings.store, StoreEnvironment(SystemClock(), settings.store_directory))
+
+
+def needing_restart(running: Settings, loaded: Settings) -> list[str]:
+    """The fields in which they differ and which are read at the start alone: all but the agents."""
+    server = [
+        f"server.{each.name}"
+        for each in fields(ServerSettings)
+        if getattr(running.server, each.name) != getattr(loaded.server, each.name)
+    ]
+    return server + [name for name in ("store", "search") if getattr(running, name) != getattr(loaded, name)]
 
 
 def example_configuration() -> str:

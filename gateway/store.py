@@ -329,7 +329,11 @@ class StoreEnvironment:
 
 @dataclass(frozen=True, slots=True)
 class StoreType:
-    """A part: `open(url, environment)` for the store URLs whose scheme is `name`; it does no I/O."""
+    """A part: `open(url, environment)` for the store URLs whose scheme is `name`; it does no I/O.
+
+    `file` gives the local file that is the store, where it is one: the process keeps beside it what is its own.
+    """
 
     name: str
     open: Callable[[str, StoreEnvironment], Store]
+    file: Callable[[str, StoreEnvironment], Path | None] = lambda url, environment: None

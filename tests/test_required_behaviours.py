@@ -121,6 +121,8 @@ REQUIRED = [
     "origin-not-allowed",
     "layout-shift",
     "foreign-privates",
+    "agents-replaced",
+    "reload",
 ]
 
 

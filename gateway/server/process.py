@@ -1,8 +1,10 @@
 """The process around the application: the socket, uvicorn, the signals.
 
-Below: application, connection. The gateway owns the signals: stock uvicorn with sse-starlette cuts every stream at
-SIGTERM and then dies by the signal. Here SIGTERM and SIGINT let runs end (server.drain_seconds, then they are
-cancelled), the streams end with their runs, and the exit code is 0. A second signal ends the process at once.
+Below: application, connection, reloading, pid_file. The gateway owns the signals: stock uvicorn with sse-starlette cuts
+every stream at SIGTERM and then dies by the signal. Here SIGTERM and SIGINT let runs end (server.drain_seconds, then
+they are cancelled), the streams end with their runs, and the exit code is 0. A second signal ends the process at once.
+SIGHUP reads the configuration file again; where it comes because the terminal was closed it ends the process as SIGTERM
+does.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import contextlib
 import errno
 import gc
 import logging
+import os
 import signal
 import socket
 import sys
@@ -20,8 +23,11 @@ from collections.abc import Callable, Iterator
 import uvicorn
 
 from gateway.application import Application
+from gateway.logs import Redaction
 from gateway.server.connection import Connection
-from gateway.settings import Settings
+from gateway.server.pid_file import kept_pid
+from gateway.server.reloading import Reloading
+from gateway.settings import Flags, Settings, store_file
 
 logger = logging.getLogger(__name__)
 
@@ -31,14 +37,22 @@ _MOST_FILES = (65_536, 10_240)  # the second is as many as macOS lets a process 
 _CLOSE_SECONDS = 3
 
 
-def serve(settings: Settings, *, on_listening: Callable[[int], None] = lambda port: None) -> int:
+def serve(
+    settings: Settings,
+    *,
+    flags: Flags,
+    redaction: Redaction | None = None,
+    on_listening: Callable[[int], None] = lambda port: None,
+) -> int:
     """Serve until a signal; the process's exit code. `on_listening` is called once, with the port.
+
+    `flags` are those that the settings were read with, `redaction` the log's: for when the file is read again.
 
     Raises:
         GatewayError: the gateway could not start; a ConfigurationError where the operator can mend it.
     """
     server = settings.server
-    application = Application(settings)
+    application = Application(settings, redaction=redaction)
     try:
         listener = _listen(server.host, server.port)
     except OSError as error:
@@ -48,11 +62,13 @@ def serve(settings: Settings, *, on_listening: Callable[[int], None] = lambda po
     with contextlib.closing(listener):
         port = listener.getsockname()[1]
         with asyncio.Runner(loop_factory=_loop_factory()) as loop_runner:
-            loop_runner.run(_serve(application, listener, lambda: on_listening(port)))
+            loop_runner.run(_serve(application, flags, listener, lambda: on_listening(port)))
     return 0
 
 
-async def _serve(application: Application, listener: socket.socket, on_listening: Callable[[], None]) -> None:
+async def _serve(
+    application: Application, flags: Flags, listener: socket.socket, on_listening: Callable[[], None]
+) -> None:
     trusted_proxies = application.settings.server.trusted_proxies
     config = uvicorn.Config(
         application.asgi,
@@ -70,9 +86,16 @@ async def _serve(application: Application, listener: socket.socket, on_listening
     )
     server = _Server(config)
     async with application.starlette.router.lifespan_context(application.starlette):
-        with _signals(application, server):
-            server.on_listening = on_listening
-            await server.serve([listener])
+        reloading = Reloading(application, flags)
+        try:
+            with (
+                _signals(application, server, reloading),
+                kept_pid(store_file(application.settings, application.parts)),
+            ):
+                server.on_listening = on_listening
+                await server.serve([listener])
+        finally:
+            await reloading.close()
 
 
 class _Server(uvicorn.Server):
@@ -102,7 +125,7 @@ def _spare_the_collector() -> None:
 
 
 @contextlib.contextmanager
-def _signals(application: Application, server: uvicorn.Server) -> Iterator[None]:
+def _signals(application: Application, server: uvicorn.Server, reloading: Reloading) -> Iterator[None]:
     loop = asyncio.get_running_loop()
     stopping: set[asyncio.Task[None]] = set()
 
@@ -122,13 +145,31 @@ def _signals(application: Application, server: uvicorn.Server) -> Iterator[None]
         logger.info("shutting down", extra={"signal": name})
         stopping.add(asyncio.create_task(stop()))
 
+    def on_hang_up() -> None:
+        if has_terminal and not _has_terminal():
+            on_signal("SIGHUP")
+        elif not stopping:
+            reloading.ask()
+
+    # Who ignores the signal (nohup) wants to outlive its terminal.
+    has_terminal = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN and _has_terminal()
     for each in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(each, on_signal, each.name)
+    loop.add_signal_handler(signal.SIGHUP, on_hang_up)
     try:
         yield
     finally:
-        for each in (signal.SIGTERM, signal.SIGINT):
+        for each in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             loop.remove_signal_handler(each)
+
+
+def _has_terminal() -> bool:
+    """Whether the process has a terminal that is still there."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True
 
 
 def _listen(host: str, port: int) -> socket.socket:

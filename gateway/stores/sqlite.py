@@ -7,6 +7,8 @@ optional `?max_size_bytes=N`. To copy a live file: `sqlite3 gateway.db ".backup 
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from gateway.sqlite.address import parse_address
 from gateway.sqlite.store import SqliteStore
 from gateway.store import Store, StoreEnvironment, StoreType
@@ -21,4 +23,10 @@ def open_sqlite(url: str, environment: StoreEnvironment) -> Store:
     return SqliteStore(parse_address(url, environment.directory))
 
 
-STORE = StoreType("sqlite", open_sqlite)
+def sqlite_file(url: str, environment: StoreEnvironment) -> Path | None:
+    """The file that the URL names; None for a store in memory. Raises ConfigurationError: the URL is not one."""
+    path = parse_address(url, environment.directory).path
+    return None if path is None else path.resolve()
+
+
+STORE = StoreType("sqlite", open_sqlite, sqlite_file)

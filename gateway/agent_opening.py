@@ -1,0 +1,52 @@
+"""How a definition becomes an agent whose parts are open.
+
+Below: the parts that there are, open_agent. Above: the composition root. What is opened here shares the process's HTTP
+clients and its circuits: what was learned of a model outlives the agents that ask it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gateway.agent import AgentDefinition, ModelSettings
+from gateway.configuration.known_parts import KnownParts
+from gateway.loop import LoopEnvironment
+from gateway.model import Alternative, Fallback, Model, ModelEnvironment
+from gateway.open_agent import OpenAgent
+from gateway.parts import find
+from gateway.providers.headers import with_headers
+from gateway.tool import ToolEnvironment
+from gateway.turns.circuit import Circuits
+
+
+@dataclass(frozen=True, slots=True)
+class AgentOpening:
+    """What the agents of a process are opened with."""
+
+    parts: KnownParts
+    models: ModelEnvironment
+    tools: ToolEnvironment
+    loops: LoopEnvironment
+    circuits: Circuits
+
+    def open(self, agent: AgentDefinition) -> OpenAgent:
+        """Raises ConfigurationError for what can never work."""
+        return OpenAgent(
+            agent,
+            find(self.parts.agent_types, agent.type, "agent type").open(agent, self.loops),
+            self._model(agent.model),
+            [(tool, find(self.parts.tools, tool.type, "tool type").open(tool, self.tools)) for tool in agent.tools],
+            self._fallback(agent.model),
+        )
+
+    def _model(self, model: ModelSettings) -> Model:
+        provider = find(self.parts.models, model.model_provider, "model provider")
+        return provider.open(model, with_headers(self.models, model.headers))
+
+    def _fallback(self, model: ModelSettings) -> Fallback:
+        if not model.fallback:
+            return Fallback()
+        others = [
+            Alternative(self._model(other), other.model_parameters, self.circuits.of(other)) for other in model.fallback
+        ]
+        return Fallback(tuple(others), self.circuits.of(model))
