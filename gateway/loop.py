@@ -89,6 +89,10 @@ class Loop(Protocol):
     def run(self, context: LoopContext) -> AsyncGenerator[Events]:
         """Batches of events, none empty, without RunStarted (the run driver's); the last event is RunFinished.
 
+        The loop tells ModelCallStarted before each answer, and passes on what the model tells; ToolReturned and what
+        tools did to the state come from turns.tool_turn. An outcome with open calls or interrupts ends the run: the
+        next request has the results in its `messages`, or the `decisions`, and comes to a run of its own.
+
         Cancelling the run is cancelling the generator's task. Open texts and calls need not be closed: the sealer does.
 
         Raises:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import subprocess
 import sys
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
+
+from tests.documentation import ROOT
 
 
 @contextlib.contextmanager
@@ -24,3 +27,10 @@ def file_in_room(code: str, directory: Path) -> Iterator[Path]:
         there.remove(str(directory))
         sys.modules.pop(f"{room.__name__}.{name}", None)
         vars(room).pop(name, None)
+
+
+def what_mypy_says(path: Path) -> str:
+    """Of a newcomer's file, with the package's own settings; empty where all is well."""
+    command = [sys.executable, "-m", "mypy", "--config-file", "pyproject.toml", str(path)]
+    checked = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    return "" if checked.returncode == 0 else checked.stdout + checked.stderr

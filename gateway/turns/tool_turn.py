@@ -1,0 +1,272 @@
+"""What happens between an answer with calls and the next question to the model: each call is run, refused or left open.
+
+Below: tool_executions, tool_calls, loop. Above: the loops. A call of a backend tool is run here, unless a person has to
+approve it first: that makes an interrupt. A call of a frontend tool is pending: the browser runs it. A call that cannot
+be run gets an error as its result, which the model reads. Results come in the order of the calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+
+from gateway.deadline import Deadline, DeadlineError
+from gateway.errors import ToolError, limit_reached
+from gateway.events import Completed, Events, Interrupt, Interrupted, Outcome, ToolReturned
+from gateway.history import open_calls
+from gateway.loop import Decision, LoopContext
+from gateway.messages import JsonObject, Message, ToolCall, ToolResult, new_message_id
+from gateway.owners import may_approve
+from gateway.records import dump_json
+from gateway.tool import Tool, ToolContext
+from gateway.turns.state_changes import StateChanges
+from gateway.turns.tool_calls import ArgumentChecks, CompiledSchemas, approval_schema, canonical_call
+from gateway.turns.tool_executions import ToolExecutions, error_result
+
+# What a client is told whose own approval would be refused: it may only cancel the call.
+_OTHERS_APPROVE: JsonObject = {"agui_gateway": {"approvers": "keys"}}
+
+
+@dataclass(slots=True)
+class _Repeat:
+    """How often in a row a call was made with the same outcome; `refused_in` is the turn it was first refused in."""
+
+    result: ToolResult | None = None
+    count: int = 0
+    refused_in: int | None = None
+
+
+class ToolTurns:
+    """The calls of one run, turn by turn, within its budgets.
+
+    `specs` are all tools that its model may call. `calls_made` counts those that are run or wait for a person.
+    `limit_reached` names the budget that is used up, None where none is: the model should get no tools any more.
+    """
+
+    def __init__(self, context: LoopContext, schemas: CompiledSchemas, deadline: Deadline) -> None:
+        self.specs = (*(tool.spec for tool in context.tools.values()), *context.input.tools)
+        self.calls_made = 0
+        self.limit_reached: str | None = None
+        self._context = context
+        self._budgets = context.agent.budgets
+        self._deadline = deadline
+        self._frontend = {spec.name: spec for spec in context.input.tools}
+        self._checks = ArgumentChecks(schemas)
+        self._state_changes = StateChanges(context.state)
+        self._repeats: dict[bytes, _Repeat] = {}
+        self._keys: dict[str, bytes] = {}
+        self._turn = 0
+        self._pending: list[ToolCall] = []
+        self._interrupts: list[Interrupt] = []
+
+    async def carry_out(self, decisions: Sequence[Decision]) -> AsyncGenerator[Events]:
+        """Run what a person approved, tell the model what was denied; in call order.
+
+        Raises:
+            DeadlineError: the time was up; all results were given before.
+        """
+        calls = (call for message in self._context.messages for call in message.tool_calls)
+        places = {call.call_id: place for place, call in enumerate(calls)}
+        async with self._executions() as executions:
+            for decision in sorted(decisions, key=lambda decision: places.get(decision.call.call_id, 0)):
+                self._carry_out(decision, executions)
+            async with aclosing(self._results(executions)) as batches:
+                async for batch in batches:
+                    yield batch
+
+    async def answer(self, calls: Sequence[ToolCall], *, refused_because: str = "") -> AsyncGenerator[Events]:
+        """Run a turn's backend calls and give their results; `outcome` tells what is left to the browser or a person.
+
+        With `refused_because` none is run, and that is what the model is told.
+
+        Raises:
+            LimitError: these are more than one answer may have.
+            DeadlineError: the time was up; all results were given before.
+        """
+        if len(calls) > self._budgets.max_calls_per_answer:
+            raise limit_reached("max_calls_per_answer", self._budgets.max_calls_per_answer)
+        self._turn += 1
+        self._pending, self._interrupts = [], []
+        async with self._executions() as executions:
+            for call in calls:
+                self._dispatch(call, executions, refused_because)
+            async with aclosing(self._results(executions)) as batches:
+                async for batch in batches:
+                    yield batch
+
+    def outcome(self) -> Outcome | None:
+        """How the run ends after the turn that was answered last; None where nobody else has to do anything."""
+        pending = tuple(self._pending)
+        if self._interrupts:
+            return Interrupted(tuple(self._interrupts), pending)
+        return Completed(pending) if pending else None
+
+    def state_events(self) -> Events:
+        """What tools did to the shared state and no batch has told yet; a run's last batch begins with it."""
+        return self._state_changes.take()
+
+    # --- what becomes of a call
+
+    def _carry_out(self, decision: Decision, executions: ToolExecutions) -> None:
+        call = decision.call
+        if not decision.approved:
+            reason = f": {decision.reason}" if decision.reason else ""
+            executions.add_result(error_result(call, f"The user denied this call{reason}. It was not run."))
+            return
+        tool = self._context.tools.get(call.name)
+        if tool is None:
+            executions.add_result(error_result(call, f"There is no tool {call.name!r} any more. It was not run."))
+            return
+        try:
+            if decision.arguments is None:
+                arguments, note = self._checks.parse(tool.spec, call.arguments), ""
+            else:
+                arguments = decision.arguments
+                changed = dump_json(arguments).decode()
+                note = f"The user changed the arguments to {changed} before approving the call. It gave:\n"
+        except ToolError as error:
+            executions.add_result(error_result(call, error.message))
+            return
+        self._execute(executions, call, tool, arguments, note)
+
+    def _dispatch(self, call: ToolCall, executions: ToolExecutions, refused_because: str) -> None:
+        """Decide what becomes of a call: it is run, refused with an error, left to the browser, or to a person."""
+        tool = self._context.tools.get(call.name)
+        spec = tool.spec if tool is not None else self._frontend.get(call.name)
+        try:
+            # A refused call of the browser's is answered too: clients run every closed call that has no result.
+            if refused_because:
+                raise ToolError(f"This call was not run: {refused_because}.")
+            if spec is None:
+                raise ToolError(self._unknown_tool(call.name))
+            arguments = self._checks.parse(spec, call.arguments, checked=tool is not None)
+            if tool is None:
+                self._pending.append(call)
+                return
+            self._refuse_repeated(call, canonical_call(spec.name, arguments))
+            self._count_call()
+        except ToolError as error:
+            executions.add_result(error_result(call, error.message))
+            return
+        if call.name in self._context.approvals:
+            self._interrupts.append(self._interrupt(call, tool))
+        else:
+            self._execute(executions, call, tool, arguments)
+
+    def _unknown_tool(self, name: str) -> str:
+        known = ", ".join(repr(spec.name) for spec in self.specs) or "none"
+        return f"There is no tool {name[:200]!r}. The tools are: {known}."
+
+    def _count_call(self) -> None:
+        if self.calls_made >= self._budgets.max_tool_calls:
+            self._reach_limit("max_tool_calls")
+            raise ToolError(f"This call was not run: a run may call tools {self._budgets.max_tool_calls} times.")
+        self.calls_made += 1
+
+    def _reach_limit(self, name: str) -> None:
+        if self.limit_reached is None:
+            self.limit_reached = name
+
+    def _refuse_repeated(self, call: ToolCall, key: bytes) -> None:
+        """Stop a call that keeps giving the same: an error at first, the end of the run when it comes again."""
+        self._keys[call.call_id] = key
+        repeat = self._repeats.setdefault(key, _Repeat())
+        repeat.count += 1
+        if repeat.count <= self._budgets.max_repeated_calls:
+            return
+        if repeat.refused_in is None:
+            repeat.refused_in = self._turn
+        elif repeat.refused_in != self._turn:
+            self._reach_limit("max_repeated_calls")
+        raise ToolError(
+            "This call was not run: it was made with the same arguments before and gave the same result. Use that "
+            "result, call with other arguments, or answer."
+        )
+
+    def _note_result(self, result: ToolResult) -> None:
+        repeat = self._repeats.get(self._keys.get(result.call_id, b""))
+        if repeat is None or repeat.refused_in is not None:
+            return
+        if repeat.result is not None and repeat.result.content != result.content:
+            repeat.count = 1  # something else came of it: that is progress
+        repeat.result = result
+
+    def _interrupt(self, call: ToolCall, tool: Tool) -> Interrupt:
+        message, metadata = f"The tool {call.name!r} needs your approval before it runs.", None
+        if not may_approve(self._context.owner, self._context.approvals[call.name]):
+            message, metadata = f"The tool {call.name!r} waits for somebody else's approval.", dict(_OTHERS_APPROVE)
+        return Interrupt(
+            f"int-{call.call_id}",
+            "tool_call",
+            message,
+            call.call_id,
+            approval_schema(tool.spec),
+            self._context.clock.now() + self._budgets.approval_timeout_seconds,
+            metadata,
+        )
+
+    # --- the calls under way
+
+    def _executions(self) -> ToolExecutions:
+        budgets = self._budgets
+        return ToolExecutions(self._context.clock, budgets.max_parallel_tools, budgets.tool_timeout_seconds)
+
+    def _execute(
+        self, executions: ToolExecutions, call: ToolCall, tool: Tool, arguments: JsonObject, note: str = ""
+    ) -> None:
+        context = self._context
+        asked = context.input
+        where = ToolContext(
+            call.call_id,
+            context.owner,
+            asked.thread_id,
+            asked.run_id,
+            context.agent.id,
+            context.state,
+            executions.announcements,
+            {} if context.conversation is None else context.conversation.state,
+            asked.request_id,
+        )
+        executions.add(call, tool, arguments, where, note=note)
+
+    async def _results(self, executions: ToolExecutions) -> AsyncGenerator[Events]:
+        """Each result as soon as those before it are there, behind what it announced and did to the state."""
+        try:
+            while not executions.finished:
+                with self._deadline:
+                    results = await executions.take()
+                if events := self._returned(executions, results):
+                    yield events
+        except DeadlineError:
+            results = executions.give_up("This call was stopped: the time of the run was up.")
+            if events := self._returned(executions, results):
+                yield events
+            raise
+
+    def _returned(self, executions: ToolExecutions, results: Iterable[ToolResult]) -> Events:
+        events = [*executions.announcements.take(), *self._state_changes.take()]
+        for result in results:
+            self._note_result(result)
+            events.append(ToolReturned(new_message_id(), result.call_id, result.content, result.is_error))
+        return events
+
+
+def calls_of(turn: Sequence[Message]) -> Sequence[ToolCall]:
+    """The calls in what a model said in one turn, in the order in which it made them."""
+    calls = {call.call_id: call for message in turn for call in message.tool_calls}
+    return sorted(calls.values(), key=lambda call: call.index)
+
+
+def open_outcome(context: LoopContext, messages: Sequence[Message]) -> Outcome | None:
+    """How a run ends without asking the model: with questions or frontend calls that are open in these messages."""
+    still_open = context.still_open
+    pending = tuple(call for call in open_calls(messages) if call.name not in context.tools)
+    if pending:
+        out = {item.call.call_id for item in still_open}
+        # A failed answer's calls were never handed to the browser.
+        out |= {call.call_id for message in messages if message.incomplete for call in message.tool_calls}
+        pending = tuple(call for call in pending if call.call_id not in out)
+    if still_open:
+        return Interrupted(tuple(item.interrupt for item in still_open), pending)
+    return Completed(pending) if pending else None
