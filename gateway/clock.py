@@ -1,4 +1,8 @@
-"""Time and sleep, as a value that tests can move; nothing else in the package asks the machine for the time."""
+"""The time, and waiting, as a value that tests can replace.
+
+Nearly all of the package asks this clock. The machine's own time is asked only where the machine itself is measured (an
+event loop, a disk, a request's duration), and for the time limit on a request's body.
+"""
 
 from __future__ import annotations
 

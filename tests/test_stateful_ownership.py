@@ -204,7 +204,7 @@ async def test_a_parameter_that_decides_the_same_is_refused_at_start(where: str,
     decided: dict[str, Any] = {where: {name: "x"}}
     settings = ModelSettings(PROVIDER.name, "m", "http://127.0.0.1:1/v1", stateful=True, **decided)
     clock = SystemClock()
-    with pytest.raises(ConfigurationError, match=f"'{name}' stands among the model's parameters"):
+    with pytest.raises(ConfigurationError, match=f"'{name}' cannot be among the model's parameters"):
         PROVIDER.open(settings, ModelEnvironment(clock, HttpClients(clock)))
 
 

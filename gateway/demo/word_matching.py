@@ -1,6 +1,6 @@
-"""Which of the offered tools do a user's words ask for, and with what arguments: plain word matching, no model at all.
+"""Finds the tools that a user's words ask for, and their arguments, by plain word matching.
 
-Below: messages. Above: the demo model. Deterministic: the same words and tools give the same matches.
+The same words and tools always give the same matches.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ _THRESHOLD = 1.9
 
 @dataclass(slots=True)
 class Match:
-    """A tool that fits a stretch of the user's words. `missing` names the required arguments that the words lack."""
+    """A tool that fits a part of the user's words. `missing` names the required arguments that are not in the words."""
 
     spec: ToolSpec
     clause: str
@@ -93,7 +93,7 @@ def match_tools(text: str, specs: Sequence[ToolSpec]) -> list[Match]:
 
 
 def concepts(text: str) -> list[str]:
-    """The words of the text (or of a name in any spelling), stemmed, synonyms made one, without words of no meaning."""
+    """The words of the text (or of a name in any spelling): stemmed, with synonyms unified, without filler words."""
     spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", text).replace("_", " ")
     return [_concept(word) for word in _WORD.findall(spaced.lower()) if word not in _STOP_WORDS]
 
@@ -264,7 +264,7 @@ class _Clause:
 
 
 def fill_arguments(clause: str, spec: ToolSpec) -> Filling:
-    """The arguments of the tool as far as the clause has them: first what is unmistakable, then plain text."""
+    """The tool's arguments as far as they are in the clause. Unmistakable ones are found first, then plain text."""
     words = _Clause(clause)
     filling = Filling()
     wanted = properties(spec.input_schema)
@@ -327,7 +327,7 @@ def _resolve(schema: JsonObject, root: JsonObject) -> JsonObject:
 
 
 def schema_type(schema: JsonObject) -> str:
-    """The JSON type that a value of this schema has; where the schema does not say, most likely text."""
+    """The JSON type of this schema's values; text where the schema does not say."""
     kind = schema.get("type")
     if isinstance(kind, list):
         kind = next((item for item in kind if item != "null"), None)
@@ -342,7 +342,7 @@ def _choices(schema: JsonObject) -> list[JsonValue]:
 
 
 def _find_named(words: _Clause, name: str, schema: JsonObject, chosen: set[str]) -> JsonValue:
-    """A value that stands right behind the argument's own name: `order A-17`, `title: "Lunch"`, `b = 3`."""
+    """A value right after the argument's own name: `order A-17`, `title: "Lunch"`, `b = 3`."""
     if schema_type(schema) not in ("string", "number", "integer") or _choices(schema):
         return None
     if not (label := _label(name)):
@@ -365,7 +365,7 @@ def _find_named(words: _Clause, name: str, schema: JsonObject, chosen: set[str])
 
 
 def _find_typed(words: _Clause, name: str, schema: JsonObject, chosen: set[str]) -> JsonValue:
-    """A value that can be told by what it looks like."""
+    """A value that is recognised by its form."""
     if choices := _choices(schema):
         return _find_choice(words, choices, chosen)
     match schema_type(schema):
@@ -445,7 +445,7 @@ def _is_plain_text(name: str, schema: JsonObject) -> bool:
 
 
 def _find_text(words: _Clause, name: str, schema: JsonObject, tool: set[str]) -> JsonValue:
-    """Plain text for an argument that is required: what was quoted, else what the clause is about."""
+    """Plain text for a required argument: the quoted text, else what the clause is about."""
     match schema_type(schema):
         case "string" if _is_plain_text(name, schema):
             quoted = words.take(_QUOTED)
@@ -491,7 +491,7 @@ def _number(text: str | None, schema: JsonObject) -> JsonValue:
 
 
 def _about(words: _Clause, tool: Iterable[str]) -> str:
-    """The clause without the words that chose the tool, and without words of no meaning at its ends."""
+    """The clause without the words that chose the tool, and without filler words at its ends."""
     chosen = set(tool)
     pieces: list[str] = []
     for piece in re.findall(r"\S+", words.text):

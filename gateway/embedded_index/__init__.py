@@ -6,5 +6,5 @@ aggregation.py   what is counted and measured of all that it finds
 budget.py        how much a search may do
 documents.py     the documents, and how their fields are looked up
 
-Below: the formats in `wire/`.
+Below: the query language, in `query_dsl/`.
 """

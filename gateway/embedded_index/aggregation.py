@@ -1,6 +1,6 @@
-"""What a search counts and measures of all its hits: aggregations over sets of documents.
+"""Computes aggregations: what a search counts and measures of all its hits.
 
-Below: wire.aggregations. Above: search, which says what documents have and which of them a query finds.
+Below: query_dsl.aggregations. Above: search, which provides the documents' values and the hits of queries.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class FieldValues:
-    """What the documents have in a field, by their rows; `kind` is a field's kind, None where nobody has it."""
+    """The documents' values in a field, by their rows. `kind` is the field's type; None where nobody has it."""
 
     kind: str | None
     of: Mapping[int, Sequence[Value]]
@@ -47,9 +47,9 @@ class FieldValues:
 
 @dataclass(slots=True)
 class Aggregator:
-    """Aggregates over the documents of one search. `values` and `found` look into the indices that are searched.
+    """Aggregates over the documents of one search. `values` and `found` look them up in the searched indices.
 
-    `value_of` brings a `missing` to the form that values of the field have.
+    `value_of` converts a `missing` to the form of the field's values.
     """
 
     values: Callable[[str], FieldValues]
@@ -260,7 +260,7 @@ def _begin(value: int | float, histogram: HistogramBuckets) -> float:
 
 
 def _begins(groups: Mapping[float, object], histogram: HistogramBuckets) -> Iterable[float]:
-    """Where buckets begin, in order; those between others too, where empty ones are wanted."""
+    """Where the buckets begin, in order, including empty ones between others where these are wanted."""
     if histogram.least > 0 or not groups:
         return sorted(groups)
     begins, last = [min(groups)], max(groups)

@@ -1,7 +1,7 @@
-"""How much one search may do: the engine has one thread, and whoever searches next waits for it.
+"""Bounds how much work one search may do: the engine has one thread, and other searches wait for it.
 
-Above: search, evaluation, aggregation. What is counted is work and not time, so that the same search ends in the same
-way on every machine. A step is about a microsecond of a usual one.
+Above: search, evaluation, aggregation. It counts work and not time, so that the same search ends in the same way on
+every machine. A step takes about a microsecond on an ordinary one.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Budget:
         self._left = STEPS + STEPS_PER_DOCUMENT * documents
 
     def spend(self, steps: int) -> None:
-        """Before or behind work that takes about so long.
+        """Count work that takes about so many steps, before or after it is done.
 
         Raises:
             ToolError: that is more than is left.
@@ -43,7 +43,7 @@ class Budget:
 
     @contextlib.contextmanager
     def of(self, database: sqlite3.Connection) -> Iterator[None]:
-        """What the database does meanwhile is spent, too.
+        """Count what the database does meanwhile, too.
 
         Raises:
             ToolError: as `spend`; a statement ends where there is nothing left.

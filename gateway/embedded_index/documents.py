@@ -1,7 +1,8 @@
-"""Indices of JSON documents in one SQLite database: what is kept of a document so that it can be found.
+"""Indices of JSON documents in one SQLite database: how documents are stored so that they can be found.
 
-Words are in FTS5 tables, one for each text field, so that BM25 counts within one field; all other values are rows of
-one table. Blocking: the caller has the thread. Below: query_dsl.field_mapping. Above: evaluation, which asks.
+Words are in FTS5 tables, one for each text field, so that BM25 counts within one field. All other values are rows of
+one table. These functions block; the caller runs them in its own thread. Below: query_dsl.field_mapping. Above:
+evaluation.
 """
 
 from __future__ import annotations
@@ -49,10 +50,10 @@ class Index:
 
 
 def prepare(database: sqlite3.Connection) -> None:
-    """Make the tables where there are none.
+    """Create the tables if there are none.
 
     Raises:
-        ToolError: the file is something else.
+        ToolError: the file is no search index of this version.
     """
     (version,) = database.execute("PRAGMA user_version").fetchone()
     if version == _SCHEMA_VERSION:
@@ -88,7 +89,7 @@ def find_indices(database: sqlite3.Connection, names: Sequence[str]) -> list[Ind
 
 
 def count_documents(database: sqlite3.Connection) -> int:
-    """About how many there are, in all indices: where one was put in anew, it counts again."""
+    """About how many documents all indices have. A replaced document counts again."""
     (last,) = database.execute("SELECT max(row) FROM documents").fetchone()
     return last or 0
 

@@ -1,7 +1,7 @@
-"""A query over one index: clauses of the query DSL to documents with scores.
+"""Evaluates a query over one index: clauses of the query DSL give documents with scores.
 
-Every clause gives the documents it finds and their scores; the clauses above combine these as sets. Blocking, like
-`documents` below it. Above: search.
+Each clause gives the documents that it finds with their scores, and outer clauses combine these as sets. It blocks, as
+`documents` does. Below: documents. Above: search.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _BEHIND_ALL = "\U0010ffff"  # behind every other character, as SQLite compares
 
 @dataclass(slots=True)
 class Work:
-    """What a search has looked up in an index so far: few clauses may have many words, in many fields each."""
+    """Counts what a search has looked up in an index: even a few clauses may have many words in many fields."""
 
     budget: Budget
     lookups: int = 0
@@ -84,7 +84,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """A query over one index. `paths` are the fields of all the indices that are searched together."""
+    """Evaluates a query over one index. `paths` are the fields of all indices that are searched together."""
 
     database: sqlite3.Connection
     index: Index
@@ -127,7 +127,7 @@ class Evaluation:
                 return _boosted(self._bool(clause), clause.boost)
 
     def sort_values(self, key: SortKey, scores: Scores) -> dict[int, str | int | float]:
-        """What the found documents are sorted by; of several values the one that counts in this direction."""
+        """The sort values of the found documents. Of several values, the first in the sort's direction counts."""
         if key.field == "_score":
             return dict(scores)
         if key.field == "_doc":
@@ -200,7 +200,7 @@ class Evaluation:
         return {row: boost for (row,) in rows}
 
     def _words(self, path: str, expression: str) -> Scores:
-        """The documents in which words are, by their relevance."""
+        """The documents that contain words, with their relevance."""
         self._expect(path, _PHRASE.findall(expression), is_prefix=expression.endswith("*"))
         table = f"words_{self._field(path)}"
         rows = self.database.execute(f"SELECT rowid, -bm25({table}) FROM {table} WHERE {table} MATCH ?", (expression,))
@@ -211,7 +211,7 @@ class Evaluation:
         return scores
 
     def _with_words(self, path: str, words: Sequence[str], score: float) -> Scores:
-        """The documents in which one of the words is, all with one score: relevance would be summed up for each."""
+        """The documents that contain one of the words, all with one score: adding up relevance would cost too much."""
         if not words:
             return {}
         self._expect(path, words, is_prefix=False)
@@ -221,13 +221,13 @@ class Evaluation:
         return {row: score for (row,) in rows}
 
     def _expect(self, path: str, phrases: Sequence[str], *, is_prefix: bool) -> None:
-        """Spend what it takes to look these up."""
+        """Count the work of looking these up."""
         self.work.look_up()
         for phrase in phrases:
             self.work.budget.spend(self._reading(path, phrase, is_prefix=is_prefix))
 
     def _reading(self, path: str, phrase: str, *, is_prefix: bool) -> int:
-        """The steps that it takes to read the places of a phrase's words: up to the first word that is nowhere."""
+        """The steps for reading the positions of a phrase's words, up to the first word that does not occur."""
         tokens = _TOKEN.findall(_folded(phrase))
         steps = 0
         for number, token in enumerate(tokens, 1):
@@ -239,8 +239,8 @@ class Evaluation:
         return steps
 
     def _occurrences(self, path: str, word: str, *, is_prefix: bool = False) -> int:
-        """How often a word is in a field, or all words that begin so. The index goes through as many places for it, in
-        one go that nothing can end.
+        """How often a word, or all words with a prefix, occur in a field. The index reads as many positions in one step
+        that cannot be interrupted.
         """
         known, key = self.work.occurrences, (path, f"{word}*" if is_prefix else word)
         if key not in known:
@@ -272,7 +272,7 @@ class Evaluation:
         return scores
 
     def _exact(self, clause: clauses.Match, kind: str) -> Scores:
-        """A match in a field that is no text: of its whole values."""
+        """A match in a field that is not text compares whole values."""
         if clause.fuzziness is None:
             return self._terms(clauses.Terms(clause.field, (clause.text,)))
         if kind != "keyword":
@@ -282,7 +282,7 @@ class Evaluation:
         return self._terms(clauses.Terms(clause.field, tuple(near)))
 
     def _nearly(self, path: str, word: str, fuzziness: clauses.Fuzziness) -> str:
-        """The expression for a quoted word and those of the field that are nearly the same."""
+        """The expression for a quoted word and the similar words of the field."""
         folded = _folded(word.strip('"'))
         most = fuzziness.most_of(folded)
         if not most or not folded.isalnum():
@@ -382,7 +382,7 @@ class Evaluation:
         return self._having(clause.field, f"{column} IN ({', '.join('?' * len(values))})", values, clause.boost)
 
     def plain(self, path: str, kind: str, value: clauses.Scalar, *, round_up: bool = False) -> str | int | float:
-        """A value as the field's are kept."""
+        """A value in the form in which the field's values are kept."""
         if kind == "keyword":
             return plain_text(value)
         return plain_number(path, self.index.types[path].kind, value, round_up=round_up)
@@ -446,7 +446,7 @@ class Evaluation:
         return [word for (word,) in rows]
 
     def _known(self, path: str) -> str:
-        """The table of a text field's words: in lower case and without accents."""
+        """The table of a text field's words, which are in lower case and without accents."""
         field = self._field(path)
         self.database.execute(
             f"CREATE VIRTUAL TABLE IF NOT EXISTS temp.known_{field} USING fts5vocab(main, words_{field}, row)"
@@ -480,7 +480,7 @@ _COMPARISONS = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
 
 
 def _folded(text: str) -> str:
-    """As FTS5 keeps words."""
+    """A text in the form in which FTS5 keeps words."""
     return "".join(part for part in normalize("NFD", text.lower()) if not combining(part))
 
 
@@ -498,7 +498,7 @@ def _glob(pattern: str, *, literal: bool) -> str:
 
 
 def _quoted_words(text: clauses.Scalar) -> list[str]:
-    """The words of a text, each once and each quoted: nothing that a caller writes is ever FTS5 syntax."""
+    """The words of a text, each once and quoted, so that nothing that a caller writes becomes FTS5 syntax."""
     words = dict.fromkeys(f'"{word}"' for word in _WORD.findall(plain_text(text).lower()))
     if len(words) > _MAX_WORDS:
         raise clauses.QueryError(f"the text has {len(words)} words; at most {_MAX_WORDS} can be searched for at once")

@@ -1,7 +1,7 @@
-"""A search over the indices of one SQLite database: hits in their order, a page of them, what is counted of all.
+"""A search over the indices of one SQLite database: sorts the hits, gives a page of them, and aggregates over all.
 
-Below: evaluation, aggregation, budget, documents. Above: the embedded search engine. Blocking: the caller has the
-thread.
+Below: evaluation, aggregation, budget, documents. Above: the embedded search engine, which runs it in a thread, since
+it blocks.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def search_indices(database: sqlite3.Connection, names: str, body: JsonObject) -
     """The answer of `_search`; `names` are separated by commas and may be patterns.
 
     Raises:
-        ToolError: no such index, or more work than a search may be.
-        QueryError, MappingError: the search is wrong, or has something that is not here.
+        ToolError: there is no such index, or the search is too much work.
+        QueryError, MappingError: the search is wrong, or uses something that is not supported.
     """
     search = parse_search_body(body)
     indices = find_indices(database, [name.strip() for name in names.split(",") if name.strip()])
@@ -104,7 +104,7 @@ class _Hit:
 
 
 def _order(hits: list[_Hit], sort: Sequence[SortKey]) -> None:
-    """By the last key first: sorting keeps the order of equals."""
+    """Sort by the last key first: sorting keeps the order of equal hits."""
     hits.sort(key=lambda hit: (hit.index, hit.row))
     if not sort:
         hits.sort(key=lambda hit: hit.score, reverse=True)

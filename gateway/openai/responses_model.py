@@ -333,8 +333,7 @@ def _check_ours(parameters: Mapping[str, object]) -> None:
     for name in _OUR_FIELDS:
         if name in parameters:
             raise ConfigurationError(
-                f"{name!r} stands among the model's parameters, and is decided by `stateful` and `background`; "
-                "leave it out"
+                f"{name!r} cannot be among the model's parameters: `stateful` and `background` decide it; leave it out"
             )
 
 

@@ -1,4 +1,4 @@
-"""The part of OpenSearch's query language that the embedded search engine has: text in, plain data out.
+"""The part of OpenSearch's query language that the embedded search engine has. It is parsed into plain data.
 
 search_body.py          a search's body: the query, which hits of it, in which order
 queries.py              the query DSL

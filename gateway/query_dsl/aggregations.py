@@ -1,8 +1,8 @@
-"""The aggregations of a search: what is counted and measured of all its hits. Pure.
+"""Parses the aggregations of a search, which count and measure all of its hits. Pure.
 
-Source: https://docs.opensearch.org/latest/aggregations/ (3.x). Here are the metrics avg, min, max, sum, value_count,
+Source: https://docs.opensearch.org/latest/aggregations/ (3.x). There are the metrics avg, min, max, sum, value_count,
 cardinality (exact) and stats, and the buckets terms, range, histogram, date_histogram, filter, filters and missing,
-which may hold further ones. What is not here is refused with the list of what is. Above: search_body.
+which may hold further aggregations. Anything else is refused, with the list of what there is. Above: search_body.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CalendarUnit: TypeAlias = Literal["minute", "hour", "day", "week", "month", "qua
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A number of a field's values. `missing` stands for the values of documents without any."""
+    """A number computed from a field's values. `missing` is the value of documents without any."""
 
     kind: MetricKind
     field: str
@@ -52,7 +52,7 @@ class TermBuckets:
 
 @dataclass(frozen=True, slots=True)
 class RangeBuckets:
-    """A bucket for each range: its name if it has one, its lower bound, and its upper one, which is not in it."""
+    """A bucket for each range: its name if it has one, its lower bound, and its upper bound, which is exclusive."""
 
     field: str
     inner: Aggregations
@@ -61,9 +61,9 @@ class RangeBuckets:
 
 @dataclass(frozen=True, slots=True)
 class HistogramBuckets:
-    """A bucket for each interval of a field of numbers, or of dates (`milliseconds`, or a unit of the calendar).
+    """A bucket for each interval of a field of numbers or dates (`milliseconds`, or a unit of the calendar).
 
-    `least` 0: also for intervals without documents between others.
+    `least` 0: empty intervals between others get a bucket, too.
     """
 
     field: str
@@ -76,7 +76,7 @@ class HistogramBuckets:
 
 @dataclass(frozen=True, slots=True)
 class FilterBuckets:
-    """A bucket for each query, by its name; of `filter`, which is a bucket itself, the name is None."""
+    """A bucket for each query, by its name. For `filter`, which is one bucket, the name is None."""
 
     filters: tuple[tuple[str | None, Clause], ...]
     inner: Aggregations
@@ -99,7 +99,7 @@ def parse_aggregations(value: Json) -> Aggregations:
     """The aggregations by their names.
 
     Raises:
-        QueryError: they are wrong, or have something that is not here.
+        QueryError: they are wrong, or use something that is not supported.
     """
     return _Reader().all_of(value)
 
@@ -138,7 +138,7 @@ class _Reader:
         inner = self.all_of(body.get("aggs", body.get("aggregations")))
         if kind in _METRICS:
             if inner:
-                raise QueryError(f"{name!r} is a number: no aggregation can be in it; put it beside it")
+                raise QueryError(f"{name!r} is a metric and cannot hold aggregations; put them beside it")
             return _metric(_METRICS[kind], options)
         return _BUCKETS[kind](options, inner)
 
@@ -183,7 +183,7 @@ def _check_order(what: str, inner: Aggregations) -> None:
     if what in ("_count", "_key"):
         return
     if not isinstance(metric, Metric):
-        raise QueryError(f"terms can be ordered by '_count', '_key' or a metric in 'aggs', and {what!r} is none")
+        raise QueryError(f"terms can be ordered by '_count', '_key' or a metric in 'aggs', not by {what!r}")
     parts = ("count", "min", "max", "avg", "sum") if metric.kind == "stats" else ("", "value")
     if part not in parts:
         raise QueryError(f"terms cannot be ordered by {what!r}; {name!r} has {quoted(filter(None, parts))}")

@@ -1,6 +1,6 @@
-"""What a search may ask for: the clauses that the query DSL and query strings are read into. Pure data.
+"""The clauses that the query DSL and query strings are parsed into. Pure data.
 
-Beside it: `query_dsl.py` and `query_string.py`, which read them. Above: the search engines.
+Above: `queries.py`, `query_string.py` and `simple_query_string.py`, which parse them, and the search engines.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class MatchAll:
 class Fuzziness:
     """How many letters of a word may differ: `most`, or by its length: none below `one_from`, two from `two_from` on.
 
-    The first `prefix` letters are the same in any case; of all words that fit, the nearest `words` count.
+    The first `prefix` letters must always be the same. Of all words that fit, the nearest `words` count.
     """
 
     most: int | None = None
@@ -50,7 +50,7 @@ class Fuzziness:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """Words in a field. `minimum` is a `minimum_should_match`, None for what the operator says."""
+    """Words in a field. `minimum` is a `minimum_should_match`; None: the operator decides."""
 
     field: str
     text: Scalar
@@ -62,7 +62,7 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class MatchPhrase:
-    """Words in their order; with `prefix` the last one may go on."""
+    """Words in this order. With `prefix` the last one may be only the beginning of a word."""
 
     field: str
     text: Scalar
@@ -123,9 +123,9 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """Values (in a text: words) that fit a pattern: `*` is any text, `?` any character, a backslash takes both away.
+    """Values (in a text: words) that fit a pattern: `*` is any text, `?` any character; a backslash escapes both.
 
-    `literal`: a prefix, with none of these.
+    `literal`: the pattern is a plain prefix without special characters.
     """
 
     field: str
@@ -139,7 +139,7 @@ class Pattern:
 class AnyField:
     """One query in several fields (patterns; empty: all), each with its boost; the best field counts.
 
-    `query` has no field of its own. Fields that cannot hold what it asks for have no say.
+    `query` has no field of its own. Fields that cannot hold what it asks for are ignored.
     """
 
     fields: tuple[tuple[str, float], ...]
@@ -158,7 +158,7 @@ class ConstantScore:
 
 @dataclass(frozen=True, slots=True)
 class DisjunctionMax:
-    """Any of the queries; the best score, and `tie_breaker` of the others'."""
+    """Any of the queries. The score is the best one, plus `tie_breaker` times the others."""
 
     queries: tuple[Clause, ...]
     tie_breaker: float = 0.0

@@ -1,4 +1,4 @@
-"""The types of an index's fields, in OpenSearch's form: given or found in documents; values brought to them. Pure.
+"""The types of an index's fields in OpenSearch's form, given or found in documents; and values of these types. Pure.
 
 Source: https://docs.opensearch.org/latest/field-types/ (3.x; text, keyword, the numbers, boolean, date, object),
 dynamic mapping included: text gets a `keyword` beside it. Above: the search engines.
@@ -44,7 +44,7 @@ class MappingError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class FieldType:
-    """What a field holds; `limit`: longer keywords are left out."""
+    """A field's type. `limit`: longer keywords are left out."""
 
     kind: Kind
     limit: int | None = None
@@ -52,7 +52,7 @@ class FieldType:
 
 @dataclass(frozen=True, slots=True)
 class FieldValue:
-    """One value of one field, as it is searched: text (text, keyword) or a number (dates in milliseconds)."""
+    """One value of one field in the form that is searched: text (text, keyword) or a number (dates in milliseconds)."""
 
     field: str
     kind: Kind
@@ -162,7 +162,7 @@ def _leaves(document: Mapping[str, Json], prefix: str) -> Iterator[tuple[str, Js
 
 
 def _flat(value: Json) -> Iterator[Json]:
-    """The values of a field: those of an array, however nested; nothing for null."""
+    """The values of a field. Nested arrays are flattened, and null gives nothing."""
     if isinstance(value, list):
         for item in value:
             yield from _flat(item)
@@ -234,7 +234,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 def date_milliseconds(value: Json, *, round_up: bool = False) -> int:
     """Milliseconds since 1970 of an ISO 8601 date with or without a time (`strict_date_optional_time||epoch_millis`).
 
-    What is left out is the earliest moment, or with `round_up` the last.
+    Missing parts count as the earliest moment, or with `round_up` as the latest.
 
     Raises:
         ValueError: no such date; date arithmetic (`now-1d`) is not supported.

@@ -1,4 +1,4 @@
-"""Reading the options of a search and of its queries, so that whatever is not known is refused and never ignored.
+"""Reads the options of a search and of its queries. Unknown options are refused and never ignored.
 
 Below: clauses. Above: `queries.py`, `query_string.py`, `search_body.py`.
 """
@@ -18,7 +18,7 @@ Json: TypeAlias = Any  # wire formats stand beside messages.py, whose JsonValue 
 
 @dataclass(slots=True)
 class QueryOptions:
-    """The options of one query: whatever is left when all that is known was taken is an error."""
+    """The options of one query. Each known option is taken out; any that are left are an error."""
 
     query: str
     values: dict[str, Json]

@@ -1,7 +1,7 @@
 """The part of OpenSearch's query DSL that the embedded search engine has: a query in, clauses out. Pure.
 
-Source: https://docs.opensearch.org/latest/query-dsl/ (3.x). What is here means what it means there; what is not here is
-refused with the list of what is, never ignored. Below: clauses, options, the two query strings. Above:
+Source: https://docs.opensearch.org/latest/query-dsl/ (3.x). What is supported means the same as there. Anything else is
+refused, with the list of what is supported, and never ignored. Below: clauses, options, the two query strings. Above:
 search_body.
 """
 
@@ -41,14 +41,14 @@ def parse_query(query: Json) -> Clause:
     """A query of JSON values.
 
     Raises:
-        QueryError: it is wrong, or has something that is not here.
+        QueryError: it is wrong, or uses something that is not supported.
     """
     return _Parser().clause(query)
 
 
 @dataclass(slots=True)
 class _Parser:
-    """Counts as it goes, so that no query is deeper or longer than can be answered."""
+    """A parser that counts clauses and levels, so that it refuses queries that are too large to answer."""
 
     depth: int = 0
     clauses: int = 0
@@ -139,7 +139,7 @@ def _multi_match(parser: _Parser, value: dict[str, Json]) -> Clause:
         fuzziness_in(options),
     )
     if clause.fuzziness is not None and clause.kind in ("phrase", "phrase_prefix"):
-        raise QueryError(f"'fuzziness' is for words, and 'type' is {clause.kind!r}")
+        raise QueryError(f"'fuzziness' cannot be used with the type {clause.kind!r}")
     options.done()
     return clause
 
@@ -179,9 +179,7 @@ def _simple_query_string(parser: _Parser, value: dict[str, Json]) -> Clause:
 
 
 def _weighed(options: QueryOptions, parse: Callable[[], Clause]) -> Clause:
-    """What a query string says, under the options that both kinds of it have. It is parsed once they are known to be
-    right.
-    """
+    """The clause of a query string with the options that both kinds have. The options are checked first."""
     # Words with wildcards are always brought to the form of the index, and values that do not fit a field's type are
     # left out where there are other fields: these two change nothing.
     options.take("analyze_wildcard")

@@ -1,9 +1,9 @@
 r"""The language of `query_string`: a text such as `title:(wolf OR "deep sea") AND year:[1900 TO *] -tags:old`. Pure.
 
-Source: https://docs.opensearch.org/latest/query-dsl/full-text/query-string/ (3.x). Here are AND, OR, NOT (`&&`, `||`,
-`!`, `+`, `-`), parentheses, quotes, `field:`, `_exists_:`, `*` and `?`, `~` behind a word, ranges, comparisons and `^`
-boosts, with a backslash before what shall mean nothing. Regular expressions (`/.../`) and slop behind a phrase are
-refused. As in Lucene, AND and OR do not nest by themselves: `a OR b AND c` needs b and c and likes a.
+Source: https://docs.opensearch.org/latest/query-dsl/full-text/query-string/ (3.x). Supported are AND, OR, NOT (`&&`,
+`||`, `!`, `+`, `-`), parentheses, quotes, `field:`, `_exists_:`, `*` and `?`, `~` after a word, ranges, comparisons and
+`^` boosts. A backslash escapes a character. Regular expressions (`/.../`) and slop after a phrase are refused. As in
+Lucene, AND does not bind closer than OR: in `a OR b AND c`, b and c are required and a is optional.
 
 Below: clauses. Above: queries.
 """
@@ -37,7 +37,7 @@ Bound: TypeAlias = Literal["gt", "gte", "lt", "lte"]
 
 @dataclass(frozen=True, slots=True)
 class StringRules:
-    """How a query string is read. `fields`: where words without a field are looked for (patterns; none: everywhere)."""
+    """How a query string is read. `fields`: where words without a field are searched (patterns; empty: everywhere)."""
 
     fields: Fields = ()
     operator: Literal["or", "and"] = "or"
@@ -130,7 +130,7 @@ class _Reader:
         return ""
 
     def _add(self, found: list[_Occurring], clause: Clause, conjunction: str, modifier: str) -> None:
-        """As Lucene's classic parser does: a conjunction says something about the clause before it, too."""
+        """Add a clause as Lucene's classic parser does: a conjunction changes the clause before it, too."""
         before = found[-1] if found else None
         if before is not None and before.occurrence != "must_not":
             if conjunction == "and":
@@ -148,7 +148,7 @@ class _Reader:
     # --- one clause -----------------------------------------------------------------------------------------------
 
     def _clause(self, field: str | None) -> Clause | None:
-        """None for a word of which nothing is left to search for, such as a dash."""
+        """A clause; None for a word in which there is nothing to search for, such as a dash."""
         self._count()
         if self._next() not in '("[{':
             start = self._at
@@ -274,7 +274,7 @@ class _Reader:
         return _plain(self._text[start:end])
 
     def _range(self) -> dict[Bound, str]:
-        """The bounds of `[a TO b]`, where curly brackets leave the bound itself out and `*` is none."""
+        """The bounds of `[a TO b]`. Curly brackets exclude the bound itself, and `*` means no bound."""
         opened = self._at
         lower: Bound = "gte" if self._next() == "[" else "gt"
         self._at += 1
@@ -304,7 +304,7 @@ class _Reader:
         while self._at < len(self._text) and self._text[self._at] not in f"{_BLANK}]}}":
             self._at += 1
         if start == self._at:
-            raise self._error("a range with a bound that is missing; without a bound it is '*'")
+            raise self._error("a range that lacks a bound; write '*' where there is none")
         value = self._text[start : self._at]
         return None if value == "*" else _plain(value)
 
@@ -329,7 +329,7 @@ def _together(found: Sequence[_Occurring]) -> Clause | None:
 
 
 def _plain(word: str) -> str:
-    """The word without the backslashes that took a meaning away."""
+    """The word without its escaping backslashes."""
     return re.sub(r"\\(.)", r"\1", word, flags=re.DOTALL)
 
 

@@ -1,7 +1,7 @@
 """A search's body: the query, which hits of it, in which order, and how much of each. Pure.
 
-Source: https://docs.opensearch.org/latest/api-reference/search-apis/search/ (3.x). What is here means what it means
-there; what is not here is refused with the list of what is, never ignored. Above: the search engines.
+Source: https://docs.opensearch.org/latest/api-reference/search-apis/search/ (3.x). What is supported means the same as
+there. Anything else is refused, with the list of what is supported, and never ignored. Above: the search engines.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def parse_search_body(body: Json) -> SearchBody:
     """A search body of JSON values.
 
     Raises:
-        QueryError: it is wrong, or has something that is not here.
+        QueryError: it is wrong, or uses something that is not supported.
     """
     if not isinstance(body, dict):
         raise QueryError(f"a search is a JSON object such as {{'query': {{...}}, 'size': 5}}, not {described(body)}")

@@ -1,8 +1,8 @@
-r"""The language of `simple_query_string`, in which no text is wrong: `"deep sea" +(wolf | fox*) -old`. Pure.
+r"""The language of `simple_query_string`, in which every text is valid: `"deep sea" +(wolf | fox*) -old`. Pure.
 
-Source: https://docs.opensearch.org/latest/query-dsl/full-text/simple-query-string/ (3.x). `+` is AND, `|` OR, `-` NOT,
-`*` ends a beginning, `~` stands behind a word that may differ; a backslash takes a meaning away. What stands where it
-means nothing (a parenthesis without the other, an operator without words) is as if it were not there.
+Source: https://docs.opensearch.org/latest/query-dsl/full-text/simple-query-string/ (3.x). `+` is AND, `|` OR, `-` NOT;
+`*` marks a prefix, `~` a word that may differ, and a backslash escapes. Characters without a meaning where they are (a
+single parenthesis, an operator without words) are ignored.
 
 Below: clauses, query_string (its rules). Above: queries.
 """
@@ -39,7 +39,7 @@ def parse_simple_query_string(text: str, rules: StringRules, count: Callable[[],
     """The clauses of the text. `count` is called for each of them, and may end it by raising.
 
     Raises:
-        QueryError: it is nested too deeply, also by operators that take turns.
+        QueryError: it is nested too deeply, by parentheses or by alternating operators.
     """
     found = _Reader(text, rules, count).sequence(0, len(text), 0)
     return MatchAll(all=False) if found is None else found
@@ -153,7 +153,7 @@ class _Reader:
 
 
 def _closing_parentheses(text: str) -> dict[int, int]:
-    """Where each parenthesis that is closed is closed, by where it opens."""
+    """The position of each closing parenthesis, by the position of its opening one."""
     opened: list[int] = []
     closing: dict[int, int] = {}
     at = 0

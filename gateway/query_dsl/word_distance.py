@@ -1,4 +1,4 @@
-"""Words that are nearly the same: some letters put in, left out, changed, or two neighbours swapped. Pure."""
+"""Finds similar words: letters are added, left out or changed, or two neighbours are swapped. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 
 def alike_words(words: Iterable[str], word: str, most: int) -> list[str]:
-    """Those that may differ from `word` in at most `most` letters, which is cheap to see of nearly all that do not."""
+    """The words that might differ from `word` in at most `most` letters: a cheap test that excludes most others."""
     letters = set(word)
     shortest, longest, most_letters = len(word) - most, len(word) + most, 2 * most
     # each changed letter makes at most two that only one of the words has
@@ -19,14 +19,14 @@ def alike_words(words: Iterable[str], word: str, most: int) -> list[str]:
 
 
 def near_words(words: Iterable[str], word: str, most: int, *, limit: int) -> list[str]:
-    """Those that differ from `word` in at most `most` letters, the nearest first; at most `limit` of them."""
+    """The words that differ from `word` in at most `most` letters, the nearest first, at most `limit` of them."""
     found = [(count, other) for other in words if (count := distance(word, other, most)) <= most]
     return [other for _, other in sorted(found)[:limit]]
 
 
 def distance(left: str, right: str, most: int = sys.maxsize) -> int:
-    """How many letters have to be put in, left out, changed or swapped with their neighbour: some number above `most`
-    where it is more.
+    """How many letters must be added, left out, changed or swapped with a neighbour. Where that is more than `most`,
+    any number above `most`.
     """
     left, right = _differing(left, right)
     before: list[int] = []
@@ -48,7 +48,7 @@ def distance(left: str, right: str, most: int = sys.maxsize) -> int:
 
 
 def _differing(left: str, right: str) -> tuple[str, str]:
-    """What is left of both without the letters that they begin with and end with alike."""
+    """Both words without their common beginning and end."""
     begin, left_end, right_end = 0, len(left), len(right)
     for one, other in zip(left, right, strict=False):
         if one != other:

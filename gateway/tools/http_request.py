@@ -279,7 +279,7 @@ def _checked_url(settings: ToolSettings, parameters: HttpToolParameters) -> str:
     if "@" in parts.netloc:
         raise parameter_error(settings, "url", "holds a password; put it into parameters.headers")
     if "{" in parts.netloc:
-        raise parameter_error(settings, "url", "has an argument before its path; none can be there")
+        raise parameter_error(settings, "url", "has a placeholder before its path; only path and query can have one")
     if not parts.path:
         start = url.index("//") + 2 + len(parts.netloc)
         return f"{url[:start]}/{url[start:]}"

@@ -1,1 +1,1 @@
-"""Formats: wire codecs that several parts share, and formats without a maintained package. Pure."""
+"""Formats that several parts share, and formats without a maintained package. Pure."""

@@ -1,4 +1,4 @@
-"""JSON as model providers write it, odd pieces and all. What strangers send is read by `strict_json`. Pure."""
+"""Reads JSON as model providers write it, with their oddities. What strangers send is read by `strict_json`. Pure."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import orjson
 
 
 def load(data: bytes) -> object:
-    """The JSON value in `data`. Half a surrogate pair, NaN and broken UTF-8, which some servers write, are read too.
+    """The JSON value in `data`. It accepts half a surrogate pair, NaN and broken UTF-8, which some servers write.
 
     Raises:
-        ValueError: it is no JSON.
+        ValueError: it is not JSON.
     """
     try:
         return orjson.loads(data)

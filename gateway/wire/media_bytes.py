@@ -1,6 +1,6 @@
-"""What the bytes of a medium are, which come as base64: how many, of which format, text or not. Pure.
+"""Facts about a medium's bytes, which come as base64: their number, their format, whether they are text. Pure.
 
-Above: media, and the wires that say which formats they take.
+Above: providers.media, and the vendors' rooms, which know the formats that each vendor accepts.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def bare_type(media_type: str | None) -> str:
 
 
 def is_written(media_type: str) -> bool:
-    """Whether something of this bare type can be read as text."""
+    """Whether content of this bare type is text."""
     return media_type.startswith("text/") or media_type in _WRITTEN or media_type.endswith(("+json", "+xml"))
 
 
@@ -45,7 +45,7 @@ def decoded_size(data: str) -> int | None:
 
 
 def head_of(data: str) -> bytes:
-    """The first bytes of what the base64 text `data` stands for."""
+    """The first bytes that the base64 text `data` stands for."""
     try:
         return binascii.a2b_base64(data[:32])
     except (binascii.Error, ValueError):
@@ -53,7 +53,7 @@ def head_of(data: str) -> bytes:
 
 
 def format_in(kind: MediaKind, head: bytes) -> str | None:
-    """The format that first bytes tell; None where they tell none."""
+    """The format that the first bytes show; None where they show none."""
     if kind == "document":
         return "pdf" if head.startswith(b"%PDF-") else None
     if kind != "image":

@@ -1,8 +1,8 @@
-"""What a regular expression costs whoever compiles it, counted from its text. Pure.
+"""Estimates from its text what compiling a regular expression costs. Pure.
 
 A class such as `\\pL` is 600 ranges, and a counted repetition (`{110}`) is as many copies: nine characters can be
-megabytes. The count is an estimate from above, linear in the text; an expression that is wrong is counted as well.
-Measured with Rust's `regex`, which `jsonschema-rs` uses: 1 is at most 300 bytes, and about a microsecond.
+megabytes. The estimate is never too low and takes linear time. Invalid expressions get one, too. Measured with Rust's
+`regex`, which `jsonschema-rs` uses: 1 is at most 300 bytes, and about a microsecond.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _MOST = 1_000_000_000
 
 
 def pattern_cost(pattern: str) -> int:
-    """What the expression counts for: 5 for one of a few characters."""
+    """The expression's cost; 5 for one of a few characters."""
     outer: list[int] = []  # what stands before the groups that are open
     total = last = 0  # of the group; of its last item, which a repetition is of
     place = 0

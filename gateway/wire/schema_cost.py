@@ -1,12 +1,12 @@
-"""What a JSON Schema costs a validator, counted before one is made of it. Pure.
+"""Estimates what a JSON Schema costs a validator, before a validator is made. Pure.
 
-Above: `tool_calls`, which compiles no schema that costs too much. Frontend tools and MCP servers bring schemas from
-anywhere, and a validator follows a reference wherever it stands: 20 definitions that each name the next one twice are a
-million places. What is counted here is never less than what `jsonschema-rs` does; counting is linear, because each
-place is counted once and numbers stop at `ENDLESS`.
+Above: `tool_calls`, which refuses schemas that cost too much. Frontend tools and MCP servers bring schemas from
+anywhere, and a validator follows every reference: 20 definitions that each refer to the next one twice make a million
+places. The count is never less than the work of `jsonschema-rs`. It takes linear time, because each place is counted
+once and numbers stop at `ENDLESS`.
 
-A place is a subschema, once for each way that leads to it; keywords that are lists count by their entries, patterns by
-`pattern_cost`. Of references that go round in a circle the longest way through it counts.
+A place is a subschema, counted once for each path that leads to it. Keywords that are lists count by their entries,
+patterns by `pattern_cost`. Of circular references, the longest path through the circle counts.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ _MOST_STEPS = 5_000
 
 @dataclass(frozen=True, slots=True)
 class SchemaCost:
-    """`places`: how many there are once references are followed. `checks`: how many of them may look at one value.
+    """`places`: how many there are with all references followed. `checks`: how many of them may look at one value.
 
-    `size` in bytes. `is_recursive`: it refers to itself. `has_patterns`: a check may read a whole text.
+    `size`: in bytes. `is_recursive`: it refers to itself. `has_patterns`: a check may read a whole text.
     """
 
     size: int
@@ -60,10 +60,10 @@ class SchemaCost:
 
 
 def schema_cost(schema: JsonSchema, levels: int = 1) -> SchemaCost:
-    """What compiling the schema and checking one value cost.
+    """The cost of compiling the schema, and of checking one value.
 
-    `levels`: how deep the values stand within one another, where circles of references are gone through on each level:
-    so a validator describes what is wrong. One that only says whether something is remembers what it has found.
+    `levels`: how deep values are nested, where the validator goes through circular references on each level. A
+    validator that describes errors does so. One that only says yes or no remembers what it has found.
 
     Raises:
         ValueError: it is too large, too deep, or has references that cannot be counted.
@@ -103,7 +103,7 @@ class _Place(NamedTuple):
 
 
 class _Document:
-    """The whole text of a schema: how deep each object stands in it, and what its anchors name."""
+    """A whole schema: how deep each object in it is nested, and what its anchors name."""
 
     def __init__(self, root: JsonSchema) -> None:
         self.root = root
@@ -134,7 +134,7 @@ class _Document:
         """The schema that a reference names; None for true and false.
 
         Raises:
-            ValueError: there is nothing of that name.
+            ValueError: nothing has that name.
         """
         if not isinstance(reference, str):
             raise ValueError("a reference in it is no text")
@@ -157,14 +157,14 @@ class _Document:
 
 
 def _is_ambiguous(reference: str) -> bool:
-    """Whether what is encoded in it could be taken for a part of its own, and so for another place."""
+    """Whether encoded characters of a reference could be read as separators, so that it meant another place."""
     decoded = unquote(reference)
     is_split = any(decoded.count(mark) != reference.count(mark) for mark in "/~#")
     return is_split or "%" in decoded or decoded.count("#") > 1
 
 
 class _Count:
-    """The places of a schema, each once, as a graph; and what follows from it."""
+    """The places of a schema as a graph, each once, and the counts that follow from it."""
 
     def __init__(self, document: _Document, rounds: int) -> None:
         self._document = document
@@ -188,7 +188,7 @@ class _Count:
         return self.places[id(root)], self.checks[id(root)]
 
     def _add(self, schema: JsonSchema) -> list[JsonSchema]:
-        """Take a place in; gives those that it leads to."""
+        """Add a place. Gives the places that it leads to."""
         again = _UNEVALUATED_FACTOR if "unevaluatedProperties" in schema or "unevaluatedItems" in schema else 1
         own_places = own_checks = 1
         edges: list[_Edge] = []
@@ -224,7 +224,9 @@ class _Count:
         return self._pattern_characters > 0
 
     def _settle(self, circle: list[int]) -> None:
-        """Count places that refer to one another, all that they lead to having been counted: mostly a single one."""
+        """Count a group of places that refer to one another, mostly a single place. What it leads to is counted
+        already.
+        """
         within = set(circle)
         edges = [edge for key in circle for edge in self._places[key].edges if edge.to in within]
         if not edges:
@@ -293,7 +295,7 @@ def _entries(keyword: str, value: object) -> int:
 
 
 def _nodes(values: Iterable[object]) -> int:
-    """How many values stand in these, themselves counted."""
+    """How many values these hold, counting themselves."""
     waiting, count = list(values), 0
     while waiting:
         value = waiting.pop()
@@ -306,7 +308,7 @@ def _nodes(values: Iterable[object]) -> int:
 
 
 def _circles(root: int, places: dict[int, _Place]) -> Iterator[list[int]]:
-    """The places in groups that lead to one another (Tarjan's algorithm), each behind all that it leads to."""
+    """The groups of places that lead to one another (Tarjan's algorithm), each after all groups that it leads to."""
     order: dict[int, int] = {root: 0}
     lowest: dict[int, int] = {root: 0}
     open_places = [root]

@@ -1,6 +1,7 @@
-"""What a model reads in the place of what its provider does not take, or where the provider insists on something.
+"""The words that a model reads in place of content that its provider refuses, or where the provider requires content.
+Pure.
 
-The same words whichever model answers: a thread that goes from one to another reads alike to both. Pure.
+They are the same for all models, so that a thread can move from one model to another.
 """
 
 from __future__ import annotations
@@ -25,17 +26,17 @@ ONLY_USERS: Final = "only users can send one"
 
 
 def left_out(kind: str, why: str) -> str:
-    """In the place of a medium that is not sent. `kind` is a noun."""
+    """Replaces a medium that is not sent. `kind` is a noun."""
     return f"({_article(kind)} {kind} was left out: {why})"
 
 
 def attached_below(kind: str) -> str:
-    """In a tool's result, which can hold no medium: it follows. `kind` is a noun."""
+    """Replaces a medium in a tool's result that cannot hold it; the medium follows later. `kind` is a noun."""
     return f"({_article(kind)} {kind} is attached below)"
 
 
 def result_of(tool: str) -> str:
-    """Before a medium that stands outside of its tool's result."""
+    """Introduces a medium that follows outside of its tool's result."""
     return f"From the result of the tool {tool or 'call'}:"
 
 

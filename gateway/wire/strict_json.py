@@ -1,7 +1,7 @@
-"""JSON in its strict form: reading what a stranger sent, writing what every reader takes.
+"""Strict JSON: reads what strangers send, and writes what every reader accepts.
 
-Pure. `load` refuses what parsers disagree about; `dump` never raises, because an encoder that does so between two
-events would cut a stream off.
+Pure. `load` refuses what parsers disagree about. `dump` never raises, because an error between two events would break a
+stream.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MAX_POINTERS: Final = 20
 
 
 class NotStrictJsonError(ValueError):
-    """The text says why. `pointers` are the places (RFC 6901) with half a surrogate pair, where that is the reason."""
+    """The text says why. `pointers` (RFC 6901) are the places with half a surrogate pair, if that is the reason."""
 
     def __init__(self, message: str, pointers: Sequence[str] = ()) -> None:
         super().__init__(message)
@@ -33,14 +33,14 @@ class NotStrictJsonError(ValueError):
 
 
 def load(body: bytes, size: int | None = None) -> Any:
-    """The document. `size` is that of the one it was cut out of, whose limits are to count.
+    """The document. `size`: that of the document of which this is a part, where its limits apply.
 
     Refused are, besides what is no JSON: NaN and infinities, a byte order mark, bytes that are not UTF-8, half a
     surrogate pair, more than 200 levels, and a member that its object has twice (in documents of up to 1 MiB; the last
     one counts beyond that, because looking costs more than reading).
 
     Raises:
-        NotStrictJsonError: it is refused.
+        NotStrictJsonError: the document is refused.
     """
     try:
         data = orjson.loads(body)
@@ -58,7 +58,7 @@ def load(body: bytes, size: int | None = None) -> Any:
 
 
 def is_too_deep(value: Any, text: str) -> bool:
-    """Whether a value, which is what the JSON `text` says, is nested more than MAX_DEPTH deep."""
+    """Whether a value is nested more than MAX_DEPTH deep. `text` is its JSON."""
     return text.count("[") + text.count("{") > MAX_DEPTH and _written_length(value, _SPARE_LEVELS) is None
 
 
@@ -74,7 +74,7 @@ def object_in(text: str) -> dict[str, Any]:
 
 
 def object_text(text: str) -> str:
-    """The text as it stands where it is an object, else an empty one: servers that read arguments fail on others."""
+    """The text if it is a JSON object, else an empty object: servers that parse arguments fail on anything else."""
     try:
         return text if isinstance(orjson.loads(text), dict) else "{}"
     except orjson.JSONDecodeError:

@@ -1,4 +1,4 @@
-"""A tool's schema as one plain object, which is all that providers take at its top. Pure.
+"""Rewrites a tool's schema as one plain object, since providers accept nothing else at its top level. Pure.
 
 Above: the writers of requests. Anthropic, OpenAI and Bedrock refuse a tool whose schema has `oneOf`, `allOf` or `anyOf`
 at the top level (https://platform.openai.com/docs/guides/structured-outputs#root-objects-must-not-be-anyof), and Gemini
@@ -22,9 +22,9 @@ _MOST_PLACES = 200
 
 
 def object_schema(schema: dict[str, _Value]) -> dict[str, _Value]:
-    """The schema without what may not stand at its top: itself, for nearly all tools.
+    """The schema without what is not allowed at its top level. Nearly all schemas stay as they are.
 
-    The members of everything that it combines are its members then; what each of several choices requires is required.
+    The object gets the members of all combined schemas. Of several choices, it requires only what all of them require.
     """
     if _COMBINED.isdisjoint(schema):
         return schema
@@ -55,7 +55,7 @@ class _Flat:
 
 
 def members_of_any(branches: Sequence[JsonSchema]) -> dict[str, object]:
-    """The members of an object that is one of several, and which of them it has in any case."""
+    """The members of all choices, and the names of those that every choice requires."""
     members: dict[str, object] = {}
     for branch in branches:
         for name, inner in as_mapping(branch.get("properties")).items():
@@ -65,7 +65,7 @@ def members_of_any(branches: Sequence[JsonSchema]) -> dict[str, object]:
 
 
 def merged(one: JsonSchema, other: JsonSchema) -> dict[str, object]:
-    """What fits both schemas, as far as members go; for the rest the first one counts."""
+    """A schema that joins the members of both. For all other keywords the first schema counts."""
     both = {**other, **one}
     if "properties" in one or "properties" in other:
         both["properties"] = {**as_mapping(other.get("properties")), **as_mapping(one.get("properties"))}
@@ -75,18 +75,18 @@ def merged(one: JsonSchema, other: JsonSchema) -> dict[str, object]:
 
 
 def required_names(schema: JsonSchema) -> list[str]:
-    """The members that the schema requires; what is no name there is passed over: tools' schemas come from anywhere."""
+    """The names of required members. Anything else is ignored, since schemas come from anywhere."""
     return [name for name in as_list(schema.get("required")) if isinstance(name, str)]
 
 
 def target(root: JsonSchema, reference: str) -> JsonSchema:
-    """What a reference into its own document (RFC 6901) points to; empty where there is nothing."""
+    """The schema that a reference into the same document (RFC 6901) points to; empty where there is none."""
     found = pointed(root, reference)
     return as_mapping(found) if found is not root else {}
 
 
 def pointed(root: JsonSchema, reference: str) -> object:
-    """As `target`, whatever stands there; None where there is nothing."""
+    """As `target`, but any value; None where there is nothing."""
     found: object = root
     for token in reference.removeprefix("#").split("/")[1:]:
         name = unquote(token).replace("~1", "/").replace("~0", "~")
@@ -98,7 +98,7 @@ def pointed(root: JsonSchema, reference: str) -> object:
 
 
 def choices(schema: JsonSchema) -> list[JsonSchema]:
-    """What `anyOf`, else `oneOf`, leaves to choose from, null aside."""
+    """The choices in `anyOf`, else in `oneOf`, without null."""
     listed = next((each for name in UNIONS if (each := as_list(schema.get(name)))), [])
     return [as_mapping(choice) for choice in listed if not is_null(choice)]
 

@@ -203,7 +203,10 @@ async def test_several_indices_are_counted_together(engine: EmbeddedSearchEngine
         ({"x": {"avg": {"field": "totals"}}}, "there is no field 'totals'; there are: day, note"),
         ({"x": {"avg": {"field": "shop"}}}, "'avg' needs numbers or dates, and 'shop' is keyword"),
         ({"x": {"avg": {"field": "total", "script": "1"}}}, "does not support 'script'"),
-        ({"x": {"avg": {"field": "total"}, "aggs": {"y": {"sum": {"field": "total"}}}}}, "is a number: no aggregation"),
+        (
+            {"x": {"avg": {"field": "total"}, "aggs": {"y": {"sum": {"field": "total"}}}}},
+            "is a metric and cannot hold aggregations",
+        ),
         ({"x": {"avg": {"field": "total", "missing": [1]}}}, "'avg' needs 'missing': text or a number, not a list"),
         ({"x": {"terms": {"field": "shop", "missing": {}}}}, "'terms' needs 'missing': text or a number"),
         ({"x": {"terms": {"field": "note"}}}, "'note' is text, .* such as 'note.keyword'"),

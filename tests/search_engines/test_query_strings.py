@@ -125,7 +125,7 @@ async def test_query_strings_are_read_as_their_options_say(
         ('"sea wolf"~2', "'~', slop behind a phrase, which is not supported"),
         ("wolf^", "a '\\^' without a number"),
         ("year:[2001 2010]", "a range that is not like"),
-        ("year:[2001 TO ", "a range with a bound that is missing"),
+        ("year:[2001 TO ", "a range that lacks a bound"),
         ("year:[2001 TO 2010", "a range that is never closed"),
         ("]", "where a word should be"),
         ("wolf\\", "at character 6, a backslash with nothing behind it"),

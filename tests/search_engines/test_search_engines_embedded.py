@@ -192,7 +192,7 @@ class TestQueries:
             ),
             (
                 {"query": {"multi_match": {"query": "a", "type": "phrase", "fuzziness": "AUTO"}}},
-                "'fuzziness' is for words, and 'type' is 'phrase'",
+                "'fuzziness' cannot be used with the type 'phrase'",
             ),
             ({"query": {"match": {"title": {}}}}, "'match' needs 'query'"),
             ({"query": {"match": {"title": "a", "year": 1}}}, "takes one field"),

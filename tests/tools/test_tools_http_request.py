@@ -280,7 +280,7 @@ class TestConfiguration:
             ({"url": "ftp://x/"}, "not an http or https URL"),
             ({"url": "http:///x"}, "not an http or https URL"),
             ({"url": "http://x/a b"}, "not an http or https URL"),
-            ({"url": "http://{host}/"}, "an argument before its path"),
+            ({"url": "http://{host}/"}, "a placeholder before its path"),
             ({"url": "http://x:{port}/"}, r"not an http or https URL|before its path"),
             ({"url": "http://u:p@x/"}, "holds a password"),
             ({"url": "http://x/{id}", "input_schema": {"properties": {"key": {}}}}, r"\{id\} is no property"),
