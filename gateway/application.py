@@ -17,7 +17,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from gateway.access.authentication import Door, DoorRules
+from gateway.access.authentication import AccessMiddleware, AccessRules
 from gateway.access.limits import Meter
 from gateway.access.visitors import Visitors
 from gateway.agent import AgentDefinition
@@ -107,7 +107,7 @@ class Application:
         served = [(protocol, protocol.routes(environment)) for protocol in protocols]
         # Routes are tried in this order: what is asked for most stands first.
         self.starlette = Starlette(routes=[route for _, routes in served for route in routes], lifespan=self._lifespan)
-        rules = DoorRules(
+        rules = AccessRules(
             keys=[(key.name, key.key) for key in server.api_keys],
             key_limits={key.name: key.limits for key in server.api_keys},
             approvers=[key.name for key in server.api_keys if key.approvals],
@@ -117,7 +117,7 @@ class Application:
             quiet_paths=(*_HEALTH_PATHS, "/metrics"),
             max_body_bytes=server.max_body_bytes,
         )
-        self.asgi: ASGIApp = Door(
+        self.asgi: ASGIApp = AccessMiddleware(
             self._route,
             rules,
             visitors=self.visitors,
@@ -126,8 +126,8 @@ class Application:
         )
 
     async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Starlette's routes without its middleware: the door answers for what they raise, and each layer of
-        exception handling costs every chunk of every stream a coroutine.
+        """Starlette's routes without its own middleware: the access middleware answers for what they raise, and each
+        layer of exception handling costs every chunk of every stream a coroutine.
         """
         scope["app"] = self.starlette
         raw_path = scope["raw_path"].lower()

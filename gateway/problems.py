@@ -1,6 +1,6 @@
 """Errors before the first byte: what is told of them, and their usual form, RFC 9457 problem details.
 
-Below: errors. Above: the door, the protocols, which may have a form of their own, and the connection. https://www.rfc-editor.org/rfc/rfc9457
+Below: errors. Above: authentication; the protocols, which may have a form of their own; the connection. https://www.rfc-editor.org/rfc/rfc9457
 """
 
 from __future__ import annotations

@@ -274,8 +274,8 @@ def check_open_to_visitors(routes: Sequence[BaseRoute], scope: Scope) -> None:
 class Endpoint:
     """A function from a request to its response as an ASGI application, to be a route's endpoint.
 
-    Starlette wraps functions in its own handling of exceptions, which every chunk of a stream then passes; the door
-    answers for exceptions here.
+    Starlette wraps functions in its own handling of exceptions, which every chunk of a stream then passes;
+    the access middleware answers for exceptions.
     """
 
     __slots__ = ("_answer",)
@@ -289,7 +289,7 @@ class Endpoint:
 
 
 def caller_of(request: Request) -> Caller:
-    """Who asks, as the door found it."""
+    """Who asks, as the access middleware found out."""
     caller: Caller = request.scope["state"]["caller"]
     return caller
 
@@ -332,7 +332,7 @@ def json_response(value: JsonValue, status: int = 200) -> Response:
 
 
 async def read_body(request: Request, *, max_bytes: int | None = None) -> bytes:
-    """The request's body. `max_bytes`: where an endpoint takes less than the door lets through.
+    """The request's body. `max_bytes`: where an endpoint takes less than the access middleware lets through.
 
     Raises:
         InvalidRequestError: 408, it stopped coming: nobody may hold a request for ever.

@@ -1,7 +1,7 @@
 """What is asked of runs and threads: to start, to stop, to watch again, to read, to rename, to forget.
 
-Below: runs, store. Above: every protocol. All that can fail before the first
-byte fails in `start`, as an exception with a status.
+Below: runs, store. Above: the protocols' environment, which checks what a caller may do. All that can fail before the
+first byte fails in `start`, as an exception with a status.
 """
 
 from __future__ import annotations

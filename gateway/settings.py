@@ -124,7 +124,7 @@ class ServerSettings:
 
     @property
     def host_names(self) -> tuple[str, ...]:
-        """Every name that the operator has given the gateway: what authentication.DoorRules calls allowed hosts."""
+        """Every name that the operator has given the gateway: what authentication.AccessRules calls allowed hosts."""
         public = urlsplit(self.public_url or "").hostname
         return (*self.allowed_hosts, self.host, *([public] if public else ()))
 

@@ -1,7 +1,7 @@
-"""The door: who may ask, from where, with what; what every answer carries.
+"""The access middleware: who may ask, from where, with what; what every answer carries.
 
-Below: problems, settings' values are given. Above: the application, which puts `Door` around its routes. Pure ASGI: on
-the way out only the response's start is touched, so a stream's chunks cost one plain function call each.
+Below: problems. Above: the application, which gives the settings' values and puts `AccessMiddleware` around its routes.
+Pure ASGI: of a response only the start is changed, so a stream's chunks cost one plain function call each.
 
 With keys configured a request needs one, and its owner is the key's name. Visitors of websites that have a publishable
 key are each an owner of their own (see visitors). Without any key everybody is the owner `local`,
@@ -59,8 +59,8 @@ _LOGGED_CHARACTERS = 500  # of a path: a stranger's may be as long as a request'
 
 
 @dataclass(frozen=True, slots=True)
-class DoorRules:
-    """What the door lets in.
+class AccessRules:
+    """What the middleware lets in.
 
     `keys` are (owner, key), `key_limits` by owner; `approvers` are the owners that may approve. `allowed_hosts`
     are host names besides loopback ones. `open_paths` need no key and may come from anywhere: health, the page and its
@@ -78,7 +78,7 @@ class DoorRules:
     max_body_bytes: int = 10_000_000
 
 
-class Door:
+class AccessMiddleware:
     """An ASGI application around another. `scope["state"]` gets `request_id`; but on open paths `caller` and `owner`;
     and `key_name` where a publishable key is known.
     """
@@ -86,7 +86,7 @@ class Door:
     def __init__(
         self,
         app: ASGIApp,
-        rules: DoorRules,
+        rules: AccessRules,
         *,
         visitors: Visitors | None = None,
         on_refused: Callable[[str, str], None] = lambda code, key_name: None,
@@ -353,8 +353,8 @@ class _Answer:
 
 
 def _headers(scope: Scope) -> RequestHeaders:
-    """All at once: looking each up in the raw list costs more than the rest of the door."""
-    # of a repeated header the first one counts, as it does for the application behind the door
+    """All at once: looking each up in the raw list costs more than the rest of this module."""
+    # of a repeated header the first one counts, as it does for the application behind the middleware
     return {name.decode("latin-1"): value.decode("latin-1") for name, value in reversed(scope["headers"])}
 
 

@@ -1,6 +1,7 @@
 """Who asks: the owner of what is done, what may be seen, and how much may be asked.
 
-Below: limits. Above: the door, which finds out who it is, and the protocols, which ask what the caller may.
+Below: limits. Above: authentication, which finds out who it is, and the protocols' environment,
+which checks what the caller may do.
 """
 
 from __future__ import annotations

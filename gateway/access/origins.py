@@ -1,6 +1,6 @@
 """Where requests come from: which pages may use the gateway, and under which names it answers.
 
-Below: errors. Above: the door and the visitors. An origin is scheme, host and port as browsers send them:
+Below: errors. Above: authentication and the visitors. An origin is scheme, host and port as browsers send them:
 https://fetch.spec.whatwg.org/#origin-header
 """
 

@@ -1,6 +1,6 @@
 """Strangers on somebody's website: publishable keys, the visitors behind them, and their tokens.
 
-Below: callers, limits, origins, visitor_tokens. Above: the door, the protocol that gives tokens out, the settings.
+Below: callers, limits, origins, visitor_tokens. Above: authentication, the protocol that issues tokens, the settings.
 
 A publishable key stands in a page's HTML, so everybody has it: it says which site asks, not who. What it opens is
 bound to the site's origins and to a few agents. Who asks is a visitor: an identity that the gateway gives out as a
@@ -63,7 +63,7 @@ class PublishableKey:
 
 
 @dataclass(frozen=True, slots=True)
-class Welcome:
+class IssuedToken:
     """A token that was given out. `expires_at` is Unix seconds; `renewed`: for a visitor that was known."""
 
     token: str
@@ -142,7 +142,7 @@ class Visitors:
         owner = visitor_owner(key.name, token.visitor_id)
         return Caller(owner, key.name, key.limits, key.agents, is_visitor=True, address=address)
 
-    def welcome(self, key: PublishableKey, former: str | None, address: str) -> Welcome:
+    def issue_token(self, key: PublishableKey, former: str | None, address: str) -> IssuedToken:
         """A token for the visitor of the `former` one, or for a new one where that says nothing any more.
 
         Raises:
@@ -157,7 +157,7 @@ class Visitors:
         self._meter.begin(quotas if known is None else quotas[:1])(None)
         visitor_id = new_visitor_id() if known is None else known.visitor_id
         token = VisitorToken(key.name, visitor_id, now, now + self._lifetime_seconds)
-        return Welcome(write_token(token, self._signed_with), token.expires_at, renewed=known is not None)
+        return IssuedToken(write_token(token, self._signed_with), token.expires_at, renewed=known is not None)
 
     def note_proxy(self, headers: RequestHeaders, address: str) -> None:
         """Warn, once, where all visitors look like one because they come through a proxy that nobody named.

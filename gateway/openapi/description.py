@@ -43,7 +43,7 @@ def operation(
     body: JsonObject | None = None,
     problems: Sequence[str] = (),
 ) -> JsonObject:
-    """An operation whose errors are `problems`; with `needs_key` also those of the door.
+    """An operation whose errors are `problems`; with `needs_key` also 401 and 403.
 
     `parameters` are names of components: the protocol's own, or `limit` and `cursor`.
     """
@@ -80,7 +80,7 @@ def json_answer(schema: str, description: str) -> JsonObject:
 
 
 def json_body(schema: str, description: str) -> JsonObject:
-    """A request\'s JSON body of that schema."""
+    """A request's JSON body of that schema."""
     return {
         "required": True,
         "description": description,

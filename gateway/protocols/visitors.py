@@ -1,6 +1,6 @@
 """Tokens for the visitors of websites: a publishable key comes in, an identity of one's own goes out.
 
-Below: visitors. The path is open to everybody as far as the door is concerned: who comes is looked at here.
+Below: visitors. The access middleware lets everybody in on this path: the publishable key is checked here.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class _Endpoints:
     def __init__(self, environment: ProtocolEnvironment) -> None:
         self._visitors = environment.visitors
 
-    async def welcome(self, request: Request) -> Response:
+    async def issue_token(self, request: Request) -> Response:
         if self._visitors is None:
             raise ForbiddenError(
                 "this gateway has no publishable keys; its operator can add server.publishable_keys",
@@ -38,10 +38,10 @@ class _Endpoints:
         former = _former_token(await read_json(request, max_bytes=_MAX_BODY_BYTES))
         address, _ = request.scope.get("client") or ("", 0)
         self._visitors.note_proxy(request.headers, address)
-        welcome = self._visitors.welcome(key, former, address)
-        expires_at = datetime.fromtimestamp(welcome.expires_at, UTC).isoformat().replace("+00:00", "Z")
+        issued = self._visitors.issue_token(key, former, address)
+        expires_at = datetime.fromtimestamp(issued.expires_at, UTC).isoformat().replace("+00:00", "Z")
         return json_response(
-            {"visitorToken": welcome.token, "expiresAt": expires_at, "renewed": welcome.renewed}, status=201
+            {"visitorToken": issued.token, "expiresAt": expires_at, "renewed": issued.renewed}, status=201
         )
 
 
@@ -58,14 +58,14 @@ def _former_token(body: JsonValue) -> str | None:
 
 
 def _routes(environment: ProtocolEnvironment) -> Sequence[BaseRoute]:
-    return [Route("/visitors", _Endpoints(environment).welcome, methods=["POST"])]
+    return [Route("/visitors", _Endpoints(environment).issue_token, methods=["POST"])]
 
 
 # --- in the API document
 
 
 def _operations() -> Sequence[Operation]:
-    welcome = operation(
+    described = operation(
         "visitors",
         "welcomeVisitor",
         "Be somebody: get a visitor's token",
@@ -78,8 +78,8 @@ def _operations() -> Sequence[Operation]:
         body=json_body("VisitorRequest", "The visitor's token, where there is one already."),
         problems=["400", "413", "415", "422", "429"],
     )
-    welcome["security"] = [{"publishableKey": []}]
-    return [("/visitors", "post", welcome)]
+    described["security"] = [{"publishableKey": []}]
+    return [("/visitors", "post", described)]
 
 
 _API = ApiDescription(

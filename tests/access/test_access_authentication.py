@@ -1,4 +1,4 @@
-"""The door: keys, hosts, origins, bodies, and what every answer carries."""
+"""The access middleware: keys, hosts, origins, bodies, and what every answer carries."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
-from gateway.access.authentication import Door, DoorRules, Paths
+from gateway.access.authentication import AccessMiddleware, AccessRules, Paths
 from gateway.agent import Secret
 from gateway.errors import ConflictError, FieldProblem, InvalidRequestError, StoreFullError, TooManyRequestsError
 from tests.asgi_server import RawClient, serving
@@ -82,9 +82,9 @@ async def route(scope: Scope, receive: Receive, send: Send) -> None:
 
 @asynccontextmanager
 async def client(
-    rules: DoorRules | None = None, *, base_url: str = "http://127.0.0.1:8000"
+    rules: AccessRules | None = None, *, base_url: str = "http://127.0.0.1:8000"
 ) -> AsyncIterator[httpx.AsyncClient]:
-    transport = httpx.ASGITransport(Door(route, rules or DoorRules(open_paths=["/healthz", "/docs/"])))
+    transport = httpx.ASGITransport(AccessMiddleware(route, rules or AccessRules(open_paths=["/healthz", "/docs/"])))
     async with httpx.AsyncClient(transport=transport, base_url=base_url) as opened:
         yield opened
 
@@ -97,7 +97,7 @@ def bearer(key: str) -> dict[str, str]:
 
 
 async def test_with_keys_the_owner_is_the_keys_name() -> None:
-    async with client(DoorRules(keys=KEYS)) as http:
+    async with client(AccessRules(keys=KEYS)) as http:
         assert (await http.get("/echo", headers=bearer(ALICE))).json()["owner"] == "alice"
         assert (await http.get("/echo", headers={"authorization": f"bearer  {BOB} "})).json()["owner"] == "bob"
 
@@ -120,7 +120,7 @@ async def test_with_keys_the_owner_is_the_keys_name() -> None:
     ],
 )
 async def test_without_a_known_key_nothing_is_served(headers: dict[str, str]) -> None:
-    async with client(DoorRules(keys=KEYS)) as http:
+    async with client(AccessRules(keys=KEYS)) as http:
         for path in ("/echo", "/stream", "/nothing", "/fail/conflict"):
             answer = await http.get(path, headers=httpx.Headers(headers, encoding="latin-1"))
             assert answer.status_code == 401
@@ -131,7 +131,7 @@ async def test_without_a_known_key_nothing_is_served(headers: dict[str, str]) ->
 
 
 async def test_open_paths_need_no_key_and_nothing_else_is_open() -> None:
-    rules = DoorRules(keys=KEYS, open_paths=["/healthz", "/docs/", "/"])
+    rules = AccessRules(keys=KEYS, open_paths=["/healthz", "/docs/", "/"])
     async with client(rules) as http:
         assert (await http.get("/healthz")).text == "ok"
         assert (await http.get("/docs/style.css")).text == "css"
@@ -193,11 +193,11 @@ async def test_other_names_may_be_rebound_and_are_refused(host: str) -> None:
 
 async def test_a_configured_name_is_answered_with_or_without_keys() -> None:
     headers = {"host": "agents.example:443", **bearer(ALICE)}
-    async with client(DoorRules(allowed_hosts=["Agents.example"])) as http:
+    async with client(AccessRules(allowed_hosts=["Agents.example"])) as http:
         assert (await http.get("/echo", headers=headers)).status_code == 200
-    async with client(DoorRules(keys=KEYS)) as http:
+    async with client(AccessRules(keys=KEYS)) as http:
         assert (await http.get("/echo", headers=headers)).status_code == 200, "a page has no key to send"
-    async with client(DoorRules(keys=KEYS, allowed_hosts=["other.example"])) as http:
+    async with client(AccessRules(keys=KEYS, allowed_hosts=["other.example"])) as http:
         assert (await http.get("/echo", headers=headers)).status_code == 403
 
 
@@ -218,7 +218,7 @@ async def test_a_configured_name_is_answered_with_or_without_keys() -> None:
     ],
 )
 async def test_a_foreign_page_cannot_drive_it(origin: str) -> None:
-    async with client(DoorRules(cors_origins=[ORIGIN])) as http:
+    async with client(AccessRules(cors_origins=[ORIGIN])) as http:
         for method in ("GET", "POST"):
             answer = await http.request(method, "/echo", headers={"origin": origin})
             assert answer.status_code == 403
@@ -233,7 +233,7 @@ async def test_its_own_page_may() -> None:
         ("agents.example", "https://agents.example"),
         ("agents.example:443", "https://agents.example"),
     ]:
-        async with client(DoorRules(allowed_hosts=["agents.example"])) as http:
+        async with client(AccessRules(allowed_hosts=["agents.example"])) as http:
             answer = await http.post("/echo", json={}, headers={"host": host, "origin": origin})
             assert answer.status_code == 200
 
@@ -252,7 +252,7 @@ async def test_a_page_that_embeds_is_refused_and_one_that_links_is_not() -> None
 
 
 async def test_cors_headers_are_on_every_kind_of_answer() -> None:
-    rules = DoorRules(keys=KEYS, cors_origins=[ORIGIN], max_body_bytes=10)
+    rules = AccessRules(keys=KEYS, cors_origins=[ORIGIN], max_body_bytes=10)
     async with client(rules) as http:
         headers = {"origin": ORIGIN, **bearer(ALICE)}
         answers = {
@@ -277,7 +277,7 @@ async def test_cors_headers_are_on_every_kind_of_answer() -> None:
 
 
 async def test_an_unknown_origin_gets_no_cors_headers_but_caches_learn_that_it_matters() -> None:
-    async with client(DoorRules(keys=KEYS, cors_origins=[ORIGIN])) as http:
+    async with client(AccessRules(keys=KEYS, cors_origins=[ORIGIN])) as http:
         answer = await http.get("/echo", headers={"origin": "https://evil.example", **bearer(ALICE)})
         assert "access-control-allow-origin" not in answer.headers
         assert answer.headers.get_list("vary") == ["Accept", "Origin"]
@@ -285,7 +285,7 @@ async def test_an_unknown_origin_gets_no_cors_headers_but_caches_learn_that_it_m
 
 
 async def test_a_preflight_is_answered_before_any_key() -> None:
-    async with client(DoorRules(keys=KEYS, cors_origins=[ORIGIN])) as http:
+    async with client(AccessRules(keys=KEYS, cors_origins=[ORIGIN])) as http:
         asked = {
             "origin": ORIGIN,
             "access-control-request-method": "POST",
@@ -307,7 +307,7 @@ async def test_a_preflight_is_answered_before_any_key() -> None:
 
 @pytest.mark.parametrize("origin", ["https://evil.example", "null", "https://app.example.evil.example"])
 async def test_a_preflight_of_an_unknown_origin_is_refused(origin: str) -> None:
-    async with client(DoorRules(keys=KEYS, cors_origins=[ORIGIN])) as http:
+    async with client(AccessRules(keys=KEYS, cors_origins=[ORIGIN])) as http:
         asked = {"origin": origin, "access-control-request-method": "POST"}
         answer = await http.options("/agents/a/run", headers=asked)
         assert answer.status_code == 403
@@ -347,7 +347,7 @@ async def test_a_request_without_a_body_needs_no_type() -> None:
 
 
 async def test_a_body_of_announced_size_over_the_limit_is_not_read() -> None:
-    async with client(DoorRules(max_body_bytes=1000)) as http:
+    async with client(AccessRules(max_body_bytes=1000)) as http:
         for size, status in [(1000, 200), (1001, 413)]:
             content = json.dumps("x" * (size - 2)).encode()
             answer = await http.post("/echo", content=content, headers={"content-type": "application/json"})
@@ -356,7 +356,7 @@ async def test_a_body_of_announced_size_over_the_limit_is_not_read() -> None:
 
 
 async def test_a_chunked_body_that_never_ends_is_answered_and_cut() -> None:
-    async with serving(Door(route, DoorRules(max_body_bytes=1000))) as port:
+    async with serving(AccessMiddleware(route, AccessRules(max_body_bytes=1000))) as port:
         peer = await RawClient.connect(port)
         head = "POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         peer.writer.write(f"{head}Transfer-Encoding: chunked\r\n\r\n".encode())
@@ -382,7 +382,7 @@ async def test_who_sends_a_little_too_much_can_read_why() -> None:
             yield b"x" * 100_000
 
     async with (
-        serving(Door(route, DoorRules(max_body_bytes=1_000_000))) as port,
+        serving(AccessMiddleware(route, AccessRules(max_body_bytes=1_000_000))) as port,
         httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False) as http,
     ):
         for content in (body(), b"x" * 10_000_000):
@@ -464,10 +464,10 @@ async def test_a_stream_that_breaks_off_is_logged_with_its_request_id(caplog: py
     async def send(message: Message) -> None:
         sent.append(message)
 
-    door = Door(route, DoorRules())
+    middleware = AccessMiddleware(route, AccessRules())
     scope = {"type": "http", "method": "GET", "path": "/break", "query_string": b"", "root_path": ""}
     headers = [(b"host", b"localhost"), (b"x-request-id", b"find-me")]
-    await door({**scope, "headers": headers, "http_version": "1.1"}, receive, send)
+    await middleware({**scope, "headers": headers, "http_version": "1.1"}, receive, send)
     assert not [message for message in sent[1:] if not message.get("more_body")], "the server has to cut it off"
     [record] = [record for record in caplog.records if record.exc_info]
     assert vars(record)["request_id"] == "find-me"
@@ -475,7 +475,7 @@ async def test_a_stream_that_breaks_off_is_logged_with_its_request_id(caplog: py
 
 async def test_requests_are_logged_with_what_happened(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "gateway.access.authentication")
-    async with client(DoorRules(keys=KEYS, quiet_paths=["/healthz"], open_paths=["/healthz"])) as http:
+    async with client(AccessRules(keys=KEYS, quiet_paths=["/healthz"], open_paths=["/healthz"])) as http:
         await http.get("/healthz")
         await http.get("/echo?key=secret", headers=bearer(ALICE))
     [record] = caplog.records
@@ -496,7 +496,7 @@ async def test_websockets_are_closed_at_the_door() -> None:
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         raise AssertionError("nobody comes in")
 
-    await Door(app, DoorRules())({"type": "websocket", "headers": []}, receive, send)
+    await AccessMiddleware(app, AccessRules())({"type": "websocket", "headers": []}, receive, send)
     assert [message["type"] for message in sent] == ["websocket.close"]
 
 
@@ -518,5 +518,5 @@ async def test_a_streams_chunks_pass_without_a_coroutine_of_the_doors() -> None:
         return {"type": "http.request", "body": b""}
 
     scope = {"type": "http", "method": "GET", "path": "/", "headers": [(b"host", b"localhost")]}
-    await Door(app, DoorRules())(scope, receive, server_send)
+    await AccessMiddleware(app, AccessRules())(scope, receive, server_send)
     assert sent[1] == {"type": "http.response.body", "body": b"x"}
