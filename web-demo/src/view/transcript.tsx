@@ -126,9 +126,11 @@ function Waiting() {
     return last?.kind === "call" && !isOver(last);
   });
   const phase = conversation.phase.value;
+  // alone in the view and behind a thread are two elements: one that is pushed down is a jump to who watches
+  const key = conversation.entries.value.length ? "behind" : "alone";
   if (phase === "loading") {
     return (
-      <div class="agui-loading" role="status">
+      <div key={key} class="agui-loading" role="status">
         <span class="agui-hidden">{say("loading")}</span>
         <i />
         <i />
@@ -138,7 +140,7 @@ function Waiting() {
   }
   if ((phase !== "waiting" && phase !== "streaming") || seen.value) return null;
   return (
-    <div class="agui-waiting" aria-hidden="true">
+    <div key={key} class="agui-waiting" aria-hidden="true">
       <i />
       <i />
       <i />
