@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 from gateway.context_limits import NO_LIMITS, HistoryLimits
 from gateway.errors import FieldProblem
 from gateway.frozen import quickly_made
-from gateway.known_thread import KnownThread
+from gateway.history_cache import HistoryCache
 from gateway.messages import ContentBlock, JsonObject, JsonValue, Message, TextBlock, ToolSpec, new_message_id
 from gateway.owners import is_visitors
 
@@ -255,7 +255,7 @@ class AgentInput:
     conversation_id: str = "default"
     seen: str | Absent | None = ABSENT
     forced_tool: str | None = None
-    known: KnownThread | None = field(default=None, compare=False, repr=False)
+    history_cache: HistoryCache | None = field(default=None, compare=False, repr=False)
     request_id: str = field(default="", compare=False)
     must_answer: bool = False
     unattended: bool = False

@@ -8,8 +8,8 @@ answers.py          what answers an interrupt, and what asks for that
 content.py          the parts of its messages' content
 peer.py             what a client can be sent, by the protocol version that it declares
 members.py          the members of any object of it, and what is wrong with them
-known_inputs.py     the same, where the messages came with an earlier request
-usual_messages.py   the same, for messages as nearly all of them are
+input_cache.py      input whose first messages came with an earlier request, read without them
+usual_messages.py   messages as nearly all of them are, read in half of the time
 capabilities.py     what an agent can do
 shapes.py           its types, as the API document describes them
 

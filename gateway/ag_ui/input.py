@@ -31,7 +31,7 @@ from gateway.ag_ui.peer import PROTOCOL_VERSION, PeerProfile, profile_of
 from gateway.ag_ui.usual_messages import usual_call, usual_message
 from gateway.agent import ABSENT, Absent, AgentInput, Answer, ContextEntry, InputNames
 from gateway.errors import FieldProblem, InvalidRequestError
-from gateway.known_thread import KnownThread
+from gateway.history_cache import HistoryCache
 from gateway.messages import (
     ContentBlock,
     JsonObject,
@@ -129,7 +129,7 @@ class InputReader(ContentReader):
         self.messages_are_plain = True  # nothing in them was odd: they will be read the same again
         self.minted: set[str] = set()
 
-    def read(self, data: dict[str, Any], known: KnownThread | None = None) -> tuple[AgentInput, PeerProfile]:
+    def read(self, data: dict[str, Any], history_cache: HistoryCache | None = None) -> tuple[AgentInput, PeerProfile]:
         data = self.known_members(data, _INPUT, "input")
         profile = self.profile(self.text(data, "protocolVersion", "", optional=True))
         state = data.get("state")
@@ -148,7 +148,7 @@ class InputReader(ContentReader):
             conversation_id=self.conversation_id(data.get("forwardedProps")),
             seen=self.seen(data.get("forwardedProps")),
             forced_tool=self.forced_tool(data.get("forwardedProps"), tools),
-            known=known,
+            history_cache=history_cache,
             names=_NAMES,
         )
         if self.repeats:

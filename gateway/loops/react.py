@@ -30,7 +30,7 @@ from gateway.events import (
     ToolReturned,
     said_bytes,
 )
-from gateway.known_thread import KnownThread, SettledView, turns_of
+from gateway.history_cache import HistoryCache, SettledView, turns_of
 from gateway.loop import AgentType, LoopContext, LoopEnvironment, TakenUp
 from gateway.messages import Message, ToolCall, new_id
 from gateway.model import ModelRequest, OneTool, ToolChoice
@@ -128,8 +128,8 @@ class _Run:
         thread = (context.owner, context.input.thread_id)
         self._history = ShortenedHistory(settings.limits, settings.summarize, context.fits, thread)
         self.tools = ToolTurns(context, schemas, self.deadline)
-        self._known = context.input.known or KnownThread()
-        self._transcript = Transcript(turns_of(self._known.own_calls(context.messages)))
+        self._history_cache = context.input.history_cache or HistoryCache()
+        self._transcript = Transcript(turns_of(self._history_cache.own_calls(context.messages)))
         self._ledger = UsageLedger()
         self._model_calls = 0
         self._prompted_again = False
@@ -192,7 +192,7 @@ class _Run:
         self._run_room -= self._answer_room - self._room
         self._answer_room = self._room = min(self._budgets.max_answer_bytes, self._run_room)
         self._words = client_words(self._context)
-        view, self._settled = self._known.view((*self._own_messages, *self._transcript.messages))
+        view, self._settled = self._history_cache.view((*self._own_messages, *self._transcript.messages))
         # A server that keeps the conversation looks after its length itself.
         shown = self._history.shown if self._context.conversation is None else self._history.whole
         self._asked = shown(view)

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from gateway.ag_ui.capabilities import capabilities
-from gateway.ag_ui.known_inputs import KnownInputs
+from gateway.ag_ui.input_cache import InputCache
 from gateway.ag_ui.messages import ag_ui_messages
 from gateway.ag_ui.shapes import AG_UI_SHAPES, events_answer
 from gateway.ag_ui.stream import event_stream
@@ -41,7 +41,7 @@ _MOST_MISSING = 500
 class _Endpoints:
     def __init__(self, environment: ProtocolEnvironment) -> None:
         self._environment = environment
-        self._inputs = KnownInputs()
+        self._inputs = InputCache()
 
     async def run(self, request: Request) -> Response:
         environment, agent_id, caller = self._environment, path_id(request, "agent_id"), caller_of(request)

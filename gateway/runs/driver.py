@@ -152,7 +152,7 @@ class RunDriver:
         thread = stored or Thread(owner, given.thread_id, agent.definition.id, now, now)
         conversation = conversation_of(agent.definition, agent.model.capabilities, thread, given.conversation_id)
         taken = take_in(given, thread, agent.definition, tools, approvals, now, conversation, waited=waited)
-        live.begin_with(taken.thread, conversation, given.known)
+        live.begin_with(taken.thread, conversation, given.history_cache)
         record = replace(live.record, status=RunStatus.RUNNING, started_at=now, finished_at=None)
         if live.cancel_reason is None:
             live.record = record

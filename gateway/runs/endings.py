@@ -30,7 +30,7 @@ from gateway.events import (
     StateReplaced,
 )
 from gateway.frozen import replace
-from gateway.known_thread import KnownThread, digest_rows, own_calls, turns_of
+from gateway.history_cache import HistoryCache, digest_rows, own_calls, turns_of
 from gateway.log_counts import counted
 from gateway.messages import JsonValue, Message, ToolCall, new_id
 from gateway.model import ModelCapabilities
@@ -57,9 +57,9 @@ def input_digest(given: AgentInput, produced: frozenset[str] = frozenset()) -> s
     """
     minted = given.minted_ids
     answers = [(answer.interrupt_id, answer.status, answer.payload) for answer in given.answers]
-    if given.known is not None and not minted and not produced:
+    if given.history_cache is not None and not minted and not produced:
         with contextlib.suppress(TypeError):  # as below
-            return given.known.digest(given.messages, orjson.dumps(answers))
+            return given.history_cache.digest(given.messages, orjson.dumps(answers))
     messages = [message for message in given.messages if message.id not in produced] if produced else given.messages
     rows: Sequence[tuple[str | None, str, object]] = digest_rows(messages)
     if minted:
@@ -80,13 +80,13 @@ def title_of(messages: Sequence[Message]) -> str | None:
 
 
 def without_claims(
-    sent: tuple[Message, ...], thread: Thread, tools: Mapping[str, Tool], known: KnownThread | None = None
+    sent: tuple[Message, ...], thread: Thread, tools: Mapping[str, Tool], cache: HistoryCache | None = None
 ) -> tuple[Message, ...]:
     """`sent` but for results that a client may not give: those of backend calls that this server's models made."""
-    calls = own_calls(thread.messages) if known is None else known.own_calls(thread.messages)
+    calls = own_calls(thread.messages) if cache is None else cache.own_calls(thread.messages)
     ours = {call_id for call_id, call in calls.items() if call.name in tools}
     ours |= {item.call.call_id for item in thread.interrupts}
-    if not ours or (known is not None and not known.may_claim(thread.messages, sent, ours)):
+    if not ours or (cache is not None and not cache.may_claim(thread.messages, sent, ours)):
         return sent
     produced = {message.id for message in thread.messages if message.turn_id is not None}
     kept: list[Message] = []

@@ -60,11 +60,11 @@ def take_in(
         ConflictError: there is nothing to answer any more, and the input is there for that alone.
         StaleHistoryError: the thread has messages that the client has not seen.
     """
-    known = given.known
-    sent = without_claims(up_to_date(given, thread.messages, waited=waited), thread, tools, known)
+    cache = given.history_cache
+    sent = without_claims(up_to_date(given, thread.messages, waited=waited), thread, tools, cache)
     # No message at all is no history to replace one with: the answers alone carry the thread on.
     append = not sent or (given.history or definition.history) == "append"
-    merge = merge_history if known is None else known.merge
+    merge = merge_history if cache is None else cache.merge
     messages = append_history(thread.messages, sent) if append else merge(thread.messages, sent)
     if given.answers and not append:
         messages = (*messages, *_lost_by_client(given.answers, thread, messages))

@@ -33,7 +33,7 @@ from gateway.events import (
     ToolCallStarted,
     UsageReported,
 )
-from gateway.known_thread import KnownThread, turns_of
+from gateway.history_cache import HistoryCache, turns_of
 from gateway.messages import JsonValue, Message
 from gateway.model_state import Conversation
 from gateway.open_agent import OpenAgent
@@ -136,14 +136,14 @@ class LiveRun:
 
     # --- events in
 
-    def begin_with(self, thread: Thread, conversation: Conversation | None, known: KnownThread | None = None) -> None:
+    def begin_with(self, thread: Thread, conversation: Conversation | None, cache: HistoryCache | None = None) -> None:
         """The thread as the run found it and took its input in, what a stateful model's server holds of it, and what is
         known of its messages.
         """
-        known, messages = known or KnownThread(), thread.messages
+        cache, messages = cache or HistoryCache(), thread.messages
         self.thread, self.state, self.conversation = thread, thread.state, conversation
-        self.transcript = Transcript(turns_of(known.own_calls(messages)))
-        self._sealer.reserve(known.ids(messages))
+        self.transcript = Transcript(turns_of(cache.own_calls(messages)))
+        self._sealer.reserve(cache.ids(messages))
 
     def follow(self, batch: Events) -> Events:
         """Put the batch in order and take it into the transcript; what of it may leave, not yet numbered."""

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.ag_ui.input import parse_run_input
-from gateway.ag_ui.known_inputs import LEAST_MESSAGES, KnownInputs
+from gateway.ag_ui.input_cache import LEAST_MESSAGES, LIMIT_BYTES, InputCache
 from gateway.errors import InvalidRequestError
 from gateway.wire import strict_json
 from tests.word_samples import REPEATABLE
@@ -46,31 +46,31 @@ def outcome(parse: Any, content: bytes) -> object:
     return rows, len(minted), profile, given.thread_id, given.run_id, given.tools, given.state, given.forwarded
 
 
-def expect_the_same(known: KnownInputs, content: bytes, owner: str = "o") -> None:
+def expect_the_same(known: InputCache, content: bytes, owner: str = "o") -> None:
     assert outcome(lambda data: known.parse(owner, data), content) == outcome(parse_run_input, content)
 
 
-def is_known(known: KnownInputs, content: bytes, owner: str = "o") -> bool:
+def is_known(known: InputCache, content: bytes, owner: str = "o") -> bool:
     """Whether the messages of this input are those that were read before, and not read again."""
-    return known.parse(owner, content)[0].known is not None
+    return known.parse(owner, content)[0].history_cache is not None
 
 
 def test_what_came_before_is_the_very_same_and_what_is_new_is_read() -> None:
-    known, history = KnownInputs(), long()
+    known, history = InputCache(), long()
     first, _ = known.parse("o", body(history))
-    assert first.known is None
+    assert first.history_cache is None
     for round_number in range(300):  # more pieces than are kept apart
         history += [{"id": f"a{round_number}", "role": "assistant", "content": "said"}, user(1000 + round_number)]
         second, _ = known.parse("o", body(history))
         assert second == parse_run_input(body(history))[0]
-        assert second.known is not None
+        assert second.history_cache is not None
         assert all(one is other for one, other in zip(first.messages, second.messages, strict=False))
         first = second
 
 
 @pytest.mark.parametrize("place", [0, 3, 64, 150, 199])
 def test_an_edit_leaves_what_stands_before_it_known(place: int) -> None:
-    known, history = KnownInputs(), long()
+    known, history = InputCache(), long()
     before, _ = known.parse("o", body(history))
     history[place] = user(place, "edited")
     after, _ = known.parse("o", body(history))
@@ -80,7 +80,7 @@ def test_an_edit_leaves_what_stands_before_it_known(place: int) -> None:
 
 
 def test_nothing_is_known_of_another_owner_or_thread() -> None:
-    known, content = KnownInputs(), body(long())
+    known, content = InputCache(), body(long())
     known.parse("o", content)
     assert is_known(known, content)
     assert not is_known(known, content, "somebody else")
@@ -92,7 +92,7 @@ def test_the_history_of_a_client_that_writes_snake_case_is_known_too() -> None:
     call = {"id": "c1", "type": "function", "function": {"name": "add", "arguments": "{}"}}
     asked: Json = {"id": "a", "role": "assistant", "tool_calls": [call]}
     history = [*long(), asked, {"id": "b", "role": "tool", "content": "3", "tool_call_id": "c1"}]
-    known = KnownInputs()
+    known = InputCache()
     content = orjson.dumps({"thread_id": THREAD, "run_id": "r", "messages": history})
     expect_the_same(known, content)
     assert is_known(known, content)
@@ -100,7 +100,7 @@ def test_the_history_of_a_client_that_writes_snake_case_is_known_too() -> None:
 
 
 def test_where_the_thread_is_named_elsewhere_first_the_input_is_read_whole() -> None:
-    known, content = KnownInputs(), body(long())
+    known, content = InputCache(), body(long())
     known.parse("o", content)
     other = content.replace(b'{"threadId":"thread-1"', b'{"state":{"threadId":"thread-1"},"threadId":"thread-2"')
     assert known.parse("o", other)[0].thread_id == "thread-2"
@@ -108,7 +108,7 @@ def test_where_the_thread_is_named_elsewhere_first_the_input_is_read_whole() -> 
 
 
 def test_messages_that_stand_elsewhere_are_not_taken_for_the_input() -> None:
-    known, history = KnownInputs(), long()
+    known, history = InputCache(), long()
     known.parse("o", body(history))
     for members in ({"state": {"messages": history}}, {"forwardedProps": {"messages": history}}):
         expect_the_same(known, body([*history, user(500)], **members))
@@ -119,7 +119,7 @@ def test_messages_that_stand_elsewhere_are_not_taken_for_the_input() -> None:
 
 
 def test_a_member_that_stands_twice_is_refused_all_the_same() -> None:
-    known, history = KnownInputs(), long()
+    known, history = InputCache(), long()
     known.parse("o", body(history))
     inside = orjson.dumps(history)
     expect_the_same(known, b'{"threadId":"thread-1","runId":"r","messages":%b,"messages":[]}' % inside)
@@ -128,7 +128,7 @@ def test_a_member_that_stands_twice_is_refused_all_the_same() -> None:
 
 
 def test_a_large_body_is_judged_by_its_whole_size() -> None:
-    known, history = KnownInputs(), [user(n, "x" * 60_000) for n in range(20)]
+    known, history = InputCache(), [user(n, "x" * 60_000) for n in range(20)]
     known.parse("o", body(history))
     twice = body(history).replace(b'"runId":"r"', b'"runId":"q","runId":"r"')
     assert is_known(known, twice)
@@ -139,13 +139,13 @@ def test_a_large_body_is_judged_by_its_whole_size() -> None:
     "end", [b"", b"]", b"}", b",]}", b"null]}", b'{"id":"x","role":"user","content":"y"}]}', b"]]}"]
 )
 def test_a_body_that_breaks_off_behind_what_is_known_is_no_json(end: bytes) -> None:
-    known, content = KnownInputs(), body(long())
+    known, content = InputCache(), body(long())
     known.parse("o", content)
     expect_the_same(known, content.removesuffix(b"]}") + end)
 
 
 def test_what_is_wrong_behind_what_is_known_is_named_by_its_place() -> None:
-    known, history = KnownInputs(), [*long(), {"id": "x", "role": "activity", "content": {}}]
+    known, history = InputCache(), [*long(), {"id": "x", "role": "activity", "content": {}}]
     known.parse("o", body(history))
     wrong = [*history, {"id": "w", "role": "user", "content": 5}, 7, {"id": 5, "role": "tool"}]
     expect_the_same(known, body(wrong))
@@ -156,14 +156,14 @@ def test_what_is_wrong_behind_what_is_known_is_named_by_its_place() -> None:
 
 def test_media_that_are_known_count_for_the_dialect_that_is_answered_in() -> None:
     picture = {"type": "image", "source": {"type": "data", "value": "AAAA", "mimeType": "image/png"}}
-    known, history = KnownInputs(), [*long(), {"id": "p", "role": "user", "content": [picture]}]
+    known, history = InputCache(), [*long(), {"id": "p", "role": "user", "content": [picture]}]
     known.parse("o", body(history))
     expect_the_same(known, body([*history, user(900)]))
     expect_the_same(known, body([*long(), user(901)]))
 
 
 def test_short_histories_and_those_that_are_read_with_a_warning_are_not_kept() -> None:
-    known = KnownInputs()
+    known = InputCache()
     for history in (
         long(LEAST_MESSAGES - 1),
         [*long(), {"id": "x", "role": "user", "content": "x", "unknown": 1}],
@@ -175,14 +175,14 @@ def test_short_histories_and_those_that_are_read_with_a_warning_are_not_kept() -
 
 
 def test_a_client_that_writes_its_json_otherwise_is_served_as_ever() -> None:
-    known, history = KnownInputs(), long()
+    known, history = InputCache(), long()
     for _ in range(2):
         expect_the_same(known, json.dumps({"threadId": THREAD, "runId": "r", "messages": history}).encode())
 
 
 def test_what_was_used_longest_ago_goes_first() -> None:
     content = body(long())
-    known = KnownInputs(limit_bytes=5 * len(content) + 5 * 200 * 2000)
+    known = InputCache(limit_bytes=5 * len(content) + 5 * 200 * 2000)
     for number in range(20):
         known.parse("o", content.replace(b"thread-1", b"thread-%d" % number))
         known.parse("o", content.replace(b"thread-1", b"thread-0"))
@@ -205,10 +205,11 @@ ODD: list[Any] = [
 ]
 
 
+@pytest.mark.parametrize("limit_bytes", [0, LIMIT_BYTES], ids=["off", "on"])
 @settings(REPEATABLE, max_examples=150)
 @given(data=st.data())
-def test_requests_of_every_kind_in_every_order_read_as_they_do_alone(data: st.DataObject) -> None:
-    known, held = KnownInputs(), list[Any](long(70))
+def test_requests_of_every_kind_in_every_order_read_as_they_do_alone(limit_bytes: int, data: st.DataObject) -> None:
+    known, held = InputCache(limit_bytes), list[Any](long(70))
     for number in range(data.draw(st.integers(1, 6))):
         for _ in range(data.draw(st.integers(0, 3))):
             place = data.draw(st.integers(0, max(0, len(held) - 1)))
@@ -229,6 +230,13 @@ def test_requests_of_every_kind_in_every_order_read_as_they_do_alone(data: st.Da
         expect_the_same(known, body(held, **members))
         if data.draw(st.integers(0, 3)) == 0:  # what was refused or odd is taken back
             held = [item for item in held if item not in ODD]
+
+
+def test_without_room_nothing_is_cached() -> None:
+    off, content = InputCache(limit_bytes=0), body(long())
+    for _ in range(3):
+        assert not is_known(off, content)
+        expect_the_same(off, content)
 
 
 def test_the_size_of_the_whole_counts_for_what_is_compared() -> None:

@@ -14,7 +14,7 @@ from gateway.bedrock.converse import call_id as wire_call_id
 from gateway.bedrock.converse_request import converse_request
 from gateway.bedrock.families import family_of
 from gateway.history import merge_history, model_view
-from gateway.known_thread import KnownThread, SettledView, own_calls
+from gateway.history_cache import HistoryCache, SettledView, own_calls
 from gateway.messages import (
     Base64Source,
     ContentBlock,
@@ -131,11 +131,11 @@ def _renamed(message: Message, stamp: int, place: int) -> Message:
     return replace(message, id=f"{message.id}-{stamp}-{place}", turn_id=f"{message.turn_id}-{stamp}", content=content)
 
 
-def _input(sent: tuple[Message, ...], known: KnownThread | None) -> AgentInput:
-    return AgentInput("t", "r", sent, answers=(Answer("i", "resolved", approved=True),), known=known)
+def _input(sent: tuple[Message, ...], known: HistoryCache | None) -> AgentInput:
+    return AgentInput("t", "r", sent, answers=(Answer("i", "resolved", approved=True),), history_cache=known)
 
 
-def _equal_requests(view: Sequence[Message], known: KnownThread, messages: tuple[Message, ...]) -> None:
+def _equal_requests(view: Sequence[Message], known: HistoryCache, messages: tuple[Message, ...]) -> None:
     plain = ModelRequest("turn", tuple(view), "Be brief.")
     seen, settled = known.view(messages)
     assert seen == view
@@ -153,7 +153,7 @@ def _equal_requests(view: Sequence[Message], known: KnownThread, messages: tuple
 def test_whatever_comes_after_whatever_all_is_as_if_nothing_were_known(
     rounds: list[tuple[tuple[Message, ...], list[Message]]],
 ) -> None:
-    known, stored, tools = KnownThread(), tuple[Message, ...](), dict[str, Tool]({"add": None})  # type: ignore[dict-item]
+    known, stored, tools = HistoryCache(), tuple[Message, ...](), dict[str, Tool]({"add": None})  # type: ignore[dict-item]
     for given_messages, produced in rounds:
         assert input_digest(_input(given_messages, known)) == input_digest(_input(given_messages, None))
         thread = Thread("o", "t", "a", 0, 0, messages=stored)
@@ -180,7 +180,7 @@ def _turn(number: int) -> tuple[list[Message], list[Message]]:
 
 
 def test_a_thread_that_grows_as_threads_do_keeps_what_was_made_of_it() -> None:
-    known, stored, held = KnownThread(), tuple[Message, ...](), list[Message]()
+    known, stored, held = HistoryCache(), tuple[Message, ...](), list[Message]()
     forms: list[object] = []
     for number in range(200):
         question, answer = _turn(number)
@@ -198,7 +198,7 @@ def test_a_thread_that_grows_as_threads_do_keeps_what_was_made_of_it() -> None:
     assert all(each is forms[0] for each in forms), "what providers keep is handed on"
 
 
-def _asked_all(messages: tuple[Message, ...], known: KnownThread) -> SettledView:
+def _asked_all(messages: tuple[Message, ...], known: HistoryCache) -> SettledView:
     """The messages as requests of both providers, beside the plain way; gives what is settled."""
     _equal_requests(model_view(messages), known, messages)
     settled = known.view(messages)[1]
@@ -207,7 +207,7 @@ def _asked_all(messages: tuple[Message, ...], known: KnownThread) -> SettledView
 
 
 def test_providers_write_only_what_is_new() -> None:
-    known, messages = KnownThread(), tuple[Message, ...]()
+    known, messages = HistoryCache(), tuple[Message, ...]()
     for number in range(40):
         _, answer = _turn(number)
         messages += (Message(f"doc{number}", "user", (TextBlock("read this"), REPORT, PICTURE)),)
@@ -229,7 +229,7 @@ def test_providers_write_only_what_is_new() -> None:
 
 def test_two_ids_that_are_one_on_the_wire_are_told_apart_as_ever() -> None:
     long_id = "c" * 100
-    known, messages = KnownThread(), tuple[Message, ...]()
+    known, messages = HistoryCache(), tuple[Message, ...]()
     for number, call_id in enumerate([long_id, "other", wire_call_id(long_id)]):
         call, turn = ToolCall(call_id, "add", "{}", 0), f"t{number}"
         messages += (
@@ -257,7 +257,7 @@ def _sent(*messages: Message) -> tuple[Message, ...]:
 
 def _same_as_unknown(*rounds: tuple[tuple[Message, ...], tuple[Message, ...]]) -> tuple[Message, ...]:
     """Each round: what is sent, then what the server adds. Gives the thread after the last one's input."""
-    known, stored, merged = KnownThread(), tuple[Message, ...](), tuple[Message, ...]()
+    known, stored, merged = HistoryCache(), tuple[Message, ...](), tuple[Message, ...]()
     for sent, produced in rounds:
         merged = known.merge(stored, sent)
         assert merged == merge_history(stored, sent)
