@@ -42,8 +42,8 @@ class DiskPace:
         ...  # the commit
     """
 
-    def __init__(self) -> None:
-        self._rest_seconds = FIRST_REST_SECONDS
+    def __init__(self, first_rest_seconds: float = FIRST_REST_SECONDS) -> None:
+        self._first_rest_seconds = self._rest_seconds = first_rest_seconds
         self._rests_until = 0.0
         self._begun = 0.0
         self._waits = 0
@@ -64,7 +64,7 @@ class DiskPace:
     def rest(self, now: float) -> None:
         """Leave the disk alone for a while. `now`: in seconds of time.monotonic."""
         if now > self._rests_until + CALM_SECONDS:
-            self._rest_seconds = FIRST_REST_SECONDS
+            self._rest_seconds = self._first_rest_seconds
         self._rests_until = now + self._rest_seconds
         self._rest_seconds = min(2 * self._rest_seconds, LONGEST_REST_SECONDS)
 

@@ -14,19 +14,32 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
 
 from gateway.sqlite.transactions import Transactions
 
-# Several erasures share an emptying, which flushes to the disk, and a rebuilding, which writes as much as there is.
-EMPTY_SECONDS = 1.0
-REBUILD_SECONDS = 3600.0
-# It is quiet when hardly anything was written for so long: who asks whether the gateway is ready has something written.
-QUIET_SECONDS = 5.0
 _QUIET_CHANGES = 10
 _MOST_EMPTY_SECONDS = 60.0
 _AGAIN_SECONDS = 0.005  # an interrupt that comes before the statement is lost
+
+
+@dataclass(frozen=True, slots=True)
+class ErasureTimes:
+    """How long after an erasure the log is emptied and the file is rebuilt, and how long it is quiet before that.
+
+    Several erasures share an emptying, which flushes to the disk, and a rebuilding, which writes as much as there is.
+    It is quiet when hardly anything was written for so long: a look whether the gateway is ready writes something, too.
+    """
+
+    empty_seconds: float = 1.0
+    rebuild_seconds: float = 3600.0
+    quiet_seconds: float = 5.0
+
+
+USUAL_TIMES = ErasureTimes()
+
 
 Job: TypeAlias = Callable[[], Callable[[], None]]
 
@@ -37,24 +50,25 @@ class Erasures:
     `lend` has a job done on the writer's thread, and what it gives called on the loop; False where the thread is busy.
     """
 
-    def __init__(self, transactions: Transactions, lend: Callable[[Job], bool]) -> None:
+    def __init__(self, transactions: Transactions, lend: Callable[[Job], bool], times: ErasureTimes) -> None:
         self._transactions = transactions
         self._lend = lend
+        self._times = times
         self._loop = asyncio.get_running_loop()
         self._emptying: asyncio.TimerHandle | None = None
         self._interrupting: asyncio.TimerHandle | None = None
         self._is_rebuilding = False
         self._is_stale = True  # what earlier processes deleted is not known
         self._changes = 0
-        self._pause = QUIET_SECONDS  # behind a rebuilding that was interrupted
-        self._looking = self._loop.call_later(REBUILD_SECONDS, self._look)
+        self._pause = times.quiet_seconds  # behind a rebuilding that was interrupted
+        self._looking = self._loop.call_later(times.rebuild_seconds, self._look)
 
     def note(self) -> None:
         """Something was deleted that is to be found nowhere any more."""
         if self._emptying is None:
-            self._empty_in(EMPTY_SECONDS)
+            self._empty_in(self._times.empty_seconds)
         if not self._is_stale and not self._is_rebuilding:
-            self._look_in(REBUILD_SECONDS)
+            self._look_in(self._times.rebuild_seconds)
         self._is_stale = True
 
     def give_way(self) -> None:
@@ -96,7 +110,7 @@ class Erasures:
         if self._changes - changes <= _QUIET_CHANGES and self._lend(self._rebuild_there):
             self._is_rebuilding, self._is_stale = True, False
         else:
-            self._look_in(QUIET_SECONDS)
+            self._look_in(self._times.quiet_seconds)
 
     def _rebuild_there(self) -> Callable[[], None]:
         is_over = self._transactions.rebuild()
@@ -107,11 +121,11 @@ class Erasures:
         if not is_over:
             self._is_stale = True
             self._look_in(self._pause)
-            self._pause = min(2 * self._pause, REBUILD_SECONDS)
+            self._pause = min(2 * self._pause, self._times.rebuild_seconds)
         else:
-            self._pause = QUIET_SECONDS
+            self._pause = self._times.quiet_seconds
             if self._is_stale:
-                self._look_in(REBUILD_SECONDS)
+                self._look_in(self._times.rebuild_seconds)
 
     def _interrupt(self) -> None:
         self._interrupting = None

@@ -29,7 +29,7 @@ from typing import Any, TypeVar
 from gateway.errors import StoreError
 from gateway.records import EventRecords
 from gateway.sqlite.disk_pace import DiskPace
-from gateway.sqlite.erasure import Erasures, Job
+from gateway.sqlite.erasure import USUAL_TIMES, Erasures, ErasureTimes, Job
 from gateway.sqlite.reserve import Reserve
 from gateway.sqlite.transactions import HeldFileError, Transactions
 from gateway.sqlite.worker_turns import WorkerTurns
@@ -63,22 +63,27 @@ class GroupCommit:
         turns: WorkerTurns,
         on_lost: Callable[[set[RunLog]], None],
         reserve: Reserve | None,
+        *,
+        erasure_times: ErasureTimes = USUAL_TIMES,
+        checkpoint_pages: int = CHECKPOINT_PAGES,
+        pace: DiskPace | None = None,
     ) -> None:
         has_log = reserve is not None
         self._transactions = Transactions(connection, reserve)
-        self._erasures = Erasures(self._transactions, self._lend) if has_log else None
+        self._erasures = Erasures(self._transactions, self._lend, erasure_times) if has_log else None
         self._turns = turns
         self._on_lost = on_lost
         self._has_log = has_log
         self._loop = asyncio.get_running_loop()
-        self._pace = DiskPace()
+        self._pace = pace or DiskPace()
         self._pending: Batch = []
         self._group: EventGroup | None = None
         self._scheduled = False
         self._with_thread = False
         self._failing = False
         self._log_pages = 0  # as guessed
-        self._checkpoint_pages = CHECKPOINT_PAGES  # as guessed
+        self._log_limit = checkpoint_pages
+        self._checkpoint_pages = checkpoint_pages  # as guessed
         self._log_begins = has_log  # the next commit flushes the log's head to the disk
         self._jobs: SimpleQueue[Callable[[], Callable[[], None]] | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._serve, name="sqlite-writer", daemon=True)
@@ -238,7 +243,7 @@ class GroupCommit:
     def _checkpoint_there(self) -> Callable[[], None]:
         pages = self._transactions.checkpoint()
         correction = self._log_pages / max(pages, 1)
-        self._checkpoint_pages = round(CHECKPOINT_PAGES * min(max(correction, 1.0), _MOST_CORRECTION))
+        self._checkpoint_pages = round(self._log_limit * min(max(correction, 1.0), _MOST_CORRECTION))
         self._log_pages = 0
         self._log_begins = True
         return self._commit

@@ -25,6 +25,7 @@ from gateway.records import NO_EVENTS, EventRecords
 from gateway.sqlite import event_log, stored_bytes, tables
 from gateway.sqlite.address import Address
 from gateway.sqlite.database import READERS, Database
+from gateway.sqlite.erasure import USUAL_TIMES, ErasureTimes
 from gateway.sqlite.group_commit import GroupCommit
 from gateway.sqlite.tables import KeptThread, LoadedThread
 from gateway.sqlite.thread_cache import LIMIT_BYTES, ThreadCache
@@ -49,9 +50,12 @@ _PLACE_CURSOR = struct.Struct(">cq")
 class SqliteStore:
     """Threads, runs and logs in one SQLite file (or in memory). It belongs to the event loop that opened it."""
 
-    def __init__(self, address: Address, *, cache_bytes: int = LIMIT_BYTES) -> None:
+    def __init__(
+        self, address: Address, *, cache_bytes: int = LIMIT_BYTES, erasure_times: ErasureTimes = USUAL_TIMES
+    ) -> None:
         self._address = address
         self._cache = ThreadCache(cache_bytes)
+        self._erasure_times = erasure_times
         self._runs: dict[tuple[str, str], RunLog] = {}
         self._early: set[tuple[str, str]] = set()  # runs that got events before they were kept as begun
         self._database: Database | None = None
@@ -66,7 +70,9 @@ class SqliteStore:
         database = await asyncio.to_thread(Database, self._address)
         self._database = database
         self._turns = WorkerTurns(asyncio.get_running_loop())
-        self._commits = GroupCommit(database.writer, self._turns, self._forget_runs, database.reserve)
+        self._commits = GroupCommit(
+            database.writer, self._turns, self._forget_runs, database.reserve, erasure_times=self._erasure_times
+        )
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="sqlite-reader")
 
     async def close(self) -> None:

@@ -23,8 +23,16 @@ RUN_SECONDS = 0.010
 class WorkerTurns:
     """Knows which jobs of the event loop are with threads. `finished` is called on a thread, the rest on the loop."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        late_seconds: float = LATE_SECONDS,
+        stand_still_seconds: float = STAND_STILL_SECONDS,
+    ) -> None:
         self._loop = loop
+        self._late_seconds = late_seconds
+        self._stand_still_seconds = stand_still_seconds
         self._jobs = 0
         self._timer: asyncio.TimerHandle | None = None
         self._bell: SimpleQueue[None] = SimpleQueue()
@@ -35,7 +43,7 @@ class WorkerTurns:
             self._bell = SimpleQueue()
         self._jobs += 1
         if self._timer is None:
-            self._timer = self._loop.call_later(LATE_SECONDS, self._stand_still)
+            self._timer = self._loop.call_later(self._late_seconds, self._stand_still)
 
     def finished(self) -> None:
         """A job is done; its result goes to the loop next."""
@@ -52,5 +60,5 @@ class WorkerTurns:
 
     def _stand_still(self) -> None:
         with contextlib.suppress(Empty):
-            self._bell.put(self._bell.get(timeout=STAND_STILL_SECONDS))  # put back for `settle`
+            self._bell.put(self._bell.get(timeout=self._stand_still_seconds))  # put back for `settle`
         self._timer = self._loop.call_later(RUN_SECONDS, self._stand_still)

@@ -13,11 +13,11 @@ import pytest
 import pytest_asyncio
 
 from gateway.errors import GatewayError, StoreError, StoreFullError
-from gateway.sqlite import worker_turns
 from gateway.sqlite.address import Address
 from gateway.sqlite.database import store_error
 from gateway.sqlite.store import SqliteStore
 from gateway.sqlite.thread_cache import ThreadCache
+from gateway.sqlite.worker_turns import WorkerTurns
 from gateway.store import Store, Thread
 from tests.stored_samples import (
     DEADLINE_SECONDS,
@@ -111,22 +111,16 @@ async def longest_turn(turns: int) -> float:
     return longest
 
 
-async def test_the_loop_stands_still_for_a_late_job_but_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker_turns, "LATE_SECONDS", 0.0)
-    monkeypatch.setattr(worker_turns, "STAND_STILL_SECONDS", 0.25)
-    turns = worker_turns.WorkerTurns(asyncio.get_running_loop())
+async def test_the_loop_stands_still_for_a_late_job_but_not_for_ever() -> None:
+    turns = WorkerTurns(asyncio.get_running_loop(), late_seconds=0.0, stand_still_seconds=0.25)
     turns.start()
     assert await longest_turn(10) >= 0.25
     turns.finished()
     turns.settle()
 
 
-async def test_a_job_that_nobody_waits_for_any_more_does_not_end_the_waits_for_others(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(worker_turns, "LATE_SECONDS", 0.0)
-    monkeypatch.setattr(worker_turns, "STAND_STILL_SECONDS", 0.25)
-    turns = worker_turns.WorkerTurns(asyncio.get_running_loop())
+async def test_a_job_that_nobody_waits_for_any_more_does_not_end_the_waits_for_others() -> None:
+    turns = WorkerTurns(asyncio.get_running_loop(), late_seconds=0.0, stand_still_seconds=0.25)
     turns.start()
     turns.settle()  # a read whose reader was cancelled
     turns.finished()  # and which a thread was busy with all the same
@@ -136,10 +130,8 @@ async def test_a_job_that_nobody_waits_for_any_more_does_not_end_the_waits_for_o
     turns.settle()
 
 
-async def test_the_loop_goes_on_when_the_job_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker_turns, "LATE_SECONDS", 0.0)
-    monkeypatch.setattr(worker_turns, "STAND_STILL_SECONDS", 30.0)
-    turns = worker_turns.WorkerTurns(asyncio.get_running_loop())
+async def test_the_loop_goes_on_when_the_job_is_done() -> None:
+    turns = WorkerTurns(asyncio.get_running_loop(), late_seconds=0.0, stand_still_seconds=30.0)
     turns.start()
     turns.finished()
     assert await longest_turn(10) < 15, "a result that only waits for the loop is not waited for"

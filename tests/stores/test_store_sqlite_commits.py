@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sqlite3
 import threading
 import time
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
-import pytest
 import pytest_asyncio
 
 from gateway.records import EventRecords
-from gateway.sqlite import disk_pace, group_commit
 from gateway.sqlite.address import Address
 from gateway.sqlite.database import Database
 from gateway.sqlite.disk_pace import DiskPace
-from gateway.sqlite.group_commit import GroupCommit
+from gateway.sqlite.group_commit import CHECKPOINT_PAGES, GroupCommit
 from gateway.sqlite.worker_turns import WorkerTurns
 from tests.stored_samples import (
     DEADLINE_SECONDS,
@@ -32,14 +31,24 @@ from tests.stored_samples import (
 )
 
 
+@contextlib.asynccontextmanager
+async def opened(
+    folder: Path, *, checkpoint_pages: int = CHECKPOINT_PAGES, pace: DiskPace | None = None
+) -> AsyncGenerator[GroupCommit]:
+    database = await asyncio.to_thread(Database, Address(folder / "gateway.db"))
+    turns = WorkerTurns(asyncio.get_running_loop())
+    commits = GroupCommit(
+        database.writer, turns, lambda lost: None, database.reserve, checkpoint_pages=checkpoint_pages, pace=pace
+    )
+    yield commits
+    await within(commits.close())
+    await asyncio.to_thread(database.close)
+
+
 @pytest_asyncio.fixture
 async def commits(tmp_path: Path) -> AsyncGenerator[GroupCommit]:
-    database = await asyncio.to_thread(Database, Address(tmp_path / "gateway.db"))
-    turns = WorkerTurns(asyncio.get_running_loop())
-    opened = GroupCommit(database.writer, turns, lambda lost: None, database.reserve)
-    yield opened
-    await within(opened.close())
-    await asyncio.to_thread(database.close)
+    async with opened(tmp_path) as commits:
+        yield commits
 
 
 async def place(commits: GroupCommit, *, pages: int = 1, long: bool = False, size: int = 10) -> str:
@@ -60,33 +69,29 @@ async def test_the_loop_writes_what_is_short_and_the_thread_what_is_not(commits:
     assert await place(commits, pages=10_000) == "sqlite-writer"
 
 
-async def test_the_thread_empties_the_log_and_begins_it_anew(
-    commits: GroupCommit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(group_commit, "CHECKPOINT_PAGES", 10)
-    await place(commits)
-    places = [await place(commits, pages=11, size=40_000) for _ in range(300)]
-    assert places.count("sqlite-writer") >= 20
-    assert "" in places
-    # 12 MB were written, a megabyte before the first checkpoint
-    assert (tmp_path / "gateway.db-wal").stat().st_size < 6 * 2**20
+async def test_the_thread_empties_the_log_and_begins_it_anew(tmp_path: Path) -> None:
+    async with opened(tmp_path, checkpoint_pages=10) as commits:
+        await place(commits)
+        places = [await place(commits, pages=11, size=40_000) for _ in range(300)]
+        assert places.count("sqlite-writer") >= 20
+        assert "" in places
+        # 12 MB were written, a megabyte before the first checkpoint
+        assert (tmp_path / "gateway.db-wal").stat().st_size < 6 * 2**20
 
 
-async def test_after_a_commit_that_waited_the_thread_writes_for_a_while(
-    commits: GroupCommit, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(disk_pace, "FIRST_REST_SECONDS", 3600.0)
-    await place(commits)
-    until = time.monotonic() + 0.05
+async def test_after_a_commit_that_waited_the_thread_writes_for_a_while(tmp_path: Path) -> None:
+    async with opened(tmp_path, pace=DiskPace(first_rest_seconds=3600.0)) as commits:
+        await place(commits)
+        until = time.monotonic() + 0.05
 
-    def compute(_: sqlite3.Connection) -> None:
-        while time.monotonic() < until:
-            pass
+        def compute(_: sqlite3.Connection) -> None:
+            while time.monotonic() < until:
+                pass
 
-    await within(commits.submit(compute))
-    assert await place(commits) == "", "who computes, or is not given a processor, waits for no disk"
-    await within(commits.submit(lambda _: threading.Event().wait(0.05)))
-    assert await place(commits) == "sqlite-writer"
+        await within(commits.submit(compute))
+        assert await place(commits) == "", "who computes, or is not given a processor, waits for no disk"
+        await within(commits.submit(lambda _: threading.Event().wait(0.05)))
+        assert await place(commits) == "sqlite-writer"
 
 
 async def test_while_another_program_writes_the_loop_does_not_wait(commits: GroupCommit, tmp_path: Path) -> None:
@@ -129,7 +134,7 @@ async def test_the_log_stays_small_under_many_runs(tmp_path: Path) -> None:
         await asyncio.wait_for(asyncio.gather(*appended), DEADLINE_SECONDS)
     size = (tmp_path / "gateway.db-wal").stat().st_size
     await within(store.close())
-    assert size < 3 * group_commit.CHECKPOINT_PAGES * 4096, "12 MB were written in all, and each page again and again"
+    assert size < 3 * CHECKPOINT_PAGES * 4096, "12 MB were written in all, and each page again and again"
 
 
 async def test_events_that_come_before_their_run_is_kept_as_begun_leave_no_gap(tmp_path: Path) -> None:

@@ -18,20 +18,25 @@ import pytest_asyncio
 from gateway.events import Event, TextDelta
 from gateway.messages import Message, TextBlock
 from gateway.records import encode_events
+from gateway.sqlite.address import Address
+from gateway.sqlite.erasure import ErasureTimes
+from gateway.sqlite.store import SqliteStore
 from gateway.sqlite.transactions import Transactions
 from gateway.store import Store, Thread
 from tests.running_gateway import agent, gateway_process, run_body, scripted, write_configuration
-from tests.stored_samples import DEADLINE_SECONDS, OWNER, begin, ended, run, sqlite_file, sqlite_store, thread, within
+from tests.stored_samples import DEADLINE_SECONDS, OWNER, begin, ended, run, sqlite_file, thread, within
+
+SOON = ErasureTimes(empty_seconds=0.01)
+ALL_SOON = ErasureTimes(empty_seconds=0.01, rebuild_seconds=0.01, quiet_seconds=0.01)
 
 
-@pytest.fixture(autouse=True)
-def nothing_waits_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.sqlite.erasure.EMPTY_SECONDS", 0.01)
+def erasing_store(folder: Path, times: ErasureTimes) -> Store:
+    return SqliteStore(Address(folder / "gateway.db"), erasure_times=times)
 
 
 @pytest_asyncio.fixture
 async def store(tmp_path: Path) -> AsyncGenerator[Store]:
-    opened = sqlite_store(tmp_path)
+    opened = erasing_store(tmp_path, SOON)
     await within(opened.open())
     yield opened
     await within(opened.close())
@@ -109,13 +114,9 @@ async def churn(store: Store, chance: random.Random) -> tuple[list[str], list[st
 
 
 @pytest.mark.parametrize("seed", range(3))
-async def test_of_threads_that_changed_often_nothing_is_left_once_it_is_quiet(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
-) -> None:
+async def test_of_threads_that_changed_often_nothing_is_left_once_it_is_quiet(tmp_path: Path, seed: int) -> None:
     """Though SQLite leaves bytes of rows on the pages from which it moved them."""
-    monkeypatch.setattr("gateway.sqlite.erasure.REBUILD_SECONDS", 0.01)
-    monkeypatch.setattr("gateway.sqlite.erasure.QUIET_SECONDS", 0.01)
-    store = sqlite_store(tmp_path)
+    store = erasing_store(tmp_path, ALL_SOON)
     await within(store.open())
     deleted, kept = await churn(store, random.Random(seed))
     await until_gone(tmp_path, deleted)
@@ -124,8 +125,6 @@ async def test_of_threads_that_changed_often_nothing_is_left_once_it_is_quiet(
 
 
 async def test_a_write_ends_a_rebuilding_which_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.sqlite.erasure.REBUILD_SECONDS", 0.01)
-    monkeypatch.setattr("gateway.sqlite.erasure.QUIET_SECONDS", 0.01)
     outcomes: list[bool] = []
     begun, rebuild = threading.Event(), Transactions.rebuild
 
@@ -134,7 +133,7 @@ async def test_a_write_ends_a_rebuilding_which_is_tried_again(tmp_path: Path, mo
         outcomes.append(rebuild(self))
         return outcomes[-1]
 
-    store = sqlite_store(tmp_path)
+    store = erasing_store(tmp_path, ALL_SOON)
     await within(store.open())
     await keep_run(store, "large", long_thread("large", "remarkable", [20_000_000]), "remarkable", 1)
     monkeypatch.setattr(Transactions, "rebuild", noted)
