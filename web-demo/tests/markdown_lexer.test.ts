@@ -1,6 +1,7 @@
 /** Our markdown beside marked's: the same answers look the same. */
 import { Lexer, type Token, Tokenizer, type Tokens } from "marked";
 import { describe, expect, test } from "vitest";
+import { lexInline } from "../src/view/markdown_inline";
 import { type Links, lexBlocks } from "../src/view/markdown_lexer";
 import { randomNumbers } from "./legal_streams";
 
@@ -313,3 +314,52 @@ test("white space without end in an item costs no square of it", () => {
   const text = `- a${" ".repeat(300_000)}b`;
   expect(lexBlocks(text, {})[0]?.raw).toBe(text);
 });
+
+describe("brackets without end", () => {
+  test.each([
+    ["before addresses", "[".repeat(2_000) + " https://a.example".repeat(100)],
+    ["of pictures before addresses", "![".repeat(8_000) + " a@b.example".repeat(1_000)],
+    ["that are closed", "[".repeat(2_000) + "]".repeat(2_000)],
+    ["that close nothing", "*a ".repeat(2_000) + "]".repeat(2_000)],
+  ])("%s are looked through a bounded number of times", (_name, text) => {
+    expect(searched(() => lexInline(text, {}))).toBeLessThan(200 * text.length);
+  });
+
+  test("are no link by its name where they hold more than a name may have", () => {
+    const types = (name: string) =>
+      lexInline(`[${name}]`, { [name]: { href: "https://a.example", title: null } }).map(({ type }) => type);
+    expect(types("a".repeat(999))).toEqual(["link"]);
+    expect(types("a".repeat(1_000))).toEqual(["text"]);
+  });
+});
+
+/** How many characters and members are looked through by what searches texts and lists. */
+function searched(work: () => unknown): number {
+  const { indexOf, trim } = String.prototype;
+  const { some, findLastIndex } = Array.prototype;
+  let sum = 0;
+  String.prototype.indexOf = function (what, from = 0) {
+    const at = indexOf.call(this, what, from);
+    sum += (at < 0 ? this.length : at) - from;
+    return at;
+  };
+  String.prototype.trim = function () {
+    sum += this.length;
+    return trim.call(this);
+  };
+  Array.prototype.some = function (...given: Parameters<typeof some>) {
+    sum += this.length;
+    return some.apply(this, given);
+  };
+  Array.prototype.findLastIndex = function (...given: Parameters<typeof findLastIndex>) {
+    sum += this.length;
+    return findLastIndex.apply(this, given);
+  };
+  try {
+    work();
+    return sum;
+  } finally {
+    Object.assign(String.prototype, { indexOf, trim });
+    Object.assign(Array.prototype, { some, findLastIndex });
+  }
+}

@@ -18,6 +18,8 @@ const BARE_MAIL = /[\w.+-]+@[\w-]+(?:\.[\w-]+)*\.[\w-]*[a-z0-9](?![\w-])/iy;
 const DESTINATION =
   /\(\s*(?:<((?:\\.|[^\n<>\\])*)>|((?:\\.|[^\s()\\]|\((?:\\.|[^\s()\\]|\((?:\\.|[^\s()\\])*\))*\))*))(?:\s+("(?:\\[\s\S]|[^"\\])*"|'(?:\\[\s\S]|[^'\\])*'|\((?:\\[\s\S]|[^()\\])*\)))?\s*\)/y;
 const REFERENCE = /\[((?:\\.|[^[\]\\])*)\]/y;
+/** CommonMark's limit, which keeps brackets in brackets from being looked up again and again. */
+const LONGEST_LABEL = 999;
 /** What cannot begin anything is text as a whole. */
 const PLAIN = /[^\\`<![\]*_~\nhfwHFW@]+/y;
 
@@ -25,8 +27,17 @@ interface Node {
   token: Token;
   /** Of a run of `*`, `_` or `~` that may open or close something. */
   run?: { mark: string; count: number; whole: number; opens: boolean; closes: boolean };
-  /** Of a bracket that may begin a link. */
-  bracket?: { at: number; isImage: boolean; isActive: boolean };
+}
+
+/** One that may begin a link or a picture. */
+interface Bracket {
+  /** Among the nodes. */
+  readonly place: number;
+  /** Where it ends. */
+  readonly at: number;
+  readonly isImage: boolean;
+  /** Whether it, or one around it, may begin a link. */
+  readonly mayLink: boolean;
 }
 
 export function lexInline(source: string, links: Links): Token[] {
@@ -35,7 +46,13 @@ export function lexInline(source: string, links: Links): Token[] {
 
 class InlineLexer {
   readonly #nodes: Node[] = [];
+  /** Those that are open, the innermost last. */
+  readonly #brackets: Bracket[] = [];
+  /** So many of them, the outermost, begin no link any more: there is one in them. */
+  #spent = 0;
   #at = 0;
+  /** The next end of a link that says where it leads; -1: there is none. */
+  #end = 0;
 
   constructor(
     private readonly source: string,
@@ -161,32 +178,30 @@ class InlineLexer {
   }
 
   #open(mark: string): boolean {
+    const isImage = mark === "![";
     this.#at += mark.length;
-    this.#nodes.push({
-      token: textToken(mark),
-      bracket: { at: this.#at, isImage: mark === "![", isActive: true },
-    });
+    const mayLink = !isImage || this.#mayLink();
+    this.#brackets.push({ place: this.#nodes.length, at: this.#at, isImage, mayLink });
+    this.#nodes.push({ token: textToken(mark) });
     return true;
   }
 
   #close(): boolean {
-    const place = this.#nodes.findLastIndex(({ bracket }) => bracket);
-    const { bracket } = this.#nodes[place] ?? {};
+    const bracket = this.#brackets.pop();
     if (!bracket) return false;
-    const text = this.source.slice(bracket.at, this.#at);
-    const target = bracket.isActive ? this.#target(text) : undefined;
-    if (!target) {
-      delete (this.#nodes[place] as Node).bracket;
-      return false;
-    }
-    const inner = this.#nodes.splice(place).slice(1);
+    const { at, isImage } = bracket;
+    const around = this.#brackets.length;
+    const text = this.source.slice(at, this.#at);
+    const target = isImage || around >= this.#spent ? this.#target(text) : undefined;
+    this.#spent = Math.min(this.#spent, around);
+    if (!target) return false;
+    const inner = this.#nodes.splice(bracket.place).slice(1);
     emphasise(inner, 0);
-    const raw = this.source.slice(bracket.at - (bracket.isImage ? 2 : 1), target.end);
+    const raw = this.source.slice(at - (isImage ? 2 : 1), target.end);
     const { href, title } = target;
     this.#at = target.end - raw.length;
-    if (bracket.isImage) return this.#take({ type: "image", raw, href, title, text, tokens: tokensOf(inner) });
-    for (const { bracket: outer } of this.#nodes) if (outer && !outer.isImage) outer.isActive = false;
-    return this.#take({ type: "link", raw, href, title, text, tokens: tokensOf(inner) });
+    if (!isImage) this.#spent = around;
+    return this.#take({ type: isImage ? "image" : "link", raw, href, title, text, tokens: tokensOf(inner) });
   }
 
   /** Where the brackets that end here lead, and where that is said to its end. */
@@ -202,6 +217,7 @@ class InlineLexer {
       [named?.[1] || text, this.#at + 1 + (named?.[0].length ?? 0)],
       [text, this.#at + 1],
     ] as const) {
+      if (name.length > LONGEST_LABEL) continue;
       const key = name.trim().replace(/\s+/g, " ").toLowerCase();
       const link = Object.hasOwn(this.links, key) ? this.links[key] : undefined;
       if (link) return { ...link, end };
@@ -209,14 +225,15 @@ class InlineLexer {
     return undefined;
   }
 
-  #isInLink(): boolean {
-    return this.#nodes.some(({ bracket }) => bracket?.isActive && !bracket.isImage && this.#ends(bracket.at));
+  #mayLink(): boolean {
+    return this.#brackets.length > this.#spent && this.#brackets.at(-1)?.mayLink === true;
   }
 
-  /** Whether the bracket that begins there becomes a link: only then are addresses in it words. */
-  #ends(at: number): boolean {
-    const end = this.source.indexOf("](", at);
-    return end >= 0 && !this.source.slice(at, end).includes("\n\n");
+  /** Whether what is open becomes a link: only then are addresses in it words. */
+  #isInLink(): boolean {
+    if (!this.#mayLink()) return false;
+    if (this.#end >= 0 && this.#end < this.#at) this.#end = this.source.indexOf("](", this.#at);
+    return this.#end >= 0;
   }
 
   #match(pattern: RegExp, at = this.#at): RegExpExecArray | undefined {
@@ -233,7 +250,8 @@ class InlineLexer {
   #text(raw: string): void {
     const last = this.#nodes.at(-1);
     this.#at += raw.length;
-    if (last && last.token.type === "text" && !last.run && !last.bracket) {
+    const isBracket = this.#brackets.at(-1)?.place === this.#nodes.length - 1;
+    if (last && last.token.type === "text" && !last.run && !isBracket) {
       last.token.raw += raw;
       last.token.text = last.token.raw;
     } else {
