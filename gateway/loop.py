@@ -59,8 +59,8 @@ class LoopContext:
     remain after name collisions. `decisions` are to be carried out before anything else; `still_open` interrupts, which
     the request left uncovered, end the run again after that. `fallback` are asked once `model` has failed; `fits` is
     what is known of threads that were too long for it. `conversation` is what the model's server holds, where it is
-    stateful. `taken_up`: the run was begun by another process, and goes on in the middle of an answer. `is_left`: it is
-    given up here, to be taken up by another.
+    stateful. `taken_up`: the run was begun by another process, and goes on in the middle of an answer. `is_left` tells
+    whether this process gives the run up, so that another one can go on with it.
     """
 
     agent: AgentDefinition

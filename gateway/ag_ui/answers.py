@@ -1,7 +1,7 @@
 """A person's answer to an interrupt in AG-UI's words: the schema that asks for it, and the payload that gives it.
 
-Below: the words. Above: input, events. Source: https://docs.ag-ui.com/concepts/interrupts. For an interrupt that asks
-for approval of a tool's call the payload is `{approved: boolean, editedArgs?: object, reason?: string}`.
+Below: the words. Above: input, events. Source: https://docs.ag-ui.com/spec/1.0/patterns/interrupt-resume. The answer to
+an approval of a tool's call is `{approved: boolean, editedArgs?: object, reason?: string}`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The hybrid ReAct loop: the model reasons and calls tools until it answers, or until a tool is not ours to run.
+"""The ReAct loop: the model reasons and calls tools until it answers, or until the browser or a person has to act.
 
-Below: model, tool, history, transcript. Above: the run driver. Backend tools run here; a frontend tool is a spec
-without a tool behind it, and a call of one ends the run with the call pending; a call that needs a person ends it with
-a question. Nothing waits across requests: the next request finds in the thread's messages where things stand.
+Below: turns, model, history, transcript. Above: the run driver. `turns.tool_turn` answers the calls that can be
+answered here. A call of a frontend tool, or one that needs approval, ends the run. Nothing waits from one request to
+the next: the thread's messages say where things stand.
 """
 
 from __future__ import annotations

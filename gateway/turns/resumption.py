@@ -1,9 +1,9 @@
-"""A model call that outlived its process: what the run's log has of it, and what is new when it is told again.
+"""A model call that its provider went on with after our process had ended: what of the answer is new.
 
 Below: the words. Above: the loop, which goes on with the run; recovery, which finds such runs. Pure.
 
-The provider tells the answer again from its beginning. What the log has of it already must come again, with the same
-ids; only what follows is new. Where deltas are cut is nobody's promise, so that texts are compared and not events.
+The provider gives the answer again from its beginning. What the run's log has of it must come again, with the same ids;
+only what follows is new. A provider may cut the text into other deltas than before, so texts are compared, not events.
 """
 
 from __future__ import annotations
