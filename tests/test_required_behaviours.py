@@ -110,6 +110,8 @@ REQUIRED = [
     "fault-upstream",
     "extension",
     "one-door",
+    "agent-types",
+    "answers-without-a-protocol",
     "error-forms",
     "described-protocols",
     "benchmarks",
