@@ -31,7 +31,7 @@ from gateway.runs.viewer import Viewer
 from gateway.sqlite.address import Address
 from gateway.sqlite.store import SqliteStore
 from gateway.sqlite.tables import KeptThread
-from gateway.store import DueDeletion, Kept, RunRecord, Thread
+from gateway.store import DueDeletion, Kept, RunRecord, Store, Thread
 from gateway.tool import SingleTool, Tool, Toolbox
 from tests.movable_clock import MovableClock
 
@@ -42,11 +42,11 @@ SAYS_HELLO: list[list[dict[str, Any]]] = [[{"text": "hello there", "chunk_charac
 HANGS: list[list[dict[str, Any]]] = [[{"text": "one two three ", "chunk_characters": 4}, {"hang": True}]]
 
 
-class GatedStore(SqliteStore):
-    """The real store, whose looks, begins and ends wait or fail when a test says so."""
+class GatedStore:
+    """A store whose looks, begins and ends wait or fail when a test says so. All else is the wrapped store's."""
 
-    def __init__(self) -> None:
-        super().__init__(Address(None))
+    def __init__(self, store: Store) -> None:
+        self._store = store
         self._gates: dict[str, asyncio.Event] = {}
         self._errors: dict[str, Exception] = {}
         gates = (
@@ -77,25 +77,28 @@ class GatedStore(SqliteStore):
         if error is not None:
             self._errors[name] = error
 
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
     async def load_start(self, owner: str, run_id: str, thread_id: str) -> RunRecord | None:
         await self._pass("load_start")
-        return await super().load_start(owner, run_id, thread_id)
+        return await self._store.load_start(owner, run_id, thread_id)
 
     async def list_runs(self, owner: str, client_id: str) -> list[RunRecord]:
         await self._pass("list_runs")
-        return await super().list_runs(owner, client_id)
+        return await self._store.list_runs(owner, client_id)
 
     async def last_sequence(self, owner: str, run_id: str) -> int:
         await self._pass("last_sequence")
-        return await super().last_sequence(owner, run_id)
+        return await self._store.last_sequence(owner, run_id)
 
     async def queue_run(self, run: RunRecord) -> None:
         await self._pass("queue_run")
-        await super().queue_run(run)
+        await self._store.queue_run(run)
 
     async def begin_run(self, run: RunRecord, thread: Thread, *, keep: int, records: EventRecords = NO_EVENTS) -> None:
         await self._pass("begin_run")
-        await super().begin_run(run, thread, keep=keep, records=records)
+        await self._store.begin_run(run, thread, keep=keep, records=records)
 
     def end_run(
         self,
@@ -108,7 +111,7 @@ class GatedStore(SqliteStore):
         erase: frozenset[str] = frozenset(),
     ) -> Kept[KeptThread]:
         kept: Kept[KeptThread] = Kept()
-        end = partial(super().end_run, run, thread, keep=keep, first=first, records=records, erase=erase)
+        end = partial(self._store.end_run, run, thread, keep=keep, first=first, records=records, erase=erase)
         asyncio.ensure_future(self._end_behind(kept, end)).set_name("a gated end")
         return kept
 
@@ -121,7 +124,7 @@ class GatedStore(SqliteStore):
 
     async def delete_thread(self, owner: str, thread_id: str, due: Sequence[DueDeletion] = ()) -> bool:
         await self._pass("delete_thread")
-        return await super().delete_thread(owner, thread_id, due)
+        return await self._store.delete_thread(owner, thread_id, due)
 
     def append_events(self, owner: str, run_id: str, first: int, records: EventRecords) -> asyncio.Future[None]:
         self.reached["append_events"].set()
@@ -134,13 +137,13 @@ class GatedStore(SqliteStore):
             held = asyncio.ensure_future(self._append_behind(gate, owner, run_id, first, records))
             held.set_name("a held append")
             return held
-        return super().append_events(owner, run_id, first, records)
+        return self._store.append_events(owner, run_id, first, records)
 
     async def _append_behind(
         self, gate: asyncio.Event, owner: str, run_id: str, first: int, records: EventRecords
     ) -> None:
         await gate.wait()
-        await super().append_events(owner, run_id, first, records)
+        await self._store.append_events(owner, run_id, first, records)
 
     async def _pass(self, name: str) -> None:
         self.reached[name].set()
@@ -183,7 +186,7 @@ async def runner_scene(*agents: OpenAgent, options: RunOptions | None = None) ->
     for opened in agents:
         if isinstance(opened.model, ScriptedModel):
             opened.model._clock = clock
-    store = GatedStore()
+    store = GatedStore(SqliteStore(Address(None)))
     await store.open()
     options = options or RunOptions()
     runner = Runner(RunDriver(AgentDirectory(agents), store, clock, options))
