@@ -86,8 +86,7 @@ class ProtocolEnvironment:
 
     def agent(self, caller: Caller, agent_id: str) -> OpenAgent:
         """The agent of that id. Raises NotFoundError, also where it is not there for this caller."""
-        if not caller.may_use(agent_id):
-            raise no_agent(agent_id)
+        _check_agent(caller, agent_id)
         return self._runner.agent(agent_id)
 
     # --- runs
@@ -105,7 +104,7 @@ class ProtocolEnvironment:
             InvalidRequestError: an answer that does not fit its interrupt.
             StoreError, UnavailableError: not now.
         """
-        self.agent(caller, agent_id)
+        _check_agent(caller, agent_id)
         admission = self._admission(caller)
         return await self._runner.start(caller.owner, agent_id, caller.admitted(given), admission, caller.run_limits())
 
@@ -115,7 +114,7 @@ class ProtocolEnvironment:
         Raises:
             NotFoundError: no such agent for this caller.
         """
-        self.agent(caller, agent_id)
+        _check_agent(caller, agent_id)
         return await self._runner.connect(caller.owner, agent_id, given)
 
     async def attach(self, caller: Caller, run_id: str, *, after: int = 0, log_id: str = "") -> Viewer | None:
@@ -194,6 +193,11 @@ class ProtocolEnvironment:
         if not (quotas or self._runs.bounded):
             return None
         return partial(self._runs.begin, quotas)
+
+
+def _check_agent(caller: Caller, agent_id: str) -> None:
+    if not caller.may_use(agent_id):
+        raise no_agent(agent_id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -178,5 +178,4 @@ _API = ApiDescription(
     },
 )
 
-
 PROTOCOL = WireProtocol("ag_ui", _routes, api=_API)

@@ -193,5 +193,4 @@ _API = ApiDescription(
     {"approvalId": parameter("path", "approvalId", "The approval's id.", {"type": "string"})},
 )
 
-
 PROTOCOL = WireProtocol("approvals", _routes, api=_API)

@@ -414,5 +414,4 @@ _API = ApiDescription(
     _parameters(),
 )
 
-
 PROTOCOL = WireProtocol("runs", _routes, api=_API)

@@ -101,5 +101,4 @@ _API = ApiDescription(
     },
 )
 
-
 PROTOCOL = WireProtocol("visitors", _routes, api=_API)
