@@ -19,8 +19,9 @@ _OWNER_ONLY = 0o600
 
 
 def pid_file(store: Path) -> Path:
-    """The file beside that of the store."""
-    return store.with_name(f"{store.name}.pid")
+    """The file beside that of the store: `gateway.pid` beside `gateway.db`."""
+    file = store.with_suffix(".pid")
+    return file if file != store else store.with_name(f"{store.name}.pid")
 
 
 @contextlib.contextmanager
@@ -32,15 +33,17 @@ def kept_pid(store: Path | None) -> Iterator[None]:
     if store is None:
         yield
         return
-    file = pid_file(store)
+    file, descriptor = pid_file(store), None
     try:
         descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _OWNER_ONLY)
-    except OSError as error:  # no room, for instance: no reason not to serve
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:  # no room, or a store of nearly the same name: no reason not to serve
         logger.warning("'agui-gateway reload' will not find this process", extra={"cause": error.strerror})
+        if descriptor is not None:
+            os.close(descriptor)
         yield
         return
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)  # at most a reader has it, for an instant
         with contextlib.suppress(OSError):
             os.fchmod(descriptor, _OWNER_ONLY)
             os.ftruncate(descriptor, 0)

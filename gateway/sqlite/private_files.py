@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 OWNER_ONLY = 0o600
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
-_COMPANIONS = ("-wal", "-shm", "-journal", ".lock", ".pid", ".reserve")
+_COMPANIONS = ("-wal", "-shm", "-journal", ".lock", ".reserve")
 
 
 def make_private(database: Path) -> None:
