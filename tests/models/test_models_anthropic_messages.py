@@ -9,7 +9,7 @@ import pytest
 
 from gateway.errors import ModelErrorKind
 from gateway.events import StopReason
-from gateway.messages import Message, TextBlock
+from gateway.messages import Message, TextBlock, ToolSpec
 from gateway.model import Model, ModelRequest
 from gateway.models.anthropic_messages import PROVIDER
 from tests import provider_scene
@@ -21,7 +21,8 @@ from tests.provider_scene import Fault, connection_faults, failure_of
 MODEL = "claude-sonnet-4-5"
 KEY = "sk-ant-secret-0123456789"
 HELLO = Message("u1", "user", (TextBlock("Hi"),))
-REQUEST = ModelRequest("turn", (HELLO,))
+TOOLS = (ToolSpec("add", "Add.", {"properties": {"a": {"type": "number"}}}), ToolSpec("shop.find", "", {}))
+REQUEST = ModelRequest("turn", (HELLO,), tools=TOOLS)
 
 
 def model_behind(*scripts: Script) -> AbstractAsyncContextManager[tuple[Model, ChatServer]]:
