@@ -22,7 +22,7 @@ WORKDIR /build
 RUN python -m venv /opt/agui-gateway
 COPY constraints.txt pyproject.toml ./
 # what it depends on changes less often than it does: a layer of its own
-RUN python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['dependencies'], sep='\n')" \
+RUN python -c "import tomllib; p = tomllib.load(open('pyproject.toml', 'rb'))['project']; print(*p['dependencies'], *p['optional-dependencies']['otel'], sep='\n')" \
         > /build/dependencies.txt \
     && /opt/agui-gateway/bin/python -m pip install --requirement /build/dependencies.txt
 COPY README.md LICENSE ./

@@ -10,6 +10,7 @@ import logging
 import os
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -50,7 +51,11 @@ from gateway.search_engine import SearchEngine
 from gateway.settings import Settings
 from gateway.sse import OpenStreams
 from gateway.store import Store, StoreEnvironment
+from gateway.telemetry.model_calls import traced_providers
+from gateway.telemetry.requests import TracedRequests
+from gateway.telemetry.tool_calls import traced_tool_types
 from gateway.tool import ToolEnvironment
+from gateway.traces import Tracer
 from gateway.turns.circuit import Circuits
 
 logger = logging.getLogger(__name__)
@@ -73,21 +78,34 @@ class Application:
         parts: KnownParts | None = None,
         page: WebPage | None = None,
         redaction: Redaction | None = None,
+        tracer: Tracer | None = None,
     ) -> None:
-        """`redaction` learns the secrets of a configuration that is read again: the log's own, where there is one."""
+        """`redaction` learns the secrets of a configuration that is read again: the log's own, where there is one.
+
+        `tracer` is there where traces are collected.
+        """
         self.settings = settings
         self.clock = clock or SystemClock()
         self.metrics = Metrics()
         self.streams = OpenStreams(heartbeat_seconds=settings.server.heartbeat_seconds)
         self.metrics.viewers_active.set_function(lambda: len(self.streams))
+        self._tracer = tracer
         self.parts = parts or known_parts()
+        if tracer is not None:
+            self.parts = _traced(self.parts)
         self._page = page or read_page()
         self._opening: AgentOpening | None = None  # there while it serves
         self._warming: set[asyncio.Task[None]] = set()
         self.store = self._open_store()
         self.redaction = redaction or Redaction(settings.secrets)
         self.driver = RunDriver(
-            AgentDirectory(), self.store, self.clock, _run_options(settings), self.metrics, self.redaction.text
+            AgentDirectory(),
+            self.store,
+            self.clock,
+            _run_options(settings),
+            self.metrics,
+            self.redaction.text,
+            tracer,
         )
         self.runner = Runner(self.driver)
         server = settings.server
@@ -124,6 +142,8 @@ class Application:
             on_refused=self.metrics.refused,
             error_form=ErrorForms(served).of,
         )
+        if tracer is not None:
+            self.asgi = TracedRequests(self.asgi, tracer, rules.quiet_paths)
 
     async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Starlette's routes without its own middleware: the access middleware answers for what they raise, and each
@@ -150,6 +170,8 @@ class Application:
     @asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncGenerator[None]:
         async with AsyncExitStack() as stack:
+            if self._tracer is not None:
+                stack.push_async_callback(self._tracer.close)
             await self.store.open()
             stack.push_async_callback(self.store.close)
             await self._know_visitors()
@@ -334,6 +356,10 @@ class Application:
 
 async def _healthy(request: Request) -> Response:
     return JSONResponse({"status": "ok"}, headers={"cache-control": "no-store"})
+
+
+def _traced(parts: KnownParts) -> KnownParts:
+    return replace(parts, models=traced_providers(parts.models), tools=traced_tool_types(parts.tools))
 
 
 def _run_options(settings: Settings) -> RunOptions:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, TextIO
 
 import orjson
@@ -178,6 +178,19 @@ def configure_logging(
         logging.getLogger(name).setLevel(logging.NOTSET if level == "debug" else logging.WARNING)
     logging.captureWarnings(True)
     return redaction
+
+
+def add_to_lines(fields: Callable[[], Mapping[str, str]]) -> None:
+    """Give every line what `fields` says when it is written, beside what it has itself."""
+
+    def add(record: logging.LogRecord) -> bool:
+        for name, value in fields().items():
+            setattr(record, name, value)
+        return True
+
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler, _Handler):
+            handler.addFilter(add)
 
 
 class _Handler(logging.StreamHandler[TextIO]):

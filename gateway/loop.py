@@ -20,6 +20,7 @@ from gateway.messages import JsonObject, Message, ToolCall
 from gateway.model import Fallback, Model, OnRetry
 from gateway.model_state import Conversation
 from gateway.tool import SharedState, Tool
+from gateway.traces import Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,8 @@ class LoopContext:
     the request left uncovered, end the run again after that. `fallback` are asked once `model` has failed; `fits` is
     what is known of threads that were too long for it. `conversation` is what the model's server holds, where it is
     stateful. `taken_up`: the run was begun by another process, and goes on in the middle of an answer. `is_left` tells
-    whether this process gives the run up, so that another one can go on with it.
+    whether this process gives the run up, so that another one can go on with it. `trace` is the run's span, for what
+    the loop asks models and tools.
     """
 
     agent: AgentDefinition
@@ -81,6 +83,7 @@ class LoopContext:
     elsewhere: tuple[Message, ...] = ()
     taken_up: TakenUp | None = None
     is_left: Callable[[], bool] = bool
+    trace: Span | None = None
 
 
 class Loop(Protocol):

@@ -20,6 +20,7 @@ from gateway.history_cache import SettledView
 from gateway.http_client.clients import HttpClients
 from gateway.messages import JsonObject, Message, ToolSpec
 from gateway.model_state import Continuation
+from gateway.traces import Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ class ModelRequest:
     that the provider may keep, whatever became of it.
 
     `max_answer_bytes` and `max_calls` bound what is held of the answer before anything of it is given; what is given
-    the loop counts.
+    the loop counts. `trace` is the span of whoever asks, or of the try under way: its headers go to the provider.
     """
 
     turn_id: str
@@ -71,6 +72,7 @@ class ModelRequest:
     on_kept: Callable[[str], None] | None = field(default=None, compare=False, repr=False)
     max_answer_bytes: int | None = None
     max_calls: int | None = None
+    trace: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -197,6 +197,8 @@ class Runner:
             )
         if live is not None and not live.ended.done():
             self._metrics.resumed("attached")
+            if live.trace is not None:
+                live.trace.note_watched()
             return await live.follow_from(after)
         if after == last:
             self._metrics.resumed("ended")

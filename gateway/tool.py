@@ -23,6 +23,7 @@ from gateway.http_client.clients import HttpClients
 from gateway.messages import ContentBlock, JsonObject, JsonValue, ToolSpec
 from gateway.model_state import ModelState
 from gateway.search_engine import SearchEngine
+from gateway.traces import Span
 
 ResultT = TypeVar("ResultT")
 
@@ -77,6 +78,7 @@ class ToolContext:
 
     `model_state`: what a stateful model's server holds of the agent's conversations in this thread; empty for others.
     `request_id` is that of the request that began the run, as the log has it; empty where another process began it.
+    `trace` is the span of the call, where traces are collected: its headers go with what the tool asks elsewhere.
     """
 
     call_id: str
@@ -88,6 +90,7 @@ class ToolContext:
     announcements: Announcements | None = None
     model_state: ModelState = field(default_factory=dict)
     request_id: str = ""
+    trace: Span | None = field(default=None, compare=False, repr=False)
 
     def announce(self, event: Announcement) -> None:
         """Let viewers see a step, an activity or an application's own event now, before the result. From any thread.

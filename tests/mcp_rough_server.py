@@ -72,7 +72,8 @@ class Server:
             return {"content": [], "structuredContent": {"a": "a" * 40 + "!"}}
         if method == "tools/call" and BEHAVIOUR == "nonsense":
             return {"content": "not a list"}
-        return {"content": [{"type": "text", "text": json.dumps(params["arguments"])}]}
+        said = params.get("_meta") if BEHAVIOUR == "meta" else params["arguments"]
+        return {"content": [{"type": "text", "text": json.dumps(said)}]}
 
     def run(self) -> None:
         for line in sys.stdin:

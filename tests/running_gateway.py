@@ -29,6 +29,7 @@ from gateway.configuration.known_parts import KnownParts, known_parts
 from gateway.page import WebPage
 from gateway.server.connection import Connection
 from gateway.settings import Flags, load_settings
+from gateway.traces import Tracer
 
 DEADLINE_SECONDS = 20.0
 _NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # nobody speaks TLS here: reading all authorities costs 60 ms
@@ -244,6 +245,7 @@ async def local_gateway(
     clock: Clock | None = None,
     parts: KnownParts | None = None,
     page: WebPage | None = None,
+    tracer: Tracer | None = None,
     **configuration: Any,
 ) -> AsyncGenerator[LocalGateway]:
     """A gateway in this event loop. Its clock is the machine's, its parts are all there are and its page is the built
@@ -251,7 +253,7 @@ async def local_gateway(
     path = write_configuration(directory, agents, **configuration)
     parts = parts or _all_parts()
     settings = load_settings(Flags(config=path), environ=dict(os.environ), parts=parts)
-    application = Application(settings, clock=clock, parts=parts, page=page)
+    application = Application(settings, clock=clock, parts=parts, page=page, tracer=tracer)
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # as gateway.server.process says
     listener.bind(("127.0.0.1", 0))
     config = uvicorn.Config(

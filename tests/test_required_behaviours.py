@@ -100,6 +100,8 @@ REQUIRED = [
     "store-contract",
     "real-clients",
     "verifier",
+    "traces",
+    "traces-off",
     "front-end-stories",
     "fault-any-provider",
     "fault-random-walk",

@@ -27,7 +27,7 @@ import ssl
 from collections import deque
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -45,6 +45,7 @@ from gateway.errors import ModelError, ModelErrorKind
 from gateway.http_client.fetch_policy import DEFAULT_FETCH_PORTS
 from gateway.http_client.fetcher import Fetcher, Resolver, Route
 from gateway.http_client.transport_errors import TRANSPORT_ERRORS, model_error
+from gateway.traces import Span
 
 KEEPALIVE_SECONDS = 30.0
 LARGEST_HEADER = 32_768
@@ -68,6 +69,10 @@ class HttpCall:
     url: str
     headers: Mapping[str, str]
     content: bytes = b""
+
+    def part_of(self, trace: Span | None) -> HttpCall:
+        """The call with the headers of a span, so that the server's work is seen below it; signed or not."""
+        return self if trace is None else replace(self, headers={**self.headers, **trace.headers})
 
 
 @dataclass(frozen=True, slots=True)

@@ -223,6 +223,7 @@ class _Run:
             on_kept=None if conversation is None else conversation.kept,
             max_answer_bytes=self._budgets.max_answer_bytes,
             max_calls=self._budgets.max_calls_per_answer,
+            trace=self._context.trace,
         )
 
     def _tool_choice(self) -> ToolChoice:

@@ -71,7 +71,7 @@ class BedrockConverseModel:
             asked = converse_request(inline, self.model_id, self._family)
         except ValueError as error:
             raise ModelError(ModelErrorKind.INVALID, str(error)) from None
-        call = await self._signer.sign(await self._call(encoded(asked.body)))
+        call = (await self._signer.sign(await self._call(encoded(asked.body)))).part_of(request.trace)
         builder = AnswerBuilder(request, PROVIDER_NAME, self.model_id)
         reader = ConverseReader(builder, self.model_id, self._family, asked.names, asked.guardrail)
         async with self._environment.http.stream(call, self._timeouts) as response:

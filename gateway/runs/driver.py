@@ -40,9 +40,11 @@ from gateway.runs.endings import (
 from gateway.runs.intake import take_in, up_to_date
 from gateway.runs.live_run import LiveRun
 from gateway.runs.recovery import LeftOpen, recover, restore
+from gateway.runs.run_trace import begin_trace, end_trace
 from gateway.runs.thread_queue import ThreadLines
 from gateway.store import RunRecord, RunStatus, Store, Thread
 from gateway.tool import SharedState, Tool
+from gateway.traces import Tracer, current, part_of
 
 logger = logging.getLogger(__name__)
 
@@ -72,6 +74,7 @@ class RunDriver:
         options: RunOptions = RunOptions(),
         metrics: Metrics | None = None,
         redacted: Callable[[str], str] = str,
+        tracer: Tracer | None = None,
     ) -> None:
         """`redacted` gives a text without the operator's secrets."""
         self.agents = agents
@@ -84,6 +87,7 @@ class RunDriver:
         self.window = CommitWindow()
         self._options = options
         self._redacted = redacted
+        self._tracer = tracer
         self._draining = False
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -105,6 +109,7 @@ class RunDriver:
         )
         live.agent = agent
         live.unattended = unattended
+        live.trace = begin_trace(self._tracer, record, agent.definition)
         self.agents.hold(agent, until=live.ended)
         return live
 
@@ -158,7 +163,8 @@ class RunDriver:
             live.record = record
         started = live.follow([RunStarted(given.thread_id, given.run_id, given.parent_run_id)])
         _, records = live.number(started)
-        await self.store.begin_run(record, taken.thread, keep=taken.keep, records=records)
+        with part_of(live.trace, "commit begin_run", {"db.operation.name": "begin_run"}):
+            await self.store.begin_run(record, taken.thread, keep=taken.keep, records=records)
         live.begun = True
         self.metrics.runs_active.inc()
         live.publish_numbered()
@@ -197,13 +203,15 @@ class RunDriver:
             conversation=conversation,
             taken_up=taken_up,
             is_left=lambda: live.left,
+            trace=live.trace,
         )
 
     # --- a run under way
 
     def _spawn(self, live: LiveRun, work: Coroutine[None, None, None]) -> None:
         # `live.task` is set by the task itself: one that is cancelled before its first step never runs a line.
-        task = asyncio.create_task(work, name=f"run {live.record.run_id}")
+        with current(live.trace):
+            task = asyncio.create_task(work, name=f"run {live.record.run_id}")
         self._tasks.add(task)
         self.agents.hold(live.agent, until=task)  # one that does not stop in time outlives its run
         task.add_done_callback(self._tasks.discard)
@@ -321,7 +329,8 @@ class RunDriver:
         first, records = live.number(events)
         keep = len(live.thread.messages)
         end = self.store.end_run(record, thread, keep=keep, first=first, records=records, erase=live.retracted)
-        await end.unhurt()
+        with part_of(live.trace, "commit end_run", {"db.operation.name": "end_run"}):
+            await end.unhurt()
         return record
 
     def _end_unkept(self, live: LiveRun, terminal: RunFailed) -> None:
@@ -368,6 +377,7 @@ class RunDriver:
         live.finish()
         if live.begun:
             count_end(self.metrics, live)
+        end_trace(live)
         self.lines.leave(live)
 
     # --- stopping

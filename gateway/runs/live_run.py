@@ -41,6 +41,7 @@ from gateway.records import EventRecords, encode_events
 from gateway.runs.audience import Audience
 from gateway.runs.viewer import Prelude, Viewer, read_log
 from gateway.store import RunRecord, Store, Thread
+from gateway.traces import Span
 from gateway.transcript import Transcript
 from gateway.usage import UsageLedger
 
@@ -58,7 +59,8 @@ class LiveRun:
         "_clock", "_gathered", "_kept_waiters", "_last_future", "_sealer", "_signs_seen", "_store", "_unkept",
         "_window", "accepted", "agent", "audience", "begun", "cancel_reason", "concluded", "conversation", "ended",
         "failure", "finishing", "first_sign_at", "kept", "left", "must_be_kept", "patient", "record",
-        "sequence", "settled", "state", "task", "thread", "transcript", "turn", "unattended", "unkept", "usage",
+        "sequence", "settled", "state", "task", "thread", "trace", "transcript", "turn", "unattended", "unkept",
+        "usage",
     )  # fmt: skip
 
     agent: OpenAgent  # which it holds
@@ -88,6 +90,7 @@ class LiveRun:
         self.turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()  # done when its thread is free
         self.settled: asyncio.Future[None] = asyncio.get_running_loop().create_future()  # it runs, waits or is gone
         self.concluded: asyncio.Future[None] = asyncio.get_running_loop().create_future()  # ended, or `unkept`
+        self.trace: Span | None = None  # ended with the run, where traces are collected
         self.unkept: StoreError | None = None  # why its end cannot be kept for now
         self.patient = False  # it waits for its turn without keeping its request waiting
         self.begun = False  # kept as begun, and counted

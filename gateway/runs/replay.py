@@ -73,6 +73,8 @@ async def join(live: LiveRun) -> Viewer | None:
     Raises:
         StoreError: what there is cannot be kept for now.
     """
+    if live.trace is not None:
+        live.trace.note_watched()
     if not live.finishing:
         try:
             return await live.join()

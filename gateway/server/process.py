@@ -23,11 +23,12 @@ from collections.abc import Callable, Iterator
 import uvicorn
 
 from gateway.application import Application
-from gateway.logs import Redaction
+from gateway.logs import Redaction, add_to_lines
 from gateway.server.connection import Connection
 from gateway.server.pid_file import kept_pid
 from gateway.server.reloading import Reloading
 from gateway.settings import Flags, Settings, store_file
+from gateway.telemetry.export import open_tracer
 
 logger = logging.getLogger(__name__)
 
@@ -52,7 +53,10 @@ def serve(
         GatewayError: the gateway could not start; a ConfigurationError where the operator can mend it.
     """
     server = settings.server
-    application = Application(settings, redaction=redaction)
+    tracer = open_tracer(os.environ)
+    if tracer is not None:
+        add_to_lines(tracer.line_fields)
+    application = Application(settings, redaction=redaction, tracer=tracer)
     try:
         listener = _listen(server.host, server.port)
     except OSError as error:

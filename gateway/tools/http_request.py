@@ -92,7 +92,7 @@ class HttpTool:
     secrets: tuple[str, ...]
 
     async def call(self, arguments: JsonObject, context: ToolContext) -> tuple[ContentBlock, ...]:
-        call = self.request(arguments)
+        call = self.request(arguments).part_of(context.trace)
         seconds = self.parameters.timeout_seconds
         timeouts = StreamTimeouts(connect=seconds, first_byte=seconds, idle=seconds, total=seconds)
         try:

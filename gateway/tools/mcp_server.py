@@ -91,6 +91,8 @@ class McpTool:
     max_output_characters: int
 
     async def call(self, arguments: JsonObject, context: ToolContext) -> tuple[ContentBlock, ...]:
+        if context.trace is not None:  # the mcp package sends the current span's `traceparent` in `_meta` itself
+            context.trace.add({"mcp.method.name": "tools/call"})
         result = await self.connection.call(self.remote_name, arguments)
         blocks = bounded(result_blocks(result), self.max_output_characters)
         if result.is_error:

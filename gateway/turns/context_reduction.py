@@ -121,6 +121,7 @@ async def _summary(model: Model, request: ModelRequest, older: Sequence[Message]
         parameters=request.parameters,
         max_answer_bytes=request.max_answer_bytes,
         max_calls=request.max_calls,
+        trace=request.trace,
     )
     said: list[str] = []
     room = _LARGEST_SUMMARY

@@ -227,6 +227,7 @@ class ToolTurns:
             executions.announcements,
             {} if context.conversation is None else context.conversation.state,
             asked.request_id,
+            context.trace,
         )
         executions.add(call, tool, arguments, where, note=note)
 

@@ -1,0 +1,44 @@
+"""The span of a run: from when it is asked for until its end is kept, whoever still watches.
+
+Below: live_run, traces. Above: the driver.
+https://github.com/open-telemetry/semantic-conventions-genai/blob/main/docs/gen-ai/gen-ai-agent-spans.md
+"""
+
+from __future__ import annotations
+
+from gateway.agent import AgentDefinition
+from gateway.runs.live_run import LiveRun
+from gateway.store import RunRecord, RunStatus
+from gateway.traces import Attributes, Span, Tracer
+
+
+def begin_trace(tracer: Tracer | None, record: RunRecord, agent: AgentDefinition) -> Span | None:
+    """The run's span; None where no traces are collected."""
+    if tracer is None:
+        return None
+    told: Attributes = {
+        "gen_ai.operation.name": "invoke_agent",
+        "gen_ai.agent.id": agent.id,
+        "gen_ai.agent.description": agent.description,
+        "gen_ai.request.model": agent.model.model_id or "",
+        "agui_gateway.run.id": record.client_id,
+        "agui_gateway.run.taken_up": record.status is RunStatus.RUNNING,
+    }
+    shared = {"gen_ai.conversation.id": record.thread_id, "gen_ai.agent.name": agent.name}
+    return tracer.begin(f"invoke_agent {agent.name}", told, shared=shared)
+
+
+def end_trace(live: LiveRun) -> None:
+    """The run is over, was left to another process, or never began."""
+    span, record = live.trace, live.record
+    if span is None:
+        return
+    usages = live.usage.total
+    span.add(
+        {
+            "agui_gateway.run.status": record.status.value if live.begun or record.finished_at else "refused",
+            "gen_ai.usage.input_tokens": sum(usage.input_tokens or 0 for usage in usages),
+            "gen_ai.usage.output_tokens": sum(usage.output_tokens or 0 for usage in usages),
+        }
+    )
+    span.end(record.error_code or "failed" if record.status is RunStatus.FAILED else "")
