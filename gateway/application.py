@@ -249,7 +249,7 @@ class Application:
         agents, fresh = [], []
         for definition in definitions:
             agent = before.get(definition.id)
-            if agent is None or agent.definition != definition:
+            if agent is None or not _are_same(agent.definition, definition):
                 agent = self._opening.open(definition)
                 fresh.append(agent)
             agents.append(agent)
@@ -352,6 +352,11 @@ class Application:
     async def _metrics(self, request: Request) -> Response:
         content, content_type = self.metrics.render(request.headers.get("accept", ""))
         return Response(content, headers={"content-type": content_type})
+
+
+def _are_same(one: AgentDefinition, other: AgentDefinition) -> bool:
+    # 1, 1.0 and True are equal, but not to a provider; what is secret is no part of the text
+    return one == other and repr(one) == repr(other)
 
 
 async def _healthy(request: Request) -> Response:

@@ -16,11 +16,13 @@ from typing import Any
 import pytest
 
 from gateway.server.pid_file import pid_file, serving_pid
+from gateway.settings import Flags, load_settings
 from tests.running_gateway import (
     DEADLINE_SECONDS,
     GatewayProcess,
     agent,
     gateway_process,
+    local_gateway,
     run_body,
     scripted,
     write_configuration,
@@ -169,6 +171,22 @@ async def test_a_terminal_that_is_closed_ends_the_process_as_ever(tmp_path: Path
         if process.returncode is None:
             process.kill()
             await process.wait()
+
+
+async def test_an_agent_that_is_the_same_keeps_what_it_has_open(tmp_path: Path) -> None:
+    others = ("text", "number", "secret")
+    first = {"text": HELLO, "number": {**HELLO}, "secret": {**HELLO, "headers": {"x-shop": "one 4711 4711"}}}
+    first["number"]["model_parameters"] = {**HELLO["model_parameters"], "delta_seconds": 0}
+    async with local_gateway(tmp_path, [agent("same", HELLO), *(agent(id, first[id]) for id in others)]) as gateway:
+        agents = gateway.application.driver.agents
+        before = dict(agents)
+        then = {"text": CHANGED, "number": {**HELLO}, "secret": {**HELLO, "headers": {"x-shop": "two 4711 4711"}}}
+        then["number"]["model_parameters"] = {**HELLO["model_parameters"], "delta_seconds": 0.0}
+        file = write_configuration(tmp_path, [agent("same", HELLO), *(agent(id, then[id]) for id in others)])
+        changes = gateway.application.take_over(load_settings(Flags(config=file), environ={}).agents)
+        assert changes == {"added": [], "changed": list(others), "removed": []}
+        assert agents["same"] is before["same"]
+        assert [id for id in others if agents[id] is before[id]] == []
 
 
 # --- the command

@@ -126,10 +126,10 @@ class Load:
         write_configuration(self.directory, agents, store=STORE)
         reloading.ask()
         wanted = [(each["id"], each.get("description", "")) for each in agents]
-        listed: list[tuple[str, str]] = []
-        while listed != wanted:
+        while True:
             answer = await self.gateway.client.get("/agents")
-            listed = [(each["id"], each["description"]) for each in answer["agents"]]
+            if [(each["id"], each["description"]) for each in answer["agents"]] == wanted:
+                return
 
     async def until_open(self, clients: Clients, count: int) -> None:
         async with asyncio.timeout(10):
