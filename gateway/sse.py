@@ -45,9 +45,8 @@ _RAW_HEADERS: Final = (
 )
 
 
-# How long a stream goes on before anybody looks whether its client is still there: the task that does it was a
-# twentieth of a short answer's cost.
-_UNWATCHED_SECONDS = 0.050
+# The task that watches a stream was a twentieth of a short answer's cost, so it begins late.
+UNWATCHED_SECONDS = 0.050
 _SILENCE_SECONDS = 15.0
 
 
@@ -79,8 +78,11 @@ class FrameSource(Protocol):
 class OpenStreams:
     """All streams of the process that are open, and what they have in common. One per application."""
 
-    def __init__(self, *, heartbeat_seconds: float | None = 15.0) -> None:
-        """`heartbeat_seconds`: how long a stream may be silent before a comment goes out; None: none ever does."""
+    def __init__(self, *, heartbeat_seconds: float | None = 15.0, unwatched_seconds: float = UNWATCHED_SECONDS) -> None:
+        """`heartbeat_seconds`: how long a stream may be silent before a comment goes out; None: none ever does.
+        `unwatched_seconds`: how long a stream goes on before anybody looks whether its client is still there.
+        """
+        self.unwatched_seconds = unwatched_seconds
         self.silence_seconds = _SILENCE_SECONDS if heartbeat_seconds is None else heartbeat_seconds
         self.has_comments = heartbeat_seconds is not None
         self._streams: set[EventStreamResponse] = set()
@@ -157,7 +159,7 @@ class EventStreamResponse(EventSourceResponse):
 
     async def _stream(self, receive: Receive, send: Send) -> None:
         self._streams.add(self)
-        timer = asyncio.get_running_loop().call_later(_UNWATCHED_SECONDS, self._start_watch, receive)
+        timer = asyncio.get_running_loop().call_later(self._streams.unwatched_seconds, self._start_watch, receive)
         try:
             await self._send_all(send)
         except CutOffError as error:

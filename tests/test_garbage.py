@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from gateway import sse
 from tests.running_gateway import agent, local_gateway, run_body, scripted
 
 
@@ -34,11 +33,11 @@ def garbage_of_ours() -> Generator[Counter[str]]:
 
 @pytest.mark.parametrize("unwatched_seconds", [0, 3600])
 async def test_runs_that_are_over_leave_nothing_for_the_garbage_collector(
-    unwatched_seconds: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    unwatched_seconds: float, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(sse, "_UNWATCHED_SECONDS", unwatched_seconds)
     words = scripted([{"tool": "ListIndexTool"}], [{"text": "word ", "repeat": 50}], switch_every_delta=True)
     async with local_gateway(tmp_path, [agent("a", words, tools=[{"type": "ListIndexTool"}])]) as gateway:
+        gateway.application.streams.unwatched_seconds = unwatched_seconds
         await gateway.client.run("a", run_body(thread_id="first", run_id="first"))  # what is made once
         with garbage_of_ours() as found:
             for number in range(5):

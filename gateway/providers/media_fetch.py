@@ -52,10 +52,18 @@ class MediaFetcher:
     `max_bytes` is the limit for each block type. Types that are not in it are not fetched.
     """
 
-    def __init__(self, http: HttpClients, clock: Clock, max_bytes: Mapping[type[MediaBlock], int]) -> None:
+    def __init__(
+        self,
+        http: HttpClients,
+        clock: Clock,
+        max_bytes: Mapping[type[MediaBlock], int],
+        *,
+        kept_bytes: int = KEPT_BYTES,
+    ) -> None:
         self._http = http
         self._clock = clock
         self._max_bytes = max_bytes
+        self._kept_bytes = kept_bytes
         self._kept: OrderedDict[tuple[str, type[MediaBlock]], _Kept] = OrderedDict()
 
     async def inline(self, messages: Sequence[Message]) -> tuple[Message, ...]:
@@ -106,7 +114,7 @@ class MediaFetcher:
     def _keep(self, key: tuple[str, type[MediaBlock]], kept: _Kept) -> None:
         self._kept[key] = kept
         self._kept.move_to_end(key)
-        while self._kept and sum(_size(entry.found) for entry in self._kept.values()) > KEPT_BYTES:
+        while self._kept and sum(_size(entry.found) for entry in self._kept.values()) > self._kept_bytes:
             self._kept.popitem(last=False)
 
 

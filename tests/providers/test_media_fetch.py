@@ -166,10 +166,9 @@ async def test_only_so_many_urls_are_fetched_and_the_last_ones_count(
     assert [type(block) for block in message.content] == [TextBlock] * 2 + [ImageBlock] * MAX_URLS
 
 
-async def test_what_is_kept_is_bounded(
-    server: BedrockServer, fetcher: MediaFetcher, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("gateway.providers.media_fetch.KEPT_BYTES", 9)
+async def test_what_is_kept_is_bounded(server: BedrockServer, clock: MovableClock) -> None:
+    http = HttpClients(clock, allowed_private_hosts=frozenset({"127.0.0.1"}))
+    fetcher = MediaFetcher(http, clock, {ImageBlock: 100, DocumentBlock: 100}, kept_bytes=9)
     picture(server, 4)
     for name in ("a", "b", "c"):
         await fetcher.inline(asked(ImageBlock(UrlSource(f"{server.url}/{name}"))))
@@ -177,3 +176,4 @@ async def test_what_is_kept_is_bounded(
     assert len(server.requests) == 3
     await fetcher.inline(asked(ImageBlock(UrlSource(f"{server.url}/a"))))
     assert len(server.requests) == 4
+    await http.close()
