@@ -1,6 +1,6 @@
 """The span of a run: from when it is asked for until its end is kept, whoever still watches.
 
-Below: live_run, traces. Above: the driver.
+Below: live_run, telemetry, traces. Above: the driver.
 https://github.com/open-telemetry/semantic-conventions-genai/blob/main/docs/gen-ai/gen-ai-agent-spans.md
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 from gateway.agent import AgentDefinition
 from gateway.runs.live_run import LiveRun
 from gateway.store import RunRecord, RunStatus
+from gateway.telemetry.model_calls import vendor_of
 from gateway.traces import Attributes, Span, Tracer
 
 
@@ -20,7 +21,8 @@ def begin_trace(tracer: Tracer | None, record: RunRecord, agent: AgentDefinition
         "gen_ai.operation.name": "invoke_agent",
         "gen_ai.agent.id": agent.id,
         "gen_ai.agent.description": agent.description,
-        "gen_ai.request.model": agent.model.model_id or "",
+        "gen_ai.provider.name": vendor_of(agent.model.model_provider),
+        "gen_ai.request.model": agent.model.model_id,
         "agui_gateway.run.id": record.client_id,
         "agui_gateway.run.taken_up": record.status is RunStatus.RUNNING,
     }

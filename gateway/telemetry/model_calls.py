@@ -83,10 +83,9 @@ class TracedModel:
 
     def _told(self, request: ModelRequest) -> Attributes:
         numbers = {name: request.parameters.get(name) for name in _PARAMETERS}
-        vendor = self.provider.partition("/")[0]
         return {
             "gen_ai.operation.name": "chat",
-            "gen_ai.provider.name": _VENDORS.get(vendor, vendor),
+            "gen_ai.provider.name": vendor_of(self.provider),
             "gen_ai.request.model": self.model_id,
             "gen_ai.request.stream": self.capabilities.streaming,
             "agui_gateway.model_provider": self.provider,
@@ -143,6 +142,12 @@ class _Answer:
         if self._transcript is not None:
             span.add(told_response(self._transcript.messages, "error" if ended is None else ended.reason.value))
         span.end("" if ended is not None else error)
+
+
+def vendor_of(provider: str) -> str:
+    """A model provider as the conventions call its vendor."""
+    vendor = provider.partition("/")[0]
+    return _VENDORS.get(vendor, vendor)
 
 
 def told_usage(usage: Usage) -> Attributes:

@@ -46,6 +46,7 @@ async def test_a_run_is_one_trace_from_the_caller_s_request_to_the_model(tmp_pat
     assert run.name == "invoke_agent Helper"
     wanted = {"gen_ai.agent.id": "a", "gen_ai.conversation.id": "t", "agui_gateway.run.status": "completed"}
     assert wanted.items() <= told(run).items()
+    assert told(run)["gen_ai.provider.name"] == "scripted"
     wanted = {"gen_ai.operation.name": "chat", "gen_ai.provider.name": "scripted", "gen_ai.conversation.id": "t"}
     assert wanted.items() <= told(chat).items()
     assert {"gen_ai.usage.input_tokens": 12, "gen_ai.usage.output_tokens": 4}.items() <= told(chat).items()
