@@ -1,4 +1,4 @@
-"""What is wrong with a configuration whose fields are each right: names that nothing has, doors that are left open.
+"""Problems of a configuration whose single fields are right: unknown names, a server that is open to all by mistake.
 
 Below: sections, known_parts, key_checks. Above: settings.
 """
