@@ -82,6 +82,7 @@ class Audience:
     def finish(self) -> None:
         """The run is over: viewers read what they have, then end. Nobody is waited for any more."""
         self._is_over = True
+        self._on_abandoned = _nobody_asks  # it knows the run, which knows this object: a circle
         for viewer in list(self._viewers):
             viewer.finish()
         self._stop_grace()
@@ -122,3 +123,7 @@ class Audience:
         for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(None)
+
+
+def _nobody_asks() -> None:
+    pass
