@@ -297,8 +297,7 @@ class Runner:
     async def rename_thread(self, owner: str, thread_id: str, title: str | None) -> None:
         """Raises NotFoundError for an unknown thread."""
         for live in self._lines.line(owner, thread_id):
-            if live.thread is not None:
-                live.thread = replace(live.thread, title=title)
+            live.rename_thread(title)
         if not await self.store.rename_thread(owner, thread_id, title):
             raise no_thread(thread_id)
 

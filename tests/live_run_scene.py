@@ -19,6 +19,7 @@ from gateway.events import (
 )
 from gateway.records import EventRecords, decode_events
 from gateway.runs.live_run import LiveRun
+from gateway.runs.phases import Phase
 from gateway.runs.viewer import END, Batch, Viewer
 from gateway.store import NumberedEvent, RunRecord, RunStatus, Store
 from tests.invariants import numbers_without_gaps
@@ -103,6 +104,7 @@ class Scene:
         )
         self.first_viewer = self.live.watch()
         self.store.write(*self.live.number(self.live.follow([START])))
+        self.live.enter(Phase.RUNNING)
         self.live.publish_numbered()
 
     async def say(self, *events: Event) -> None:

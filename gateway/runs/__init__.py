@@ -2,6 +2,7 @@
 
 driver.py        follows an agent's loop, keeps what comes and shows it: the only place where runs begin and end
 live_run.py      one run under way: its numbered events
+phases.py        the phases of a run as one table
 audience.py      who watches a run, and how long it waits for somebody
 viewer.py        one reader of a run's events
 thread_queue.py  one thread, one run at a time: who works, who waits

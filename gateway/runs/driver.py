@@ -39,6 +39,7 @@ from gateway.runs.endings import (
 )
 from gateway.runs.intake import take_in, up_to_date
 from gateway.runs.live_run import LiveRun
+from gateway.runs.phases import Phase
 from gateway.runs.recovery import LeftOpen, recover, restore
 from gateway.runs.run_trace import begin_trace, end_trace
 from gateway.runs.thread_queue import ThreadLines
@@ -131,6 +132,7 @@ class RunDriver:
             if waiting:
                 await self.store.queue_run(live.record)
                 self.metrics.runs_waiting.inc()
+                live.enter(Phase.WAITING)
                 self._spawn(live, self._wait_and_run(live, given))
             else:
                 context = await self._begin(live, given)
@@ -165,7 +167,7 @@ class RunDriver:
         _, records = live.number(started)
         with part_of(live.trace, "commit begin_run", {"db.operation.name": "begin_run"}):
             await self.store.begin_run(record, taken.thread, keep=taken.keep, records=records)
-        live.begun = True
+        live.enter(Phase.RUNNING)
         self.metrics.runs_active.inc()
         live.publish_numbered()
         return self._context(live, given, tools, approvals, decisions=taken.decisions)
@@ -215,7 +217,6 @@ class RunDriver:
         self._tasks.add(task)
         self.agents.hold(live.agent, until=task)  # one that does not stop in time outlives its run
         task.add_done_callback(self._tasks.discard)
-        live.settle()
 
     async def _wait_and_run(self, live: LiveRun, given: AgentInput) -> None:
         live.task = asyncio.current_task()
@@ -226,13 +227,14 @@ class RunDriver:
         try:
             context = await unhurt(self._begin(live, given, waited=True))
         except Exception as error:
+            live.enter(Phase.ENDING)
             self._end_unkept(live, failed(live.record, error, self._redacted))
             return
         await self._drive(live, context)
 
     async def _wait_for_turn(self, live: LiveRun) -> None:
-        told = False
-        while not live.turn.done():
+        told, turn = False, self.lines.turn(live)
+        while not turn.done():
             if live.cancel_reason is not None and not told:
                 told = True
                 end = stopped(live.cancel_reason)
@@ -240,7 +242,7 @@ class RunDriver:
                 live.give_up([RunStarted(live.record.thread_id, live.record.run_id), end])
                 await self._keep_left(live)
             try:
-                await asyncio.shield(live.turn)
+                await asyncio.shield(turn)
             except asyncio.CancelledError:
                 if told or live.cancel_reason is None:  # not the run is stopped, but the process
                     raise
@@ -266,7 +268,7 @@ class RunDriver:
             else:  # it was stopped while it began
                 terminal = stopped(live.cancel_reason)
         except asyncio.CancelledError:
-            if live.left:
+            if live.phase is Phase.LEAVING:
                 await self._leave_open(live)
                 return
             terminal = stopped(live.cancel_reason)
@@ -276,7 +278,9 @@ class RunDriver:
 
     async def _leave_open(self, live: LiveRun) -> None:
         """The process ends, and the run's provider works on: the next process takes it up from what is kept."""
-        live.finishing = True
+        if live.finishing:
+            return
+        live.enter(Phase.ENDING)
         with suppress(GatewayError):
             await live.wait_kept()
         self._leave(live)
@@ -300,7 +304,7 @@ class RunDriver:
         """Keep the run's end, then show it: the only place where runs end."""
         if live.finishing:
             return
-        live.finishing = True
+        live.enter(Phase.ENDING)
         if live.failure is not None:
             self._end_unkept(live, RunFailed(live.failure.code, live.failure.message))
             return
@@ -335,7 +339,6 @@ class RunDriver:
 
     def _end_unkept(self, live: LiveRun, terminal: RunFailed) -> None:
         """The run's end cannot be kept as it is: viewers are told, and an end is kept once there is room."""
-        live.finishing = True
         terminal = replace(terminal, usage=live.usage.total)
         self.metrics.store_failed(terminal.code)
         logger.error("a run ended before it could be kept", extra={"run_id": live.record.run_id, "code": terminal.code})
@@ -384,10 +387,7 @@ class RunDriver:
 
     def cancel(self, live: LiveRun, reason: str) -> None:
         """Stop a run: it will have ended within a second. Harmless when repeated."""
-        if live.cancel_reason is None and not live.finishing:
-            live.cancel_reason = reason
-            if live.task is not None:
-                live.task.cancel()
+        if live.stop(reason):
             asyncio.get_running_loop().call_later(_CANCEL_SECONDS, self._force_end, live)
 
     def _force_end(self, live: LiveRun) -> None:

@@ -17,6 +17,7 @@ from gateway.errors import InvalidRequestError, NotFoundError
 from gateway.events import Interrupted, RunFinished
 from gateway.runs.endings import input_digest
 from gateway.runs.live_run import LiveRun
+from gateway.runs.phases import Phase
 from gateway.runs.replay import last_event, produced_by
 from gateway.store import RunRecord, RunStatus, Store
 
@@ -31,7 +32,7 @@ class RunIds:
     async def settled(self, owner: str, run_id: str) -> LiveRun | None:
         """The run of that id that is under way and will not be refused any more."""
         live = self._live.get((owner, run_id))
-        if live is not None and not live.settled.done():
+        if live is not None and live.phase is Phase.OPENED:
             await asyncio.wait((live.settled,))
         return self._live.get((owner, run_id))
 

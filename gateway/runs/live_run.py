@@ -1,8 +1,8 @@
 """A run under way: its numbered events, and what a viewer that joins late is told first.
 
-Below: the words, event_order, transcript, records, store, audience. Above: the run driver, which owns the task that
-feeds a run. An event is numbered and handed to the store when it is accepted, and reaches viewers once the store has
-it: nobody ever sees an event that a crash could take back.
+Below: the words, event_order, transcript, records, store, audience, phases. Above: the run driver, which owns the task
+that feeds a run. An event is numbered and handed to the store when it is accepted, and reaches viewers once the store
+has it: nobody ever sees an event that a crash could take back.
 """
 
 from __future__ import annotations
@@ -33,12 +33,14 @@ from gateway.events import (
     ToolCallStarted,
     UsageReported,
 )
+from gateway.frozen import replace
 from gateway.history_cache import HistoryCache, turns_of
 from gateway.messages import JsonValue, Message
 from gateway.model_state import Conversation
 from gateway.open_agent import OpenAgent
 from gateway.records import EventRecords, encode_events
 from gateway.runs.audience import Audience
+from gateway.runs.phases import CONCLUDED, FINISHING, OVER, SETTLED, Phase, Phases
 from gateway.runs.viewer import Prelude, Viewer, read_log
 from gateway.store import RunRecord, Store, Thread
 from gateway.traces import Span
@@ -56,10 +58,10 @@ class LiveRun:
 
     # Too many for objects to share a table of their names: each run would have one, 2 KB.
     __slots__ = (
-        "_clock", "_gathered", "_kept_waiters", "_last_future", "_sealer", "_signs_seen", "_store", "_unkept",
-        "_window", "accepted", "agent", "audience", "begun", "cancel_reason", "concluded", "conversation", "ended",
-        "failure", "finishing", "first_sign_at", "kept", "left", "must_be_kept", "patient", "record",
-        "sequence", "settled", "state", "task", "thread", "trace", "transcript", "turn", "unattended", "unkept",
+        "_clock", "_gathered", "_kept_waiters", "_last_future", "_phases", "_sealer", "_store", "_unkept", "_window",
+        "accepted", "agent", "audience", "cancel_reason", "conversation", "failure", "first_sign_at", "kept",
+        "left", "must_be_kept", "record", "sequence", "state", "task", "thread", "trace", "transcript", "unattended",
+        "unkept",
         "usage",
     )  # fmt: skip
 
@@ -81,27 +83,21 @@ class LiveRun:
         self.task: asyncio.Task[None] | None = None
         self.cancel_reason: str | None = None
         self.failure: GatewayError | None = None  # why the store could not keep the run
-        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.transcript = Transcript()
         self.state: JsonValue | Absent = ABSENT
         self.usage = UsageLedger()
         self.conversation: Conversation | None = None  # what a stateful model's server holds
         self.thread: Thread | None = None  # as the run found it and took its input in; None while it waits
-        self.turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()  # done when its thread is free
-        self.settled: asyncio.Future[None] = asyncio.get_running_loop().create_future()  # it runs, waits or is gone
-        self.concluded: asyncio.Future[None] = asyncio.get_running_loop().create_future()  # ended, or `unkept`
         self.trace: Span | None = None  # ended with the run, where traces are collected
         self.unkept: StoreError | None = None  # why its end cannot be kept for now
-        self.patient = False  # it waits for its turn without keeping its request waiting
-        self.begun = False  # kept as begun, and counted
         self.accepted = False  # the answer under way comes from the background: another process may take it up
         self.must_be_kept = False  # such an answer is over, which has to be in the log before any of its tools is run
-        self.left = False  # it ends here without an end, to be taken up
-        self.finishing = False
+        self.left = False  # it was told to leave: what closes its loop late has to know that too
         self.unattended = False  # it goes on also where nobody watches it
         self.first_sign_at: float | None = None  # when the model showed something, in Unix seconds
         self.sequence = 0  # the number of the last event accepted
         self.kept = 0  # the number of the last event that the store has and viewers got
+        self._phases = Phases()
         self._sealer = Sealer()
         self._store = store
         self._clock = clock
@@ -109,7 +105,6 @@ class LiveRun:
         self._gathered: Events = []  # numbered, and not with the store yet
         self._unkept: deque[tuple[asyncio.Future[None] | None, int, Events]] = deque()
         self._last_future: asyncio.Future[None] | None = None
-        self._signs_seen = False
         self._kept_waiters: list[asyncio.Future[None]] = []
         self.audience = Audience(
             clock,
@@ -128,6 +123,11 @@ class LiveRun:
         return self.record.owner, self.record.thread_id
 
     @property
+    def begun(self) -> bool:
+        """The store has its first event: it is kept as begun, and counted."""
+        return self.kept > 0
+
+    @property
     def retracted(self) -> frozenset[str]:
         """The messages that were taken back: their words must not stay in the log."""
         return self.transcript.retracted
@@ -136,6 +136,61 @@ class LiveRun:
     def sealed(self) -> bool:
         """The terminal event was accepted: nothing more will be."""
         return self._sealer.sealed
+
+    # --- where it stands
+
+    @property
+    def phase(self) -> Phase:
+        return self._phases.now
+
+    @property
+    def finishing(self) -> bool:
+        """Nothing is added to it any more, and nothing stops it."""
+        return self._phases.now in FINISHING
+
+    @property
+    def settled(self) -> asyncio.Future[None]:
+        """Done when it will not be refused any more, or was."""
+        return self._phases.reached(SETTLED)
+
+    @property
+    def concluded(self) -> asyncio.Future[None]:
+        """Done when it has ended, or its end cannot be kept for now (`unkept`)."""
+        return self._phases.reached(CONCLUDED)
+
+    @property
+    def ended(self) -> asyncio.Future[None]:
+        """Done when it is over."""
+        return self._phases.reached(OVER)
+
+    def enter(self, phase: Phase) -> None:
+        """Go on to that phase. Raises PhaseError where that is no way to go."""
+        self._phases.enter(phase)
+
+    def stop(self, reason: str) -> bool:
+        """Have its work stop. False: it was stopped before, or its end is coming."""
+        if self.cancel_reason is not None or self.finishing:
+            return False
+        self.cancel_reason = reason
+        if self.task is not None:
+            self.task.cancel()
+        return True
+
+    def leave(self) -> bool:
+        """Have its work stop without an end where the next process may take the run up. False: it may not."""
+        may_leave = self.accepted and self.cancel_reason is None and self.phase is Phase.RUNNING
+        if not may_leave or self.task is None:
+            return False
+        self.enter(Phase.LEAVING)
+        self.left = True
+        self.task.cancel()
+        return True
+
+    def finish(self) -> None:
+        """The run is over and everything is published: viewers read what they have, then end."""
+        self.audience.finish()
+        self.enter(Phase.OVER)
+        self._wake_kept_waiters()
 
     # --- events in
 
@@ -147,6 +202,16 @@ class LiveRun:
         self.thread, self.state, self.conversation = thread, thread.state, conversation
         self.transcript = Transcript(turns_of(cache.own_calls(messages)))
         self._sealer.reserve(cache.ids(messages))
+
+    def resume_after(self, events: Events) -> None:
+        """Stand where the run's log, which has these, ends."""
+        self.follow(events)
+        self.sequence = self.kept = len(events)
+
+    def rename_thread(self, title: str | None) -> None:
+        """The thread's title is another one by now: the run's end keeps the thread as a whole."""
+        if self.thread is not None:
+            self.thread = replace(self.thread, title=title)
 
     def follow(self, batch: Events) -> Events:
         """Put the batch in order and take it into the transcript; what of it may leave, not yet numbered."""
@@ -193,8 +258,7 @@ class LiveRun:
         self.sequence += len(events)
         first = not self._gathered
         self._gathered += events
-        if not self._signs_seen and any(isinstance(event, _FIRST_SIGNS) for event in events):
-            self._signs_seen = True
+        if self.first_sign_at is None and any(isinstance(event, _FIRST_SIGNS) for event in events):
             self.first_sign_at = self._clock.now()
             self.hand_over()
         elif first:
@@ -249,8 +313,7 @@ class LiveRun:
     def block(self, error: StoreError) -> None:
         """The store cannot keep the run's end for now; whoever waits for that end is told."""
         self.unkept = error
-        if not self.concluded.done():
-            self.concluded.set_result(None)
+        self.enter(Phase.UNKEPT)
         self._wake_kept_waiters()
 
     @property
@@ -299,14 +362,6 @@ class LiveRun:
         if self._kept_waiters:
             self._wake_kept_waiters()
 
-    def leave(self) -> bool:
-        """Stop here without an end where the next process may take the run up. False: it may not."""
-        if not self.accepted or self.cancel_reason is not None or self.task is None:
-            return False
-        self.left = True
-        self.task.cancel()
-        return True
-
     # --- viewers
 
     def watch(self) -> Viewer:
@@ -338,20 +393,6 @@ class LiveRun:
         viewer.read_first(read_log(self._store, owner, run_id, after=after, until=self.kept))
         return viewer
 
-    def finish(self) -> None:
-        """The run is over and everything is published: viewers read what they have, then end."""
-        self.audience.finish()
-        self.settle()
-        for future in (self.ended, self.concluded):
-            if not future.done():
-                future.set_result(None)
-        self._wake_kept_waiters()
-
-    def settle(self) -> None:
-        """Who asked for the same run meanwhile may go on."""
-        if not self.settled.done():
-            self.settled.set_result(None)
-
     def _closed_messages(self) -> tuple[Message, ...]:
         """The thread's messages that will not change any more."""
         before = () if self.thread is None else self.thread.messages
@@ -359,7 +400,7 @@ class LiveRun:
 
     async def _until_kept(self, sequence: int) -> None:
         while self.kept < sequence:
-            if self.unkept is not None or self.ended.done():
+            if self.phase in CONCLUDED:
                 raise StoreError("what the run said so far could not be kept; try again in a moment")
             waiter = asyncio.get_running_loop().create_future()
             self._kept_waiters.append(waiter)

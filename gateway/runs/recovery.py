@@ -18,6 +18,7 @@ from gateway.loop import TakenUp
 from gateway.open_agent import OpenAgent
 from gateway.runs.endings import conversation_of, end_left_behind
 from gateway.runs.live_run import LiveRun
+from gateway.runs.phases import Phase
 from gateway.runs.viewer import read_log
 from gateway.store import RunRecord, RunStatus, Store, Thread
 from gateway.turns.resumption import RESTARTED, open_call, restored_input
@@ -82,7 +83,6 @@ def restore(live: LiveRun, left: LeftOpen) -> None:
     thread, agent = left.thread, left.agent
     conversation = conversation_of(agent.definition, agent.model.capabilities, thread, left.input.conversation_id)
     live.begin_with(thread, conversation)
-    live.follow(list(left.events))
-    live.sequence = live.kept = len(left.events)
-    live.begun = True
+    live.resume_after(list(left.events))
+    live.enter(Phase.RUNNING)
     live.watch().close()  # from now on somebody is waited for, where nobody may be away for long

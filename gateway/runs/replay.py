@@ -15,6 +15,7 @@ from gateway.events import Completed, Event, RunFailed, RunFinished, RunStarted
 from gateway.messages import Message
 from gateway.runs.endings import Terminal, terminal_of
 from gateway.runs.live_run import LiveRun
+from gateway.runs.phases import Phase
 from gateway.runs.viewer import Batch, Viewer, read_log
 from gateway.store import RunRecord, Store
 from gateway.transcript import Transcript
@@ -79,10 +80,10 @@ async def join(live: LiveRun) -> Viewer | None:
         try:
             return await live.join()
         except StoreError:  # it ended meanwhile, without all that was said: its log and its thread tell the rest
-            if not live.ended.done():
+            if live.phase is not Phase.OVER:
                 raise
             return None
     await asyncio.wait((live.concluded,))
-    if live.ended.done():
+    if live.phase is Phase.OVER:
         return None
     raise live.unkept or StoreError("the run's end could not be kept; try again in a moment")

@@ -22,6 +22,16 @@ Policy: TypeAlias = Literal["reject", "enqueue", "cancel_previous"]
 _DISCONNECT_NEWS_SECONDS = 0.2
 
 
+class _Turn:
+    """The turn of a run that has to wait for it; `is_patient`: its request does not wait with it."""
+
+    __slots__ = ("come", "is_patient")
+
+    def __init__(self, *, is_patient: bool) -> None:
+        self.come: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.is_patient = is_patient
+
+
 class ThreadLines:
     """`stop(run, reason)` cancels a run; `ends_unwatched(run)` says whether it is to end when nobody watches it."""
 
@@ -32,6 +42,7 @@ class ThreadLines:
         self._stop = stop
         self._ends_unwatched = ends_unwatched
         self._lines: dict[tuple[str, str], deque[LiveRun]] = {}
+        self._turns: dict[LiveRun, _Turn] = {}  # of those in the lines that had to wait
         self._held: dict[tuple[str, str], list[asyncio.Future[None]]] = {}
 
     def __len__(self) -> int:
@@ -45,6 +56,10 @@ class ThreadLines:
         """The run at work."""
         line = self._lines.get((owner, thread_id))
         return line[0] if line else None
+
+    def turn(self, live: LiveRun) -> asyncio.Future[None]:
+        """Done when the turn of a run that `enter` had wait has come."""
+        return self._turns[live].come
 
     @contextmanager
     def held(self, owner: str, thread_id: str) -> Iterator[None]:
@@ -84,16 +99,18 @@ class ThreadLines:
             for earlier in line:
                 if self._gives_way(earlier):
                     self._stop(earlier, "superseded")
-            live.patient = bool(line)
             line.append(live)
-            return live.patient
+            if len(line) > 1:
+                self._turns[live] = _Turn(is_patient=True)
+            return len(line) > 1
         for earlier in line:
             if earlier.unkept is not None:
                 raise _unkept(earlier.unkept)
             self._stop(earlier, "superseded")
         line.append(live)
         if line[0] is not live:
-            await live.turn
+            turn = self._turns[live] = _Turn(is_patient=False)
+            await turn.come
         return False
 
     def leave(self, live: LiveRun) -> None:
@@ -102,17 +119,19 @@ class ThreadLines:
         if line is None or live not in line:
             return
         line.remove(live)
+        self._turns.pop(live, None)
         if not line:
             del self._lines[live.thread_key]
-        elif not line[0].turn.done():
-            line[0].turn.set_result(None)
+        elif (turn := self._turns.get(line[0])) is not None and not turn.come.done():
+            turn.come.set_result(None)
 
     def block(self, live: LiveRun, error: StoreError) -> None:
         """The run's end cannot be kept for now. Requests that wait for their answer are not left waiting."""
         live.block(error)
         for waiting in self.line(*live.thread_key):
-            if waiting is not live and not waiting.patient and not waiting.turn.done():
-                waiting.turn.set_exception(_unkept(error))
+            turn = self._turns.get(waiting)
+            if turn is not None and not turn.is_patient and not turn.come.done():
+                turn.come.set_exception(_unkept(error))
 
     def _first_to_stay(self, key: tuple[str, str]) -> LiveRun | None:
         return next((run for run in self._lines.get(key, ()) if not self._gives_way(run)), None)

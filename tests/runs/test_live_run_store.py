@@ -19,6 +19,7 @@ from gateway.events import (
     ToolCallStarted,
 )
 from gateway.runs.live_run import LiveRun
+from gateway.runs.phases import Phase
 from gateway.runs.viewer import Viewer
 from gateway.store import NumberedEvent, RunRecord, RunStatus, Store, StoreEnvironment, Thread
 from gateway.stores.sqlite import STORE
@@ -82,6 +83,7 @@ async def test_who_joins_while_the_store_fails_is_told_so(given_up: bool) -> Non
     await settle()
     if given_up:
         scene.live.give_up([FAILED])
+        scene.live.enter(Phase.ENDING)
         scene.live.block(StoreError("the disk is still gone"))
     else:
         scene.live.finish()
