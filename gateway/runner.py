@@ -126,7 +126,7 @@ class Runner:
         """A thread's messages and state, with what the run at work on it has made by now."""
         head = self._lines.head(owner, thread_id)
         if head is not None and head.thread is not None:
-            return (*head.thread.messages, *head.transcript.messages), head.state
+            return (*head.thread.messages, *head.fold.transcript.messages), head.fold.state
         thread = await self.store.load_thread(owner, thread_id)
         return ((), ABSENT) if thread is None else (thread.messages, thread.state)
 

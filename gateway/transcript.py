@@ -1,7 +1,8 @@
 """The fold: what a run's events add to its thread, as messages.
 
-Below: the words. Above: the loop (to go on from what the model said), live_run (to keep it, and to tell viewers
-that join late what there is so far). A non-streaming answer is this fold too, so the two can never drift.
+Below: the words. Above: run_fold, and through it the loop (to go on from what the model said) and live_run (to keep
+it, and to tell viewers that join late what there is so far). A non-streaming answer is this fold too, so the two can
+never drift.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The ReAct loop: the model reasons and calls tools until it answers, or until the browser or a person has to act.
 
-Below: turns, model, history, transcript. Above: the run driver. `turns.tool_turn` answers the calls that can be
+Below: turns, model, history, run_fold. Above: the run driver. `turns.tool_turn` answers the calls that can be
 answered here. A call of a frontend tool, or one that needs approval, ends the run. Nothing waits from one request to
 the next: the thread's messages say where things stand.
 """
@@ -34,7 +34,7 @@ from gateway.history_cache import HistoryCache, SettledView, turns_of
 from gateway.loop import AgentType, LoopContext, LoopEnvironment, TakenUp
 from gateway.messages import Message, ToolCall, new_id
 from gateway.model import ModelRequest, OneTool, ToolChoice
-from gateway.transcript import Transcript
+from gateway.run_fold import RunFold
 from gateway.turns.attempts import TriedStream, stream_with_retries
 from gateway.turns.client_words import ClientWords, client_words, own_messages
 from gateway.turns.context_reduction import ShortenedHistory
@@ -42,7 +42,6 @@ from gateway.turns.prompt import system_text
 from gateway.turns.resumption import Retold, kept_input
 from gateway.turns.tool_calls import CompiledSchemas
 from gateway.turns.tool_turn import ToolTurns, calls_of, open_outcome
-from gateway.usage import UsageLedger
 
 logger = logging.getLogger(__name__)
 
@@ -129,8 +128,7 @@ class _Run:
         self._history = ShortenedHistory(settings.limits, settings.summarize, context.fits, thread)
         self.tools = ToolTurns(context, schemas, self.deadline)
         self._history_cache = context.input.history_cache or HistoryCache()
-        self._transcript = Transcript(turns_of(self._history_cache.own_calls(context.messages)))
-        self._ledger = UsageLedger()
+        self._fold = RunFold(turns_of(self._history_cache.own_calls(context.messages)))
         self._model_calls = 0
         self._prompted_again = False
         self._said_nothing = False
@@ -155,7 +153,7 @@ class _Run:
 
     def outcome_before_model(self) -> Outcome | None:
         """How the run ends without asking the model, where something is still open."""
-        return open_outcome(self._context, (*self._context.messages, *self._transcript.messages))
+        return open_outcome(self._context, (*self._context.messages, *self._fold.transcript.messages))
 
     # --- the model ------------------------------------------------------------------------------------------------
 
@@ -192,7 +190,7 @@ class _Run:
         self._run_room -= self._answer_room - self._room
         self._answer_room = self._room = min(self._budgets.max_answer_bytes, self._run_room)
         self._words = client_words(self._context)
-        view, self._settled = self._history_cache.view((*self._own_messages, *self._transcript.messages))
+        view, self._settled = self._history_cache.view((*self._own_messages, *self._fold.transcript.messages))
         # A server that keeps the conversation looks after its length itself.
         shown = self._history.shown if self._context.conversation is None else self._history.whole
         self._asked = shown(view)
@@ -252,7 +250,7 @@ class _Run:
         Raises:
             LimitError: the answer is too large with it.
         """
-        transcript = self._transcript
+        transcript = self._fold.transcript
         if len(batch) == 1 and type(event := batch[0]) is TextDelta and event.message_id == transcript.text_id:
             text = event.text
             self._room -= len(text) if text.isascii() else len(text.encode(errors="surrogatepass"))
@@ -267,7 +265,6 @@ class _Run:
             batch = [self._opening, *batch]
             self._opening = None
         if rare := self._follow(batch):
-            self._ledger.follow(rare)
             last = batch[-1]
             if type(last) is ModelCallEnded:
                 self._reason = last.reason
@@ -293,15 +290,15 @@ class _Run:
             conversation.completed(self._asked, self._turn_id, ended.response_id, ended.continued, now, told)
 
     def _follow(self, batch: Events) -> Sequence[Event]:
-        """Take a batch into the transcript; gives those that are no deltas."""
+        """Take a batch into the fold; gives those that are no deltas."""
         try:
-            return self._transcript.follow(batch)
+            return self._fold.follow(batch)
         except (KeyError, AssertionError) as error:
             raise ModelError(ModelErrorKind.PROTOCOL, "the model's response came out of order") from error
 
     def _check_budgets(self) -> None:
         tokens = self._budgets.max_total_tokens
-        if tokens is not None and self._ledger.total_tokens >= tokens:
+        if tokens is not None and self._fold.usage.total_tokens >= tokens:
             raise self.limit_error("max_total_tokens")
         self._check_iterations()
 
@@ -327,7 +324,7 @@ class _Run:
         """
         if self._reason is None:
             raise ModelError(ModelErrorKind.TRUNCATED, "the model's response ended too early")
-        self._turn = [message for message in self._transcript.messages if message.turn_id == self._turn_id]
+        self._turn = [message for message in self._fold.transcript.messages if message.turn_id == self._turn_id]
         self.calls = calls_of(self._turn)
         return bool(self.calls)
 
@@ -370,7 +367,7 @@ class _Run:
 
     def finish(self, outcome: Outcome) -> Events:
         """The run's last batch."""
-        return [*self.tools.state_events(), RunFinished(outcome, self._ledger.total)]
+        return [*self.tools.state_events(), RunFinished(outcome, self._fold.usage.total)]
 
     def _said_something(self) -> bool:
         return any(message.text.strip() for message in self._turn)

@@ -184,7 +184,7 @@ class RunDriver:
     ) -> LoopContext:
         """What the loop works with: the run as it stands, and what its agent has."""
         assert live.thread is not None, "a loop gets a run that has begun"
-        agent, conversation, messages, state = live.agent, live.conversation, live.thread.messages, live.state
+        agent, conversation, messages, state = live.agent, live.conversation, live.thread.messages, live.fold.state
         own, elsewhere = (messages, ()) if conversation is None else conversation.split(messages)
         return LoopContext(
             agent=agent.definition,
@@ -322,14 +322,14 @@ class RunDriver:
 
     async def _keep_end(self, live: LiveRun, terminal: Terminal) -> RunRecord:
         assert live.thread is not None, "a run that ends has begun"
-        if not terminal.usage and (usage := live.usage.total):
+        if not terminal.usage and (usage := live.fold.usage.total):
             terminal = replace(terminal, usage=usage)
         events = live.follow([terminal])
         now = self.clock.now()
         record = ended_record(live.record, terminal, now)
-        produced = live.transcript.messages
+        produced = live.fold.transcript.messages
         count_failed_tools(self.metrics, produced, live.agent.definition)
-        thread = ended_thread(live.thread, produced, terminal, now, live.state, live.conversation)
+        thread = ended_thread(live.thread, produced, terminal, now, live.fold.state, live.conversation)
         first, records = live.number(events)
         keep = len(live.thread.messages)
         end = self.store.end_run(record, thread, keep=keep, first=first, records=records, erase=live.retracted)
@@ -339,7 +339,7 @@ class RunDriver:
 
     def _end_unkept(self, live: LiveRun, terminal: RunFailed) -> None:
         """The run's end cannot be kept as it is: viewers are told, and an end is kept once there is room."""
-        terminal = replace(terminal, usage=live.usage.total)
+        terminal = replace(terminal, usage=live.fold.usage.total)
         self.metrics.store_failed(terminal.code)
         logger.error("a run ended before it could be kept", extra={"run_id": live.record.run_id, "code": terminal.code})
         live.record = replace(
@@ -375,8 +375,10 @@ class RunDriver:
 
     def _leave(self, live: LiveRun) -> None:
         """The run is over, or never began: forget it and let the next of its thread run."""
-        if self.runs.pop((live.record.owner, live.record.client_id), None) is None:
+        key = (live.record.owner, live.record.client_id)
+        if self.runs.get(key) is not live:
             return
+        del self.runs[key]
         live.finish()
         if live.begun:
             count_end(self.metrics, live)

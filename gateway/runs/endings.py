@@ -1,6 +1,6 @@
 """What a run's begin and end make of the records that are kept; and how a run that its process left behind is ended.
 
-Below: the words, store, transcript, event_order. Above: the run driver, the runner. Pure but for
+Below: the words, store, run_fold, event_order. Above: the run driver, the runner. Pure but for
 `end_left_behind` and a line in the log.
 """
 
@@ -26,8 +26,6 @@ from gateway.events import (
     RunFailed,
     RunFinished,
     RunStarted,
-    StateChanged,
-    StateReplaced,
 )
 from gateway.frozen import replace
 from gateway.history_cache import HistoryCache, digest_rows, own_calls, turns_of
@@ -37,10 +35,9 @@ from gateway.model import ModelCapabilities
 from gateway.model_state import Conversation, marked
 from gateway.providers.failure_words import operators_words
 from gateway.records import encode_events
+from gateway.run_fold import RunFold
 from gateway.store import RunRecord, RunStatus, Store, Thread
 from gateway.tool import Tool
-from gateway.transcript import Transcript
-from gateway.usage import UsageLedger
 
 logger = logging.getLogger(__name__)
 
@@ -235,31 +232,25 @@ async def end_left_behind(store: Store, clock: Clock, record: RunRecord, *, code
     thread = await store.load_thread(record.owner, record.thread_id)
     if thread is None:
         thread = Thread(record.owner, record.thread_id, record.agent_id, now, now)
-    transcript = Transcript(turns_of(own_calls(thread.messages)))
-    ledger = UsageLedger()
-    state = thread.state
+    fold = RunFold(turns_of(own_calls(thread.messages)), thread.state)
     last = 0
     while page := await store.read_events(record.owner, record.run_id, after=last, limit=_PAGE):
         events = sealer.follow([row.event for row in page])
-        transcript.follow(events)
-        ledger.follow(events)
-        for event in events:
-            if isinstance(event, StateReplaced | StateChanged):
-                state = event.state
+        fold.follow(events)
         last = page[-1].sequence
     first_events: list[Event] = [] if last else [RunStarted(record.thread_id, record.run_id)]
-    terminal = RunFailed(code, message, ledger.total)
+    terminal = RunFailed(code, message, fold.usage.total)
     closing = sealer.follow([*first_events, terminal])
-    transcript.follow(closing)
+    fold.follow(closing)
     mark = thread.messages[-1].conversation if thread.messages else None  # the input's, which was taken in last
     keep = len(thread.messages)
     await store.end_run(
         ended_record(record, terminal, now),
-        ended_thread(thread, marked(transcript.messages, (), mark), terminal, now, state),
+        ended_thread(thread, marked(fold.transcript.messages, (), mark), terminal, now, fold.state),
         keep=keep,
         first=last + 1,
         records=encode_events(closing),
-        erase=transcript.retracted,
+        erase=fold.transcript.retracted,
     )
 
 

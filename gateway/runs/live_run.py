@@ -1,6 +1,6 @@
 """A run under way: its numbered events, and what a viewer that joins late is told first.
 
-Below: the words, event_order, transcript, records, store, audience, phases. Above: the run driver, which owns the task
+Below: the words, event_order, run_fold, records, store, audience, phases. Above: the run driver, which owns the task
 that feeds a run. An event is numbered and handed to the store when it is accepted, and reaches viewers once the store
 has it: nobody ever sees an event that a crash could take back.
 """
@@ -11,9 +11,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
-from typing import cast
 
-from gateway.agent import ABSENT, Absent
 from gateway.clock import Clock
 from gateway.commit_window import CommitWindow
 from gateway.errors import GatewayError, StoreError
@@ -26,8 +24,6 @@ from gateway.events import (
     ModelCallEnded,
     ModelCallStarted,
     ReasoningStarted,
-    StateChanged,
-    StateReplaced,
     TextDelta,
     TextStarted,
     ToolCallStarted,
@@ -35,17 +31,16 @@ from gateway.events import (
 )
 from gateway.frozen import replace
 from gateway.history_cache import HistoryCache, turns_of
-from gateway.messages import JsonValue, Message
+from gateway.messages import Message
 from gateway.model_state import Conversation
 from gateway.open_agent import OpenAgent
 from gateway.records import EventRecords, encode_events
+from gateway.run_fold import RunFold
 from gateway.runs.audience import Audience
 from gateway.runs.phases import CONCLUDED, FINISHING, OVER, SETTLED, Phase, Phases
 from gateway.runs.viewer import Prelude, Viewer, read_log
 from gateway.store import RunRecord, Store, Thread
 from gateway.traces import Span
-from gateway.transcript import Transcript
-from gateway.usage import UsageLedger
 
 logger = logging.getLogger(__name__)
 
@@ -59,10 +54,8 @@ class LiveRun:
     # Too many for objects to share a table of their names: each run would have one, 2 KB.
     __slots__ = (
         "_clock", "_gathered", "_kept_waiters", "_last_future", "_phases", "_sealer", "_store", "_unkept", "_window",
-        "accepted", "agent", "audience", "cancel_reason", "conversation", "failure", "first_sign_at", "kept",
-        "left", "must_be_kept", "record", "sequence", "state", "task", "thread", "trace", "transcript", "unattended",
-        "unkept",
-        "usage",
+        "accepted", "agent", "audience", "cancel_reason", "conversation", "failure", "first_sign_at", "fold", "kept",
+        "left", "must_be_kept", "record", "sequence", "task", "thread", "trace", "unattended", "unkept",
     )  # fmt: skip
 
     agent: OpenAgent  # which it holds
@@ -83,9 +76,7 @@ class LiveRun:
         self.task: asyncio.Task[None] | None = None
         self.cancel_reason: str | None = None
         self.failure: GatewayError | None = None  # why the store could not keep the run
-        self.transcript = Transcript()
-        self.state: JsonValue | Absent = ABSENT
-        self.usage = UsageLedger()
+        self.fold = RunFold()  # of all events that were accepted
         self.conversation: Conversation | None = None  # what a stateful model's server holds
         self.thread: Thread | None = None  # as the run found it and took its input in; None while it waits
         self.trace: Span | None = None  # ended with the run, where traces are collected
@@ -130,7 +121,7 @@ class LiveRun:
     @property
     def retracted(self) -> frozenset[str]:
         """The messages that were taken back: their words must not stay in the log."""
-        return self.transcript.retracted
+        return self.fold.transcript.retracted
 
     @property
     def sealed(self) -> bool:
@@ -199,8 +190,8 @@ class LiveRun:
         known of its messages.
         """
         cache, messages = cache or HistoryCache(), thread.messages
-        self.thread, self.state, self.conversation = thread, thread.state, conversation
-        self.transcript = Transcript(turns_of(cache.own_calls(messages)))
+        self.thread, self.conversation = thread, conversation
+        self.fold = RunFold(turns_of(cache.own_calls(messages)), thread.state)
         self._sealer.reserve(cache.ids(messages))
 
     def resume_after(self, events: Events) -> None:
@@ -214,19 +205,16 @@ class LiveRun:
             self.thread = replace(self.thread, title=title)
 
     def follow(self, batch: Events) -> Events:
-        """Put the batch in order and take it into the transcript; what of it may leave, not yet numbered."""
+        """Put the batch in order and take it into the fold; what of it may leave, not yet numbered."""
         events = self._sealer.follow(batch)
         retracted = False
-        for event in self.transcript.follow(events):
+        for event in self.fold.follow(events):
             kind = type(event)
             if kind is UsageReported or kind is ModelCallStarted or kind is ModelCallEnded:
-                self.usage.follow([event])
                 self.must_be_kept = self.accepted and kind is ModelCallEnded
                 self.accepted = self.accepted and kind is UsageReported
             elif kind is ModelCallAccepted:
                 self.accepted = True
-            elif kind is StateReplaced or kind is StateChanged:
-                self.state = cast(StateReplaced, event).state
             elif kind is MessageRetracted:
                 retracted = True
         if retracted:  # clients know a snapshot, and no other way to change what was said
@@ -237,7 +225,7 @@ class LiveRun:
         """Take the next events in and hand them to the store."""
         if len(batch) == 1:
             # One more delta of the open text: as nearly all batches of a model that is slower than the network.
-            event, transcript = batch[0], self.transcript
+            event, transcript = batch[0], self.fold.transcript
             if type(event) is TextDelta and event.message_id == transcript.text_id and event.text:
                 if self.failure is None:
                     transcript.text_parts.append(event.text)
@@ -376,7 +364,8 @@ class LiveRun:
         """
         accepted = self.sequence
         record, messages = self.record, self._closed_messages()
-        prelude = Prelude(record.thread_id, record.client_id, self.state, messages, self.transcript.open_items())
+        open_items = self.fold.transcript.open_items()
+        prelude = Prelude(record.thread_id, record.client_id, self.fold.state, messages, open_items)
         viewer = self.audience.add(after=accepted, prelude=prelude)
         self.hand_over()
         try:
@@ -396,7 +385,7 @@ class LiveRun:
     def _closed_messages(self) -> tuple[Message, ...]:
         """The thread's messages that will not change any more."""
         before = () if self.thread is None else self.thread.messages
-        return (*before, *self.transcript.closed_messages())
+        return (*before, *self.fold.transcript.closed_messages())
 
     async def _until_kept(self, sequence: int) -> None:
         while self.kept < sequence:

@@ -35,7 +35,7 @@ def end_trace(live: LiveRun) -> None:
     span, record = live.trace, live.record
     if span is None:
         return
-    usages = live.usage.total
+    usages = live.fold.usage.total
     span.add(
         {
             "agui_gateway.run.status": record.status.value if live.begun or record.finished_at else "refused",

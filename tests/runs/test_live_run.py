@@ -156,14 +156,14 @@ async def test_the_end_goes_behind_all_that_was_said_before() -> None:
 
 async def test_state_and_usage_are_known_at_every_moment() -> None:
     scene = Scene()
-    states: list[JsonValue | Absent] = [scene.live.state]
+    states: list[JsonValue | Absent] = [scene.live.fold.state]
     for event in (StateReplaced({"n": 1}), StateChanged(({"op": "add", "path": "/m", "value": 2},), {"n": 1, "m": 2})):
         await scene.say(event)
-        states.append(scene.live.state)
+        states.append(scene.live.fold.state)
     assert states == [ABSENT, {"n": 1}, {"n": 1, "m": 2}]
     usage = Usage("p", "m", 1, 2)
     await scene.say(ModelCallStarted("turn", "p", "m"), UsageReported(usage), ModelCallEnded(StopReason.END_TURN))
-    assert scene.live.usage.total == (usage,)
+    assert scene.live.fold.usage.total == (usage,)
 
 
 # --- viewers
@@ -460,7 +460,7 @@ async def _play(batches: list[Events], moves: list[str], data: st.DataObject) ->
     await scene.end()
     log = scene.store.log
     check_log(log)
-    check_thread(log, scene.live.transcript.messages)
+    check_thread(log, scene.live.fold.transcript.messages)
     for after, viewer, seen in followers:
         seen += numbered(await read_all(viewer))
         assert seen == log[after:]
