@@ -31,10 +31,9 @@ class RunIds:
 
     async def settled(self, owner: str, run_id: str) -> LiveRun | None:
         """The run of that id that is under way and will not be refused any more."""
-        live = self._live.get((owner, run_id))
-        if live is not None and live.phase is Phase.OPENED:
+        while (live := self._live.get((owner, run_id))) is not None and live.phase is Phase.OPENED:
             await asyncio.wait((live.settled,))
-        return self._live.get((owner, run_id))
+        return live
 
     async def newest(self, owner: str, run_id: str) -> RunRecord:
         """The record of what that id means. Raises NotFoundError."""
