@@ -34,8 +34,8 @@ from gateway.metrics import Metrics
 from gateway.model import ModelEnvironment
 from gateway.open_agent import OpenAgent
 from gateway.openapi.document import openapi_document
+from gateway.openapi.gateway_paths import GATEWAY_API
 from gateway.openapi.routes import docs_routes
-from gateway.openapi.service import SERVICE_API
 from gateway.page import WebPage, read_page
 from gateway.parts import collect, find
 from gateway.protocol import (
@@ -108,8 +108,15 @@ class Application:
             tracer,
         )
         self.runner = Runner(self.driver)
-        server = settings.server
         self.visitors = self._expect_visitors()
+        served = self._serve_protocols()
+        # Routes are tried in this order: what is asked for most stands first.
+        self.starlette = Starlette(routes=[route for _, routes in served for route in routes], lifespan=self._lifespan)
+        self.asgi = self._guarded(ErrorForms(served))
+
+    def _serve_protocols(self) -> list[tuple[WireProtocol, Sequence[BaseRoute]]]:
+        """The protocols that there are, each with its routes; their parts make the API document."""
+        server = self.settings.server
         runs = Meter(self.clock, "runs", most_at_once=server.max_concurrent_runs)
         environment = ProtocolEnvironment(
             self.runner,
@@ -119,12 +126,14 @@ class Application:
             configured_url=server.public_url,
             open_to_all=server.allow_unauthenticated,
         )
-        own = WireProtocol("service", self._own_routes, api=SERVICE_API)
+        own = WireProtocol("service", self._own_routes, api=GATEWAY_API)
         protocols = [*collect("protocols", WireProtocol).values(), own]
         self._api_document = openapi_document([protocol.api for protocol in protocols])
-        served = [(protocol, protocol.routes(environment)) for protocol in protocols]
-        # Routes are tried in this order: what is asked for most stands first.
-        self.starlette = Starlette(routes=[route for _, routes in served for route in routes], lifespan=self._lifespan)
+        return [(protocol, protocol.routes(environment)) for protocol in protocols]
+
+    def _guarded(self, error_forms: ErrorForms) -> ASGIApp:
+        """The routes behind what says who may ask."""
+        server = self.settings.server
         rules = AccessRules(
             keys=[(key.name, key.key) for key in server.api_keys],
             key_limits={key.name: key.limits for key in server.api_keys},
@@ -135,15 +144,14 @@ class Application:
             quiet_paths=(*_HEALTH_PATHS, "/metrics"),
             max_body_bytes=server.max_body_bytes,
         )
-        self.asgi: ASGIApp = AccessMiddleware(
+        guarded: ASGIApp = AccessMiddleware(
             self._route,
             rules,
             visitors=self.visitors,
             on_refused=self.metrics.refused,
-            error_form=ErrorForms(served).of,
+            error_form=error_forms.of,
         )
-        if tracer is not None:
-            self.asgi = TracedRequests(self.asgi, tracer, rules.quiet_paths)
+        return guarded if self._tracer is None else TracedRequests(guarded, self._tracer, rules.quiet_paths)
 
     async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Starlette's routes without its own middleware: the access middleware answers for what they raise, and each

@@ -46,6 +46,7 @@ from gateway.configuration.file import (
     read_configuration,
 )
 from gateway.configuration.known_parts import KnownParts, known_parts, provider_name, scheme
+from gateway.configuration.reading import read_sections
 from gateway.configuration.sections import (
     AgentSection,
     ConfigurationSection,
@@ -54,7 +55,6 @@ from gateway.configuration.sections import (
     LogLevel,
     ModelSection,
     ServerSection,
-    read_sections,
 )
 from gateway.context_limits import HistoryLimits
 from gateway.errors import ConfigurationError

@@ -2,7 +2,7 @@
 
 routes.py        where the two are served
 document.py      the document, put together from the protocols' parts
-service.py       the part of the gateway's own paths
+gateway_paths.py the part of the gateway's own paths
 page.py          any such document as HTML
 description.py   what a protocol says of its paths
 shapes.py        pieces of JSON Schemas, for the bodies

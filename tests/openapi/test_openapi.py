@@ -23,9 +23,9 @@ from gateway.errors import ConfigurationError
 from gateway.messages import JsonObject
 from gateway.openapi import document as documents
 from gateway.openapi.description import ApiDescription
+from gateway.openapi.gateway_paths import GATEWAY_API
 from gateway.openapi.page import render_page
 from gateway.openapi.routes import docs_routes
-from gateway.openapi.service import SERVICE_API
 from gateway.page import read_page
 from gateway.parts import collect
 from gateway.protocol import WireProtocol
@@ -58,7 +58,7 @@ ENDPOINTS = {
 
 def openapi_document() -> JsonObject:
     protocols = collect("protocols", WireProtocol).values()
-    return documents.openapi_document([*(protocol.api for protocol in protocols), SERVICE_API])
+    return documents.openapi_document([*(protocol.api for protocol in protocols), GATEWAY_API])
 
 
 def operations() -> dict[tuple[str, str], dict[str, Any]]:

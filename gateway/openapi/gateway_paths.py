@@ -45,7 +45,7 @@ def _operations() -> Sequence[Operation]:
     ]
 
 
-SERVICE_API = ApiDescription(
+GATEWAY_API = ApiDescription(
     {"service": "For those who operate the gateway."},
     _operations(),
     {

@@ -1,0 +1,211 @@
+"""Reading a configuration file into its sections, and what is wrong with it in the operator's words.
+
+Below: sections, file. Above: checks, settings. pydantic validates the sections; nobody outside sees its sentences.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+from collections.abc import Iterator
+from typing import Any, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from gateway.configuration.file import ConfigurationText, FieldPath, did_you_mean, spell_path
+from gateway.configuration.sections import MINIMUM_KEY_LENGTH, ConfigurationSection
+
+
+def read_sections(text: ConfigurationText) -> ConfigurationSection | None:
+    """The file's sections; what does not fit is in `text.problems`.
+
+    What does not fit is left out or replaced, so that the caller can check the rest and name every problem at once.
+    None: too much is wrong for that.
+    """
+    values = copy.deepcopy(text.values)
+    values.pop("$schema", None)  # how JSON files tell editors what they are
+    for _ in range(_MAX_PASSES):
+        try:
+            return ConfigurationSection.model_validate(values)
+        except ValidationError as error:
+            for details in error.errors(include_url=False):
+                if details["type"] == "too_short" and details["input"]:
+                    continue  # pydantic counts only the entries that fit; what is wrong with the others is said there
+                text.report(details["loc"], _message(text, details["loc"], details))
+                _replace(values, details["loc"], details["type"])
+    return None
+
+
+# Each pass may bring up what the one before it could not reach: a missing model, then its missing provider.
+_MAX_PASSES = 8
+_PLACEHOLDER = "x" * MINIMUM_KEY_LENGTH  # passes for an id, a name and a key
+
+
+def _replace(values: Any, path: FieldPath, kind: str) -> None:
+    *parents, last = path
+    for part in parents:
+        values = values[part]
+    if kind == "missing" or isinstance(last, int):
+        section, is_list = _kind_of(path)
+        values[last] = {} if section is not None else [_PLACEHOLDER] if is_list else _PLACEHOLDER
+    else:
+        values.pop(last, None)
+
+
+def _kind_of(path: FieldPath) -> tuple[type[BaseModel] | None, bool]:
+    """The section that stands at `path`, None where something else does; and whether it is a list of what it is."""
+    section: type[BaseModel] | None = ConfigurationSection
+    is_list = False
+    for part in path:
+        if isinstance(part, int):
+            is_list = False
+        elif section is not None:
+            field = section.model_fields.get(part)
+            section, is_list = (None, False) if field is None else _kind_of_type(field.annotation)
+    return section, is_list
+
+
+def _kind_of_type(annotation: Any) -> tuple[type[BaseModel] | None, bool]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation, False
+    is_list = get_origin(annotation) is tuple
+    for inner in get_args(annotation):
+        section, inner_is_list = _kind_of_type(inner)
+        if section is not None or inner_is_list:
+            return section, is_list or inner_is_list
+    return None, is_list
+
+
+# --- problems in the operator's words -------------------------------------------------------------------------------
+
+
+_KINDS: dict[type, str] = {
+    bool: "true or false",
+    int: "a number",
+    float: "a number",
+    str: "this text",
+    list: "a list",
+    dict: "a mapping",
+}
+_NEEDED = {
+    "string_type": "must be text (in quotes where it looks like something else)",
+    "int_type": "must be a whole number",
+    "int_parsing": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "int_parsing_size": "must be a whole number of less than 4,300 digits",
+    "float_type": "must be a number",
+    "float_parsing": "must be a number",
+    "finite_number": "must be a finite number",
+    "boolean": "must be a number",
+    "bool_type": "must be true or false",
+    "bool_parsing": "must be true or false",
+    "tuple_type": "must be a list, each entry beginning with '- '",
+    "dict_type": "must be a mapping of keys to values",
+    "model_type": "must be a mapping of keys to values",
+    "model_attributes_type": "must be a mapping of keys to values",
+}
+_PATTERNS = {
+    "id": "use letters, digits and '.', '_', '~', '-', beginning with a letter or digit, at most 128",
+    "name": "use letters, digits and '.', '_', '@', '-', beginning with a letter or digit, at most 64",
+    "publishable name": "use letters, digits and '.', '_', '-', beginning with a letter or digit, at most 64",
+    "key": "use visible ASCII characters without spaces",
+}
+_LIMITS = {
+    "greater_than_equal": "is too small; {ge} is the least",
+    "greater_than": "is too small; it must be more than {gt}",
+    "less_than_equal": "is too large; {le} is the most",
+    "string_too_short": "is too short; {min_length} characters are the least",
+    "string_too_long": "is too long; {max_length} characters are the most",
+}
+
+
+def _message(text: ConfigurationText, path: FieldPath, details: ErrorDetails) -> str:
+    kind, context, value = details["type"], details.get("ctx", {}), details["input"]
+    shown = _shown(text, path, value)
+    match kind:
+        case "missing":
+            return "is missing; add it"
+        case "extra_forbidden":
+            if places := _places_of(path):
+                return f"is no known key here; did you mean {' or '.join(repr(spell_path(place)) for place in places)}?"
+            known = _known_keys(path[:-1])
+            near = did_you_mean(str(path[-1]), known) or f"; there are: {', '.join(known)}"
+            return f"is no known key{near}"
+        case "literal_error":
+            words = str(context["expected"]).replace(" or ", ", ").replace("'", "").split(", ")
+            near = did_you_mean(value, words) if isinstance(value, str) else ""
+            return f"{shown} is not one of {', '.join(words)}{near}"
+        case "too_short":
+            return "is empty; at least one entry is needed"
+        case "string_pattern_mismatch":
+            field = "publishable name" if path[1:2] == ("publishable_keys",) and path[-1] == "name" else str(path[-1])
+            return f"{shown} cannot be used; {_PATTERNS[field]}"
+        case _ if kind in _LIMITS:
+            return f"{shown} {_LIMITS[kind].format(**context)}"
+        case _:
+            return f"{_NEEDED.get(kind, 'must be something else')}, not {shown}"
+
+
+def _known_keys(path: FieldPath) -> list[str]:
+    """The keys of the section at `path`."""
+    section, _ = _kind_of(path)
+    assert section is not None, f"{path} is a section"
+    return list(section.model_fields)
+
+
+# What stands in a mapping that takes any key, by the keys that people look for.
+_USUAL_KEYS: dict[FieldPath, frozenset[str]] = {
+    ("agents", 0, "model", "model_parameters"): frozenset(
+        {"frequency_penalty", "max_completion_tokens", "max_output_tokens", "max_tokens", "presence_penalty"}
+        | {"reasoning", "reasoning_effort", "seed", "stop", "temperature", "thinking", "top_k", "top_p"}
+    ),
+    ("agents", 0, "tools", 0, "parameters"): frozenset({"args", "command", "env", "function", "input_schema", "url"}),
+}
+
+
+def _places_of(path: FieldPath) -> list[FieldPath]:
+    """Where else a key of this name belongs: the nearest places to `path`. In a list that `path` is not in, the first
+    entry stands for all.
+    """
+    key = str(path[-1])
+    places = [place for place in _section_places() if place[-1] == key]
+    nearest = sorted(places, key=lambda place: (-_shared(place, path), len(place)))[:1]
+    nearest += [(*place, key) for place, keys in _USUAL_KEYS.items() if key in keys]
+    most = max((_shared(place, path) for place in nearest), default=0)
+    return [(*path[:most], *place[most:]) for place in nearest if _shared(place, path) == most]
+
+
+def _shared(place: FieldPath, path: FieldPath) -> int:
+    """How many parts they begin with together; any entry of a list is like any other."""
+    shared = 0
+    for ours, theirs in zip(place, path, strict=False):
+        if ours != theirs and not (isinstance(ours, int) and isinstance(theirs, int)):
+            break
+        shared += 1
+    return shared
+
+
+@functools.cache
+def _section_places() -> tuple[FieldPath, ...]:
+    """The path of every key that a section has, in the first entry of each list."""
+
+    def walk(section: type[BaseModel], path: FieldPath) -> Iterator[FieldPath]:
+        for name, field in section.model_fields.items():
+            yield (*path, name)
+            inner, is_list = _kind_of_type(field.annotation)
+            if inner is not None:
+                yield from walk(inner, (*path, name, 0) if is_list else (*path, name))
+
+    return tuple(walk(ConfigurationSection, ()))
+
+
+_SECRET_FIELDS = frozenset({"credential", "api_keys", "visitor_secret"})
+
+
+def _shown(text: ConfigurationText, path: FieldPath, value: object) -> str:
+    """The value for a message: itself where it is short and cannot be secret, else only its kind."""
+    secret = path in text.expanded or not _SECRET_FIELDS.isdisjoint(path)
+    if isinstance(value, (str, int, float)) and not isinstance(value, bool) and not secret and len(str(value)) <= 60:
+        return repr(value)
+    return _KINDS.get(type(value), "this")
