@@ -153,6 +153,29 @@ class GatedStore:
             raise error
 
 
+class BrokenToolbox:
+    """A part from elsewhere that breaks its promise."""
+
+    def __init__(self) -> None:
+        self.broken = False
+        self.waits: asyncio.Event | None = None
+        self.asked = asyncio.Event()
+
+    async def tools(self) -> tuple[Tool, ...]:
+        self.asked.set()
+        if self.waits is not None:
+            await self.waits.wait()
+        if self.broken:
+            raise RuntimeError("the secret is 123")
+        return ()
+
+    def problem(self) -> str | None:
+        return None
+
+    async def close(self) -> None:
+        return None
+
+
 @dataclass
 class Scene:
     runner: Runner

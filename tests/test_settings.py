@@ -6,15 +6,12 @@ import dataclasses
 from pathlib import Path
 from typing import NoReturn
 
-import jsonschema_rs
 import pytest
-import yaml
 
 from gateway.agent import AgentDefinition, Budgets, ContextSettings, ModelSettings, ModelTimeouts, Secret, ToolSettings
 from gateway.configuration.checks import is_loopback
 from gateway.configuration.file import InvalidConfigurationError
 from gateway.configuration.known_parts import KnownParts, known_parts
-from gateway.configuration.sections import ParametersSection, ServerSection, TimeoutsSection, json_schema
 from gateway.context_limits import HistoryLimits
 from gateway.errors import ConfigurationError
 from gateway.loop import AgentType
@@ -22,10 +19,8 @@ from gateway.model import ModelProvider
 from gateway.search_engine import SearchEngineType
 from gateway.settings import (
     Flags,
-    ServerSettings,
     Settings,
     check_settings,
-    example_configuration,
     load_settings,
 )
 from gateway.store import StoreType
@@ -586,37 +581,3 @@ def test_checking_opens_loops_and_says_what_they_say() -> None:
     with pytest.raises(InvalidConfigurationError) as caught:
         check_settings(Flags(config=Path("f.yaml")), environ={}, parts=parts)
     assert caught.value.message == "f.yaml:2:5: agents[0]: there is nothing to plan with"
-
-
-# --- the schema and the example -------------------------------------------------------------------------------------
-
-
-def test_the_schema_accepts_what_loading_accepts() -> None:
-    schema = jsonschema_rs.Draft202012Validator(json_schema())
-    assert schema.is_valid(yaml.safe_load(example_configuration()))
-    assert schema.is_valid(
-        {"$schema": "x", "server": {"port": "${env:PORT:-8000}", "allow_unauthenticated": "${env:X}"}}
-    )
-    assert schema.is_valid({"server": {"api_keys": [{"name": "a", "key": "${env:K}"}]}})
-    assert load('{"$schema": "x", "server": {"port": "${env:PORT:-8001}"}}').server.port == 8001
-    for wrong in ({"stor": "x"}, {"server": {"port": "http"}}, {"agents": [{"id": "a"}]}, {"server": {"port": 70000}}):
-        assert not schema.is_valid(wrong)
-
-
-def test_every_key_of_the_schema_is_explained() -> None:
-    definitions = json_schema()["$defs"]
-    assert isinstance(definitions, dict)
-    for name, section in definitions.items():
-        assert isinstance(section, dict)
-        properties = section.get("properties", {})
-        assert isinstance(properties, dict)
-        assert properties or name == "JsonValue"
-        silent = [key for key, value in properties.items() if isinstance(value, dict) and "description" not in value]
-        assert set(silent) <= {"model", "parameters", "timeouts", "context"}, f"{name} says nothing about {silent}"
-
-
-def test_the_sections_and_the_settings_have_the_same_fields() -> None:
-    assert set(ParametersSection.model_fields) == {field.name for field in dataclasses.fields(Budgets)}
-    assert ParametersSection().model_dump() == dataclasses.asdict(Budgets())
-    assert TimeoutsSection().model_dump() == dataclasses.asdict(ModelTimeouts())
-    assert set(ServerSection.model_fields) == {field.name for field in dataclasses.fields(ServerSettings)}
