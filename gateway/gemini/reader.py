@@ -39,6 +39,7 @@ _TEXT = "text"
 _THOUGHT = "thought"
 # Each chunk tells how many tokens there are by now: https://ai.google.dev/api/generate-content#UsageMetadata
 _LIKENESS = likeness("candidates", 0, "content", "parts", 0, "text", counted=True)
+_USAGE = b'"usageMetadata":'  # in no text: its quotes would be escaped
 
 
 class GenerateContentReader(RecordReader):
@@ -65,7 +66,8 @@ class GenerateContentReader(RecordReader):
         return _TEXT if self._in_text else None
 
     def _on_more_text(self, texts: list[str]) -> None:
-        self._last_counted = self._repeated.last
+        if _USAGE in self._repeated.last:  # else what was counted before is still the latest
+            self._last_counted = self._repeated.last
         self._builder.texts(_TEXT, texts)
 
     def _read(self, records: list[bytes]) -> None:

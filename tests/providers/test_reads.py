@@ -278,3 +278,13 @@ def test_a_stretch_of_text_is_read_the_short_way_to_the_same_end(name: str, draw
     expected = read(case.open_slow(), records)
     assert read(case.open(), [b"".join(records)]) == expected
     assert read(case.open(), records) == expected
+
+
+def test_the_usage_of_a_repeated_event_outlives_repeated_events_without_any() -> None:
+    counted = b'data: {"candidates":[{"content":{"parts":[{"text":"a "}],"role":"model"},"index":0}],'
+    counted += b'"usageMetadata":{"promptTokenCount":7}}\r\n\r\n'
+    other = b'data: {"usageMetadata":{"promptTokenCount":9,"candidatesTokenCount":3}}\r\n\r\n'
+    uncounted = b'data: {"candidates":[{"content":{"parts":[{"text":"b "}],"role":"model"}}]}\r\n\r\n'
+    records = [counted, counted, other, counted, uncounted, uncounted]
+    case = CASES["gemini"]
+    assert read(case.open(), records) == read(case.open_slow(), records)
