@@ -423,9 +423,6 @@ def text_deltas(message_id: str, texts: Iterable[str]) -> list[TextDelta]:
 
 def said_bytes(events: Events) -> int:
     """How many bytes of text, reasoning and arguments these events bring, and of what is passed on as it came."""
-    if len(events) == 1 and type(event := events[0]) is TextDelta:  # most reads of a provider: half the time
-        text = event.text
-        return len(text) if text.isascii() else len(text.encode(errors="surrogatepass"))
     said = [event.text for event in events if type(event) is TextDelta]
     size = 0
     if len(said) < len(events):  # else it is text alone, as nearly always
