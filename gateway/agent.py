@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from gateway.context_limits import NO_LIMITS, HistoryLimits
 from gateway.errors import FieldProblem
 from gateway.frozen import quickly_made
-from gateway.history_cache import HistoryCache
+from gateway.history.cache import HistoryCache
+from gateway.history.context_limits import NO_LIMITS, HistoryLimits
 from gateway.messages import ContentBlock, JsonObject, JsonValue, Message, TextBlock, ToolSpec, new_message_id
 from gateway.owners import is_visitors
 

@@ -12,9 +12,9 @@ from typing import Protocol
 
 from gateway.agent import AgentDefinition, AgentInput, Approvers
 from gateway.clock import Clock
-from gateway.context_limits import KnownFits
 from gateway.events import Event, Events, OpenInterrupt
 from gateway.frozen import quickly_made
+from gateway.history.context_limits import KnownFits
 from gateway.http_client.clients import HttpClients
 from gateway.messages import JsonObject, Message, ToolCall
 from gateway.model import Fallback, Model, OnRetry

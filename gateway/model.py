@@ -16,7 +16,7 @@ from gateway.commit_window import CommitWindow
 from gateway.errors import ModelErrorKind
 from gateway.events import Events
 from gateway.frozen import quickly_made
-from gateway.history_cache import SettledView
+from gateway.history.cache import SettledView
 from gateway.http_client.clients import HttpClients
 from gateway.messages import JsonObject, Message, ToolSpec
 from gateway.model_state import Continuation

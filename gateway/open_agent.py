@@ -10,15 +10,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gateway.agent import AgentDefinition, AgentInput, Approvers, ToolSettings
-from gateway.context_limits import KnownFits
 from gateway.errors import NotFoundError
 from gateway.frozen import replace
-from gateway.log_counts import counted
+from gateway.history.context_limits import KnownFits
 from gateway.loop import Loop
 from gateway.messages import ToolSpec
 from gateway.model import Fallback, Model
 from gateway.tool import Tool, Toolbox
 from gateway.turns.tool_failures import ExposedTool
+from gateway.wire.log_counts import counted
 
 logger = logging.getLogger(__name__)
 

@@ -56,8 +56,8 @@ from gateway.configuration.sections import (
     ModelSection,
     ServerSection,
 )
-from gateway.context_limits import HistoryLimits
 from gateway.errors import ConfigurationError
+from gateway.history.context_limits import HistoryLimits
 from gateway.http_client.clients import HttpClients
 from gateway.loop import LoopEnvironment
 from gateway.messages import JsonValue

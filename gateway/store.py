@@ -156,7 +156,7 @@ class Kept(asyncio.Future[Item]):
         return False
 
     async def unhurt(self) -> Item:
-        """Await it also when this task is cancelled meanwhile, as deadline.unhurt."""
+        """Await it also when this task is cancelled meanwhile, as clock.unhurt."""
         with suppress(asyncio.CancelledError):
             await self
         return self.result()

@@ -1,6 +1,6 @@
 """What a backend tool is, and the `ToolType` part that opens tools from an agent's configuration.
 
-Below: messages, agent, announcement. A tool knows nothing of the loop, the wire or the model. Tools that others write
+Below: messages, agent, tool_output. A tool knows nothing of the loop, the wire or the model. Tools that others write
 import from here alone: `ToolContext`, and `ToolError` for what they have to say when they fail.
 """
 
@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from gateway.agent import ToolSettings
-from gateway.announcement import Announcement, announced
 from gateway.clock import Clock
 from gateway.errors import ConfigurationError
 from gateway.errors import ToolError as ToolError
@@ -23,6 +22,7 @@ from gateway.http_client.clients import HttpClients
 from gateway.messages import ContentBlock, JsonObject, JsonValue, ToolSpec
 from gateway.model_state import ModelState
 from gateway.search_engine import SearchEngine
+from gateway.tool_output import Announcement, announced
 from gateway.traces import Span
 
 ResultT = TypeVar("ResultT")

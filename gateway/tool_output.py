@@ -1,35 +1,51 @@
-"""What a tool gave, made fit for a model: content blocks of bounded size whose text any encoder accepts.
+"""What a tool gives, made fit: for a model, content blocks of bounded size whose text any encoder accepts; for viewers,
+steps, activities and an application's own events that can be kept.
 
-Above: the tools. Below: messages, errors.
+Above: the tools. Below: events, messages, records. What a tool announces comes from anybody's code: its values become
+JSON here, where their author is told what is wrong, and not in the store or in a browser, where they would end the run.
 """
 
 from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final, TypeAlias, cast, get_args
 
 import pydantic_core
 
 from gateway.errors import ToolError
+from gateway.events import ActivityChanged, ActivityReplaced, Custom, StepEnded, StepStarted
 from gateway.messages import (
     AudioBlock,
     Base64Source,
     ContentBlock,
     DocumentBlock,
     ImageBlock,
+    JsonObject,
+    JsonValue,
     MediaBlock,
     TextBlock,
     VideoBlock,
     block_of_media,
+    json_kind,
 )
+from gateway.records import load_json
 
 MAX_OUTPUT_CHARACTERS = 100_000
 """How much text of one result a model is given where the operator says nothing."""
 
 _MEDIA_BLOCKS = (ImageBlock, AudioBlock, VideoBlock, DocumentBlock)
 _OUTPUT_BLOCKS = (TextBlock, *_MEDIA_BLOCKS)
+
+Announcement: TypeAlias = StepStarted | StepEnded | ActivityReplaced | ActivityChanged | Custom
+
+_KINDS: Final = ", ".join(kind.__name__ for kind in get_args(Announcement))
+_POINTER: Final = re.compile(r"(?:/(?:[^/~]|~[01])*)*")
+_VALUED: Final = frozenset({"add", "replace", "test"})
+_FROM_ELSEWHERE: Final = frozenset({"move", "copy"})
+_OPERATIONS: Final = _VALUED | _FROM_ELSEWHERE | {"remove"}
 
 
 def content_blocks(value: object) -> tuple[ContentBlock, ...]:
@@ -151,3 +167,46 @@ def _bytes_text(value: bytes) -> str:
         return value.decode()
     except UnicodeDecodeError:
         return base64.b64encode(value).decode()
+
+
+def announced(event: object) -> Announcement:
+    """The announcement as it is at this moment, whatever the tool does to its values later; all of them are JSON.
+
+    Raises:
+        ToolError: it is of another kind, has values without a JSON form, or is one that clients refuse.
+    """
+    if not isinstance(event, Announcement):
+        raise ToolError(f"a tool announces one of {_KINDS}, not {type(event).__name__}")
+    match event:
+        case StepStarted(name):
+            return StepStarted(encodable(name))
+        case StepEnded(name):
+            return StepEnded(encodable(name))
+        case Custom(name, value):
+            return Custom(encodable(name), _as_json(value))
+        case ActivityReplaced(message_id, activity_type, content, replace):
+            shape = _as_json(content)
+            if not isinstance(shape, dict):
+                raise ToolError(f"the content of an activity is an object, not {json_kind(shape)}")
+            return ActivityReplaced(encodable(message_id), encodable(activity_type), shape, replace)
+        case ActivityChanged(message_id, activity_type, patch):
+            operations = tuple(_operation(_as_json(each)) for each in patch)
+            return ActivityChanged(encodable(message_id), encodable(activity_type), operations)
+
+
+def _as_json(value: JsonValue) -> JsonValue:
+    return cast(JsonValue, load_json(json_text(value).encode()))
+
+
+def _operation(given: JsonValue) -> JsonObject:
+    """An operation of a patch (https://www.rfc-editor.org/rfc/rfc6902#section-4)."""
+    if not isinstance(given, dict) or given.get("op") not in _OPERATIONS:
+        raise ToolError(f"a patch's operation has an 'op' of {', '.join(sorted(_OPERATIONS))}; {given!r} has none")
+    pointers = ("path", "from") if given["op"] in _FROM_ELSEWHERE else ("path",)
+    for name in pointers:
+        pointer = given.get(name)
+        if not isinstance(pointer, str) or _POINTER.fullmatch(pointer) is None:
+            raise ToolError(f"{name!r} of a patch's operation is a JSON Pointer such as '/items/0', not {pointer!r}")
+    if given["op"] in _VALUED and "value" not in given:
+        raise ToolError(f"a patch's operation {given['op']!r} has a 'value'; {given!r} has none")
+    return given

@@ -1,16 +1,18 @@
-"""The fold: what a run's events add to its thread, as messages.
+"""The fold: what a run's events come to so far: the messages they add, what they cost, and the state they leave.
 
-Below: the words. Above: run_fold, and through it the loop (to go on from what the model said) and live_run (to keep
-it, and to tell viewers that join late what there is so far). A non-streaming answer is this fold too, so the two can
-never drift.
+Below: the words, usage. Above: the loop, which goes on from it; live_run, which keeps it and tells viewers that join
+late; endings, which ends a run from its log. Each has a fold of its own, because they do not see the same events: the
+loop sees what its model said as it came; a live run what the sealer let pass, which may have other ids; the log is read
+where there is neither. A non-streaming answer is this fold too, so the two can never drift.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
+from gateway.agent import ABSENT, Absent
 from gateway.events import (
     Event,
     MessageRetracted,
@@ -19,6 +21,8 @@ from gateway.events import (
     ReasoningDelta,
     ReasoningEnded,
     ReasoningStarted,
+    StateChanged,
+    StateReplaced,
     StepEnded,
     StepStarted,
     TextDelta,
@@ -29,7 +33,18 @@ from gateway.events import (
     ToolCallStarted,
     ToolReturned,
 )
-from gateway.messages import ContentBlock, Message, Opaque, ReasoningBlock, Role, TextBlock, ToolCall, ToolResult
+from gateway.messages import (
+    ContentBlock,
+    JsonValue,
+    Message,
+    Opaque,
+    ReasoningBlock,
+    Role,
+    TextBlock,
+    ToolCall,
+    ToolResult,
+)
+from gateway.usage import UsageLedger
 
 
 class OpenText(NamedTuple):
@@ -243,3 +258,26 @@ class Transcript:
         turn_id = self._call_turns.get(event.call_id) or f"turn_{event.message_id}"
         result = ToolResult(event.call_id, event.content, event.is_error)
         self._entries[event.message_id] = _Entry(event.message_id, "tool", turn_id, result=result)
+
+
+class RunFold:
+    """Follows one run. `state` is ABSENT until there is one."""
+
+    __slots__ = ("state", "transcript", "usage")
+
+    def __init__(self, call_turns: Mapping[str, str] | None = None, state: JsonValue | Absent = ABSENT) -> None:
+        """`call_turns` as Transcript has it; `state` as the run found it."""
+        self.transcript = Transcript(call_turns)
+        self.usage = UsageLedger()
+        self.state = state
+
+    def follow(self, events: Sequence[Event]) -> Sequence[Event]:
+        """Take the next events in. Gives those that are no deltas: what others may want to look at."""
+        rare = self.transcript.follow(events)
+        if rare:
+            self.usage.follow(rare)
+            for event in rare:
+                kind = type(event)
+                if kind is StateReplaced or kind is StateChanged:
+                    self.state = cast(StateReplaced, event).state
+        return rare

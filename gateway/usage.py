@@ -1,6 +1,6 @@
 """What a run's model calls cost, added up per provider and model.
 
-Below: events. Above: run_fold, and through it the loop (budgets, the run's end) and live_run (runs that fail).
+Below: events. Above: transcript, and through it the loop (budgets, the run's end) and live_run (runs that fail).
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from gateway.clock import SystemClock
-from gateway.history import model_view
+from gateway.history.model_view import model_view
 from gateway.store import NumberedEvent, Store, StoreEnvironment
 from gateway.stores.sqlite import STORE
 from gateway.tool import ToolContext

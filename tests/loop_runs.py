@@ -24,7 +24,7 @@ from gateway.events import (
     TextDelta,
     ToolReturned,
 )
-from gateway.history import model_view
+from gateway.history.model_view import model_view
 from gateway.loop import Decision, LoopContext
 from gateway.loops.react import ReactLoop
 from gateway.messages import ContentBlock, JsonObject, JsonValue, Message, TextBlock, ToolCall, ToolSpec

@@ -16,7 +16,7 @@ from typing import Any
 
 import httpx
 
-from gateway.history import model_view
+from gateway.history.model_view import model_view
 from gateway.store import NumberedEvent
 from tests.ag_ui_verifier import SentEvent, read_stream, verify_server
 from tests.agui_client import NodeAgent, RunParameters, RunReport

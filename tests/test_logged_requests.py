@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gateway.log_counts import MOST_CHARACTERS, MOST_NAMED, counted
+from gateway.wire.log_counts import MOST_CHARACTERS, MOST_NAMED, counted
 from tests.fault_scenes import fault_tool
 from tests.openai_chat_server import Script, chat_server, completion
 from tests.openai_chat_server import chunk as chat_chunk

@@ -24,7 +24,7 @@ from gateway.events import (
     UsageReported,
 )
 from gateway.messages import TextBlock
-from gateway.run_fold import RunFold
+from gateway.transcript import RunFold
 
 USAGE = Usage("demo", "model", 3, 4)
 RUN: Events = [

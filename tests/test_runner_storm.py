@@ -11,7 +11,7 @@ import pytest
 
 from gateway.errors import GatewayError
 from gateway.events import RunFailed, RunFinished
-from gateway.history import model_view
+from gateway.history.model_view import model_view
 from gateway.messages import JsonObject
 from gateway.runs.driver import RunOptions
 from gateway.runs.viewer import Viewer

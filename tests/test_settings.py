@@ -12,8 +12,8 @@ from gateway.agent import AgentDefinition, Budgets, ContextSettings, ModelSettin
 from gateway.configuration.checks import is_loopback
 from gateway.configuration.file import InvalidConfigurationError
 from gateway.configuration.known_parts import KnownParts, known_parts
-from gateway.context_limits import HistoryLimits
 from gateway.errors import ConfigurationError
+from gateway.history.context_limits import HistoryLimits
 from gateway.loop import AgentType
 from gateway.model import ModelProvider
 from gateway.search_engine import SearchEngineType

@@ -31,7 +31,7 @@ from gateway.ag_ui.peer import PROTOCOL_VERSION, PeerProfile, profile_of
 from gateway.ag_ui.usual_messages import usual_call, usual_message
 from gateway.agent import ABSENT, Absent, AgentInput, Answer, ContextEntry, InputNames
 from gateway.errors import FieldProblem, InvalidRequestError
-from gateway.history_cache import HistoryCache
+from gateway.history.cache import HistoryCache
 from gateway.messages import (
     ContentBlock,
     JsonObject,

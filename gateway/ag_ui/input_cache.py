@@ -23,7 +23,7 @@ from gateway.ag_ui.content import MEDIA_KINDS
 from gateway.ag_ui.input import InputReader, load_run_input
 from gateway.ag_ui.peer import PeerProfile
 from gateway.agent import AgentInput
-from gateway.history_cache import HistoryCache
+from gateway.history.cache import HistoryCache
 from gateway.messages import Message
 from gateway.wire import strict_json
 

@@ -39,8 +39,7 @@ import yarl
 from httpx_aiohttp import AiohttpTransport
 
 from gateway.agent import ModelTimeouts
-from gateway.clock import Clock, Timer
-from gateway.deadline import Deadline, DeadlineError
+from gateway.clock import Clock, Deadline, DeadlineError, Timer
 from gateway.errors import ModelError, ModelErrorKind
 from gateway.http_client.fetch_policy import DEFAULT_FETCH_PORTS
 from gateway.http_client.fetcher import Fetcher, Resolver, Route

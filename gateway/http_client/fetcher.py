@@ -17,8 +17,7 @@ from typing import TypeAlias
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 
-from gateway.clock import Clock
-from gateway.deadline import Deadline, DeadlineError
+from gateway.clock import Clock, Deadline, DeadlineError
 from gateway.http_client.fetch_policy import (
     DEFAULT_FETCH_PORTS,
     MOST_REDIRECTS,

@@ -1,6 +1,6 @@
 """The ReAct loop: the model reasons and calls tools until it answers, or until the browser or a person has to act.
 
-Below: turns, model, history, run_fold. Above: the run driver. `turns.tool_turn` answers the calls that can be
+Below: turns, model, history, transcript. Above: the run driver. `turns.tool_turn` answers the calls that can be
 answered here. A call of a frontend tool, or one that needs approval, ends the run. Nothing waits from one request to
 the next: the thread's messages say where things stand.
 """
@@ -13,7 +13,7 @@ from contextlib import aclosing
 from dataclasses import replace
 
 from gateway.agent import AgentDefinition
-from gateway.deadline import Deadline, DeadlineError
+from gateway.clock import Deadline, DeadlineError
 from gateway.errors import LimitError, ModelError, ModelErrorKind, limit_reached
 from gateway.events import (
     Completed,
@@ -30,11 +30,11 @@ from gateway.events import (
     ToolReturned,
     said_bytes,
 )
-from gateway.history_cache import HistoryCache, SettledView, turns_of
+from gateway.history.cache import HistoryCache, SettledView, turns_of
 from gateway.loop import AgentType, LoopContext, LoopEnvironment, TakenUp
 from gateway.messages import Message, ToolCall, new_id
 from gateway.model import ModelRequest, OneTool, ToolChoice
-from gateway.run_fold import RunFold
+from gateway.transcript import RunFold
 from gateway.turns.attempts import TriedStream, stream_with_retries
 from gateway.turns.client_words import ClientWords, client_words, own_messages
 from gateway.turns.context_reduction import ShortenedHistory

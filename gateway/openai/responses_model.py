@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from gateway.agent import ModelSettings
-from gateway.deadline import Deadline, DeadlineError
+from gateway.clock import Deadline, DeadlineError
 from gateway.errors import ConfigurationError, ModelError, ModelErrorKind
 from gateway.events import Events, ModelCallAccepted, Raw, UsageReported
 from gateway.http_client.clients import HttpCall, HttpStream, StreamTimeouts

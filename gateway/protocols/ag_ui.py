@@ -19,7 +19,7 @@ from gateway.ag_ui.shapes import AG_UI_SHAPES, events_answer
 from gateway.ag_ui.stream import event_stream
 from gateway.errors import ConflictError
 from gateway.frozen import replace
-from gateway.history import StaleHistoryError
+from gateway.history.merging import StaleHistoryError
 from gateway.messages import JsonObject, JsonValue
 from gateway.openapi.description import ApiDescription, Operation, json_answer, json_body, operation, parameter
 from gateway.openapi.shapes import list_of, nullable, object_of, text

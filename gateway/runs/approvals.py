@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from gateway.agent import Answer
 from gateway.errors import FieldProblem, ForbiddenError, InvalidRequestError
 from gateway.events import OpenInterrupt
-from gateway.log_counts import counted
 from gateway.loop import Decision
 from gateway.messages import JsonObject
 from gateway.tool import Tool
 from gateway.turns.tool_calls import are_same_arguments, argument_problem
+from gateway.wire.log_counts import counted
 
 logger = logging.getLogger(__name__)
 

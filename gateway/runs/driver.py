@@ -16,9 +16,8 @@ from contextlib import aclosing, suppress
 from dataclasses import dataclass
 
 from gateway.agent import Absent, AgentInput, Approvers
-from gateway.clock import Clock
+from gateway.clock import Clock, unhurt
 from gateway.commit_window import CommitWindow
-from gateway.deadline import unhurt
 from gateway.directory import AgentDirectory
 from gateway.errors import ConflictError, GatewayError, NotFoundError, StoreError
 from gateway.events import RunFailed, RunFinished, RunStarted

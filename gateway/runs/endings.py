@@ -1,6 +1,6 @@
 """What a run's begin and end make of the records that are kept; and how a run that its process left behind is ended.
 
-Below: the words, store, run_fold, event_order. Above: the run driver, the runner. Pure but for
+Below: the words, store, transcript, event_order. Above: the run driver, the runner. Pure but for
 `end_left_behind` and a line in the log.
 """
 
@@ -28,16 +28,16 @@ from gateway.events import (
     RunStarted,
 )
 from gateway.frozen import replace
-from gateway.history_cache import HistoryCache, digest_rows, own_calls, turns_of
-from gateway.log_counts import counted
+from gateway.history.cache import HistoryCache, digest_rows, own_calls, turns_of
 from gateway.messages import JsonValue, Message, ToolCall, new_id
 from gateway.model import ModelCapabilities
 from gateway.model_state import Conversation, marked
 from gateway.providers.failure_words import operators_words
 from gateway.records import encode_events
-from gateway.run_fold import RunFold
 from gateway.store import RunRecord, RunStatus, Store, Thread
 from gateway.tool import Tool
+from gateway.transcript import RunFold
+from gateway.wire.log_counts import counted
 
 logger = logging.getLogger(__name__)
 

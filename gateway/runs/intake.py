@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from gateway.agent import Absent, AgentDefinition, AgentInput, Answer, Approvers
 from gateway.frozen import quickly_made, replace
-from gateway.history import (
+from gateway.history.merging import (
     StaleHistoryError,
     append_history,
     merge_history,

@@ -1,6 +1,6 @@
 """A run under way: its numbered events, and what a viewer that joins late is told first.
 
-Below: the words, event_order, run_fold, records, store, audience, phases. Above: the run driver, which owns the task
+Below: the words, event_order, transcript, records, store, audience, phases. Above: the run driver, which owns the task
 that feeds a run. An event is numbered and handed to the store when it is accepted, and reaches viewers once the store
 has it: nobody ever sees an event that a crash could take back.
 """
@@ -30,17 +30,17 @@ from gateway.events import (
     UsageReported,
 )
 from gateway.frozen import replace
-from gateway.history_cache import HistoryCache, turns_of
+from gateway.history.cache import HistoryCache, turns_of
 from gateway.messages import Message
 from gateway.model_state import Conversation
 from gateway.open_agent import OpenAgent
 from gateway.records import EventRecords, encode_events
-from gateway.run_fold import RunFold
 from gateway.runs.audience import Audience
 from gateway.runs.phases import CONCLUDED, FINISHING, OVER, SETTLED, Phase, Phases
 from gateway.runs.viewer import Prelude, Viewer, read_log
 from gateway.store import RunRecord, Store, Thread
 from gateway.traces import Span
+from gateway.transcript import RunFold
 
 logger = logging.getLogger(__name__)
 

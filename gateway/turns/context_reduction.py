@@ -1,6 +1,6 @@
 """Shortening a conversation that has grown too long for its model: results are cut first, then the past is summed up.
 
-Below: model, context_limits. Above: the loops. Only what the model is shown grows shorter; the thread keeps everything.
+Below: model, history. Above: the loops. Only what the model is shown grows shorter; the thread keeps everything.
 What was found to fit is remembered per thread for the next calls and runs, in memory: after a restart the first request
 that is too long again costs one refusal.
 """
@@ -12,7 +12,9 @@ from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import replace
 
-from gateway.context_limits import (
+from gateway.errors import ModelError
+from gateway.events import ModelCallEnded, StopReason, TextDelta, Usage, UsageReported
+from gateway.history.context_limits import (
     NO_LIMITS,
     Fit,
     HistoryLimits,
@@ -23,8 +25,6 @@ from gateway.context_limits import (
     trimmed,
     with_summary,
 )
-from gateway.errors import ModelError
-from gateway.events import ModelCallEnded, StopReason, TextDelta, Usage, UsageReported
 from gateway.messages import Message, TextBlock, new_id, new_message_id
 from gateway.model import Model, ModelRequest
 from gateway.model_state import history_digest

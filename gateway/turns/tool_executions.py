@@ -12,8 +12,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from types import TracebackType
 
-from gateway.clock import Clock, Timer
-from gateway.deadline import Deadline, DeadlineError
+from gateway.clock import Clock, Deadline, DeadlineError, Timer
 from gateway.errors import ToolError
 from gateway.frozen import replace
 from gateway.messages import (

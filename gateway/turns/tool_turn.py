@@ -11,10 +11,10 @@ from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 
-from gateway.deadline import Deadline, DeadlineError
+from gateway.clock import Deadline, DeadlineError
 from gateway.errors import ToolError, limit_reached
 from gateway.events import Completed, Events, Interrupt, Interrupted, Outcome, ToolReturned
-from gateway.history import open_calls
+from gateway.history.model_view import open_calls
 from gateway.loop import Decision, LoopContext
 from gateway.messages import JsonObject, Message, ToolCall, ToolResult, new_message_id
 from gateway.owners import may_approve

@@ -22,7 +22,7 @@ from gateway.anthropic.messages_api import (
     wire_name,
 )
 from gateway.anthropic.request import anthropic_request
-from gateway.history import model_view
+from gateway.history.model_view import model_view
 from gateway.messages import (
     AudioBlock,
     Base64Source,

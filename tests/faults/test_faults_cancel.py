@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.history import model_view
+from gateway.history.model_view import model_view
 from tests.fault_scenes import (
     SERVER,
     WORDS,

@@ -17,7 +17,7 @@ import httpx
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.history import model_view
+from gateway.history.model_view import model_view
 from tests.ag_ui_verifier import read_stream
 from tests.fault_scenes import SERVER, executions, fault_tool, until
 from tests.invariants import check_history

@@ -11,7 +11,7 @@ from hypothesis import given
 
 from gateway.gemini.generate_content import ITEM, PROVIDER_NAME, SIGNATURE, TEXT_SIGNATURE, function_name, profile_of
 from gateway.gemini.request import FOREIGN_SIGNATURE, gemini_request
-from gateway.history import model_view
+from gateway.history.model_view import model_view
 from gateway.messages import (
     Base64Source,
     DocumentBlock,

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from gateway.announcement import Announcement
 from gateway.errors import ToolError
 from gateway.events import (
     ActivityChanged,
@@ -25,6 +24,7 @@ from gateway.events import (
 )
 from gateway.messages import JsonObject, TextBlock
 from gateway.tool import ToolContext
+from gateway.tool_output import Announcement
 from tests.loop_runs import DEADLINE_SECONDS, FunctionTool, LoopRun
 
 CALL: list[list[JsonObject]] = [[{"tool": "work", "arguments": {}}], [{"text": "done"}]]

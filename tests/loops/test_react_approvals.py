@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gateway.events import Completed, Interrupt, Interrupted, OpenInterrupt, RunFinished
-from gateway.history import append_history
+from gateway.history.merging import append_history
 from gateway.loop import Decision
 from gateway.messages import JsonObject, ToolCall, ToolSpec
 from tests.loop_runs import FunctionTool, LoopRun, adder, assert_valid_view, tool_giving, user

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from gateway.events import Completed, Event, ToolCallStarted
-from gateway.history import append_history
+from gateway.history.merging import append_history
 from gateway.messages import JsonObject, Message, TextBlock, ToolCall, ToolResult, ToolSpec
 from tests.loop_runs import FunctionTool, LoopRun, adder, assert_valid_view, call, text_of, user
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from gateway.agent import Budgets
 from gateway.errors import LimitError
 from gateway.events import Completed, Incomplete, Interrupted
-from gateway.history import model_view
+from gateway.history.model_view import model_view
 from gateway.messages import JsonObject, ToolSpec
 from tests.loop_runs import LoopRun, adder, assert_valid_view, tool_giving
 

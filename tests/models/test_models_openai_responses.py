@@ -14,7 +14,7 @@ from gateway.agent import ModelSettings
 from gateway.clock import Clock, SystemClock
 from gateway.errors import ModelError, ModelErrorKind
 from gateway.events import Events, ModelCallEnded, ModelCallStarted, Raw, StopReason, TextDelta, TextStarted
-from gateway.history import model_view
+from gateway.history.model_view import model_view
 from gateway.http_client.clients import HttpClients
 from gateway.messages import JsonObject, Message, TextBlock, ToolResult, ToolSpec
 from gateway.model import Model, ModelEnvironment, ModelRequest

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.history import model_view
+from gateway.history.model_view import model_view
 from gateway.messages import (
     AudioBlock,
     Base64Source,

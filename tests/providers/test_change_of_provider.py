@@ -32,7 +32,7 @@ from gateway.events import Events, ModelCallStarted, ToolReturned
 from gateway.gemini import generate_content as gemini
 from gateway.gemini.reader import GenerateContentReader
 from gateway.gemini.request import gemini_request
-from gateway.history import model_view
+from gateway.history.model_view import model_view
 from gateway.messages import Message, TextBlock, ToolSpec, new_id
 from gateway.model import ModelRequest
 from gateway.openai import responses as openai_responses

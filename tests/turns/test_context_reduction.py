@@ -9,9 +9,9 @@ from dataclasses import replace
 import pytest
 
 from gateway.agent import AgentInput, ContextSettings
-from gateway.context_limits import MOST_REMEMBERED, NO_LIMITS, HistoryLimits, KnownFits, estimated_tokens
 from gateway.errors import ModelError, ModelErrorKind
 from gateway.events import Events, ModelCallEnded, RunFinished, StopReason, Usage, UsageReported
+from gateway.history.context_limits import MOST_REMEMBERED, NO_LIMITS, HistoryLimits, KnownFits, estimated_tokens
 from gateway.messages import Message, TextBlock, ToolCall, ToolResult
 from gateway.model import ModelCapabilities, ModelRequest
 from gateway.providers.answer_builder import AnswerBuilder

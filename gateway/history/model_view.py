@@ -1,152 +1,20 @@
-"""A thread's messages as a history: what a request makes of it, and what a model may be shown of it.
+"""What a model may be shown of a thread's messages, and which calls of its last answer are open.
 
-Below: messages. Above: the loop and intake. All functions are pure.
+Below: messages. Above: the loop, and intake. All functions are pure.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Container, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
-from gateway.errors import ConflictError
-from gateway.frozen import replace
-from gateway.log_counts import counted
 from gateway.messages import ContentBlock, Message, ReasoningBlock, TextBlock, ToolCall, ToolResult
+from gateway.wire.log_counts import counted
 from gateway.wire.stand_ins import UNANSWERED
 
 logger = logging.getLogger(__name__)
-
-# How many messages are compared at once: a tenth of the time of one by one.
-_PREFIX_STEPS = (512, 32, 1)
-
-
-class Unseen(NamedTuple):
-    """Messages of a thread that a client does not know. `after`: the one that they follow; None: they are the first."""
-
-    after: str | None
-    messages: tuple[Message, ...]
-
-
-class StaleHistoryError(ConflictError):
-    """A client sent its history without messages of the thread that it does not know.
-
-    Taken as it is, that history would delete them.
-    """
-
-    default_code = "stale_history"
-
-    def __init__(self, unseen: Unseen) -> None:
-        super().__init__(
-            "the thread has messages that this client has not seen; take in those in `missing`, behind the message "
-            "`after`, and send again with the id of the last one as `seen`"
-        )
-        self.unseen = unseen
-
-
-def unseen_messages(stored: Sequence[Message], seen: str | None, sent: Sequence[Message]) -> Unseen | None:
-    """The thread's messages behind the last one that a client knows, but for those that it sent; None: there are none.
-
-    `seen` is that message's id, None where it knows none. Where it is not in the thread any more, what counts is the
-    last message that was sent and is there. Reasoning and tool results of the answer that was seen are known:
-    `merge_history` keeps them whoever sends them.
-    """
-    place = _place_of(stored, (seen,))
-    if place == len(stored) - 1:
-        return None
-    known = {message.id for message in sent}
-    if place < 0 and seen is not None:
-        place = _place_of(stored, known)
-    turn_id = stored[place].turn_id if place >= 0 else None
-    unseen = tuple(
-        message
-        for message in stored[place + 1 :]
-        if message.id not in known
-        and not (turn_id is not None and message.turn_id == turn_id and message.role in ("tool", "reasoning"))
-    )
-    return Unseen(stored[place].id if place >= 0 else None, unseen) if unseen else None
-
-
-def with_unseen(stored: Sequence[Message], sent: Sequence[Message], unseen: Unseen) -> tuple[Message, ...]:
-    """What was sent with the unseen messages in it: behind what the thread has of it, in front of what is new."""
-    place = _place_of(sent, {message.id for message in stored}) + 1
-    return (*sent[:place], *unseen.messages, *sent[place:])
-
-
-def _place_of(messages: Sequence[Message], ids: Container[str | None]) -> int:
-    """Where the last message with one of these ids stands; -1 where none has."""
-    return next((place for place in reversed(range(len(messages))) if messages[place].id in ids), -1)
-
-
-def merge_history(
-    stored: Sequence[Message], sent: Sequence[Message], answered_before: Collection[str] = frozenset()
-) -> tuple[Message, ...]:
-    """The thread after a client sent what it holds to be the whole history.
-
-    What a model or backend tool of this server produced keeps the server's content, by its id; what the client left out
-    leaves the thread, but for the reasoning and the tool results of an answer of which something stayed (clients drop
-    these, and providers refuse an answer without them). A client's result for a call that the server answered is
-    dropped; `answered_before` are calls that it answered in messages that are not in `stored`.
-    """
-    words = _words(sent)
-    if not stored and not answered_before:
-        return tuple(words.values())
-    known = {message.id: message for message in stored}
-    turns: dict[str, list[Message]] = {}
-    answered: set[str] = set()
-    for message in known.values():
-        if message.turn_id is not None:
-            turns.setdefault(message.turn_id, []).append(message)
-            if message.role == "tool" and (result := message.tool_result) is not None:
-                answered.add(result.call_id)
-    merged: list[Message] = []
-    dropped: list[str] = []
-    for message_id, word in words.items():
-        earlier = known.get(message_id)
-        if earlier is not None and earlier.turn_id is not None:
-            # The whole answer stands where its first message stands.
-            if (turn := turns.pop(earlier.turn_id, None)) is not None:
-                merged += turn if len(turn) == 1 else _kept_of(turn, words)
-        elif (
-            word.role == "tool"
-            and (result := word.tool_result) is not None
-            and (result.call_id in answered or result.call_id in answered_before)
-        ):
-            dropped.append(result.call_id)
-        else:
-            # The stored object in place of an equal one: what did not change is cheap to recognise.
-            same = earlier is not None and (earlier is word or earlier == word)
-            merged.append(earlier if same else word)  # type: ignore[arg-type]  # the same is not None
-    if dropped:
-        logger.warning("dropped a client's results for calls that have one", extra=counted(dropped))
-    return tuple(merged)
-
-
-def append_history(stored: Sequence[Message], sent: Sequence[Message]) -> tuple[Message, ...]:
-    """The thread after a client sent only what is new. A message that the thread has already is not added twice."""
-    known = {message.id for message in stored}
-    answered = {
-        result.call_id
-        for message in stored
-        if message.role == "tool" and message.turn_id is not None and (result := message.tool_result) is not None
-    }
-    new = [
-        message
-        for message in _words(sent).values()
-        if message.id not in known and ((result := message.tool_result) is None or result.call_id not in answered)
-    ]
-    return (*stored, *new)
-
-
-def unchanged_prefix(stored: tuple[Message, ...], now: tuple[Message, ...]) -> int:
-    """How many leading messages of the two are the same."""
-    count = 0
-    for step in _PREFIX_STEPS:
-        while count < len(stored) and stored[count : count + step] == now[count : count + step]:
-            count += step
-    return min(count, len(stored))
 
 
 def open_calls(messages: Sequence[Message]) -> tuple[ToolCall, ...]:
@@ -350,30 +218,3 @@ def _results(messages: Iterable[Message]) -> dict[str, Message]:
 def _unanswered(call: ToolCall) -> Message:
     result = ToolResult(call.call_id, (TextBlock(UNANSWERED),), is_error=True)
     return Message(f"unanswered_{call.call_id}", "tool", (result,))
-
-
-def _kept_of(turn: Sequence[Message], sent: Container[str]) -> list[Message]:
-    """What stays of an answer of several messages of which the client has some."""
-    kept = [message for message in turn if message.id in sent]
-    if len(kept) == len(turn) or not any(message.role == "assistant" for message in kept):
-        return kept
-    calls = {call.call_id for message in kept for call in message.tool_calls}
-    return [
-        message
-        for message in turn
-        if message.id in sent
-        or message.role == "reasoning"
-        or ((result := message.tool_result) is not None and result.call_id in calls)
-    ]
-
-
-def _words(sent: Sequence[Message]) -> dict[str, Message]:
-    """What a client may say, by id: the last message of an id counts, and none is this server's answer."""
-    words = {message.id: message for message in sent}
-    if len(words) < len(sent):
-        logger.warning("dropped messages whose id stands twice", extra={"count": len(sent) - len(words)})
-    # Who made a message is the server's knowledge: a client cannot claim a turn.
-    claims = [message for message in words.values() if message.turn_id is not None]
-    for message in claims:
-        words[message.id] = replace(message, turn_id=None)
-    return words

@@ -13,8 +13,9 @@ from gateway.agent import AgentInput, Answer
 from gateway.bedrock.converse import call_id as wire_call_id
 from gateway.bedrock.converse_request import converse_request
 from gateway.bedrock.families import family_of
-from gateway.history import merge_history, model_view
-from gateway.history_cache import HistoryCache, SettledView, own_calls
+from gateway.history.cache import HistoryCache, SettledView, own_calls
+from gateway.history.merging import merge_history
+from gateway.history.model_view import model_view
 from gateway.messages import (
     Base64Source,
     ContentBlock,

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from gateway.deadline import Deadline, DeadlineError
+from gateway.clock import Deadline, DeadlineError
 from tests.movable_clock import MovableClock
 
 

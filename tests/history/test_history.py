@@ -11,13 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.history import (
-    append_history,
-    merge_history,
-    model_view,
-    open_calls,
-    unchanged_prefix,
-)
+from gateway.history.merging import append_history, merge_history, unchanged_prefix
+from gateway.history.model_view import model_view, open_calls
 from gateway.messages import (
     ContentBlock,
     ImageBlock,

@@ -1,6 +1,6 @@
 """Making a history fit a model's context, without ever parting a call from its result.
 
-Below: messages. Above: the calls of models. All functions are pure; they take and give model views (history.model_view)
+Below: messages. Above: the calls of models. All functions are pure; they take and give model views (model_view)
 and the thread keeps everything: only what one request is told grows shorter.
 
 A view falls into groups: an answer with its results is one, and so is every other message. What is left out is left out

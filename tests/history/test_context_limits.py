@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.context_limits import (
+from gateway.history.context_limits import (
     TOKENS_PER_MEDIUM,
     TRIMMED_RESULT_CHARACTERS,
     HistoryLimits,
