@@ -20,8 +20,8 @@ _PARAMETERS = ("max_size_bytes",)
 class Address:
     """Where the store is. `path` is None for a store in memory.
 
-    `max_size_bytes` bounds the database file (None: only the disk does); the write-ahead log beside it comes on top and
-    is usually below 5 MB. A file that is larger already keeps its size.
+    `max_size_bytes` bounds the database file (None: only the disk does). The write-ahead log beside it is extra,
+    usually below 5 MB. A file that is already larger keeps its size.
     """
 
     path: Path | None
@@ -37,7 +37,7 @@ def parse_address(url: str, directory: Path) -> Address:
     location, _, query = url.removeprefix(SCHEME).partition("?")
     max_size_bytes = _max_size_bytes(url, query)
     if not url.startswith(SCHEME):
-        raise ConfigurationError(f"{url!r} is no SQLite store; write sqlite:///gateway.db")
+        raise ConfigurationError(f"{url!r} is not a SQLite store; write sqlite:///gateway.db")
     if location in (MEMORY, f"/{MEMORY}"):
         return Address(None, max_size_bytes)
     if location in ("", "/"):
@@ -62,7 +62,7 @@ def _max_size_bytes(url: str, query: str) -> int | None:
             raise ConfigurationError(f"unknown parameter {name!r} in {url!r}; {hint}")
         if not (value.isascii() and value.isdigit() and int(value) >= MINIMUM_SIZE_BYTES):
             raise ConfigurationError(
-                f"max_size_bytes={value!r} in {url!r} is no size; write a number of bytes,"
+                f"max_size_bytes={value!r} in {url!r} is not a size; write a number of bytes,"
                 f" at least {MINIMUM_SIZE_BYTES}"
             )
         size = int(value)

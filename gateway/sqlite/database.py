@@ -1,6 +1,7 @@
-"""The file: its lock, its connections, and SQLite's errors as ours.
+"""The database file: its lock, its connections, and SQLite's errors as ours.
 
-Below: address, reserve, schema. Above: group_commit, which owns `Database.writer`, and the store, whose readers borrow.
+Below: address, reserve, schema. Above: group_commit, which owns `Database.writer`, and the store, whose reads use
+`reader()`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from gateway.sqlite.schema import migrate
 
 try:
     import fcntl
-except ImportError:  # Windows: the lock is left out there
+except ImportError:  # Windows: no lock there
     fcntl = None  # type: ignore[assignment]
 
 logger = logging.getLogger(__name__)
@@ -37,13 +38,13 @@ _WRITER_PRAGMAS = (
     "PRAGMA wal_autocheckpoint = 0",  # see group_commit: it flushes to the disk
     f"PRAGMA journal_size_limit = {64 * 1024 * 1024}",
     "PRAGMA cache_size = -8000",
-    # What is deleted is overwritten. It costs what no measurement of runs shows: they hardly free anything.
+    # Deleted data is overwritten. Benchmarks of runs show no cost: they hardly free anything.
     "PRAGMA secure_delete = ON",
 )
 _GLANCE_PRAGMAS = ("PRAGMA query_only = ON", "PRAGMA cache_size = -1000", "PRAGMA busy_timeout = 0")
 _READER_PRAGMAS = ("PRAGMA query_only = ON", "PRAGMA cache_size = -4000", "PRAGMA temp_store = MEMORY")
 
-# By SQLite's primary result code (https://sqlite.org/rescode.html); what is not here is a plain "failed".
+# By SQLite's primary result code (https://sqlite.org/rescode.html); any other code is a plain "failed".
 _ERRORS: dict[int, tuple[type[StoreError], str]] = {
     sqlite3.SQLITE_PERM: (StoreError, "the store's file may not be written"),
     sqlite3.SQLITE_BUSY: (StoreError, "the store is busy: another program holds its file"),
@@ -60,7 +61,7 @@ _ERRORS: dict[int, tuple[type[StoreError], str]] = {
 
 
 def store_error(error: sqlite3.Error) -> StoreError:
-    """What the callers of the store are told; SQLite's own words stay in `__cause__`."""
+    """The error for callers of the store; SQLite's own message stays in `__cause__`."""
     extended = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
     if extended == sqlite3.SQLITE_IOERR_SHMSIZE:  # the index of the write-ahead log could not grow: no room either
         extended = sqlite3.SQLITE_FULL
@@ -71,8 +72,10 @@ def store_error(error: sqlite3.Error) -> StoreError:
 
 
 class Database:
-    """An open database: `writer` for who writes, one thread at a time, `reader()` for others, `glance` for the
-    event loop while it has no `writer`: it waits for nobody who holds the file. There is none in memory, and no
+    """An open database.
+
+    `writer` is for one writing thread at a time, `reader()` for any other thread. The event loop reads with `glance`
+    while it does not hold `writer`; `glance` never waits for a lock. A database in memory has no `glance` and no
     `reserve`.
     """
 
@@ -106,12 +109,12 @@ class Database:
 
     @property
     def in_memory(self) -> bool:
-        """There is the writer's connection and no other."""
+        """Whether the writer's connection is the only one."""
         return self.path is None
 
     @contextlib.contextmanager
     def reader(self) -> Iterator[sqlite3.Connection]:
-        """A connection for one thread for a while, seeing one state of the file throughout.
+        """A connection for one thread; it sees one state of the file until it is given back.
 
         Raises:
             StoreError: instead of SQLite's errors.
@@ -128,12 +131,12 @@ class Database:
             self._readers.put(connection)
 
     def check_in_place(self) -> None:
-        """Raises StoreError when the file was removed or replaced: what is written would be lost with the process."""
+        """Raises StoreError when the file was removed or replaced: new writes would be lost when the process ends."""
         if self.path is not None and _identity(self.path) != self._identity:
             raise StoreError("the store's file was removed or replaced while in use; restart the gateway")
 
     def close(self) -> None:
-        """Close the connections, then let go of the lock. What was committed stays."""
+        """Close the connections, then release the lock. Committed data stays."""
         for connection in reversed(self._connections):
             with contextlib.suppress(sqlite3.Error):
                 connection.close()
@@ -160,11 +163,11 @@ class Database:
         if 0 < found < version:
             logger.info("store migrated", extra={"from_version": found, "to_version": version})
         if self.path is not None:
-            tighten(self.path)  # not before: it might be another program's
+            tighten(self.path)  # not before: it might be another program's file
         _touch_tables(connection)
         if self.path is not None:
-            with contextlib.suppress(sqlite3.OperationalError):  # no room, or another program: no reason not to start
-                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()  # what a kill -9 left is in the file
+            with contextlib.suppress(sqlite3.OperationalError):  # no room, or another program: start anyway
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()  # with a killed process's log
         return connection
 
     def _connect(self, pragmas: tuple[str, ...]) -> sqlite3.Connection:
@@ -182,7 +185,7 @@ class Database:
 
 
 def _touch_tables(connection: sqlite3.Connection) -> None:
-    """Read a row of each table: a file that was cut short is found at start, not by the first caller."""
+    """Read a row of each table, so that a truncated file is found at start and not by the first caller."""
     names = [row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
     for name in names:
         connection.execute(f'SELECT * FROM "{name}" LIMIT 1').fetchone()
@@ -197,9 +200,9 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 def _lock(path: Path) -> int:
-    """An operating system's lock beside the file: it goes with the process, however that ends.
+    """An operating system's lock beside the file; it is released when the process ends, however it ends.
 
-    Beside it and not on it, because closing any descriptor of the database file drops SQLite's own locks.
+    The lock is not on the database file itself, because closing any descriptor of that file drops SQLite's own locks.
     https://sqlite.org/howtocorrupt.html#_posix_advisory_locks_canceled_by_a_separate_thread_doing_close_
     """
     if not path.parent.is_dir():
@@ -217,7 +220,7 @@ def _lock(path: Path) -> int:
             " of its own"
         ) from error
     try:
-        if path.exists():  # SQLite would open a file that it may only read, and fail at the first write
+        if path.exists():  # SQLite would open a file without write permission, and fail at the first write
             os.close(_open_to_write(str(path)))
         make_private(path)
     except ConfigurationError:
@@ -240,7 +243,7 @@ def _opening_error(path: Path | None, error: sqlite3.Error) -> ConfigurationErro
     name = "the store" if path is None else f"the store {str(path)!r}"
     if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
         return ConfigurationError(
-            f"{name} is damaged or no SQLite file; put back a copy, or move it away to start with an empty one"
+            f"{name} is damaged or not a SQLite file; put back a copy, or move it away to start with an empty one"
             " (it was left as it is)"
         )
     if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM):

@@ -1,7 +1,7 @@
 """Whether the disk is quick enough for the event loop to write itself.
 
-Above: group_commit. A commit writes to the page cache and waits for nothing, until the disk is in trouble: then one
-commit is the price of finding out, and the writer thread does them for a while.
+Above: group_commit. A commit copies pages to the page cache and waits for nothing, unless the disk is in trouble. Then
+the loop is blocked for one commit, and the writer thread does the next ones for a while.
 """
 
 from __future__ import annotations
@@ -14,29 +14,29 @@ if sys.platform == "win32":
     _numbers = count()
 
     def _waits() -> int:
-        """A number that is never the same: nobody counts waits there."""
+        """A number that never repeats: Windows does not count waits."""
         return next(_numbers)
 
 else:
     import resource
 
-    # macOS keeps no account of threads: there any wait of the process counts.
+    # macOS does not count waits by thread: any wait of the process counts.
     _WHOSE = getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF)
 
     def _waits() -> int:
-        """How often this thread has waited for something, as opposed to being made to wait."""
+        """How often this thread has waited by itself; being preempted does not count."""
         return resource.getrusage(_WHOSE).ru_nvcsw
 
 
 SLOW_SECONDS = 0.020
 FIRST_REST_SECONDS = 1.0
 LONGEST_REST_SECONDS = 60.0
-# After so long without one, a slow commit is the first again.
+# After this long without a slow commit, the next one counts as the first again.
 CALM_SECONDS = 10.0
 
 
 class DiskPace:
-    """Measured by the loop's own commits alone: those of the thread also wait for their turn with Python's lock.
+    """Measures the loop's own commits only: the thread's commits also wait for the GIL.
 
     with pace:
         ...  # the commit
@@ -57,12 +57,12 @@ class DiskPace:
 
     def __exit__(self, *_: object) -> None:
         now = time.monotonic()
-        # A process that is not given a processor takes as long, and would in a thread: then it waited for nothing.
+        # Without a wait the process only lacked CPU time; a thread would have been as slow.
         if now - self._begun >= SLOW_SECONDS and _waits() != self._waits:
             self.rest(now)
 
     def rest(self, now: float) -> None:
-        """Leave the disk alone for a while. `now`: in seconds of time.monotonic."""
+        """Let the writer thread commit for a while. `now`: in seconds of time.monotonic."""
         if now > self._rests_until + CALM_SECONDS:
             self._rest_seconds = self._first_rest_seconds
         self._rests_until = now + self._rest_seconds

@@ -1,13 +1,13 @@
-"""Deleted words out of the store's files, while nobody is kept waiting by it.
+"""Removes deleted text from the store's files while the store is idle.
 
-Below: transactions. Above: group_commit, which lends the connection. SQLite overwrites what is deleted where it stood
-(database says so), which leaves two places that may still have it:
+Below: transactions. Above: group_commit, which lends the connection. SQLite overwrites deleted rows in place
+(`secure_delete`, see database). Copies can remain in two places:
 
 - The write-ahead log. It is emptied a moment later.
-- Pages on which a row stood once. When pages fill up or run empty, SQLite moves rows between neighbours, and what is
-  free on a page keeps the bytes of a row that has left: of 90 threads that were deleted after many changes, one to
-  five had some. Only a file that is written anew is rid of them. That happens in a quiet hour, and a write that comes
-  meanwhile ends it, to be tried again later.
+- Pages on which a row stood earlier. SQLite moves rows between pages when they fill up or run empty, and the free space
+  of the old page keeps the bytes. In a test with 90 deleted threads and many changes, one to five left traces. Only a
+  rewritten file is free of them. The file is rewritten when the store is idle; a new write interrupts that, and it is
+  tried again later.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from gateway.sqlite.transactions import Transactions
 
 _QUIET_CHANGES = 10
 _MOST_EMPTY_SECONDS = 60.0
-_AGAIN_SECONDS = 0.005  # an interrupt that comes before the statement is lost
+_AGAIN_SECONDS = 0.005  # an interrupt that comes before the statement has no effect, so it is repeated
 
 
 @dataclass(frozen=True, slots=True)
 class ErasureTimes:
-    """How long after an erasure the log is emptied and the file is rebuilt, and how long it is quiet before that.
+    """How long after an erasure the log is emptied and the file is rebuilt, and how long the store must be idle first.
 
-    Several erasures share an emptying, which flushes to the disk, and a rebuilding, which writes as much as there is.
-    It is quiet when hardly anything was written for so long: a look whether the gateway is ready writes something, too.
+    Several erasures share one emptying, which flushes to the disk, and one rebuilding, which writes the whole file.
+    "Idle" allows a few writes: each readiness check writes something.
     """
 
     empty_seconds: float = 1.0
@@ -45,9 +45,10 @@ Job: TypeAlias = Callable[[], Callable[[], None]]
 
 
 class Erasures:
-    """One for a file that has a log, used on the event loop.
+    """The pending erasures of a file that has a log. Used on the event loop.
 
-    `lend` has a job done on the writer's thread, and what it gives called on the loop; False where the thread is busy.
+    `lend` runs a job on the writer's thread and calls the function that the job returns on the loop; it is False while
+    the thread is busy.
     """
 
     def __init__(self, transactions: Transactions, lend: Callable[[Job], bool], times: ErasureTimes) -> None:
@@ -58,13 +59,13 @@ class Erasures:
         self._emptying: asyncio.TimerHandle | None = None
         self._interrupting: asyncio.TimerHandle | None = None
         self._is_rebuilding = False
-        self._is_stale = True  # what earlier processes deleted is not known
+        self._is_stale = True  # earlier processes may have deleted something
         self._changes = 0
-        self._pause = times.quiet_seconds  # behind a rebuilding that was interrupted
+        self._pause = times.quiet_seconds  # longer after each interrupted rebuilding
         self._looking = self._loop.call_later(times.rebuild_seconds, self._look)
 
     def note(self) -> None:
-        """Something was deleted that is to be found nowhere any more."""
+        """Something was deleted and must leave no trace in the files."""
         if self._emptying is None:
             self._empty_in(self._times.empty_seconds)
         if not self._is_stale and not self._is_rebuilding:
@@ -72,12 +73,12 @@ class Erasures:
         self._is_stale = True
 
     def give_way(self) -> None:
-        """Somebody wants to write."""
+        """A write is waiting: interrupt the rebuilding."""
         if self._is_rebuilding and self._interrupting is None:
             self._interrupt()
 
     def close(self) -> None:
-        """While nothing is being done. What closes the connections empties the log."""
+        """To be called when nothing is running. Closing the connections empties the log."""
         for timer in (self._emptying, self._looking, self._interrupting):
             if timer is not None:
                 timer.cancel()
@@ -105,7 +106,7 @@ class Erasures:
         self._looking = self._loop.call_later(seconds, self._look)
 
     def _look(self) -> None:
-        """Rebuild, if hardly anything was written since the last look."""
+        """Rebuild the file if hardly anything was written since the last check."""
         changes, self._changes = self._changes, self._transactions.connection.total_changes
         if self._changes - changes <= _QUIET_CHANGES and self._lend(self._rebuild_there):
             self._is_rebuilding, self._is_stale = True, False

@@ -1,7 +1,7 @@
-"""The runs' events as rows: one row for what one commit brought for one run.
+"""The runs' events as rows: one row for one run's events in one commit.
 
-Below: records. Above: group_commit and the store. Logs are forgotten in two steps: the run is struck from the readers'
-view at once, its rows are deleted a slice at a time, so that no run waits long for the writer.
+Below: records. Above: group_commit and the store. A log is deleted in two steps: the run is marked, so that readers no
+longer see its log; then its rows are deleted a slice at a time, so that no other write waits long.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ EventRow: TypeAlias = tuple[int, int, int, bytes]
 SLICE_RUNS = 100
 SLICE_ROWS = 500
 
-# Several rows by one statement: every statement lets go of Python's lock, and under load each time costs a wait for it.
+# Several rows by one statement: each statement releases the GIL, and under load taking it again costs a wait.
 _STATEMENT_ROWS = (64, 16, 4, 1)
 _INSERT = {
     count: "INSERT INTO events (run, first, last, records) VALUES " + ", ".join(["(?, ?, ?, ?)"] * count)
     for count in _STATEMENT_ROWS
 }
 
-# From the row that holds the number behind `after`.
+# From the row that contains the event after `after`.
 _READ = """
     SELECT first, records FROM events
     WHERE run = :run AND first >= coalesce((SELECT max(first) FROM events WHERE run = :run AND first <= :after + 1), 0)
@@ -38,8 +38,8 @@ _READ = """
 
 
 def insert_events(connection: sqlite3.Connection, rows: Sequence[EventRow]) -> None:
-    """Keep rows of runs whose keys are known."""
-    if len(rows) == 1:  # of one run that has the loop for itself
+    """Insert rows of runs whose keys are known."""
+    if len(rows) == 1:  # the usual case: only one run is writing
         connection.execute(_INSERT[1], rows[0])
         return
     start = 0
@@ -61,7 +61,7 @@ def read_events(connection: sqlite3.Connection, run: int, after: int, limit: int
 
 
 def erase_words(connection: sqlite3.Connection, run: int, message_ids: frozenset[str]) -> None:
-    """Take the words out of these messages' deltas; each keeps its number, and nothing is shown of it any more."""
+    """Remove the text from these messages' deltas. The events keep their numbers; clients see none of them any more."""
     for first, lines in connection.execute("SELECT first, records FROM events WHERE run = ?", (run,)).fetchall():
         events = list(decode_events(lines))
         erased = [_without_words(event, message_ids) for event in events]
@@ -77,13 +77,13 @@ def _without_words(event: Event, message_ids: frozenset[str]) -> Event:
 
 
 def last_sequence(connection: sqlite3.Connection, run: int) -> int:
-    """The number of the last event, 0 for none."""
+    """The number of the last event; 0 when there is none."""
     row = connection.execute("SELECT last FROM events WHERE run = ? ORDER BY first DESC LIMIT 1", (run,)).fetchone()
     return 0 if row is None else int(row[0])
 
 
 def forget_logs(connection: sqlite3.Connection, finished_before: float) -> int:
-    """Strike the logs of some runs that ended before then; how many, 0 when there are no more."""
+    """Mark the logs of some runs that ended before then as deleted. Gives how many; 0 when none are left."""
     keys = connection.execute(
         "SELECT key FROM runs WHERE log_kept = 1 AND finished_at < ? AND status NOT IN ('queued', 'running')"
         " ORDER BY finished_at LIMIT ?",
@@ -96,7 +96,7 @@ def forget_logs(connection: sqlite3.Connection, finished_before: float) -> int:
 
 
 def sweep_forgotten(connection: sqlite3.Connection) -> bool:
-    """Delete a slice of what was struck; whether there is more."""
+    """Delete a slice of the marked logs. Gives whether there are more."""
     row = connection.execute("SELECT run FROM forgotten_logs LIMIT 1").fetchone()
     if row is None:
         return False

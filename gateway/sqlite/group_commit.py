@@ -1,18 +1,18 @@
-"""Writes in the order of the calls, as many as come together in one commit: on the event loop, or on a thread.
+"""Commits writes in the order of the calls, many in one transaction, on the event loop or on a thread.
 
-Below: writes, transactions, erasure. Above: the store. All writes of one turn of the event loop become one
-transaction at its end.
+Below: writes, transactions, erasure. Above: the store. All writes of one turn of the event loop become one transaction
+at its end.
 
-The loop does it itself, against the house's rule that blocking calls enter threads. Under WAL with synchronous=NORMAL
-a commit waits for no disk: it is 10 to 100 us of copying pages into the system's cache. The way to a thread and back is
-more than that in futures, wake-ups and hand-overs of Python's lock, and a run has two or three: one of one delta went
-from 1.15 to 0.75 ms of processor time, and from 19 context switches to 2. Beside 500 runs that all say something every
-20 ms, and a program that keeps flushing 8 MB to the same disk, the loop was late by 9 to 11 ms at the 99th percentile
-and by 70 at most (6 to 8, and 30, when the thread did it all; 7 either way on a disk at rest).
+The loop commits by itself, although blocking calls elsewhere go to threads. Under WAL with synchronous=NORMAL a commit
+does not wait for the disk: it takes 10 to 100 us to copy pages into the system's cache. Handing it to a thread costs
+more than that in futures, wake-ups and GIL switches, and a run has two or three commits: a run of one delta went from
+1.15 to 0.75 ms of processor time, and from 19 context switches to 2. Beside 500 runs that each send a delta every 20
+ms, and a program that keeps flushing 8 MB to the same disk, the loop was late by 9 to 11 ms at the 99th percentile and
+by at most 70 (6 to 8, and 30, with all commits on the thread; 7 either way on an idle disk).
 
-What may wait does not run on the loop: what flushes to the disk (checkpoints, and the first commit after one, which
-begins the log anew and flushes its head), what is large, whatever finds the file held by another program, and all of it
-for a while after a commit that waited more than 20 ms (disk_pace). So a disk that hangs costs one turn of the loop.
+The thread takes the work that may block: flushes to the disk (checkpoints, and the first commit after one, which
+restarts the log and flushes its header), large writes, and all writes while another program holds the file. After a
+commit that waited more than 20 ms it takes everything for a while (disk_pace). So a hanging disk blocks the loop once.
 """
 
 from __future__ import annotations
@@ -43,18 +43,18 @@ Batch = list[Operation[Any]]
 
 # The most pages that the loop changes in one commit: 1 MB.
 _LOOP_PAGES = 256
-# The log goes back into the file when it has about so many pages; it may grow while another program reads. Writes are
-# guessed too large (they share pages): the next guess is corrected by the last, at most by so much.
+# A checkpoint is due at about so many pages; the log may grow beyond that while another program reads. Estimates are
+# too high (writes share pages), so each is corrected by the last error, at most by this factor.
 CHECKPOINT_PAGES = 1000
 _MOST_CORRECTION = 4
 
 
 class GroupCommit:
-    """Takes writes on the event loop. `connection` is this object's from now on; with a `reserve` it is a file's, in
+    """Takes writes on the event loop. It owns `connection` from now on. With a `reserve` the connection is a file's, in
     WAL mode, and never checkpoints by itself.
 
-    `on_lost` is told the runs whose events could not be kept: those that were appended behind them are refused too, so
-    that no log has a gap.
+    `on_lost` gets the runs whose events could not be stored. Later events of these runs are refused too, so that no log
+    has a gap.
     """
 
     def __init__(
@@ -81,17 +81,17 @@ class GroupCommit:
         self._scheduled = False
         self._with_thread = False
         self._failing = False
-        self._log_pages = 0  # as guessed
+        self._log_pages = 0  # estimated
         self._log_limit = checkpoint_pages
-        self._checkpoint_pages = checkpoint_pages  # as guessed
-        self._log_begins = has_log  # the next commit flushes the log's head to the disk
+        self._checkpoint_pages = checkpoint_pages  # estimated
+        self._log_begins = has_log  # the next commit flushes the log's header to the disk
         self._jobs: SimpleQueue[Callable[[], Callable[[], None]] | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._serve, name="sqlite-writer", daemon=True)
         self._thread.start()
 
     @property
     def connection(self) -> sqlite3.Connection | None:
-        """The connection, for a short read in this turn of the loop; None while the thread has it."""
+        """The connection, for a short read in this turn of the loop; None while the thread uses it."""
         return None if self._with_thread else self._transactions.connection
 
     def submit(
@@ -104,9 +104,7 @@ class GroupCommit:
         long: bool = False,
         makes_room: bool = False,
     ) -> Kept[Result]:
-        """Queue a write behind everything before it, to be done as soon as may be. `pages`, `long` and `makes_room` as
-        in Operation.
-        """
+        """Queue a write behind everything before it. `pages`, `long` and `makes_room` as in Operation."""
         operation = Operation(self._loop, work, on_kept, on_failed, pages=pages, long=long, makes_room=makes_room)
         self._pending.append(operation)
         self._hurry()
@@ -120,7 +118,7 @@ class GroupCommit:
         return group.future
 
     def erase(self) -> None:
-        """Something was deleted that is to be found nowhere any more, see erasure."""
+        """Something was deleted and must leave no trace in the files, see erasure."""
         if self._erasures is not None:
             self._erasures.note()
 
@@ -140,7 +138,7 @@ class GroupCommit:
         return group
 
     def _hurry(self) -> None:
-        """Commit what is pending at the end of this turn of the loop: others may join until then."""
+        """Commit the pending writes at the end of this turn of the loop: others may join until then."""
         if self._with_thread:
             if self._erasures is not None:
                 self._erasures.give_way()
@@ -175,7 +173,7 @@ class GroupCommit:
         self._settle(batch, outcomes)
 
     def _settle(self, batch: Batch, outcomes: list[Any]) -> None:
-        """Tell everybody how it went, then go on."""
+        """Report the outcomes, then go on."""
         failed = self._failing
         for operation, outcome in zip(batch, outcomes, strict=True):
             if isinstance(outcome, Exception):
@@ -212,7 +210,9 @@ class GroupCommit:
     # --- the writer thread
 
     def _send(self, job: Callable[[], Callable[[], None]]) -> None:
-        """Give the thread a job, and the connection with it. What the job returns is called on the loop."""
+        """Give the thread a job, and the connection with it. The function that the job returns is called on the
+        loop.
+        """
         self._with_thread = True
         self._turns.start()
         self._jobs.put(job)
@@ -223,9 +223,9 @@ class GroupCommit:
             self._turns.finished()
             try:
                 self._loop.call_soon_threadsafe(self._take_back, conclude)
-            except RuntimeError:  # the loop was closed without closing the store: nobody is left to be told
+            except RuntimeError:  # the loop was closed before the store: nobody waits for results
                 return
-            del job, conclude  # they hold all that was written, and the next may be long in coming
+            del job, conclude  # they hold all that was written, and the next job may come much later
 
     def _take_back(self, conclude: Callable[[], None]) -> None:
         self._with_thread = False
@@ -249,7 +249,7 @@ class GroupCommit:
         return self._commit
 
     def _lend(self, job: Job) -> bool:
-        """Have a job done on the thread that may begin the log anew; False where it is busy."""
+        """Run a job on the thread if it may restart the log; False while the thread is busy."""
         if self._with_thread:
             return False
         self._send(lambda: partial(self._after_loan, job()))

@@ -1,7 +1,7 @@
-"""Files that nobody but the gateway's own user may read, whatever the umask says.
+"""Files that only the gateway's own user may read, whatever the umask is.
 
-Above: the store and the embedded search engine. SQLite gives what it puts beside a database (-wal, -shm, -journal) the
-permissions of the database's own file, also what it makes later.
+Above: the store and the embedded search engine. SQLite gives the files beside a database (-wal, -shm, -journal) the
+permissions of the database file, also when it creates them later.
 https://sqlite.org/src/file/src/os_unix.c (findCreateFileMode)
 """
 
@@ -21,17 +21,17 @@ _COMPANIONS = ("-wal", "-shm", "-journal", ".lock", ".reserve")
 
 
 def make_private(database: Path) -> None:
-    """Make a database's file where there is none."""
-    with suppress(OSError):  # it is there; or it cannot be made, which SQLite will say
+    """Create a database's file where there is none."""
+    with suppress(OSError):  # it exists; or it cannot be created, and SQLite will say so
         os.close(os.open(database, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, OWNER_ONLY))
 
 
 def tighten(database: Path) -> None:
-    """Take from others what they may do with a database of the gateway's and with what is beside it.
+    """Remove other users' permissions from a database of the gateway and from the files beside it.
 
-    Where that is not possible it is logged: who may not change a file's permissions may still use it.
+    A failure is only logged: a user who may not change a file's permissions may still use the file.
     """
-    if os.name == "nt":  # which has no such permissions
+    if os.name == "nt":  # Windows has no such permissions
         return
     tightened: list[str] = []
     for file in (database, *(database.with_name(database.name + end) for end in _COMPANIONS)):

@@ -1,12 +1,13 @@
-"""Room on the disk that is kept for what makes room: a deletion writes before it frees anything.
+"""Disk space kept free for deletions: a deletion writes before it frees anything.
 
-Above: transactions. SQLite writes a deletion into its log first, and on a full disk the log cannot grow; nor can it go
-back into the file, which would have to grow. The reserve is a file beside the database with nothing in it. Where a
-deletion finds no room it goes, the log goes back into the file, the deletion is done, and the reserve is taken again.
+Above: transactions. SQLite writes a deletion into its log first. On a full disk the log cannot grow, and a checkpoint
+cannot move it into the file, which would have to grow. The reserve is a file of zeros beside the database that occupies
+space. When a deletion finds no room, the reserve is removed, the log goes back into the file, the deletion is done, and
+the reserve is created again.
 
-What this promises: one deletion after the other, as long as no other program takes the bytes that were let go in that
-moment. On a disk that had less than 48 MB left when the gateway started the reserve is smaller, and the promise with
-it: then the deletion is done in what there is, and the log may stay where it is.
+This guarantees one deletion after the other, as long as no other program takes the freed bytes meanwhile. When the disk
+had less than 48 MB free at the gateway's start, the reserve is smaller: a deletion then uses what there is, and the log
+may stay as it is.
 """
 
 from __future__ import annotations
@@ -18,21 +19,21 @@ from pathlib import Path
 
 from gateway.sqlite.private_files import OWNER_ONLY
 
-# The log goes back into the file when it has 4 MB; a deletion may write some of them.
+# The log is checkpointed at 4 MB; a deletion may add to that.
 MOST_BYTES = 6 * 1024 * 1024
 LEAST_BYTES = 64 * 1024
-_SHARE_OF_ROOM = 8  # never more of the room there is than such a share
+_SHARE_OF_ROOM = 8  # the reserve takes at most an eighth of the free space
 _ZEROS = bytes(64 * 1024)
 
 
 class Reserve:
-    """One for a database's file. Blocking: for the thread that writes, or before there is one."""
+    """The reserve of one database file. Blocking: use it on the writer's thread, or before there is one."""
 
     def __init__(self, database: Path) -> None:
         self._path = database.with_name(f"{database.name}.reserve")
 
     def fill(self, released: int = 0) -> None:
-        """Take room, where there is enough; behind a `release` what that let go, if nobody else has taken it."""
+        """Take space, if there is enough; after a `release` take back what it gave, unless another program took it."""
         with suppress(OSError):
             kept = self._path.stat().st_size if self._path.exists() else 0
             room = shutil.disk_usage(self._path.parent).free + kept
@@ -41,7 +42,7 @@ class Reserve:
                 wanted //= 2
 
     def release(self) -> int:
-        """Let the room go; how many bytes it was."""
+        """Free the space; gives how many bytes it was."""
         try:
             size = self._path.stat().st_size
             self._path.unlink()

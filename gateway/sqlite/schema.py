@@ -1,7 +1,7 @@
 """The tables and their versions.
 
-`PRAGMA user_version` is how many of MIGRATIONS a file has seen. A change to the tables is a new entry at the end; an
-entry that was released is never changed.
+`PRAGMA user_version` counts the MIGRATIONS that a file has had. A change to the tables is a new entry at the end; a
+released entry is never changed.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _FIRST: Migration = (
         PRIMARY KEY (thread, position)
     ) WITHOUT ROWID
     """,
-    # A key is not used again while something of the log that had it is left, see tables.insert_run.
+    # A key is not used again while events of its deleted log are left, see tables.insert_run.
     """
     CREATE TABLE runs (
         key INTEGER PRIMARY KEY,
@@ -63,9 +63,9 @@ _FIRST: Migration = (
     )
     """,
     "CREATE INDEX runs_by_thread ON runs (owner, thread_id)",
-    # One index for the runs that are under way (NULL) and for those whose logs grow old.
+    # One index for the runs under way (NULL) and for finished runs by age.
     "CREATE INDEX runs_by_end ON runs (finished_at) WHERE log_kept = 1",
-    # A row is what one commit brought for one run: events `first` to `last`, see records.
+    # A row has one run's events of one commit: `first` to `last`, see records.
     """
     CREATE TABLE events (
         run INTEGER NOT NULL,
@@ -75,18 +75,18 @@ _FIRST: Migration = (
         PRIMARY KEY (run, first)
     ) WITHOUT ROWID
     """,
-    # Runs whose events nobody can reach any more: they are deleted a slice at a time, see event_log.
+    # Runs whose logs are marked as deleted: their events are deleted a slice at a time, see event_log.
     "CREATE TABLE forgotten_logs (run INTEGER PRIMARY KEY)",
     "CREATE TABLE write_probe (content BLOB)",
 )
 
-# What the gateway signs with, by what it is for: it has to outlive the process.
+# Signing secrets by purpose: they must outlive the process.
 _SECRETS: Migration = ("CREATE TABLE secrets (name TEXT PRIMARY KEY, content BLOB NOT NULL) WITHOUT ROWID",)
 
-# What providers' servers hold of a thread's conversations: JSON, by agent; NULL: nothing.
+# What providers keep on their servers for a thread's conversations: JSON by agent; NULL: nothing.
 _MODEL_STATES: Migration = ("ALTER TABLE threads ADD COLUMN model_states BLOB",)
 
-# What providers' servers are still to be asked to delete of threads that are gone.
+# Deletions of deleted threads' data that are still due at providers.
 _DUE_DELETIONS: Migration = (
     """
     CREATE TABLE due_deletions (
@@ -100,14 +100,14 @@ _DUE_DELETIONS: Migration = (
     """,
 )
 
-# A list reads no more of the threads that it leaves out than of other owners'.
+# Lists find their threads by index, however many unlisted ones there are.
 _LISTED_THREADS: Migration = (
     "ALTER TABLE threads ADD COLUMN listed INTEGER NOT NULL DEFAULT 1",
     "DROP INDEX threads_by_update",
     "CREATE INDEX threads_by_update ON threads (owner, updated_at) WHERE listed = 1",
 )
 
-# Runs that clients know by another run's id.
+# Runs whose client gave them an id that differs from their own.
 _REUSED_IDS: Migration = (
     "ALTER TABLE runs ADD COLUMN reused_id TEXT",
     "CREATE INDEX runs_by_reused_id ON runs (owner, reused_id) WHERE reused_id IS NOT NULL",
@@ -116,7 +116,7 @@ _REUSED_IDS: Migration = (
 _SITE = "substr(owner, 9, instr(substr(owner, 9), ':') - 1)"  # see owners.site_of
 _MESSAGES_SIZE = "ifnull((SELECT sum(length(record)) FROM messages WHERE thread = threads.key), 0)"
 
-# What visitors of websites have stored, by site: it is counted as it comes and goes. And their threads by age.
+# Bytes that visitors of websites have stored, by site, counted at each change. And visitors' threads by age.
 _VISITORS: Migration = (
     "CREATE TABLE stored_bytes (site TEXT PRIMARY KEY, bytes INTEGER NOT NULL) WITHOUT ROWID",
     "CREATE INDEX threads_of_visitors ON threads (updated_at) WHERE owner GLOB 'visitor:*'",
@@ -131,8 +131,8 @@ _VISITORS: Migration = (
     """,
 )
 
-# Which interrupts were opened, and which of them wait; a thread's row has what they are. A key is never used again:
-# cursors tell them.
+# All interrupts by id, and whether they are open; their content is in the thread's row. A key is never used again:
+# cursors contain it.
 _APPROVALS: Migration = (
     """
     CREATE TABLE approvals (
@@ -154,11 +154,11 @@ MIGRATIONS: Sequence[Migration] = (
 
 
 def migrate(connection: sqlite3.Connection, migrations: Sequence[Migration] = MIGRATIONS) -> tuple[int, int]:
-    """Bring the file to the last version, in one transaction; the version it had and the one it has.
+    """Bring the file to the last version in one transaction. Gives the version before and the version now.
 
     Raises:
         ConfigurationError: the file is newer, or another program's.
-        sqlite3.Error: it could not be read or written; it is as it was.
+        sqlite3.Error: it could not be read or written; it is unchanged.
     """
     connection.execute("BEGIN IMMEDIATE")
     try:

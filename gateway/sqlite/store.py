@@ -1,8 +1,8 @@
-"""The embedded store's side of the contract: each promise of `gateway.store.Store` in terms of rows and commits.
+"""The embedded store: each promise of `gateway.store.Store` in terms of rows and commits.
 
 Below: everything in this package. Writes are done in the order of the calls, the short ones on the event loop itself
-(group_commit says why and which); reads have threads and connections of their own, but for one look into two indexes
-per run that begins (`_glance`).
+(group_commit says why and which). Reads have their own threads and connections, except for two index look-ups per new
+run (`_glance`).
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ logger = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
 
-# More than any number of an event, and what a page may be asked for: SQLite takes no larger integers than 63 bits.
+# Above every event number and page size: SQLite takes integers of at most 63 bits.
 _LARGEST = 2**62
-# As much as a run that begins may need at once, so that a store that passes its check can begin one.
+# About what a new run needs at once: a store that passes its check can begin one.
 _PROBE_BYTES = 32 * 1024
 # About how many pages a run's begin or end changes besides its messages and events: its row, its thread's, indexes.
 _RUN_PAGES = 8
@@ -57,7 +57,7 @@ class SqliteStore:
         self._cache = ThreadCache(cache_bytes)
         self._erasure_times = erasure_times
         self._runs: dict[tuple[str, str], RunLog] = {}
-        self._early: set[tuple[str, str]] = set()  # runs that got events before they were kept as begun
+        self._early: set[tuple[str, str]] = set()  # runs with events that came before begin_run was committed
         self._database: Database | None = None
         self._commits: GroupCommit | None = None
         self._readers: ThreadPoolExecutor | None = None
@@ -142,7 +142,7 @@ class SqliteStore:
         if deleted:
             try:
                 await self._sweep()
-            except StoreError as error:  # nobody sees it any more, and remove_logs goes on
+            except StoreError as error:  # readers do not see the thread any more; remove_logs deletes the rest
                 logger.warning("what is left of a deleted thread could not be removed yet", extra={"code": error.code})
             self._erase()
         return deleted
@@ -184,7 +184,7 @@ class SqliteStore:
 
         def kept(result: tuple[int, KeptThread]) -> None:
             key, written = result
-            if (run.owner, run.run_id) in self._early:  # how far these come is not known here
+            if (run.owner, run.run_id) in self._early:  # the next number of its early events is not known here
                 self._early.discard((run.owner, run.run_id))
             else:
                 self._runs[run.owner, run.run_id] = RunLog(key, records.count + 1, run.thread_id)
@@ -207,7 +207,7 @@ class SqliteStore:
             return _failed(StoreError("the store is not open"))
         log = self._runs.get((owner, run_id))
         if log is None:
-            # Not begun by this process, or not yet, or events of it were lost: the tables know what may come next.
+            # Not begun here, or not yet committed, or events were lost: the tables know the next number.
             self._early.add((owner, run_id))
             return commits.submit(lambda connection: _append_unknown(connection, owner, run_id, first, records))
         if first != log.next or not records.count:
@@ -292,11 +292,11 @@ class SqliteStore:
         ):
             removed += forgotten
             await self._sweep()
-        swept = await self._sweep()  # what a thread that was deleted just before a kill -9 left behind
+        swept = await self._sweep()  # rows of a thread that was deleted just before a kill -9
         if removed or swept:
             self._erase()
         reserve = None if self._database is None else self._database.reserve
-        if reserve is not None:  # there may be room for it since then
+        if reserve is not None:  # there may be room for it now
             await self._write(lambda _: reserve.fill(), long=True)
         return removed
 
@@ -304,7 +304,7 @@ class SqliteStore:
         return await self._write(lambda connection: tables.keep_secret(connection, name, fresh))
 
     async def _sweep(self) -> bool:
-        """Whether there was anything."""
+        """Delete all marked rows. Gives whether there were any."""
         swept = False
         while await self._write(_sweep_slice, makes_room=True):
             swept = True
@@ -326,7 +326,7 @@ class SqliteStore:
         long: bool = False,
         makes_room: bool = False,
     ) -> Kept[Result]:
-        """A caller that is cancelled notices when the write is done."""
+        """A cancelled caller is told so only when the write is done."""
         if self._commits is None:
             raise StoreError("the store is not open")
         return self._commits.submit(work, on_kept, on_failed, pages=pages, long=long, makes_room=makes_room)
@@ -356,17 +356,17 @@ class SqliteStore:
         return (False, False) if found is None else found
 
     def _look(self, work: Callable[[sqlite3.Connection], Result]) -> Result | None:
-        """A read of a row or two in this turn of the loop; None where that cannot be.
+        """A read of a row or two in this turn of the loop; None where that is impossible.
 
-        On the event loop, though it may touch the disk: nearly every request begins a run that is new, on a thread that
-        is known or new, and the way to a reader's thread and back takes 200 us where the look takes 10 (from the page
-        cache; a page that must come from a disk costs the loop that once). It waits for no lock: where the file is
-        held, or anything else is wrong, nothing is certain, and a reader finds out.
+        It runs on the event loop although it may touch the disk: nearly every request begins a new run, and a reader's
+        thread takes 200 us where this takes 10 (from the page cache; a page that must be read from the disk delays the
+        loop once). It waits for no lock: when the file is held, or anything else is wrong, it gives None, and a
+        reader's thread is asked.
         """
         database, commits = self._database, self._commits
         if database is None or commits is None:
             return None
-        connection = commits.connection or database.glance  # the one that wrote last has the pages at hand
+        connection = commits.connection or database.glance  # the connection that wrote last has the pages cached
         if connection is None:
             return None
         try:
@@ -377,7 +377,7 @@ class SqliteStore:
     async def _load(
         self, key: tuple[str, str], work: Callable[[sqlite3.Connection], tuple[Result, LoadedThread | None]]
     ) -> tuple[Result, LoadedThread | None]:
-        """A read that brings a thread along, for the cache."""
+        """Read a thread and put it into the cache."""
         loading = self._cache.start_loading(key)
         try:
             result = await self._read(work)
@@ -397,13 +397,13 @@ class SqliteStore:
         self._cache.written((thread.owner, thread.thread_id), thread, keep, written.sizes, written.state_size)
 
     def _forget_runs(self, logs: set[RunLog]) -> None:
-        """What comes for these runs is checked against the tables from now on."""
+        """Check the next events of these runs against the tables."""
         for key in [key for key, log in self._runs.items() if log in logs]:
             del self._runs[key]
 
 
 def _message_pages(thread: Thread, keep: int) -> int:
-    """About how many pages the messages behind the `keep` first take: what most have to say fits into a quarter."""
+    """About how many pages the messages after the first `keep` take; most messages take a quarter of a page at most."""
     return (len(thread.messages) - keep) // 4 + 1
 
 
@@ -435,7 +435,9 @@ def _open_log(connection: sqlite3.Connection, owner: str, run_id: str) -> tuple[
 def _end_log(
     connection: sqlite3.Connection, log: RunLog | None, run: RunRecord, first: int, records: EventRecords
 ) -> int:
-    """The run as it ended, behind its last events; its key. `log`: what is known of it, which the tables confirm."""
+    """Write the run's last events and its end; gives its key. `log` is what memory knows of the run; the tables confirm
+    it.
+    """
     if log is not None and records.count and tables.end_run(connection, log.key, run, first - 1):
         key = log.key
     else:
@@ -458,12 +460,12 @@ def _event_row(key: int, first: int, records: EventRecords) -> event_log.EventRo
 
 
 def _sweep_slice(connection: sqlite3.Connection) -> bool:
-    """Delete some of what was struck; whether there is more."""
+    """Delete some of the marked rows. Gives whether there are more."""
     return tables.sweep_struck(connection) or event_log.sweep_forgotten(connection)
 
 
 def _probe_write(connection: sqlite3.Connection, database: Database) -> None:
-    """Write as much as takes new pages, and give them back."""
+    """Write enough to need new pages, and free them again."""
     database.check_in_place()
     connection.execute("INSERT INTO write_probe (content) VALUES (zeroblob(?))", (_PROBE_BYTES,))
     connection.execute("DELETE FROM write_probe")
@@ -508,7 +510,7 @@ def _cursor_bytes(cursor: str, kind: bytes, size: int) -> bytes:
 
 def _bad_cursor(cursor: str) -> InvalidRequestError:
     return InvalidRequestError(
-        f"{cursor[:80]!r} is no cursor of this list; pass a `nextCursor` as it came, or none", status=400
+        f"{cursor[:80]!r} is not a cursor of this list; pass a `nextCursor` unchanged, or none", status=400
     )
 
 

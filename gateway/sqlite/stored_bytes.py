@@ -1,7 +1,7 @@
-"""How much the visitors of each site have stored: counted in the transaction in which it comes or goes.
+"""How much the visitors of each site have stored, updated in the transaction of each change.
 
 Below: owners. Above: event_log, tables and the store. A thread counts with its messages and its state, a run with its
-log once it has ended. Nothing is counted for owners that are no visitors.
+log once it has ended. Only visitors' data is counted.
 """
 
 from __future__ import annotations
@@ -26,31 +26,31 @@ _THREAD = """
 
 
 def read_bytes(connection: sqlite3.Connection, site: str) -> int:
-    """What the site's visitors have."""
+    """The bytes that the site's visitors have stored."""
     row = connection.execute("SELECT bytes FROM stored_bytes WHERE site = ?", (site,)).fetchone()
     return 0 if row is None else int(row[0])
 
 
 def count(connection: sqlite3.Connection, owner: str, more: int) -> None:
-    """So many bytes more, or fewer, are the owner's."""
+    """Add `more` bytes (negative: fewer) to the site of this owner."""
     if more and (site := site_of(owner)) is not None:
         connection.execute(_ADD, {"site": site, "more": more})
 
 
 def count_log(connection: sqlite3.Connection, owner: str, run: int) -> None:
-    """A run has ended."""
+    """Count the log of a run that has ended."""
     if site_of(owner) is not None:
         count(connection, owner, connection.execute(_LOG, (run,)).fetchone()[0])
 
 
 def discount_thread(connection: sqlite3.Connection, owner: str, thread: int) -> None:
-    """A thread is about to go with its logs."""
+    """Call it before a thread is deleted with its logs."""
     if site_of(owner) is not None:
         count(connection, owner, -connection.execute(_THREAD, (thread,)).fetchone()[0])
 
 
 def discount_logs(connection: sqlite3.Connection, runs: Sequence[int]) -> None:
-    """The logs of runs that have ended are about to go."""
+    """Call it before the logs of ended runs are deleted."""
     found = connection.execute(
         "SELECT owner, sum(length(records)) FROM runs JOIN events ON run = runs.key"
         f" WHERE runs.key IN ({', '.join('?' * len(runs))}) AND owner GLOB 'visitor:*' GROUP BY owner",

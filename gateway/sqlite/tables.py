@@ -1,7 +1,7 @@
-"""Threads, messages, runs and what is to be deleted elsewhere as rows.
+"""Threads, messages, runs and pending deletions at providers as rows.
 
-Below: records, the contract's data. Above: the store. Every function takes a connection inside a transaction and does
-its one thing; none of them knows of threads, futures or caches.
+Below: records, the contract's data. Above: the store. Every function takes a connection inside a transaction; none uses
+threads, futures or caches.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from gateway.store import Approval, DueDeletion, RunRecord, RunStatus, Thread, T
 
 Record = TypeVar("Record")
 
-# The owner of threads that were deleted, until their messages are: other than every text.
+# The owner of deleted threads while their messages are being deleted: equal to no text.
 _NOBODY = b""
 _SLICE_ROWS = 500
 _SLICE_BYTES = 1_000_000
@@ -41,17 +41,17 @@ _RUN_COLUMNS = (
 )
 _NEXT_RUN_KEY = "1 + max(ifnull((SELECT max(key) FROM runs), 0), ifnull((SELECT max(run) FROM forgotten_logs), 0))"
 _INSERT_RUN = f"INSERT INTO runs (key, {_RUN_COLUMNS}, log_kept) VALUES ({_NEXT_RUN_KEY}, {', '.join('?' * 13)}, 1)"
-# What a run is does not change, only how it is: a column that is set is taken out of its index and put back.
+# Only the run's state changes. Columns that cannot change are left out: setting them would rewrite their index entries.
 _UPDATE_RUN = (
     "UPDATE runs SET status = ?, started_at = ?, finished_at = ?, error_code = ?, error_message = ?, usage = ?"
     " WHERE key = ?"
 )
-# One whose log ends where it is thought to.
+# Only if it has not ended and its log ends at this number.
 _END_RUN = (
     f"{_UPDATE_RUN} AND id = ? AND status IN ('queued', 'running')"
     " AND ifnull((SELECT last FROM events WHERE run = key ORDER BY first DESC LIMIT 1), 0) = ?"
 )
-# Also one that has left the queue: nothing of it has begun.
+# Also a run that has left the queue, as long as it has no start.
 _FIND_WAITING = "SELECT key FROM runs WHERE owner = ? AND id = ? AND (status = 'queued' OR started_at IS NULL)"
 _FIND_LOG = (
     "SELECT key, status, ifnull((SELECT last FROM events WHERE run = key ORDER BY first DESC LIMIT 1), 0) FROM runs"
@@ -75,7 +75,7 @@ _SUMMARY_COLUMNS = "id, title, agent_id, created_at, updated_at"
 class KeptThread:
     """What a thread became when it was written.
 
-    `title` and `created_at` are the stored ones. `sizes` are the bytes of each message behind the `keep` first,
+    `title` and `created_at` are the stored ones. `sizes` are the bytes of each message after the first `keep`,
     `state_size` those of its state.
     """
 
@@ -106,7 +106,7 @@ def find_thread(connection: sqlite3.Connection, owner: str, thread_id: str) -> i
 
 
 def read_thread(connection: sqlite3.Connection, owner: str, thread_id: str) -> LoadedThread | None:
-    """The thread whole."""
+    """The whole thread."""
     row = connection.execute(
         "SELECT key, agent_id, title, created_at, updated_at, last_run_id, interrupts, state, model_states, listed"
         " FROM threads"
@@ -137,9 +137,9 @@ def read_thread(connection: sqlite3.Connection, owner: str, thread_id: str) -> L
 
 
 def write_thread(connection: sqlite3.Connection, thread: Thread, keep: int) -> KeptThread:
-    """The thread as it now is; its messages from `keep` on replace what is stored there.
+    """Write the thread. Its messages from `keep` on replace the stored ones from there.
 
-    A title that is stored already stays: it may have been renamed while a run was under way.
+    A stored title stays: the thread may have been renamed during the run.
 
     Raises:
         StoreError: fewer than `keep` messages are stored.
@@ -151,7 +151,7 @@ def write_thread(connection: sqlite3.Connection, thread: Thread, keep: int) -> K
     ).fetchone()
     key, title, created_at, count, state_size, had_interrupts = row or (None, None, thread.created_at, 0, 0, 0)
     if keep > min(count, len(thread.messages)):
-        raise StoreError(f"thread {thread.thread_id!r} has {count} stored messages, {keep} were to be kept")
+        raise StoreError(f"thread {thread.thread_id!r} has {count} stored messages, fewer than the {keep} to keep")
     state = None if isinstance(thread.state, Absent) else dump_json(thread.state)
     title = to_optional_text(thread.title) if title is None else title
     fields = (
@@ -198,8 +198,8 @@ def rename_thread(connection: sqlite3.Connection, owner: str, thread_id: str, ti
 
 
 def delete_thread(connection: sqlite3.Connection, owner: str, thread_id: str, due: Sequence[DueDeletion] = ()) -> bool:
-    """Delete the thread and its runs; strike its messages (see sweep_struck) and its runs' logs (see event_log); False
-    where there is none. What is `due` because of it is kept.
+    """Delete the thread and its runs; mark its messages (see sweep_struck) and its runs' logs (see event_log) as
+    deleted. False where there is no such thread. `due` is stored: the deletions that this makes due at providers.
 
     However large the thread is, this changes a few pages: there may be no room for more.
     """
@@ -229,7 +229,7 @@ def delete_thread(connection: sqlite3.Connection, owner: str, thread_id: str, du
 
 
 def sweep_struck(connection: sqlite3.Connection) -> bool:
-    """Delete a slice of the messages of threads that were deleted; whether there is more."""
+    """Delete a slice of deleted threads' messages. Gives whether there are more."""
     row = connection.execute("SELECT key FROM threads WHERE owner = ? LIMIT 1", (_NOBODY,)).fetchone()
     if row is None:
         return False
@@ -259,7 +259,7 @@ def read_idle_visitors(connection: sqlite3.Connection, before: float, limit: int
 def read_summaries(
     connection: sqlite3.Connection, owner: str, limit: int, before: tuple[float, int] | None
 ) -> list[tuple[int, ThreadSummary]]:
-    """Threads with their keys, latest first, from behind `before` (time, key)."""
+    """Threads with their keys, latest first, after `before` (time, key)."""
     where, values = ("", ()) if before is None else (" AND (updated_at, key) < (?, ?)", before)
     rows = connection.execute(
         f"SELECT key, {_SUMMARY_COLUMNS} FROM threads WHERE owner = ? AND listed = 1{where}"
@@ -321,7 +321,7 @@ def _insert_messages(connection: sqlite3.Connection, thread: int | None, positio
 
 
 def _write_approvals(connection: sqlite3.Connection, thread: int | None, interrupts: Iterable[OpenInterrupt]) -> None:
-    """These wait, and no others of the thread."""
+    """Make these the open interrupts of the thread."""
     connection.execute("UPDATE approvals SET waits = 0 WHERE thread = ? AND waits = 1", (thread,))
     connection.executemany(
         "INSERT INTO approvals (id, thread, expires_at, waits) VALUES (?, ?, ?, 1)"
@@ -331,7 +331,7 @@ def _write_approvals(connection: sqlite3.Connection, thread: int | None, interru
 
 
 def read_approvals(connection: sqlite3.Connection, now: float, limit: int, after: int) -> list[tuple[int, Approval]]:
-    """Those that wait and have not expired by `now`, with their keys, from behind the key `after`."""
+    """Open ones that have not expired by `now`, with their keys, after the key `after`."""
     rows = connection.execute(
         "SELECT approvals.key, approvals.id, owner, threads.id, interrupts FROM approvals"
         " JOIN threads ON threads.key = thread"
@@ -347,7 +347,7 @@ def read_approvals(connection: sqlite3.Connection, now: float, limit: int, after
 
 
 def find_approval(connection: sqlite3.Connection, approval_id: str) -> tuple[str, str] | None:
-    """Owner and id of the thread that it was asked on."""
+    """Owner and id of the approval's thread."""
     row = connection.execute(
         "SELECT owner, threads.id FROM approvals JOIN threads ON threads.key = thread WHERE approvals.id = ?",
         (to_text(approval_id),),
@@ -359,14 +359,14 @@ def find_approval(connection: sqlite3.Connection, approval_id: str) -> tuple[str
 
 
 def is_new(connection: sqlite3.Connection, owner: str, run_id: str, thread_id: str) -> tuple[bool, bool]:
-    """Whether there is no such run, and no such thread: two look-ups in indexes, nothing is decoded."""
+    """Whether there is no such run, and no such thread: two index look-ups, nothing is decoded."""
     key = to_text(owner)
     run, thread = connection.execute(_IS_NEW, (key, to_text(run_id), key, to_text(thread_id))).fetchone()
     return not run, not thread
 
 
 def find_run(connection: sqlite3.Connection, owner: str, run_id: str) -> tuple[int, RunStatus, bool] | None:
-    """The run's key, its status, and whether its log is there."""
+    """The run's key, its status, and whether its log is kept."""
     row = connection.execute(
         "SELECT key, status, log_kept FROM runs WHERE owner = ? AND id = ?", (to_text(owner), to_text(run_id))
     ).fetchone()
@@ -380,7 +380,6 @@ def find_log(connection: sqlite3.Connection, owner: str, run_id: str) -> tuple[i
 
 
 def read_run(connection: sqlite3.Connection, owner: str, run_id: str) -> RunRecord | None:
-    """The run's row."""
     row = connection.execute(
         f"SELECT {_RUN_COLUMNS} FROM runs WHERE owner = ? AND id = ?", (to_text(owner), to_text(run_id))
     ).fetchone()
@@ -388,7 +387,7 @@ def read_run(connection: sqlite3.Connection, owner: str, run_id: str) -> RunReco
 
 
 def read_runs(connection: sqlite3.Connection, owner: str, client_id: str) -> list[RunRecord]:
-    """The runs that clients know by that id, the newest first."""
+    """The runs with this client's id for a run, newest first."""
     rows = connection.execute(_RUNS_OF_CLIENT, (to_text(owner), to_text(client_id)) * 2).fetchall()
     return [_run_record(row[:-1]) for row in rows]
 
@@ -403,30 +402,30 @@ def read_unfinished_runs(connection: sqlite3.Connection) -> list[RunRecord]:
 
 
 def insert_run(connection: sqlite3.Connection, run: RunRecord) -> int:
-    """A new run's row; its key.
+    """Insert a new run; gives its key.
 
     Raises:
-        ConflictError: there is a run of that id.
+        ConflictError: there is a run with this id.
     """
     try:
         return connection.execute(_INSERT_RUN, _run_values(run)).lastrowid or 0
     except sqlite3.IntegrityError as error:
-        raise ConflictError(f"run {run.run_id!r} exists already") from error
+        raise ConflictError(f"run {run.run_id!r} exists already; use another id") from error
 
 
 def update_run(connection: sqlite3.Connection, key: int, run: RunRecord) -> None:
-    """How the run now is."""
+    """Write the run's state."""
     connection.execute(_UPDATE_RUN, (*_state_values(run), key))
 
 
 def end_run(connection: sqlite3.Connection, key: int, run: RunRecord, last: int) -> bool:
-    """How the run now is, if it has not ended and its last event has that number; whether that is so."""
+    """Write the run's state if it has not ended and its last event is number `last`. Gives whether it was written."""
     values = (*_state_values(run), key, to_text(run.run_id), last)
     return connection.execute(_END_RUN, values).rowcount == 1
 
 
 def start_run(connection: sqlite3.Connection, run: RunRecord) -> int:
-    """A new run's row, or that of one that waits made what it now is; its key.
+    """Insert a new run, or start a waiting one; gives its key.
 
     Raises:
         ConflictError: the run has begun.
@@ -488,7 +487,7 @@ def _run_record(row: Sequence[Any]) -> RunRecord:
 
 
 def read_due_deletions(connection: sqlite3.Connection) -> list[DueDeletion]:
-    """The oldest first."""
+    """Oldest first."""
     rows = connection.execute(
         "SELECT id, agent_id, holder, names, since, tries FROM due_deletions ORDER BY since, id"
     ).fetchall()
@@ -499,7 +498,7 @@ def read_due_deletions(connection: sqlite3.Connection) -> list[DueDeletion]:
 
 
 def update_deletion(connection: sqlite3.Connection, deletion: DueDeletion) -> None:
-    """How it now stands; one without names goes."""
+    """Write its state; one without names is deleted."""
     if deletion.names:
         connection.execute(
             "UPDATE due_deletions SET names = ?, tries = ? WHERE id = ?",
@@ -517,7 +516,7 @@ def _names(deletion: DueDeletion) -> bytes:
 
 
 def keep_secret(connection: sqlite3.Connection, name: str, fresh: bytes) -> bytes:
-    """The secret of that name, which is `fresh` where there was none."""
+    """The secret of that name; `fresh` is stored as it where there was none."""
     connection.execute("INSERT OR IGNORE INTO secrets (name, content) VALUES (?, ?)", (name, fresh))
     return bytes(connection.execute("SELECT content FROM secrets WHERE name = ?", (name,)).fetchone()[0])
 
@@ -526,7 +525,7 @@ def keep_secret(connection: sqlite3.Connection, name: str, fresh: bytes) -> byte
 
 
 def to_text(value: str) -> str | bytes:
-    """The text as SQLite takes it: half a surrogate pair is no UTF-8, such text is kept as bytes."""
+    """The text as SQLite takes it. Text with lone surrogates is not UTF-8 and is stored as bytes."""
     if value.isascii():
         return value
     try:
@@ -537,7 +536,7 @@ def to_text(value: str) -> str | bytes:
 
 
 def from_text(value: str | bytes) -> str:
-    """What `to_text` was given."""
+    """The text that `to_text` encoded."""
     return value if isinstance(value, str) else value.decode("utf-8", "surrogatepass")
 
 
@@ -550,10 +549,10 @@ def from_optional_text(value: str | bytes | None) -> str | None:
 
 
 def join_records(records: Iterable[object]) -> bytes:
-    """Records, a line each."""
+    """Records as bytes, a line each."""
     return b"\n".join([encode_record(record) for record in records])
 
 
 def split_records(kind: type[Record], data: bytes) -> tuple[Record, ...]:
-    """What `join_records` was given."""
+    """The records that `join_records` joined."""
     return tuple([decode_record(kind, line) for line in data.split(b"\n")]) if data else ()

@@ -1,7 +1,7 @@
-"""Threads that were just used, decoded: the next run of a long thread need not read it again.
+"""A cache of recently used threads, decoded, so that the next run of a long thread need not read it again.
 
-Below: the contract's data. Above: the store, which tells it every write in the order of the commits. What it gives is
-shared; all of it is immutable.
+Below: the contract's data. Above: the store, which reports every write in the order of the commits. The cached threads
+are shared and immutable.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from gateway.store import Thread
 Key: TypeAlias = tuple[str, str]
 
 LIMIT_BYTES = 64 * 1024 * 1024
-# A decoded message is a handful of objects: what they take besides their text.
+# The Python objects of a decoded message, besides its text.
 _MESSAGE_BYTES = 1000
-# Threads of which it is known that they do not exist: a thread is asked for twice while its first run begins.
+# Threads that are known not to exist: a thread is looked up twice while its first run begins.
 _MOST_ABSENT = 1000
 
 
 class _Entry:
-    """A thread, the sizes of its messages, what they come to, and the size of all."""
+    """A thread, the sizes of its messages, their sum, and the size of everything."""
 
     __slots__ = ("messages_size", "size", "sizes", "thread")
 
@@ -33,7 +33,7 @@ class _Entry:
 
 
 class Loading:
-    """A read under way. It is void when the thread was written meanwhile: what was read may be older."""
+    """A read under way. It is void if the thread is written meanwhile: the read data may be older."""
 
     __slots__ = ("void",)
 
@@ -42,7 +42,9 @@ class Loading:
 
 
 class ThreadCache:
-    """Up to `limit_bytes` of threads, roughly counted; those used longest ago go first. Used by the event loop only."""
+    """Up to `limit_bytes` of threads, roughly counted; the least recently used go first. Used by the event loop
+    only.
+    """
 
     def __init__(self, limit_bytes: int = LIMIT_BYTES) -> None:
         self._limit = limit_bytes
@@ -52,7 +54,7 @@ class ThreadCache:
         self._absent: OrderedDict[Key, None] = OrderedDict()
 
     def get(self, key: Key) -> Thread | None:
-        """The thread as the last commit left it, None where that is not known here."""
+        """The thread as of the last commit; None if it is not cached."""
         entry = self._entries.get(key)
         if entry is None:
             return None
@@ -64,13 +66,13 @@ class ThreadCache:
         return key in self._absent
 
     def start_loading(self, key: Key) -> Loading:
-        """Before reading a thread; `finish_loading` or `give_up_loading` must follow."""
+        """Call it before reading a thread; `finish_loading` or `give_up_loading` must follow."""
         loading = Loading()
         self._loading.setdefault(key, set()).add(loading)
         return loading
 
     def finish_loading(self, key: Key, loading: Loading, thread: Thread | None, sizes: list[int], state: int) -> None:
-        """Take what was read, unless it was written meanwhile; `thread` is None where there is none.
+        """Cache what was read, unless the thread was written meanwhile; `thread` is None where there is none.
 
         `sizes` and `state` are the bytes of the stored messages and of the stored state.
         """
@@ -83,13 +85,13 @@ class ThreadCache:
         self.found_absent(key)
 
     def found_absent(self, key: Key) -> None:
-        """There is no such thread. The caller has just looked; nothing was read by then that says otherwise."""
+        """There is no such thread: the caller has just looked."""
         self._absent[key] = None
         if len(self._absent) > _MOST_ABSENT:
             self._absent.popitem(last=False)
 
     def give_up_loading(self, key: Key, loading: Loading) -> None:
-        """Nothing could be read."""
+        """The read failed."""
         waiting = self._loading[key]
         waiting.discard(loading)
         if not waiting:
@@ -99,7 +101,7 @@ class ThreadCache:
         """A commit replaced the thread; `sizes` are the bytes of its messages from `keep` on."""
         entry = self._pop(key)
         self._void_loading(key)
-        if entry is None and keep > 0:  # the kept messages' sizes are not known; the next load will tell
+        if entry is None and keep > 0:  # the kept messages' sizes are not known; the next read brings them
             return
         total = sum(sizes)
         if entry is not None and keep > 0:
@@ -109,7 +111,7 @@ class ThreadCache:
         self._put(key, _Entry(thread, sizes, total, state))
 
     def changed(self, key: Key) -> None:
-        """The thread is not what it was (renamed, deleted), or a write left that open."""
+        """The thread was renamed or deleted, or a write failed and may have changed it."""
         self._pop(key)
         self._void_loading(key)
 

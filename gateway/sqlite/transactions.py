@@ -1,8 +1,8 @@
-"""The connection that writes: a batch of writes as one transaction, and the log of changes back into the file.
+"""The connection that writes: batches of writes as one transaction, and checkpoints of the write-ahead log.
 
 Below: writes, reserve, database (errors). Above: group_commit, which calls this on the event loop or on the writer
-thread, never on both at once. When the transaction of a batch fails, each write is tried again in one of its own, so
-that a failure is nobody else's.
+thread, never on both at once. When a batch's transaction fails, each write is tried again in its own, so that one
+failing write does not fail the others.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 _WAIT = f"PRAGMA busy_timeout = {round(BUSY_SECONDS * 1000)}"
 _NO_WAIT = "PRAGMA busy_timeout = 0"
-_SPARE_PAGES = 64  # beyond max_size_bytes: what a deletion notes before it frees anything
+_SPARE_PAGES = 64  # beyond max_size_bytes: a deletion writes before it frees anything
 
 # It takes as much of the temporary directory, and the end of it, which gives way to nobody, about a second.
 LARGEST_REBUILD_BYTES = 256 * 1024 * 1024
@@ -32,16 +32,16 @@ class HeldFileError(Exception):
 
 
 class Transactions:
-    """Writes that wait for nobody, and those that do."""
+    """Writes with and without waiting for other programs."""
 
     def __init__(self, connection: sqlite3.Connection, reserve: Reserve | None = None) -> None:
-        """`reserve`: what the disk keeps for operations that make room."""
+        """`reserve`: disk space kept for writes that free space."""
         self.connection = connection
         self.reserve = reserve
         connection.execute(_NO_WAIT)
 
     def write(self, batch: list[Operation[Any]]) -> list[Any]:
-        """Do all of them; of each its result, or the exception that stands for it.
+        """Do all of them. Gives a result or an exception for each.
 
         Raises:
             HeldFileError: they would have to wait.
@@ -55,16 +55,16 @@ class Transactions:
         return self._fill(batch)
 
     def write_patiently(self, batch: list[Operation[Any]]) -> list[Any]:
-        """As `write`, waiting for other programs up to BUSY_SECONDS."""
+        """As `write`, but wait for other programs up to BUSY_SECONDS."""
         self._set(_WAIT)
         outcomes = self._write_waiting(batch)
         self._set(_NO_WAIT)
         return outcomes
 
     def checkpoint(self) -> int:
-        """Bring what the write-ahead log has into the file, and both to the disk; how many pages the log had.
+        """Move the write-ahead log into the file, and flush both to the disk. Gives the log's number of pages before.
 
-        What stays in the log, because another program reads or there is no room, is not lost.
+        Pages stay in the log, and are not lost, when another program reads or there is no room.
         """
         try:
             _, pages, _ = self.connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
@@ -76,8 +76,8 @@ class Transactions:
         return int(pages)
 
     def empty_log(self) -> bool:
-        """As `checkpoint`, and cut the log to nothing: what was overwritten in the file is in it no more. False where
-        another connection reads just now, or it failed: nothing is lost.
+        """As `checkpoint`, and truncate the log, so that it has no deleted text any more. False if another connection
+        is reading, or it failed; nothing is lost.
         """
         try:
             busy, _, _ = self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
@@ -87,18 +87,19 @@ class Transactions:
         return not busy
 
     def rebuild(self) -> bool:
-        """Write the whole file anew. False: it was interrupted, or the file is held; it is as it was.
+        """Rewrite the whole file. False if it was interrupted, or another program holds the file: the file is
+        unchanged.
 
-        A file that is too large, or for which there is no room, stays as it is, too.
+        A file also stays unchanged when it is too large, or there is no room for a copy.
         """
         try:
             if self._value("page_count") * self._value("page_size") <= LARGEST_REBUILD_BYTES:
                 self._set("PRAGMA temp_store = FILE")
                 self.connection.execute("VACUUM")
-        except sqlite3.Error as error:  # also what is damaged, which nobody else may have come across
+        except sqlite3.Error as error:  # also a damaged page, which nothing else may have read
             if error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_INTERRUPT, sqlite3.SQLITE_BUSY):
                 return False
-            logger.warning("store could not be written anew", extra={"cause": error.sqlite_errorname})
+            logger.warning("the store's file could not be rewritten", extra={"cause": error.sqlite_errorname})
         finally:
             self._set("PRAGMA temp_store = MEMORY")
         return True
@@ -129,7 +130,7 @@ class Transactions:
         return [outcome]
 
     def _write_with_reserve(self, batch: list[Operation[Any]], reserve: Reserve) -> list[Any]:
-        """On the writer's thread, so that nothing of ours takes the room that is let go meanwhile."""
+        """On the writer's thread, so that no other write takes the released space."""
         try:
             most = self._value("max_page_count")
         except sqlite3.Error as error:
@@ -138,7 +139,7 @@ class Transactions:
         released = reserve.release()
         self._set(f"PRAGMA max_page_count = {most + _SPARE_PAGES}")
         outcomes: list[Any] = []
-        if self._log_bytes() <= released:  # else the file would take the room when the log goes back into it
+        if self._log_bytes() <= released:  # else the file would take the space at the next checkpoint
             self.empty_log()
             outcomes = self._write_waiting(batch)
         if not outcomes or isinstance(outcomes[0], StoreFullError):
@@ -150,16 +151,16 @@ class Transactions:
         return outcomes
 
     def _write_without_overwriting(self, batch: list[Operation[Any]]) -> list[Any]:
-        """To overwrite what is deleted takes as much of the log as there is to delete; without, it takes little."""
+        """Overwriting deleted data needs as much log as there is to delete; without it little is needed."""
         self._set("PRAGMA secure_delete = OFF")
         outcomes = self._write_waiting(batch)
         self._set("PRAGMA secure_delete = ON")
         if not isinstance(outcomes[0], Exception):
-            logger.warning("no room to overwrite what was deleted: that has to wait until the file is written anew")
+            logger.warning("no room to overwrite deleted data: it stays in the file until the file is rewritten")
         return outcomes
 
     def _log_bytes(self) -> int:
-        """How much the file may have to grow by when the log goes back into it, at most."""
+        """By how much the file may grow at the next checkpoint, at most."""
         path = self.connection.execute("PRAGMA database_list").fetchone()[2]
         try:
             return os.stat(f"{path}-wal").st_size
@@ -180,8 +181,8 @@ class Transactions:
     def _set(self, pragma: str) -> None:
         try:
             self.connection.execute(pragma)
-        except sqlite3.Error as error:  # whatever is wrong, the transaction will say
-            logger.debug("store's waiting could not be set", exc_info=error)
+        except sqlite3.Error as error:  # any real problem also fails the transaction
+            logger.debug("the store's busy timeout could not be set", exc_info=error)
 
 
 def _is_busy(error: sqlite3.OperationalError) -> bool:

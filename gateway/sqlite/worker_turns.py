@@ -1,9 +1,9 @@
-"""Give the store's threads their turn while the event loop is busy.
+"""Gives the store's threads time while the event loop is busy.
 
-A thread that waits for Python's lock is woken when the event loop lets go of it for an instant (at every poll), needs
-some 50 us to wake, and finds that the loop has taken it again; since the lock was free in between, the interpreter does
-not force the loop to hand it over either (compare https://github.com/python/cpython/issues/90204). A saturated loop
-starved commits of 100 us for up to 10 seconds that way. So a loop whose jobs are late stands still for a moment.
+A thread that waits for the GIL is woken when the event loop releases it for an instant (at every poll). It needs some
+50 us to wake, and finds that the loop has taken the GIL again. Since the GIL was free in between, the interpreter does
+not force the loop to hand it over (compare https://github.com/python/cpython/issues/90204). In a saturated loop,
+commits of 100 us took up to 10 seconds. So the loop blocks for a moment when jobs are late.
 """
 
 from __future__ import annotations
@@ -12,16 +12,17 @@ import asyncio
 import contextlib
 from queue import Empty, SimpleQueue
 
-# A job that is not done by then is late; most take 0.1 ms. (uvloop counts in whole milliseconds and may cut the first.)
+# A job that is not done by then is late; most take 0.1 ms. (uvloop rounds to whole milliseconds and may shorten the
+# first.)
 LATE_SECONDS = 0.002
-# How long the loop then stands still at most, and how long it runs until it does so again: a disk that hangs costs the
-# loop a third of its time, not all of it.
+# How long the loop then blocks at most, and how long it runs until it does so again: a hanging disk costs the loop a
+# third of its time, not all of it.
 STAND_STILL_SECONDS = 0.005
 RUN_SECONDS = 0.010
 
 
 class WorkerTurns:
-    """Knows which jobs of the event loop are with threads. `finished` is called on a thread, the rest on the loop."""
+    """Counts the jobs that the event loop gave to threads. `finished` is called on a thread, the rest on the loop."""
 
     def __init__(
         self,
@@ -38,8 +39,8 @@ class WorkerTurns:
         self._bell: SimpleQueue[None] = SimpleQueue()
 
     def start(self) -> None:
-        """A job goes to a thread."""
-        if not self._jobs and not self._bell.empty():  # one that was settled before it was done rang for nobody
+        """A job was given to a thread."""
+        if not self._jobs and not self._bell.empty():  # a job that was settled before it finished left its signal here
             self._bell = SimpleQueue()
         self._jobs += 1
         if self._timer is None:

@@ -1,6 +1,6 @@
-"""Writes that wait for a commit: what each does, who waits for it, and about how much it changes.
+"""Writes that wait for a commit: what each does, who waits for it, and about how many pages it changes.
 
-Below: event_log. Above: group_commit, which brings them into transactions, and the store, which makes them.
+Below: event_log. Above: group_commit, which commits them, and the store, which makes them.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from gateway.store import Kept
 Result = TypeVar("Result")
 
 _PAGE_BYTES = 4096
-# A row changes its own page and most often one of an index.
+# A row changes its own page and usually one of an index.
 _ROW_PAGES = 2
 
 
 class Operation(Generic[Result]):
-    """One write. `work` runs inside a transaction, on the event loop or on the writer thread, perhaps twice: a first
-    time in vain.
+    """One write. `work` runs inside a transaction, on the event loop or on the writer thread; perhaps twice, if the
+    first transaction fails.
 
-    `pages` is about how many pages it changes at most; `long` that it may take long, so that the event loop does not do
-    it; `makes_room` (then it is `long`) that it frees more than it takes, so that it may use the reserve. `on_kept` and
-    `on_failed` run on the event loop, in the order of the operations, before anybody who waits goes on.
+    `pages` is about how many pages it changes at most. `long`: it may take long, so the event loop does not run it.
+    `makes_room` (implies `long`): it frees more than it takes, so it may use the reserve. `on_kept` and `on_failed` run
+    on the event loop, in the order of the operations, before waiting callers go on.
     """
 
     __slots__ = ("future", "long", "makes_room", "on_failed", "on_kept", "pages", "work")
@@ -61,11 +61,11 @@ class Operation(Generic[Result]):
         if self.on_failed is not None:
             self.on_failed()
         self.future.set_exception(error)
-        self.future.exception()  # marks it as seen: that nobody waits any more is no fault
+        self.future.exception()  # marks it as seen: there may be no caller waiting any more
 
 
 class RunLog:
-    """A run under way as appends see it: its key in the tables, and the number that its next event must have."""
+    """A run under way as appends see it: its key in the tables, and the next event's number."""
 
     __slots__ = ("key", "next", "thread_id")
 
@@ -76,7 +76,7 @@ class RunLog:
 
 
 class _Row:
-    """What one commit brings for one run."""
+    """One run's events in one commit."""
 
     __slots__ = ("first", "last", "lines")
 
@@ -87,10 +87,9 @@ class _Row:
 
 
 class EventGroup(Operation[None]):
-    """The events of many runs, each run's as one row. `on_lost` is told of the group where they could not be kept.
+    """The events of many runs, one row for each run. `on_lost` is called with the group if they could not be stored.
 
-    It holds no method of its own and nothing that holds it: so it goes, with all that was written, when it is done, and
-    does not wait for the garbage collector.
+    It is part of no reference cycle, so it is freed with all its data when it is done, without the garbage collector.
     """
 
     __slots__ = ("_on_lost", "runs")

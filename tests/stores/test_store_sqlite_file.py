@@ -314,7 +314,7 @@ async def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Pa
     path = tmp_path / "gateway.db"
     path.write_bytes(content)
     message = await refused(tmp_path)
-    assert "damaged or no SQLite file" in message
+    assert "damaged or not a SQLite file" in message
     assert "move it away" in message
     assert path.read_bytes() == content
 

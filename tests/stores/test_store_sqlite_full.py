@@ -252,7 +252,7 @@ async def test_what_the_reserve_is_too_small_to_overwrite_is_deleted_all_the_sam
         await full(store, small_disk)
         assert await within(store.delete_thread(OWNER, "large"))
         assert await within(store.load_thread(OWNER, "large")) is None
-        assert "no room to overwrite what was deleted" in caplog.text
+        assert "no room to overwrite deleted data" in caplog.text
     finally:
         await within(store.close())
     with sqlite_file(small_disk) as connection:
