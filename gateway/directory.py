@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from gateway.open_agent import OpenAgent, no_agent
@@ -37,7 +38,7 @@ class AgentDirectory(Mapping[str, OpenAgent]):
         return len(self._agents)
 
     def find(self, agent_id: str) -> OpenAgent:
-        """The agent of that id. Who works with it behind an `await` has to `hold` it. Raises NotFoundError."""
+        """The agent of that id. Who works with it behind an `await` needs `holding` or `hold`. Raises NotFoundError."""
         if (agent := self._agents.get(agent_id)) is None:
             raise no_agent(agent_id)
         return agent
@@ -46,6 +47,16 @@ class AgentDirectory(Mapping[str, OpenAgent]):
         """Keep an agent of the directory open until that is done, also where it is retired meanwhile."""
         self._holders[agent] += 1
         until.add_done_callback(lambda _: self._release(agent))
+
+    @contextmanager
+    def holding(self, agent_id: str) -> Generator[OpenAgent]:
+        """The agent of that id, which stays open for as long as the block takes. Raises NotFoundError."""
+        agent = self.find(agent_id)
+        self._holders[agent] += 1
+        try:
+            yield agent
+        finally:
+            self._release(agent)
 
     def replace(self, agents: Iterable[OpenAgent]) -> None:
         """From now on these are the agents. Those of before that are not among them are retired."""

@@ -7,7 +7,8 @@ events (pure).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -85,9 +86,20 @@ class ProtocolEnvironment:
         return [agent for agent in self._runner.agents.values() if caller.may_use(agent.definition.id)]
 
     def agent(self, caller: Caller, agent_id: str) -> OpenAgent:
-        """The agent of that id. Raises NotFoundError, also where it is not there for this caller."""
+        """The agent of that id, to read what it is. Raises NotFoundError, also where this caller does not have it."""
         _check_agent(caller, agent_id)
         return self._runner.agent(agent_id)
+
+    @contextmanager
+    def holding(self, caller: Caller, agent_id: str) -> Generator[OpenAgent]:
+        """The agent of that id, to ask it something that takes time: a reload does not close it within the block.
+
+        Raises:
+            NotFoundError: no such agent for this caller.
+        """
+        _check_agent(caller, agent_id)
+        with self._runner.agents.holding(agent_id) as agent:
+            yield agent
 
     # --- runs
 

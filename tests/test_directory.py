@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gateway.configuration.known_parts import known_parts
 from gateway.directory import AgentDirectory
 from gateway.errors import NotFoundError
 from gateway.events import Cancelled, RunFinished, TextDelta, TextStarted
 from gateway.open_agent import OpenAgent
-from gateway.tool import Tool
+from gateway.tool import Tool, ToolType
 from tests.runner_scene import (
     HANGS,
     OWNER,
@@ -26,6 +28,7 @@ from tests.runner_scene import (
     runner_scene,
     until,
 )
+from tests.running_gateway import agent, local_gateway, scripted
 
 SAYS_BYE: list[list[dict[str, Any]]] = [[{"text": "bye"}]]
 
@@ -44,6 +47,20 @@ class Box:
 
     async def close(self) -> None:
         self.closed += 1
+
+
+@dataclass
+class SlowBox(Box):
+    """One that gives its tools when `answers` says so, and counts how often it is asked."""
+
+    asked: int = 0
+    answers: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def tools(self) -> tuple[Tool, ...]:
+        self.asked += 1
+        await self.answers.wait()
+        assert not self.closed
+        return ()
 
 
 def boxed(id: str, responses: Sequence[Sequence[dict[str, Any]]], **more: Any) -> tuple[OpenAgent, Box]:
@@ -172,3 +189,26 @@ async def test_one_that_cannot_be_closed_keeps_no_other_from_it(caplog: pytest.L
     assert box.closed == 1
     [entry] = [record for record in caplog.records if record.name == "gateway.directory"]
     assert (entry.message, entry.__dict__["agent_id"]) == ("an agent could not be closed", "broken")
+
+
+async def test_an_agent_whose_capabilities_are_asked_is_not_closed_under_the_question(tmp_path: Path) -> None:
+    box = SlowBox()
+    parts = known_parts()
+    parts = replace(parts, tools={**parts.tools, "SlowTools": ToolType("SlowTools", lambda settings, environment: box)})
+    tools = [{"type": "SlowTools"}]
+    async with local_gateway(
+        tmp_path, [agent("slow", scripted([{"text": "hello"}]), tools=tools)], parts=parts
+    ) as gateway:
+        await until(lambda: box.asked)  # by the gateway itself, which holds the agent meanwhile
+        box.answers.set()
+        await gateway.client.get("/agents/slow/capabilities")
+        box.answers.clear()
+        asked = asyncio.create_task(gateway.client.get("/agents/slow/capabilities"))
+        await until(lambda: box.asked == 3)
+        gateway.application.take_over([])
+        await asyncio.sleep(0)
+        assert box.closed == 0
+        box.answers.set()
+        assert (await asked)["identity"]["name"] == "slow"
+        await until(lambda: box.closed)
+        assert (await gateway.client.http.get("/agents/slow/capabilities")).status_code == 404

@@ -80,8 +80,8 @@ class _Endpoints:
         return json_response({"agents": rows})
 
     async def capabilities(self, request: Request) -> Response:
-        agent = self._environment.agent(caller_of(request), path_id(request, "agent_id"))
-        tools, approvals = await agent.tools()
+        with self._environment.holding(caller_of(request), path_id(request, "agent_id")) as agent:
+            tools, approvals = await agent.tools()
         specs = [tool.spec for tool in tools.values()]
         return json_response(capabilities(agent.definition, agent.model.capabilities, specs, approvals))
 
