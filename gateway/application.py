@@ -61,7 +61,7 @@ from gateway.turns.circuit import Circuits
 logger = logging.getLogger(__name__)
 
 _HEALTH_PATHS = ("/healthz", "/readyz")
-_OPEN_PATHS = (*_HEALTH_PATHS, "/visitors", "/docs", "/docs/", "/openapi.json")
+_OWN_OPEN_PATHS = (*_HEALTH_PATHS, "/docs", "/docs/", "/openapi.json")
 _RETENTION_ROUND_SECONDS = 3600.0
 _DAY_SECONDS = 86_400
 _OPEN_TO_OTHERS = "others than this machine reach the gateway and need no key: server.allow_unauthenticated is set"
@@ -112,7 +112,7 @@ class Application:
         served = self._serve_protocols()
         # Routes are tried in this order: what is asked for most stands first.
         self.starlette = Starlette(routes=[route for _, routes in served for route in routes], lifespan=self._lifespan)
-        self.asgi = self._guarded(ErrorForms(served))
+        self.asgi = self._guarded(served)
 
     def _serve_protocols(self) -> list[tuple[WireProtocol, Sequence[BaseRoute]]]:
         """The protocols that there are, each with its routes; their parts make the API document."""
@@ -126,12 +126,13 @@ class Application:
             configured_url=server.public_url,
             open_to_all=server.allow_unauthenticated,
         )
-        own = WireProtocol("service", self._own_routes, api=GATEWAY_API)
+        open_paths = (*_OWN_OPEN_PATHS, *self._page.open_paths)
+        own = WireProtocol("service", self._own_routes, open_paths=open_paths, api=GATEWAY_API)
         protocols = [*collect("protocols", WireProtocol).values(), own]
         self._api_document = openapi_document([protocol.api for protocol in protocols])
         return [(protocol, protocol.routes(environment)) for protocol in protocols]
 
-    def _guarded(self, error_forms: ErrorForms) -> ASGIApp:
+    def _guarded(self, served: Sequence[tuple[WireProtocol, Sequence[BaseRoute]]]) -> ASGIApp:
         """The routes behind what says who may ask."""
         server = self.settings.server
         rules = AccessRules(
@@ -140,7 +141,7 @@ class Application:
             approvers=[key.name for key in server.api_keys if key.approvals],
             cors_origins=server.cors_origins,
             allowed_hosts=server.allowed_hosts if server.has_keys else server.host_names,
-            open_paths=(*_OPEN_PATHS, *self._page.open_paths),
+            open_paths=[path for protocol, _ in served for path in protocol.open_paths],
             quiet_paths=(*_HEALTH_PATHS, "/metrics"),
             max_body_bytes=server.max_body_bytes,
         )
@@ -149,7 +150,7 @@ class Application:
             rules,
             visitors=self.visitors,
             on_refused=self.metrics.refused,
-            error_form=error_forms.of,
+            error_form=ErrorForms(served).of,
         )
         return guarded if self._tracer is None else TracedRequests(guarded, self._tracer, rules.quiet_paths)
 

@@ -217,6 +217,8 @@ class WireProtocol:
     """A part: `routes(environment)` gives what the protocol serves.
 
     `paths` are patterns of further paths that are the protocol's, written as those of routes: `/v1/{rest:path}`.
+    `open_paths` are no patterns. They need no key and may be asked for from any website, so there is no `caller_of` a
+    request for them; one that ends with `/` opens everything below it.
     `error_form` is how it tells errors, on its routes' paths and on these: also what is refused before a route is
     reached, as without a key, and where there is no route. `api` is its part of the API document.
     """
@@ -226,6 +228,7 @@ class WireProtocol:
     paths: Sequence[str] = ()
     error_form: ErrorForm = problem_json
     api: ApiDescription = field(default_factory=ApiDescription)
+    open_paths: Sequence[str] = ()
 
 
 class ErrorForms:

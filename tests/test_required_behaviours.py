@@ -115,6 +115,7 @@ REQUIRED = [
     "agent-types",
     "answers-without-a-protocol",
     "error-forms",
+    "open-paths",
     "described-protocols",
     "benchmarks",
     "readme",

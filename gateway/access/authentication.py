@@ -203,10 +203,11 @@ class AccessMiddleware:
             await response(scope, receive, send)
 
     def _told(self, problem: Problem, scope: Scope) -> Response:
-        response = self._error_form(scope)(problem, scope)
-        for name, value in problem.headers.items():
-            response.headers.setdefault(name, value)
-        return response
+        try:
+            return _with_headers(self._error_form(scope)(problem, scope), problem)
+        except Exception:
+            logger.exception("a protocol could not tell an error", extra=_fields(scope) | {"code": problem.code})
+            return _with_headers(problem_json(internal_problem(scope), scope), problem)
 
     def _preflight(self, headers: RequestHeaders) -> Response:
         if not self._origins.allows(headers):
@@ -315,6 +316,12 @@ def _limited(receive: Receive, headers: RequestHeaders, max_body_bytes: int) -> 
         return message
 
     return receive_counted
+
+
+def _with_headers(response: Response, problem: Problem) -> Response:
+    for name, value in problem.headers.items():
+        response.headers.setdefault(name, value)
+    return response
 
 
 async def _answer_and_cut(response: Response, receive: Receive, send: Send) -> None:

@@ -19,6 +19,7 @@ from gateway.openapi.description import ApiDescription, Operation, json_answer, 
 from gateway.openapi.shapes import TIME, nullable, object_of, text
 from gateway.protocol import ProtocolEnvironment, WireProtocol, json_response, read_json
 
+_PATH = "/visitors"
 _MAX_BODY_BYTES = 4_096
 
 
@@ -58,7 +59,7 @@ def _former_token(body: JsonValue) -> str | None:
 
 
 def _routes(environment: ProtocolEnvironment) -> Sequence[BaseRoute]:
-    return [Route("/visitors", _Endpoints(environment).issue_token, methods=["POST"])]
+    return [Route(_PATH, _Endpoints(environment).issue_token, methods=["POST"])]
 
 
 # --- in the API document
@@ -79,7 +80,7 @@ def _operations() -> Sequence[Operation]:
         problems=["400", "413", "415", "422", "429"],
     )
     described["security"] = [{"publishableKey": []}]
-    return [("/visitors", "post", described)]
+    return [(_PATH, "post", described)]
 
 
 _API = ApiDescription(
@@ -101,4 +102,4 @@ _API = ApiDescription(
     },
 )
 
-PROTOCOL = WireProtocol("visitors", _routes, api=_API)
+PROTOCOL = WireProtocol("visitors", _routes, open_paths=[_PATH], api=_API)
