@@ -36,9 +36,6 @@ from gateway.sse import OpenStreams
 from gateway.store import Approval, Page, RunRecord, ThreadSummary
 from gateway.wire import strict_json
 
-# How long a body may pause, and take in all; the network's time, not the clock's.
-BODY_PAUSE_SECONDS = 30.0
-LONGEST_BODY_SECONDS = 300.0
 _PAGE = 50
 _MAX_PAGE = 500
 _SLASH = "\0"  # in no id: they have no control characters
@@ -350,7 +347,18 @@ def json_response(value: JsonValue, status: int = 200) -> Response:
     return Response(orjson.dumps(value), status, headers)
 
 
-async def read_body(request: Request, *, max_bytes: int | None = None) -> bytes:
+@dataclass(frozen=True, slots=True)
+class BodyTimes:
+    """How long a body may pause, and take in all; the network's time, not the clock's."""
+
+    pause_seconds: float = 30.0
+    longest_seconds: float = 300.0
+
+
+_USUAL_TIMES = BodyTimes()
+
+
+async def read_body(request: Request, *, max_bytes: int | None = None, times: BodyTimes = _USUAL_TIMES) -> bytes:
     """The request's body. `max_bytes`: where an endpoint takes less than the access middleware lets through.
 
     Raises:
@@ -360,10 +368,10 @@ async def read_body(request: Request, *, max_bytes: int | None = None) -> bytes:
     """
     size = 0
     loop = asyncio.get_running_loop()
-    latest = loop.time() + LONGEST_BODY_SECONDS
+    latest = loop.time() + times.longest_seconds
     chunks: list[bytes] = []
     try:
-        async with asyncio.timeout(BODY_PAUSE_SECONDS) as limit:
+        async with asyncio.timeout(times.pause_seconds) as limit:
             while True:
                 message = await request.receive()
                 if message["type"] == "http.disconnect":
@@ -375,7 +383,7 @@ async def read_body(request: Request, *, max_bytes: int | None = None) -> bytes:
                     raise TooLargeError(f"the body is larger than {max_bytes:,} bytes; send less")
                 if not message.get("more_body", False):
                     break
-                limit.reschedule(min(loop.time() + BODY_PAUSE_SECONDS, latest))
+                limit.reschedule(min(loop.time() + times.pause_seconds, latest))
     except TimeoutError:
         raise InvalidRequestError("the body did not come in time", code="body_timeout", status=408) from None
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)

@@ -246,6 +246,7 @@ async def local_gateway(
     parts: KnownParts | None = None,
     page: WebPage | None = None,
     tracer: Tracer | None = None,
+    connection: type[Connection] = Connection,
     **configuration: Any,
 ) -> AsyncGenerator[LocalGateway]:
     """A gateway in this event loop. Its clock is the machine's, its parts are all there are and its page is the built
@@ -257,7 +258,7 @@ async def local_gateway(
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # as gateway.server.process says
     listener.bind(("127.0.0.1", 0))
     config = uvicorn.Config(
-        application.asgi, http=Connection, lifespan="off", log_config=None, access_log=False, ws="none",
+        application.asgi, http=connection, lifespan="off", log_config=None, access_log=False, ws="none",
         proxy_headers=bool(settings.server.trusted_proxies),
         forwarded_allow_ips=list(settings.server.trusted_proxies), timeout_graceful_shutdown=2,
     )  # fmt: skip

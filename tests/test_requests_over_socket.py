@@ -7,7 +7,14 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp
 
+from gateway.access.authentication import AccessMiddleware, AccessRules
+from gateway.protocol import BodyTimes, Endpoint, read_body
+from gateway.server.connection import Connection
+from tests.asgi_server import RawClient, serving
 from tests.runner_scene import until
 from tests.running_gateway import agent, local_gateway, run_body, scripted
 
@@ -72,18 +79,38 @@ async def test_a_client_that_leaves_within_its_body_is_no_error(
     assert not [record for record in caplog.records if record.levelname == "ERROR"]
 
 
-async def test_a_body_that_does_not_come_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.protocol.BODY_PAUSE_SECONDS", 0.05)
-    async with local_gateway(tmp_path, [agent("a", scripted([{"text": "hello"}]))]) as gateway:
-        port = int(gateway.client.base_url.rpartition(":")[2])
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        head = f"POST /agents/a/run HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\n"
-        writer.write(f'{head}Content-Length: 1000\r\n\r\n{{"threadId"'.encode())
-        async with asyncio.timeout(5):
-            answer = await reader.read()  # to the end: the connection is closed
-        writer.close()
+HEAD = "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+
+
+def reading(times: BodyTimes) -> ASGIApp:
+    """What reads a body as every endpoint does, but not for as long."""
+
+    async def answer(request: Request) -> Response:
+        return Response(await read_body(request, times=times))
+
+    return AccessMiddleware(Endpoint(answer), AccessRules())
+
+
+async def test_a_body_that_does_not_come_is_given_up() -> None:
+    async with serving(reading(BodyTimes(pause_seconds=0.05)), Connection) as port:
+        client = await RawClient.connect(port)
+        client.writer.write(f'{HEAD}Content-Length: 1000\r\n\r\n{{"threadId"'.encode())
+        answer = await client.read_rest()  # to the end: the connection is closed
+        await client.close()
     assert answer.startswith(b"HTTP/1.1 408 ")
     assert b'"code":"body_timeout"' in answer
+
+
+async def test_a_body_that_keeps_coming_is_not_read_for_ever() -> None:
+    async with serving(reading(BodyTimes(longest_seconds=0.05)), Connection) as port:
+        client = await RawClient.connect(port)
+        client.writer.write(f"{HEAD}Transfer-Encoding: chunked\r\n\r\n".encode())
+        answered = asyncio.create_task(client.read_head())
+        while not answered.done():
+            client.writer.write(b"1\r\nx\r\n")
+            await asyncio.sleep(0)  # else nothing is read meanwhile
+        assert (await answered)["status"] == "408"
+        await client.close()
 
 
 @pytest.mark.parametrize("limit", ["0", "-1", "501", "000000010999", "9" * 5000, "1e2", ""])

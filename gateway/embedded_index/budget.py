@@ -9,14 +9,23 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from gateway.errors import ToolError
 
-STEPS = 1_000_000
-STEPS_PER_DOCUMENT = 10  # what goes over all documents once or twice may always be asked for
-
 _INSTRUCTIONS = 1_000
 _STEPS_PER_INSTRUCTIONS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class SearchSteps:
+    """How many steps a search may take; what goes over all documents once or twice may always be asked for."""
+
+    steps: int = 1_000_000
+    steps_per_document: int = 10
+
+
+USUAL_STEPS = SearchSteps()
 
 
 class Budget:
@@ -24,8 +33,8 @@ class Budget:
 
     __slots__ = ("_left",)
 
-    def __init__(self, documents: int) -> None:
-        self._left = STEPS + STEPS_PER_DOCUMENT * documents
+    def __init__(self, documents: int, most: SearchSteps) -> None:
+        self._left = most.steps + most.steps_per_document * documents
 
     def spend(self, steps: int) -> None:
         """Count work that takes about so many steps, before or after it is done.

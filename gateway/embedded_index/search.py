@@ -16,7 +16,7 @@ from typing import Any
 import orjson
 
 from gateway.embedded_index.aggregation import Aggregator, FieldValues
-from gateway.embedded_index.budget import Budget
+from gateway.embedded_index.budget import USUAL_STEPS, Budget, SearchSteps
 from gateway.embedded_index.documents import Index, count_documents, find_indices
 from gateway.embedded_index.evaluation import Evaluation, Work
 from gateway.messages import JsonObject
@@ -25,7 +25,9 @@ from gateway.query_dsl.field_mapping import plain_text
 from gateway.query_dsl.search_body import SearchBody, SortKey, SourceFilter, parse_search_body
 
 
-def search_indices(database: sqlite3.Connection, names: str, body: JsonObject) -> JsonObject:
+def search_indices(
+    database: sqlite3.Connection, names: str, body: JsonObject, most: SearchSteps = USUAL_STEPS
+) -> JsonObject:
     """The answer of `_search`; `names` are separated by commas and may be patterns.
 
     Raises:
@@ -34,7 +36,7 @@ def search_indices(database: sqlite3.Connection, names: str, body: JsonObject) -
     """
     search = parse_search_body(body)
     indices = find_indices(database, [name.strip() for name in names.split(",") if name.strip()])
-    budget = Budget(count_documents(database))
+    budget = Budget(count_documents(database), most)
     with budget.of(database):
         return _answer(database, indices, search, budget)
 

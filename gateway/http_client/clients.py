@@ -48,7 +48,6 @@ from gateway.traces import Span
 
 KEEPALIVE_SECONDS = 30.0
 LARGEST_HEADER = 32_768
-SETTLE_SECONDS = 0.05
 
 # Where the transport finds, among a request's extensions, what it needs: clock, StreamTimeouts, when it began, the call
 _CALL = "gateway.call"
@@ -76,12 +75,16 @@ class HttpCall:
 
 @dataclass(frozen=True, slots=True)
 class StreamTimeouts:
-    """Seconds. `first_byte`: from the call to the response's headers, connect included; `idle`: between two reads."""
+    """Seconds. `first_byte`: from the call to the response's headers, connect included; `idle`: between two reads.
+
+    `settle`: for the end of a response of which nothing more is needed.
+    """
 
     connect: float = 10.0
     first_byte: float = 120.0
     idle: float = 120.0
     total: float | None = None
+    settle: float = 0.05
 
     @classmethod
     def of_model(cls, settings: ModelTimeouts) -> StreamTimeouts:
@@ -146,6 +149,7 @@ class _Body(httpx.AsyncByteStream):
         self._pieces: deque[bytes] | None = getattr(self._content, "_buffer", None)
         self._clock = clock
         self._idle = timeouts.idle
+        self._settle_seconds = timeouts.settle
         self._ends_at = math.inf if timeouts.total is None else began + timeouts.total
         self._waits_since: float | None = None
         self._timer: Timer | None = None
@@ -222,7 +226,7 @@ class _Body(httpx.AsyncByteStream):
             return
         self.resume()
         try:
-            async with asyncio.timeout(SETTLE_SECONDS):
+            async with asyncio.timeout(self._settle_seconds):
                 while await self._content.readany():
                     pass
         except (ModelError, *TRANSPORT_ERRORS):

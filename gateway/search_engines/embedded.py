@@ -22,6 +22,7 @@ from typing import TypeVar
 
 import orjson
 
+from gateway.embedded_index.budget import USUAL_STEPS, SearchSteps
 from gateway.embedded_index.documents import cat_row, described, find_indices, prepare, put_documents
 from gateway.embedded_index.search import search_indices
 from gateway.errors import ConfigurationError, ToolError
@@ -37,9 +38,11 @@ ResultT = TypeVar("ResultT")
 class EmbeddedSearchEngine:
     """Indices of JSON documents in one SQLite database. Opened at the first use."""
 
-    def __init__(self, path: Path | None, *, sample: bool = False) -> None:
+    def __init__(self, path: Path | None, *, sample: bool = False, most: SearchSteps = USUAL_STEPS) -> None:
+        """`most`: what one search may take."""
         self._path = path
         self._sample = sample
+        self._most = most
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="embedded-search")
         self._database: sqlite3.Connection | None = None
         self._closed = False
@@ -79,7 +82,7 @@ class EmbeddedSearchEngine:
         Raises:
             ToolError: no such index, or a query that this engine does not have.
         """
-        return await self._run(lambda database: search_indices(database, index, body))
+        return await self._run(lambda database: search_indices(database, index, body, self._most))
 
     async def index(
         self, name: str, documents: Iterable[Mapping[str, JsonValue]], mappings: JsonObject | None = None

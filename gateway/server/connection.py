@@ -14,7 +14,7 @@ import os
 import socket
 import struct
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MAX_HEAD_BYTES = 65_536
-HEAD_SECONDS = 30
-STUCK_SECONDS = 30
 LARGEST_READ = 262_144  # what asyncio and uvloop read at once
 
 
@@ -46,6 +44,10 @@ class Connection(HttpToolsProtocol):
         "_answering", "_head_bytes", "_in_body", "_in_head", "_in_trailers", "_last_words", "_patience", "_stuck_timer",
         "_unwritten",
     )  # fmt: skip
+
+    # How long a head may take to come, and an answer to be taken. uvicorn makes the connections: a subclass has others.
+    head_seconds: ClassVar[float] = 30
+    stuck_seconds: ClassVar[float] = 30
 
     _answering: RequestResponseCycle | None
     """What the next bytes that leave belong to, or the last ones that left."""
@@ -184,7 +186,7 @@ class Connection(HttpToolsProtocol):
             return
         self._unwritten = None
         if self._stuck_timer is None:
-            self._stuck_timer = self.loop.call_later(STUCK_SECONDS, self._look_at_writing)
+            self._stuck_timer = self.loop.call_later(self.stuck_seconds, self._look_at_writing)
 
     def _look_at_writing(self) -> None:
         self._stuck_timer = None
@@ -196,7 +198,7 @@ class Connection(HttpToolsProtocol):
             self.transport.abort()
             return
         self._unwritten = unwritten
-        self._stuck_timer = self.loop.call_later(STUCK_SECONDS, self._look_at_writing)
+        self._stuck_timer = self.loop.call_later(self.stuck_seconds, self._look_at_writing)
 
     def breaks_off(self) -> bool:
         """Whether the connection is closed in the middle of an answer whose client is behind."""
@@ -209,7 +211,7 @@ class Connection(HttpToolsProtocol):
         return self._answering is None or self._answering.response_complete
 
     def _wait_for_head(self) -> None:
-        self._patience = self.loop.call_later(HEAD_SECONDS, self._head_is_late)
+        self._patience = self.loop.call_later(self.head_seconds, self._head_is_late)
 
     def _head_is_there(self) -> None:
         self._in_head = False
@@ -221,7 +223,7 @@ class Connection(HttpToolsProtocol):
         if self.flow.read_paused:  # it may have come
             self._wait_for_head()
         elif self._in_head:
-            self._refuse(408, f"the headers did not come within {HEAD_SECONDS} seconds")
+            self._refuse(408, f"the headers did not come within {self.head_seconds} seconds")
         else:
             self.transport.close()
 

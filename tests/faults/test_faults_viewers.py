@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from gateway.page import read_page
+from gateway.server.connection import Connection
 from tests.ag_ui_verifier import read_stream
 from tests.fault_scenes import SERVER, WORDS, check_ended, pausing, replayed, talker, until, upstream_agent
 from tests.movable_clock import MovableClock
@@ -221,13 +222,17 @@ BIG = {"text": "x" * 10_000, "repeat": 800, "chunk_characters": 10_000}  # eight
 ROOM = {"max_answer_bytes": 10_000_000}
 
 
-async def test_a_slow_viewer_is_dropped_and_the_run_and_the_others_go_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("gateway.server.connection.STUCK_SECONDS", 1)
+class Impatient(Connection):
+    """Lets who takes nothing of an answer go after a moment."""
+
+    stuck_seconds = 1.0
+
+
+async def test_a_slow_viewer_is_dropped_and_the_run_and_the_others_go_on(tmp_path: Path) -> None:
     clock = MovableClock()
     big = agent("big", scripted([{"delay_seconds": 1}, BIG, {"delay_seconds": 400}, {"text": "end"}]), parameters=ROOM)
-    async with local_gateway(tmp_path, [big], clock=clock, server={**SERVER, "max_viewer_events": 100}) as gateway:
+    server = {**SERVER, "max_viewer_events": 100}
+    async with local_gateway(tmp_path, [big], clock=clock, connection=Impatient, server=server) as gateway:
         slow = SlowReader(gateway)
         with slow.socket:
             async with gateway.client.stream("big", run_body()) as fast:
@@ -257,16 +262,13 @@ MESSAGE = {"id": "user-1", "role": "user", "content": "x" * 8_000_000}
 LARGE = ["/threads/thread-1/messages", "/runs/run-1/events", "/", "/runs/run-2/events"]
 
 
-async def test_who_takes_nothing_of_any_answer_holds_no_connection(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("gateway.server.connection.STUCK_SECONDS", 0.5)
+async def test_who_takes_nothing_of_any_answer_holds_no_connection(tmp_path: Path) -> None:
     (tmp_path / "index.html").write_bytes(b"x" * 8_000_000)
     going = agent("going", scripted([BIG, {"hang": True}]), parameters=ROOM)
     agents = [agent("big", scripted([BIG]), parameters=ROOM), going]
     page = read_page(tmp_path)
     async with (
-        local_gateway(tmp_path, agents, server=SERVER, page=page) as gateway,
+        local_gateway(tmp_path, agents, server=SERVER, page=page, connection=Impatient) as gateway,
         contextlib.AsyncExitStack() as stack,
     ):
         await gateway.client.run("big", run_body(messages=[MESSAGE]))

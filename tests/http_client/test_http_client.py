@@ -207,16 +207,14 @@ async def test_an_answer_that_ends_with_its_connection_is_not_paused(server: Cha
 
 @on_both_loops
 async def test_a_pause_ends_where_nothing_more_is_asked_for(server: ChatServer, clients: HttpClients) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gateway.http_client.clients.SETTLE_SECONDS", 5.0)
-        for _ in range(2):
-            end = asyncio.Event()
-            server.answers(Script(pieces=(b"one",), hold=end))
-            async with clients.stream(call(server)) as response:
-                assert await response.receive() == b"one"
-                assert response.pause()
-                end.set()
-                await response.settle()
+    for _ in range(2):
+        end = asyncio.Event()
+        server.answers(Script(pieces=(b"one",), hold=end))
+        async with clients.stream(call(server), StreamTimeouts(settle=5.0)) as response:
+            assert await response.receive() == b"one"
+            assert response.pause()
+            end.set()
+            await response.settle()
     assert server.connections == 1
 
 

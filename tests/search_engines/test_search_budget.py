@@ -6,6 +6,7 @@ from itertools import islice, product
 
 import pytest
 
+from gateway.embedded_index.budget import USUAL_STEPS, SearchSteps
 from gateway.errors import ToolError
 from gateway.messages import JsonObject, JsonValue
 from gateway.search_engines.embedded import EmbeddedSearchEngine
@@ -57,8 +58,8 @@ A_LOT: list[JsonObject] = [
 ]
 
 
-async def engine_of_words() -> EmbeddedSearchEngine:
-    engine = EmbeddedSearchEngine(None)
+async def engine_of_words(most: SearchSteps = USUAL_STEPS) -> EmbeddedSearchEngine:
+    engine = EmbeddedSearchEngine(None, most=most)
     await engine.index("words", [{"word": w, "text": f"it is {w}", "number": n} for n, w in enumerate(WORDS)], MAPPINGS)
     return engine
 
@@ -82,11 +83,9 @@ async def test_a_search_may_go_over_all_documents() -> None:
     await engine.close()
 
 
-async def test_a_statement_of_the_database_is_ended_within(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_statement_of_the_database_is_ended_within() -> None:
     """Also one that goes on and on and finds nothing."""
-    monkeypatch.setattr("gateway.embedded_index.budget.STEPS", 500)
-    monkeypatch.setattr("gateway.embedded_index.budget.STEPS_PER_DOCUMENT", 0)
-    engine = await engine_of_words()
+    engine = await engine_of_words(SearchSteps(500, 0))
     with pytest.raises(ToolError, match="would take too long"):
         await engine.search("words", {"query": {"wildcard": {"word": "*x*"}}})
     assert hits(await engine.search("words", {"query": {"term": {"number": 1}}}))

@@ -78,6 +78,12 @@ async def test_a_response_without_a_body_comes_before_its_connection_is_closed()
 # --- heads
 
 
+class Impatient(Connection):
+    """Waits no longer than a second for a head."""
+
+    head_seconds = 1.0
+
+
 CHUNKED_HEAD = "POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 # The read in which they begin may bring the end of a body.
@@ -102,11 +108,8 @@ async def test_a_head_that_goes_on_and_on_is_refused() -> None:
 
 
 @pytest.mark.parametrize(("begun", "said"), [(b"", b""), (b"GET / HTTP/1.1\r\nHost:", b"HTTP/1.1 408 Request Timeout")])
-async def test_who_says_nothing_or_not_all_is_not_waited_for(
-    begun: bytes, said: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("gateway.server.connection.HEAD_SECONDS", 1)
-    async with serving(answer_nothing, Connection) as port:
+async def test_who_says_nothing_or_not_all_is_not_waited_for(begun: bytes, said: bytes) -> None:
+    async with serving(answer_nothing, Impatient) as port:
         client = await RawClient.connect(port)
         client.writer.write(begun)
         refused = await client.read_rest()
@@ -115,34 +118,31 @@ async def test_who_says_nothing_or_not_all_is_not_waited_for(
         await client.close()
 
 
-async def test_the_head_of_a_later_request_is_not_waited_for_either(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with serving(answer_nothing, Connection) as port:
+async def test_the_head_of_a_later_request_is_not_waited_for_either() -> None:
+    async with serving(answer_nothing, Impatient) as port:
         client = await RawClient.connect(port)
         client.send("GET", "/")
         assert (await client.read_head())["status"] == "204"
-        monkeypatch.setattr("gateway.server.connection.HEAD_SECONDS", 1)
         client.writer.write(b"GET / HTTP/1.1\r\nHost:")
         assert (await client.read_rest()).startswith(b"HTTP/1.1 408 Request Timeout")
         await client.close()
 
 
-async def test_what_is_no_request_keeps_no_connection(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with serving(answer_nothing, Connection) as port:
+async def test_what_is_no_request_keeps_no_connection() -> None:
+    async with serving(answer_nothing, Impatient) as port:
         client = await RawClient.connect(port)
         client.send("GET", "/")
         assert (await client.read_head())["status"] == "204"
-        monkeypatch.setattr("gateway.server.connection.HEAD_SECONDS", 1)
         client.writer.write(b"\r\n")
         assert await client.read_rest() == b""
         await client.close()
 
 
 @pytest.mark.parametrize("begun", ["", "0\r\n"])
-async def test_a_chunk_that_comes_late_is_no_late_head(begun: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.server.connection.HEAD_SECONDS", 1)
+async def test_a_chunk_that_comes_late_is_no_late_head(begun: str) -> None:
     bodies: list[bytes] = []
 
-    async with serving(keeping(bodies), Connection) as port:
+    async with serving(keeping(bodies), Impatient) as port:
         client = await RawClient.connect(port)
         client.writer.write(f"{CHUNKED_HEAD}5\r\nhello\r\n{begun}".encode())
         other = await RawClient.connect(port)
@@ -154,18 +154,16 @@ async def test_a_chunk_that_comes_late_is_no_late_head(begun: str, monkeypatch: 
     assert bodies == [b"hello"]
 
 
-async def test_a_late_head_is_not_answered_in_the_middle_of_a_response(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_late_head_is_not_answered_in_the_middle_of_a_response() -> None:
     stream = Stream()
-    async with serving(stream, Connection) as port:
+    async with serving(stream, Impatient) as port:
         client = await RawClient.connect(port)
         client.send("GET", "/stream")
         await client.read_head()
         assert await client.read_chunk() == b"first"
-        monkeypatch.setattr("gateway.server.connection.HEAD_SECONDS", 1)
         client.writer.write(b"GET / HTTP/1.1\r\nHost:")
         other = await RawClient.connect(port)
         assert await other.read_rest() == b""  # a head's time was up, and this one's sooner or later
-        monkeypatch.undo()
         stream.go_on.set()
         assert [await client.read_chunk() for _ in range(2)] == [b"last", b""]
         refused = await client.read_rest()
@@ -231,15 +229,14 @@ async def test_a_head_behind_a_large_body_is_no_large_head() -> None:
     assert bodies == [body, b""]
 
 
-async def test_a_request_that_came_in_time_may_take_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.server.connection.HEAD_SECONDS", 1)
+async def test_a_request_that_came_in_time_may_take_its_time() -> None:
     go_on = asyncio.Event()
 
     async def application(scope: Scope, receive: Receive, send: Send) -> None:
         await go_on.wait()
         await answer_nothing(scope, receive, send)
 
-    async with serving(application, Connection) as port:
+    async with serving(application, Impatient) as port:
         client = await RawClient.connect(port)
         client.send("GET", "/")
         other = await RawClient.connect(port)

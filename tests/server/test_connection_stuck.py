@@ -38,11 +38,16 @@ class Answer:
 
 
 @asynccontextmanager
-async def asked(answer: Answer) -> AsyncGenerator[tuple[RawClient, Connection]]:
-    """A client that has asked and reads nothing, and its connection at the server, which has begun to answer."""
+async def asked(answer: Answer, *, seconds: float = 30) -> AsyncGenerator[tuple[RawClient, Connection]]:
+    """A client that has asked and reads nothing, and its connection at the server, which has begun to answer.
+
+    `seconds`: how long the answer may be stuck.
+    """
     connections: list[Connection] = []
 
     class Watched(Connection):
+        stuck_seconds = seconds
+
         def on_headers_complete(self) -> None:
             connections.append(self)
             super().on_headers_complete()
@@ -62,10 +67,9 @@ def is_lost(connection: Connection) -> bool:
 
 
 @pytest.mark.parametrize("answer", [{}, {"more_body": True}, {"closes": True}], ids=["whole", "stream", "closing"])
-async def test_who_takes_nothing_is_cut_off(answer: dict[str, bool], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.server.connection.STUCK_SECONDS", 0.1)
+async def test_who_takes_nothing_is_cut_off(answer: dict[str, bool]) -> None:
     application = Answer(**answer)
-    async with asked(application) as (_, connection):
+    async with asked(application, seconds=0.1) as (_, connection):
         await until(lambda: is_lost(connection))
         async with asyncio.timeout(DEADLINE_SECONDS):
             await application.left.wait()
@@ -90,8 +94,7 @@ async def test_an_answer_that_breaks_off_does_not_wait_for_who_is_behind() -> No
         await until(lambda: is_lost(connection))
 
 
-async def test_who_stops_talking_within_an_answer_and_reads_nothing_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.server.connection.STUCK_SECONDS", 0.1)
-    async with asked(Answer(more_body=True)) as (client, connection):
+async def test_who_stops_talking_within_an_answer_and_reads_nothing_is_cut_off() -> None:
+    async with asked(Answer(more_body=True), seconds=0.1) as (client, connection):
         client.writer.write_eof()
         await until(lambda: is_lost(connection))
