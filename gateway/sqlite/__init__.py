@@ -7,7 +7,9 @@ erasure.py        removes deleted text from the files while the store is idle
 transactions.py   the connection that writes
 writes.py         writes that wait for a commit
 worker_turns.py   gives the store's threads time while the event loop is busy
-tables.py         threads, messages, runs and pending deletions as rows
+tables.py         threads, messages and pending deletions as rows
+run_rows.py       runs as rows
+row_values.py     text and records as values of rows
 event_log.py      the runs' events as rows
 stored_bytes.py   how much the visitors of each site have stored
 thread_cache.py   recently used threads, decoded

@@ -42,7 +42,7 @@ _FIRST: Migration = (
         PRIMARY KEY (thread, position)
     ) WITHOUT ROWID
     """,
-    # A key is not used again while events of its deleted log are left, see tables.insert_run.
+    # A key is not used again while events of its deleted log are left, see run_rows.insert_run.
     """
     CREATE TABLE runs (
         key INTEGER PRIMARY KEY,

@@ -22,7 +22,7 @@ from gateway.errors import ConflictError, InvalidRequestError, NotFoundError, St
 from gateway.events import OpenInterrupt
 from gateway.messages import Message
 from gateway.records import NO_EVENTS, EventRecords
-from gateway.sqlite import event_log, stored_bytes, tables
+from gateway.sqlite import event_log, run_rows, stored_bytes, tables
 from gateway.sqlite.address import Address
 from gateway.sqlite.database import READERS, Database
 from gateway.sqlite.erasure import USUAL_TIMES, ErasureTimes
@@ -177,7 +177,7 @@ class SqliteStore:
 
     async def begin_run(self, run: RunRecord, thread: Thread, *, keep: int, records: EventRecords = NO_EVENTS) -> None:
         def work(connection: sqlite3.Connection) -> tuple[int, KeptThread]:
-            key = tables.start_run(connection, run)
+            key = run_rows.start_run(connection, run)
             if records.count:
                 event_log.insert_events(connection, [_event_row(key, 1, records)])
             return key, tables.write_thread(connection, thread, keep)
@@ -198,7 +198,7 @@ class SqliteStore:
         )
 
     async def queue_run(self, run: RunRecord) -> None:
-        work = tables.insert_run if run.status is RunStatus.QUEUED else tables.start_run
+        work = run_rows.insert_run if run.status is RunStatus.QUEUED else run_rows.start_run
         await self._write(lambda connection: work(connection, run))
 
     def append_events(self, owner: str, run_id: str, first: int, records: EventRecords) -> asyncio.Future[None]:
@@ -247,10 +247,10 @@ class SqliteStore:
         )
 
     async def load_run(self, owner: str, run_id: str) -> RunRecord | None:
-        return await self._read(lambda connection: tables.read_run(connection, owner, run_id))
+        return await self._read(lambda connection: run_rows.read_run(connection, owner, run_id))
 
     async def list_runs(self, owner: str, client_id: str) -> list[RunRecord]:
-        return await self._read(lambda connection: tables.read_runs(connection, owner, client_id))
+        return await self._read(lambda connection: run_rows.read_runs(connection, owner, client_id))
 
     async def load_start(self, owner: str, run_id: str, thread_id: str) -> RunRecord | None:
         key = (owner, thread_id)
@@ -262,7 +262,7 @@ class SqliteStore:
             return None if no_run else await self.load_run(owner, run_id)
 
         def work(connection: sqlite3.Connection) -> tuple[RunRecord | None, LoadedThread | None]:
-            return tables.read_run(connection, owner, run_id), tables.read_thread(connection, owner, thread_id)
+            return run_rows.read_run(connection, owner, run_id), tables.read_thread(connection, owner, thread_id)
 
         return (await self._load(key, work))[0]
 
@@ -283,7 +283,7 @@ class SqliteStore:
         return await self._read(work)
 
     async def unfinished_runs(self) -> list[RunRecord]:
-        return await self._read(tables.read_unfinished_runs)
+        return await self._read(run_rows.read_unfinished_runs)
 
     async def remove_logs(self, *, finished_before: float) -> int:
         removed = 0
@@ -352,7 +352,7 @@ class SqliteStore:
 
     def _glance(self, owner: str, run_id: str, thread_id: str) -> tuple[bool, bool]:
         """Whether it is certain that there is no such run, and no such thread."""
-        found = self._look(lambda connection: tables.is_new(connection, owner, run_id, thread_id))
+        found = self._look(lambda connection: run_rows.is_new(connection, owner, run_id, thread_id))
         return (False, False) if found is None else found
 
     def _look(self, work: Callable[[sqlite3.Connection], Result]) -> Result | None:
@@ -423,7 +423,7 @@ def _out_of_order(run_id: str, expected: int, first: int, records: EventRecords)
 
 def _open_log(connection: sqlite3.Connection, owner: str, run_id: str) -> tuple[int, int]:
     """The key of a run that has not ended, and the number of its last event."""
-    found = tables.find_log(connection, owner, run_id)
+    found = run_rows.find_log(connection, owner, run_id)
     if found is None:
         raise NotFoundError(f"there is no run {run_id!r}")
     key, status, last = found
@@ -438,20 +438,20 @@ def _end_log(
     """Write the run's last events and its end; gives its key. `log` is what memory knows of the run; the tables confirm
     it.
     """
-    if log is not None and records.count and tables.end_run(connection, log.key, run, first - 1):
+    if log is not None and records.count and run_rows.end_run(connection, log.key, run, first - 1):
         key = log.key
     else:
         key, last = _open_log(connection, run.owner, run.run_id)
         if records.count and first != last + 1:
             raise StoreError(f"the log of run {run.run_id!r} ends with event {last}, not before event {first}")
-        tables.update_run(connection, key, run)
+        run_rows.update_run(connection, key, run)
     if records.count:
         event_log.insert_events(connection, [_event_row(key, first, records)])
     return key
 
 
 def _kept_log(connection: sqlite3.Connection, owner: str, run_id: str) -> int | None:
-    found = tables.find_run(connection, owner, run_id)
+    found = run_rows.find_run(connection, owner, run_id)
     return found[0] if found is not None and found[2] else None
 
 

@@ -1,7 +1,7 @@
-"""Threads, messages, runs and pending deletions at providers as rows.
+"""Threads, messages and pending deletions at providers as rows.
 
-Below: records, the contract's data. Above: the store. Every function takes a connection inside a transaction; none uses
-threads, futures or caches.
+Below: row_values, records, the contract's data. Above: the store. Every function takes a connection inside a
+transaction; none uses threads, futures or caches.
 """
 
 from __future__ import annotations
@@ -9,19 +9,24 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
 
 from gateway.agent import ABSENT, Absent
-from gateway.errors import ConflictError, StoreError
-from gateway.events import OpenInterrupt, Usage
+from gateway.errors import StoreError
+from gateway.events import OpenInterrupt
 from gateway.frozen import quickly_made
 from gateway.messages import Message
 from gateway.model_state import decode_states, encode_states
-from gateway.records import decode_message, decode_record, dump_json, encode_message, encode_record, load_json
+from gateway.records import decode_message, dump_json, encode_message, load_json
 from gateway.sqlite import stored_bytes
-from gateway.store import Approval, DueDeletion, RunRecord, RunStatus, Thread, ThreadSummary
-
-Record = TypeVar("Record")
+from gateway.sqlite.row_values import (
+    from_optional_text,
+    from_text,
+    join_records,
+    split_records,
+    to_optional_text,
+    to_text,
+)
+from gateway.store import Approval, DueDeletion, Thread, ThreadSummary
 
 # The owner of deleted threads while their messages are being deleted: equal to no text.
 _NOBODY = b""
@@ -35,37 +40,6 @@ _INSERT_MESSAGES = {
     for count in _STATEMENT_ROWS
 }
 
-_RUN_COLUMNS = (
-    "owner, id, thread_id, agent_id, input_digest, created_at, status, started_at, finished_at, error_code,"
-    " error_message, usage, reused_id"
-)
-_NEXT_RUN_KEY = "1 + max(ifnull((SELECT max(key) FROM runs), 0), ifnull((SELECT max(run) FROM forgotten_logs), 0))"
-_INSERT_RUN = f"INSERT INTO runs (key, {_RUN_COLUMNS}, log_kept) VALUES ({_NEXT_RUN_KEY}, {', '.join('?' * 13)}, 1)"
-# Only the run's state changes. Columns that cannot change are left out: setting them would rewrite their index entries.
-_UPDATE_RUN = (
-    "UPDATE runs SET status = ?, started_at = ?, finished_at = ?, error_code = ?, error_message = ?, usage = ?"
-    " WHERE key = ?"
-)
-# Only if it has not ended and its log ends at this number.
-_END_RUN = (
-    f"{_UPDATE_RUN} AND id = ? AND status IN ('queued', 'running')"
-    " AND ifnull((SELECT last FROM events WHERE run = key ORDER BY first DESC LIMIT 1), 0) = ?"
-)
-# Also a run that has left the queue, as long as it has no start.
-_FIND_WAITING = "SELECT key FROM runs WHERE owner = ? AND id = ? AND (status = 'queued' OR started_at IS NULL)"
-_FIND_LOG = (
-    "SELECT key, status, ifnull((SELECT last FROM events WHERE run = key ORDER BY first DESC LIMIT 1), 0) FROM runs"
-    " WHERE owner = ? AND id = ?"
-)
-_RUNS_OF_CLIENT = (
-    f"SELECT {_RUN_COLUMNS}, key FROM runs WHERE owner = ? AND id = ? AND reused_id IS NULL"
-    f" UNION ALL SELECT {_RUN_COLUMNS}, key FROM runs WHERE owner = ? AND reused_id = ?"
-    " ORDER BY key DESC"
-)
-_IS_NEW = (
-    "SELECT EXISTS (SELECT 1 FROM runs WHERE owner = ? AND id = ?),"
-    " EXISTS (SELECT 1 FROM threads WHERE owner = ? AND id = ?)"
-)
 _MESSAGES_BEHIND = "FROM messages WHERE thread = ? AND position >= ?"
 _SUMMARY_COLUMNS = "id, title, agent_id, created_at, updated_at"
 
@@ -355,134 +329,6 @@ def find_approval(connection: sqlite3.Connection, approval_id: str) -> tuple[str
     return None if row is None else (from_text(row[0]), from_text(row[1]))
 
 
-# --- runs
-
-
-def is_new(connection: sqlite3.Connection, owner: str, run_id: str, thread_id: str) -> tuple[bool, bool]:
-    """Whether there is no such run, and no such thread: two index look-ups, nothing is decoded."""
-    key = to_text(owner)
-    run, thread = connection.execute(_IS_NEW, (key, to_text(run_id), key, to_text(thread_id))).fetchone()
-    return not run, not thread
-
-
-def find_run(connection: sqlite3.Connection, owner: str, run_id: str) -> tuple[int, RunStatus, bool] | None:
-    """The run's key, its status, and whether its log is kept."""
-    row = connection.execute(
-        "SELECT key, status, log_kept FROM runs WHERE owner = ? AND id = ?", (to_text(owner), to_text(run_id))
-    ).fetchone()
-    return None if row is None else (int(row[0]), RunStatus(row[1]), bool(row[2]))
-
-
-def find_log(connection: sqlite3.Connection, owner: str, run_id: str) -> tuple[int, RunStatus, int] | None:
-    """The run's key, its status, and the number of its last event, 0 for none."""
-    row = connection.execute(_FIND_LOG, (to_text(owner), to_text(run_id))).fetchone()
-    return None if row is None else (int(row[0]), RunStatus(row[1]), int(row[2]))
-
-
-def read_run(connection: sqlite3.Connection, owner: str, run_id: str) -> RunRecord | None:
-    row = connection.execute(
-        f"SELECT {_RUN_COLUMNS} FROM runs WHERE owner = ? AND id = ?", (to_text(owner), to_text(run_id))
-    ).fetchone()
-    return None if row is None else _run_record(row)
-
-
-def read_runs(connection: sqlite3.Connection, owner: str, client_id: str) -> list[RunRecord]:
-    """The runs with this client's id for a run, newest first."""
-    rows = connection.execute(_RUNS_OF_CLIENT, (to_text(owner), to_text(client_id)) * 2).fetchall()
-    return [_run_record(row[:-1]) for row in rows]
-
-
-def read_unfinished_runs(connection: sqlite3.Connection) -> list[RunRecord]:
-    """Runs that are queued or running, oldest first."""
-    rows = connection.execute(
-        f"SELECT {_RUN_COLUMNS} FROM runs"
-        " WHERE log_kept = 1 AND finished_at IS NULL AND status IN ('queued', 'running') ORDER BY key"
-    ).fetchall()
-    return [_run_record(row) for row in rows]
-
-
-def insert_run(connection: sqlite3.Connection, run: RunRecord) -> int:
-    """Insert a new run; gives its key.
-
-    Raises:
-        ConflictError: there is a run with this id.
-    """
-    try:
-        return connection.execute(_INSERT_RUN, _run_values(run)).lastrowid or 0
-    except sqlite3.IntegrityError as error:
-        raise ConflictError(f"run {run.run_id!r} exists already; use another id") from error
-
-
-def update_run(connection: sqlite3.Connection, key: int, run: RunRecord) -> None:
-    """Write the run's state."""
-    connection.execute(_UPDATE_RUN, (*_state_values(run), key))
-
-
-def end_run(connection: sqlite3.Connection, key: int, run: RunRecord, last: int) -> bool:
-    """Write the run's state if it has not ended and its last event is number `last`. Gives whether it was written."""
-    values = (*_state_values(run), key, to_text(run.run_id), last)
-    return connection.execute(_END_RUN, values).rowcount == 1
-
-
-def start_run(connection: sqlite3.Connection, run: RunRecord) -> int:
-    """Insert a new run, or start a waiting one; gives its key.
-
-    Raises:
-        ConflictError: the run has begun.
-    """
-    try:
-        return insert_run(connection, run)
-    except ConflictError:
-        row = connection.execute(_FIND_WAITING, (to_text(run.owner), to_text(run.run_id))).fetchone()
-        if row is None:
-            raise
-        update_run(connection, row[0], run)
-        return int(row[0])
-
-
-def _run_values(run: RunRecord) -> tuple[object, ...]:
-    return (
-        to_text(run.owner),
-        to_text(run.run_id),
-        to_text(run.thread_id),
-        to_text(run.agent_id),
-        to_text(run.input_digest),
-        run.created_at,
-        *_state_values(run),
-        to_optional_text(run.reused_id),
-    )
-
-
-def _state_values(run: RunRecord) -> tuple[object, ...]:
-    return (
-        run.status.value,
-        run.started_at,
-        run.finished_at,
-        to_optional_text(run.error_code),
-        to_optional_text(run.error_message),
-        join_records(run.usage),
-    )
-
-
-def _run_record(row: Sequence[Any]) -> RunRecord:
-    owner, run_id, thread_id, agent_id, digest, created, status, started, finished, code, message, usage, reused = row
-    return RunRecord(
-        owner=from_text(owner),
-        run_id=from_text(run_id),
-        thread_id=from_text(thread_id),
-        agent_id=from_text(agent_id),
-        status=RunStatus(status),
-        created_at=created,
-        started_at=started,
-        finished_at=finished,
-        error_code=from_optional_text(code),
-        error_message=from_optional_text(message),
-        usage=split_records(Usage, usage),
-        input_digest=from_text(digest),
-        reused_id=from_optional_text(reused),
-    )
-
-
 # --- what is to be deleted elsewhere
 
 
@@ -519,40 +365,3 @@ def keep_secret(connection: sqlite3.Connection, name: str, fresh: bytes) -> byte
     """The secret of that name; `fresh` is stored as it where there was none."""
     connection.execute("INSERT OR IGNORE INTO secrets (name, content) VALUES (?, ?)", (name, fresh))
     return bytes(connection.execute("SELECT content FROM secrets WHERE name = ?", (name,)).fetchone()[0])
-
-
-# --- text and records
-
-
-def to_text(value: str) -> str | bytes:
-    """The text as SQLite takes it. Text with lone surrogates is not UTF-8 and is stored as bytes."""
-    if value.isascii():
-        return value
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return value.encode("utf-8", "surrogatepass")
-    return value
-
-
-def from_text(value: str | bytes) -> str:
-    """The text that `to_text` encoded."""
-    return value if isinstance(value, str) else value.decode("utf-8", "surrogatepass")
-
-
-def to_optional_text(value: str | None) -> str | bytes | None:
-    return None if value is None else to_text(value)
-
-
-def from_optional_text(value: str | bytes | None) -> str | None:
-    return None if value is None else from_text(value)
-
-
-def join_records(records: Iterable[object]) -> bytes:
-    """Records as bytes, a line each."""
-    return b"\n".join([encode_record(record) for record in records])
-
-
-def split_records(kind: type[Record], data: bytes) -> tuple[Record, ...]:
-    """The records that `join_records` joined."""
-    return tuple([decode_record(kind, line) for line in data.split(b"\n")]) if data else ()

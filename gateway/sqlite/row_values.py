@@ -1,0 +1,47 @@
+"""Text and records as values of rows, and back.
+
+Below: records. Above: tables and run_rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeVar
+
+from gateway.records import decode_record, encode_record
+
+Record = TypeVar("Record")
+
+
+def to_text(value: str) -> str | bytes:
+    """The text as SQLite takes it. Text with lone surrogates is not UTF-8 and is stored as bytes."""
+    if value.isascii():
+        return value
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return value.encode("utf-8", "surrogatepass")
+    return value
+
+
+def from_text(value: str | bytes) -> str:
+    """The text that `to_text` encoded."""
+    return value if isinstance(value, str) else value.decode("utf-8", "surrogatepass")
+
+
+def to_optional_text(value: str | None) -> str | bytes | None:
+    return None if value is None else to_text(value)
+
+
+def from_optional_text(value: str | bytes | None) -> str | None:
+    return None if value is None else from_text(value)
+
+
+def join_records(records: Iterable[object]) -> bytes:
+    """Records as bytes, a line each."""
+    return b"\n".join([encode_record(record) for record in records])
+
+
+def split_records(kind: type[Record], data: bytes) -> tuple[Record, ...]:
+    """The records that `join_records` joined."""
+    return tuple([decode_record(kind, line) for line in data.split(b"\n")]) if data else ()

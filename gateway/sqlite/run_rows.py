@@ -1,0 +1,179 @@
+"""Runs as rows.
+
+Below: row_values, the contract's data. Above: the store. Every function takes a connection inside a transaction.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from typing import Any
+
+from gateway.errors import ConflictError
+from gateway.events import Usage
+from gateway.sqlite.row_values import (
+    from_optional_text,
+    from_text,
+    join_records,
+    split_records,
+    to_optional_text,
+    to_text,
+)
+from gateway.store import RunRecord, RunStatus
+
+_RUN_COLUMNS = (
+    "owner, id, thread_id, agent_id, input_digest, created_at, status, started_at, finished_at, error_code,"
+    " error_message, usage, reused_id"
+)
+_NEXT_RUN_KEY = "1 + max(ifnull((SELECT max(key) FROM runs), 0), ifnull((SELECT max(run) FROM forgotten_logs), 0))"
+_INSERT_RUN = f"INSERT INTO runs (key, {_RUN_COLUMNS}, log_kept) VALUES ({_NEXT_RUN_KEY}, {', '.join('?' * 13)}, 1)"
+# Only the run's state changes. Columns that cannot change are left out: setting them would rewrite their index entries.
+_UPDATE_RUN = (
+    "UPDATE runs SET status = ?, started_at = ?, finished_at = ?, error_code = ?, error_message = ?, usage = ?"
+    " WHERE key = ?"
+)
+# Only if it has not ended and its log ends at this number.
+_END_RUN = (
+    f"{_UPDATE_RUN} AND id = ? AND status IN ('queued', 'running')"
+    " AND ifnull((SELECT last FROM events WHERE run = key ORDER BY first DESC LIMIT 1), 0) = ?"
+)
+# Also a run that has left the queue, as long as it has no start.
+_FIND_WAITING = "SELECT key FROM runs WHERE owner = ? AND id = ? AND (status = 'queued' OR started_at IS NULL)"
+_FIND_LOG = (
+    "SELECT key, status, ifnull((SELECT last FROM events WHERE run = key ORDER BY first DESC LIMIT 1), 0) FROM runs"
+    " WHERE owner = ? AND id = ?"
+)
+_RUNS_OF_CLIENT = (
+    f"SELECT {_RUN_COLUMNS}, key FROM runs WHERE owner = ? AND id = ? AND reused_id IS NULL"
+    f" UNION ALL SELECT {_RUN_COLUMNS}, key FROM runs WHERE owner = ? AND reused_id = ?"
+    " ORDER BY key DESC"
+)
+_IS_NEW = (
+    "SELECT EXISTS (SELECT 1 FROM runs WHERE owner = ? AND id = ?),"
+    " EXISTS (SELECT 1 FROM threads WHERE owner = ? AND id = ?)"
+)
+
+
+def is_new(connection: sqlite3.Connection, owner: str, run_id: str, thread_id: str) -> tuple[bool, bool]:
+    """Whether there is no such run, and no such thread: two index look-ups, nothing is decoded."""
+    key = to_text(owner)
+    run, thread = connection.execute(_IS_NEW, (key, to_text(run_id), key, to_text(thread_id))).fetchone()
+    return not run, not thread
+
+
+def find_run(connection: sqlite3.Connection, owner: str, run_id: str) -> tuple[int, RunStatus, bool] | None:
+    """The run's key, its status, and whether its log is kept."""
+    row = connection.execute(
+        "SELECT key, status, log_kept FROM runs WHERE owner = ? AND id = ?", (to_text(owner), to_text(run_id))
+    ).fetchone()
+    return None if row is None else (int(row[0]), RunStatus(row[1]), bool(row[2]))
+
+
+def find_log(connection: sqlite3.Connection, owner: str, run_id: str) -> tuple[int, RunStatus, int] | None:
+    """The run's key, its status, and the number of its last event, 0 for none."""
+    row = connection.execute(_FIND_LOG, (to_text(owner), to_text(run_id))).fetchone()
+    return None if row is None else (int(row[0]), RunStatus(row[1]), int(row[2]))
+
+
+def read_run(connection: sqlite3.Connection, owner: str, run_id: str) -> RunRecord | None:
+    row = connection.execute(
+        f"SELECT {_RUN_COLUMNS} FROM runs WHERE owner = ? AND id = ?", (to_text(owner), to_text(run_id))
+    ).fetchone()
+    return None if row is None else _run_record(row)
+
+
+def read_runs(connection: sqlite3.Connection, owner: str, client_id: str) -> list[RunRecord]:
+    """The runs with this client's id for a run, newest first."""
+    rows = connection.execute(_RUNS_OF_CLIENT, (to_text(owner), to_text(client_id)) * 2).fetchall()
+    return [_run_record(row[:-1]) for row in rows]
+
+
+def read_unfinished_runs(connection: sqlite3.Connection) -> list[RunRecord]:
+    """Runs that are queued or running, oldest first."""
+    rows = connection.execute(
+        f"SELECT {_RUN_COLUMNS} FROM runs"
+        " WHERE log_kept = 1 AND finished_at IS NULL AND status IN ('queued', 'running') ORDER BY key"
+    ).fetchall()
+    return [_run_record(row) for row in rows]
+
+
+def insert_run(connection: sqlite3.Connection, run: RunRecord) -> int:
+    """Insert a new run; gives its key.
+
+    Raises:
+        ConflictError: there is a run with this id.
+    """
+    try:
+        return connection.execute(_INSERT_RUN, _run_values(run)).lastrowid or 0
+    except sqlite3.IntegrityError as error:
+        raise ConflictError(f"run {run.run_id!r} exists already; use another id") from error
+
+
+def update_run(connection: sqlite3.Connection, key: int, run: RunRecord) -> None:
+    """Write the run's state."""
+    connection.execute(_UPDATE_RUN, (*_state_values(run), key))
+
+
+def end_run(connection: sqlite3.Connection, key: int, run: RunRecord, last: int) -> bool:
+    """Write the run's state if it has not ended and its last event is number `last`. Gives whether it was written."""
+    values = (*_state_values(run), key, to_text(run.run_id), last)
+    return connection.execute(_END_RUN, values).rowcount == 1
+
+
+def start_run(connection: sqlite3.Connection, run: RunRecord) -> int:
+    """Insert a new run, or start a waiting one; gives its key.
+
+    Raises:
+        ConflictError: the run has begun.
+    """
+    try:
+        return insert_run(connection, run)
+    except ConflictError:
+        row = connection.execute(_FIND_WAITING, (to_text(run.owner), to_text(run.run_id))).fetchone()
+        if row is None:
+            raise
+        update_run(connection, row[0], run)
+        return int(row[0])
+
+
+def _run_values(run: RunRecord) -> tuple[object, ...]:
+    return (
+        to_text(run.owner),
+        to_text(run.run_id),
+        to_text(run.thread_id),
+        to_text(run.agent_id),
+        to_text(run.input_digest),
+        run.created_at,
+        *_state_values(run),
+        to_optional_text(run.reused_id),
+    )
+
+
+def _state_values(run: RunRecord) -> tuple[object, ...]:
+    return (
+        run.status.value,
+        run.started_at,
+        run.finished_at,
+        to_optional_text(run.error_code),
+        to_optional_text(run.error_message),
+        join_records(run.usage),
+    )
+
+
+def _run_record(row: Sequence[Any]) -> RunRecord:
+    owner, run_id, thread_id, agent_id, digest, created, status, started, finished, code, message, usage, reused = row
+    return RunRecord(
+        owner=from_text(owner),
+        run_id=from_text(run_id),
+        thread_id=from_text(thread_id),
+        agent_id=from_text(agent_id),
+        status=RunStatus(status),
+        created_at=created,
+        started_at=started,
+        finished_at=finished,
+        error_code=from_optional_text(code),
+        error_message=from_optional_text(message),
+        usage=split_records(Usage, usage),
+        input_digest=from_text(digest),
+        reused_id=from_optional_text(reused),
+    )
