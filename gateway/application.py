@@ -80,9 +80,9 @@ class Application:
         redaction: Redaction | None = None,
         tracer: Tracer | None = None,
     ) -> None:
-        """`redaction` learns the secrets of a configuration that is read again: the log's own, where there is one.
+        """`redaction` learns the secrets of a reloaded configuration; it is the log's own, if there is one.
 
-        `tracer` is there where traces are collected.
+        `tracer` is None if no traces are collected.
         """
         self.settings = settings
         self.clock = clock or SystemClock()
@@ -94,7 +94,7 @@ class Application:
         if tracer is not None:
             self.parts = _traced(self.parts)
         self._page = page or read_page()
-        self._opening: AgentOpening | None = None  # there while it serves
+        self._opening: AgentOpening | None = None  # set while it serves
         self._warming: set[asyncio.Task[None]] = set()
         self.store = self._open_store()
         self.redaction = redaction or Redaction(settings.secrets)
@@ -110,12 +110,12 @@ class Application:
         self.runner = Runner(self.driver)
         self.visitors = self._expect_visitors()
         served = self._serve_protocols()
-        # Routes are tried in this order: what is asked for most stands first.
+        # Routes are tried in this order: the most used stand first.
         self.starlette = Starlette(routes=[route for _, routes in served for route in routes], lifespan=self._lifespan)
         self.asgi = self._guarded(served)
 
     def _serve_protocols(self) -> list[tuple[WireProtocol, Sequence[BaseRoute]]]:
-        """The protocols that there are, each with its routes; their parts make the API document."""
+        """Collect the protocols' routes; their descriptions make the API document."""
         server = self.settings.server
         runs = Meter(self.clock, "runs", most_at_once=server.max_concurrent_runs)
         environment = ProtocolEnvironment(
@@ -133,7 +133,7 @@ class Application:
         return [(protocol, protocol.routes(environment)) for protocol in protocols]
 
     def _guarded(self, served: Sequence[tuple[WireProtocol, Sequence[BaseRoute]]]) -> ASGIApp:
-        """The routes behind what says who may ask."""
+        """The routes inside the access middleware."""
         server = self.settings.server
         rules = AccessRules(
             keys=[(key.name, key.key) for key in server.api_keys],
@@ -155,8 +155,8 @@ class Application:
         return guarded if self._tracer is None else TracedRequests(guarded, self._tracer, rules.quiet_paths)
 
     async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Starlette's routes without its own middleware: the access middleware answers for what they raise, and each
-        layer of exception handling costs every chunk of every stream a coroutine.
+        """Starlette's routes without its own middleware. The access middleware turns their exceptions into responses,
+        and each layer of exception handling costs every chunk of every stream a coroutine.
         """
         scope["app"] = self.starlette
         raw_path = scope["raw_path"].lower()
@@ -167,9 +167,9 @@ class Application:
         await self.starlette.router(scope, receive, send)
 
     async def stop(self) -> None:
-        """Not ready from now on; viewers are told, runs end or are ended. Returns once no run is left.
+        """Stop being ready, tell viewers, and end the runs. Returns once no run is left.
 
-        Called again it waits for nothing: what has not ended is ended.
+        A second call does not wait: it cancels the runs that are left.
         """
         drain_seconds = 0 if self.driver.draining else self.settings.server.drain_seconds
         self.streams.drain()
@@ -216,7 +216,7 @@ class Application:
         return Visitors(server.publishable_keys, self.clock, token_days=server.visitor_token_days)
 
     async def _know_visitors(self) -> None:
-        """Those who came to earlier processes are known too: what their tokens were signed with is kept."""
+        """Load the stored signing secret, so that tokens of earlier processes stay valid."""
         if self.visitors is None:
             return
         configured = self.settings.server.visitor_secret
@@ -247,14 +247,14 @@ class Application:
         )
 
     def take_over(self, definitions: Sequence[AgentDefinition]) -> dict[str, list[str]]:
-        """Let new runs have these agents; what became of which id. One whose definition is the same stays as it is,
-        with all that it has open. Runs keep the agents that they began with.
+        """Use these agents for new runs. Gives what became of which id. An agent whose definition is the same stays
+        open as it is. Runs keep the agents that they began with.
 
         Raises:
-            ConfigurationError: one cannot be opened, and nothing has changed.
+            ConfigurationError: one cannot be opened; nothing has changed.
         """
         before = self.driver.agents
-        assert self._opening is not None, "agents are taken over while the gateway serves"
+        assert self._opening is not None, "agents can be taken over only while the gateway serves"
         agents, fresh = [], []
         for definition in definitions:
             agent = before.get(definition.id)
@@ -276,7 +276,7 @@ class Application:
         return changes
 
     def _warn_of_what_nobody_approves(self, agents: Sequence[OpenAgent]) -> None:
-        """Say where visitors' agents ask for approvals that there is nobody to give."""
+        """Warn of visitors' agents whose tools need an approval that no key may give."""
         server = self.settings.server
         if any(key.approvals for key in server.api_keys):
             return
@@ -291,13 +291,13 @@ class Application:
                 )
 
     def _meet_tools(self, agents: Sequence[OpenAgent]) -> None:
-        """Tool servers are connected to before somebody waits for them, and readiness knows which are down."""
+        """Connect to tool servers before the first run needs them, and tell readiness which are down."""
 
         async def meet() -> None:
             for agent in agents:
                 await agent.tools()
 
-        task = asyncio.create_task(meet(), name="meet the tools")
+        task = asyncio.create_task(meet(), name="connect to the tools")
         for agent in agents:
             self.driver.agents.hold(agent, until=task)
         self._warming.add(task)
@@ -312,7 +312,7 @@ class Application:
             try:
                 await self._forget_once()
             except StoreError:
-                logger.warning("what is old and what is due at providers could not be seen to")
+                logger.warning("old logs and threads, or data at providers, could not be deleted; they are tried again")
             await self.clock.sleep(_RETENTION_ROUND_SECONDS)
 
     async def _forget_once(self) -> None:
@@ -346,11 +346,11 @@ class Application:
         return JSONResponse(body, 503 if problems else 200, headers={"cache-control": "no-store"})
 
     def _warnings(self) -> list[str]:
-        """What is worth telling and no reason to send no requests: that everybody may come in, and tool servers that
-        are down, as their agents work without.
+        """Warnings that do not stop readiness: the gateway is open to everybody, or tool servers are down, as their
+        agents work without them.
 
-        Where others than this machine ask, these are only counted: readiness is told to anybody, and where the tools
-        come from is nobody's.
+        If other machines can reach the gateway, tool servers are only counted: anybody may ask for readiness, and the
+        servers' names are private.
         """
         server = self.settings.server
         warnings = [f"{id}: {text}" for id, agent in self.driver.agents.items() for text in agent.problems()]
@@ -364,7 +364,7 @@ class Application:
 
 
 def _are_same(one: AgentDefinition, other: AgentDefinition) -> bool:
-    # 1, 1.0 and True are equal, but not to a provider; what is secret is no part of the text
+    # 1, 1.0 and True are equal in Python, but not to a provider; the text leaves secrets out
     return one == other and repr(one) == repr(other)
 
 

@@ -1,9 +1,8 @@
 """The command line: `agui-gateway serve | reload | config check | config schema | config example | agents`.
 
-Below: settings; server.process, which only `serve` needs and only it imports. Results go to standard output, messages
-to standard error.
+Below: settings; server.process, which only `serve` imports. Results go to standard output, messages to standard error.
 
-Exit codes: 0 all is well; 1 the configuration has a problem, or serving failed; 2 the command line is wrong.
+Exit codes: 0 success; 1 the configuration has a problem, or serving failed; 2 the command line is wrong.
 """
 
 from __future__ import annotations
@@ -46,10 +45,10 @@ logger = logging.getLogger(__name__)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; the exit code."""
+    """Run one command; gives the exit code."""
     try:
         arguments = _parser().parse_args(argv)
-    except SystemExit as exit_:  # argparse has said what is wrong, or has printed the help or the version
+    except SystemExit as exit_:  # argparse has printed the error, the help or the version
         return exit_.code if isinstance(exit_.code, int) else 2
     command = cast(_Command, arguments.command)
     try:
@@ -60,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        # the reader (`| head`) has seen enough; nothing more may be written at exit either
+        # the reader (`| head`) closed the pipe: nothing more may be written, at exit either
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
 
@@ -69,7 +68,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="agui-gateway",
         description="Runs agents and speaks AG-UI over HTTP.",
-        epilog="Exit codes: 0 all is well; 1 a problem in the configuration, or serving failed; 2 wrong usage.",
+        epilog="Exit codes: 0 success; 1 a problem in the configuration, or serving failed; 2 wrong usage.",
     )
     parser.add_argument("--version", action="version", version=f"agui-gateway {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
@@ -81,14 +80,14 @@ def _parser() -> argparse.ArgumentParser:
     _add_store(serve)
     serve.set_defaults(command=_serve)
 
-    reload = commands.add_parser("reload", help="let the gateway that serves take over the agents of its changed file")
+    reload = commands.add_parser("reload", help="make the running gateway use the agents of its changed file")
     _add_config(reload)
     _add_store(reload)
     reload.set_defaults(command=_reload)
 
-    config = commands.add_parser("config", help="check a configuration file, or say what may be in one")
+    config = commands.add_parser("config", help="check a configuration file, or print its schema or an example")
     actions = config.add_subparsers(title="actions", metavar="ACTION", required=True)
-    check = actions.add_parser("check", help="say what is wrong with a file, by line and field")
+    check = actions.add_parser("check", help="list a file's problems, by line and field")
     check.add_argument("file", metavar="FILE", type=Path)
     check.set_defaults(command=_config_check)
     schema = actions.add_parser("schema", help="print the file's JSON Schema")
@@ -111,7 +110,7 @@ def _add_config(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="the configuration file (default: $AGUI_GATEWAY_CONFIG, else ./gateway.yaml, else the demonstration)",
     )
-    which.add_argument("--demo", action="store_true", help="the demonstration, also where there is a file")
+    which.add_argument("--demo", action="store_true", help="the demonstration, even if there is a configuration file")
 
 
 def _add_store(parser: argparse.ArgumentParser) -> None:
@@ -121,7 +120,7 @@ def _add_store(parser: argparse.ArgumentParser) -> None:
 def _port(text: str) -> int:
     port = int(text) if text.isascii() and text.isdigit() and len(text) < 6 else -1
     if not 0 <= port <= 65535:
-        raise argparse.ArgumentTypeError(f"{text!r} is no port; give a number from 0 to 65535")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port; give a number from 0 to 65535")
     return port
 
 
@@ -130,7 +129,7 @@ def _serve(arguments: argparse.Namespace) -> int:
     settings = load_settings(flags)
     redaction = configure_logging(settings.server.log_level, settings.server.log_format, settings.secrets)
     _log_source(settings, flags)
-    # here, because nothing else needs a web framework
+    # here, because only this command needs a web framework
     from gateway.page import page_is_built
     from gateway.server.process import serve
 
@@ -142,12 +141,12 @@ def _serve(arguments: argparse.Namespace) -> int:
     try:
         return serve(settings, flags=flags, redaction=redaction, on_listening=announce)
     except ConfigurationError:
-        check_settings(flags)  # knows the line and the field of what did not open, and whatever else is wrong
+        check_settings(flags)  # reports line and field of what did not open, and all other problems
         raise
 
 
 def _log_source(settings: Settings, flags: Flags) -> None:
-    """The first line of the log: where the configuration comes from. Nobody has to have named a file that is used."""
+    """The first log line: where the configuration comes from, since a file may be used without being named."""
     if settings.source is None:
         logger.info("serving the demonstration")
     elif settings.source == Path(DEFAULT_FILE) != flags.config:
@@ -159,12 +158,14 @@ def _log_source(settings: Settings, flags: Flags) -> None:
 
 
 def _reload(arguments: argparse.Namespace) -> int:
-    from gateway.server.pid_file import serving_pid  # here, because Windows has neither its locks nor its signal
+    from gateway.server.pid_file import serving_pid  # here, because Windows has neither these locks nor this signal
 
     parts = known_parts()
     settings = check_settings(Flags(arguments.config, store=arguments.store, demo=arguments.demo), parts=parts)
     if (store := store_file(settings, parts)) is None:
-        raise ConfigurationError("the store is no file, so its process cannot be found; send it SIGHUP: kill -HUP PID")
+        raise ConfigurationError(
+            "the store is not a file, so its process cannot be found; send it SIGHUP: kill -HUP PID"
+        )
     if (pid := serving_pid(store)) is None:
         raise ConfigurationError(
             f"no gateway serves the store {str(store)!r}; start one with 'agui-gateway serve', or name its store"
@@ -172,8 +173,8 @@ def _reload(arguments: argparse.Namespace) -> int:
     try:
         os.kill(pid, signal.SIGHUP)
     except OSError as error:
-        raise ConfigurationError(f"cannot signal process {pid}: {error.strerror}; ask as its user") from error
-    print(f"process {pid} reads its file again; its log says what has changed, and what needs a restart")
+        raise ConfigurationError(f"cannot signal process {pid}: {error.strerror}; run this as its user") from error
+    print(f"process {pid} reads its file again; its log lists the changes, and what needs a restart")
     return 0
 
 
@@ -232,30 +233,30 @@ def _tools(agent: AgentDefinition) -> str:
     return f"tools: {', '.join(tool.name or tool.type for tool in agent.tools)}" if agent.tools else "no tools"
 
 
-# --- what `serve` says once it listens ------------------------------------------------------------------------------
+# --- the output of `serve` ------------------------------------------------------------------------------------------
 
 
 def run_path(agent: AgentDefinition) -> str:
-    """Where the agent is run, from the gateway's root."""
+    """The path of the agent's runs, from the gateway's root."""
     return f"/agents/{quote(agent.id)}/run"
 
 
 def address(settings: Settings, port: int) -> str:
-    """The URL, without a slash at its end, that a person opens: `http://127.0.0.1:8000`.
+    """The URL to open, without a slash at its end: `http://127.0.0.1:8000`.
 
-    `port` is the one that is listened on, which settings do not say where they say 0.
+    `port` is the one in use; the settings may say 0.
     """
     if settings.server.public_url is not None:
         return settings.server.public_url.rstrip("/")
-    # nobody can open the address that stands for all addresses
+    # the wildcard address cannot be opened
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.server.host, settings.server.host)
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def startup_banner(settings: Settings, base_url: str, *, has_page: bool = True) -> str:
-    """What to print once the gateway listens: where everything is, and lines to paste into a shell and a website.
+    """The text to print once the gateway listens: all URLs, and lines to paste into a shell and a website.
 
-    `base_url` is the gateway's `address`. There is never a key in it but a publishable one: the shell's line takes one
+    `base_url` is the gateway's `address`. The text contains publishable keys at most; the shell's line takes its key
     from a variable.
     """
     source = "the demonstration" if settings.source is None else str(settings.source)
@@ -297,7 +298,7 @@ def _widget_lines(settings: Settings, base_url: str) -> list[str]:
 
 
 def script_tag(settings: Settings, base_url: str) -> str:
-    """The HTML that puts a chat on a page: with the first publishable key, where there are any, and an agent of its."""
+    """The HTML that puts a chat on a page: with the first publishable key and one of its agents, if there is a key."""
     attributes = {"type": "module", "src": f"{base_url}/widget.js", "data-agent": settings.agents[0].id}
     if settings.server.publishable_keys:
         key = settings.server.publishable_keys[0]
@@ -308,13 +309,13 @@ def script_tag(settings: Settings, base_url: str) -> str:
 
 
 def curl_line(settings: Settings, base_url: str) -> str:
-    """A command for a POSIX shell that runs the first agent. Each time it is pasted it begins a new thread."""
+    """A command for a POSIX shell that runs the first agent. Each paste begins a new thread."""
     body = {
         "threadId": "thread-@",
         "runId": "run-@",
         "messages": [{"id": "message-1", "role": "user", "content": _question(settings)}],
     }
-    # the quotes end around what the shell is to fill in: digits, which need none
+    # the quotes end around the shell's variables, which are digits and need none
     data = shlex.quote(json.dumps(body, separators=(",", ":"))).replace("@", "'$(date +%s)'")
     words = ["curl -N", shlex.quote(base_url + run_path(settings.agents[0]))]
     if settings.server.api_keys:

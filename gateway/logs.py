@@ -1,7 +1,7 @@
-"""Logs: structured, levelled, redacted. Modules log through the standard library; this renders what they log.
+"""Logs: structured, levelled, redacted. Modules log through the standard library; this module renders the records.
 
-Below: agent (secrets). A line is a JSON object where a machine reads it, text on a terminal. What `extra={...}` gives
-(`run_id`, `request_id`, ...) are the line's fields. uvicorn's and other libraries' loggers take the same way.
+Below: agent (secrets). A line is a JSON object for machines, text on a terminal. The fields of `extra={...}` (`run_id`,
+`request_id`, ...) become the line's fields. uvicorn's and other libraries' loggers are rendered the same way.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gateway.agent import Secret
 
 MASK = "***"
 
-# Fields and headers whose values are secret whatever they look like.
+# Fields and headers whose values are always secret.
 _SECRET_NAMES = frozenset(
     {
         "authorization",
@@ -44,7 +44,7 @@ _SECRET_NAMES = frozenset(
     }
 )
 
-# Secrets that nobody registered, by their looks. What is before a group stays, so that one sees what was there.
+# Secrets that nobody registered, by their form. Text before a group stays, so that one sees what kind it was.
 _LOOKS_SECRET = re.compile(
     r"""(?xi)
     \b(?:bearer|basic)\s+(?P<scheme>[A-Za-z0-9._~+/=-]{6,})
@@ -78,7 +78,7 @@ _CONTROLS = {
 _CONTROLS |= {ord("\n"): "\\n", ord("\r"): "\\r", ord("\t"): "\\t"}
 _CONTROLS_IN_JSON = {code: text for code, text in _CONTROLS.items() if code >= 127}
 
-# They say at INFO what is ours to say, or put whole requests into the log.
+# At INFO they repeat what the gateway logs, or log whole requests.
 _CHATTY = (
     *("httpx", "httpcore", "aiohttp", "botocore", "boto3", "urllib3", "asyncio", "multipart"),
     *("mcp", "client", "httpx2", "httpcore2"),  # the mcp package, whose sessions log as "client"
@@ -87,7 +87,7 @@ _SERVER_LOGGERS = ("uvicorn", "uvicorn.error", "uvicorn.access", "uvicorn.asgi")
 
 
 class Redaction:
-    """Takes secrets out of a log line: the registered ones wherever they stand, others by name and by looks."""
+    """Removes secrets from a log line: the registered ones everywhere, others by field name and by form."""
 
     def __init__(self, secrets: Iterable[Secret] = ()) -> None:
         self._secrets: frozenset[str] = frozenset()
@@ -95,7 +95,7 @@ class Redaction:
         self.learn(secrets)
 
     def learn(self, secrets: Iterable[Secret]) -> None:
-        """Take these out too from now on; those of before stay known: what has them may still be at work."""
+        """Remove these too from now on. Earlier ones stay: running parts may still use them."""
         self._secrets |= {secret.reveal() for secret in secrets} - {""}
         # the longest first: one secret may begin with another
         alternatives = "|".join(re.escape(secret) for secret in sorted(self._secrets, key=len, reverse=True))
@@ -103,7 +103,7 @@ class Redaction:
 
     def __call__(self, logger: WrappedLogger, method: str, event_dict: EventDict) -> EventDict:
         """As a structlog processor."""
-        # fields are named in source code; only a foreign library's could be anything
+        # the gateway's own field names hold no secrets; a library's may
         return {
             key if key.isidentifier() else self.text(key): self._field(key, value) for key, value in event_dict.items()
         }
@@ -132,7 +132,7 @@ class Redaction:
             case Mapping():
                 return {self._value(key): self._field(key, inner) for key, inner in value.items()}
             case (str() | bytes()) as name, (str() | bytes()) as inner if _name(name) in _SECRET_NAMES:
-                return [self._value(name), MASK if inner else inner]  # a header as ASGI and httpx have it
+                return [self._value(name), MASK if inner else inner]  # a header as ASGI and httpx represent it
             case list() | tuple() | set() | frozenset():
                 return [self._value(inner) for inner in value]
             case _:
@@ -156,9 +156,9 @@ def configure_logging(
     secrets: Iterable[Secret] = (),
     stream: TextIO | None = None,
 ) -> Redaction:
-    """Send everything that is logged to `stream` (standard error), one line each. A second call replaces the first.
+    """Send all log records to `stream` (standard error), one line each. A second call replaces the first.
 
-    What takes secrets out of the lines is given: it may learn more of them.
+    `redaction` is passed in, because it may learn more secrets later.
     """
     stream = stream or sys.stderr
     as_text = form == "text" or (form == "auto" and stream.isatty())
@@ -181,7 +181,7 @@ def configure_logging(
 
 
 def add_to_lines(fields: Callable[[], Mapping[str, str]]) -> None:
-    """Give every line what `fields` says when it is written, beside what it has itself."""
+    """Add the fields that `fields()` gives to every line as it is written."""
 
     def add(record: logging.LogRecord) -> bool:
         for name, value in fields().items():
@@ -194,7 +194,7 @@ def add_to_lines(fields: Callable[[], Mapping[str, str]]) -> None:
 
 
 class _Handler(logging.StreamHandler[TextIO]):
-    """Ours, to know it again."""
+    """Marks the gateway's own handler."""
 
 
 def _formatter(as_text: bool, colors: bool, redaction: Redaction) -> logging.Formatter:
@@ -211,7 +211,7 @@ def _formatter(as_text: bool, colors: bool, redaction: Redaction) -> logging.For
         structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
     ]
     if as_text:
-        # the traceback is text by now: the renderer has nothing to do with exceptions
+        # the traceback is text by now, so the renderer needs no exception
         last += [_escaper(_CONTROLS), structlog.dev.ConsoleRenderer(colors=colors, timestamp_key="time")]
     else:
         last += [
@@ -224,12 +224,12 @@ def _formatter(as_text: bool, colors: bool, redaction: Redaction) -> logging.For
 
 
 def _without_color(logger: WrappedLogger, method: str, event_dict: EventDict) -> EventDict:
-    event_dict.pop("color_message", None)  # uvicorn says everything twice
+    event_dict.pop("color_message", None)  # uvicorn's copy of the message with colours
     return event_dict
 
 
 def _in_order(logger: WrappedLogger, method: str, event_dict: EventDict) -> EventDict:
-    """What every line has comes first; the fields keep their order."""
+    """The fields of every line first; the others keep their order."""
     return {**{key: event_dict[key] for key in ("time", "level", "logger", "message")}, **event_dict}
 
 

@@ -1,13 +1,13 @@
-"""The operator's decisions, read once and frozen: configuration file, environment and flags become `Settings`.
+"""The operator's decisions, read once: configuration file, environment and flags become frozen `Settings`.
 
-Flags win over the environment, the environment over the file, the file over the defaults. Below: configuration
-(the file, its shape, its checks, which names exist). Above: the composition root.
+Flags win over the environment, the environment over the file, the file over the defaults. Below: configuration (the
+file, its sections, its checks, the known parts). Above: the composition root.
 
 The environment sets single fields of `server`, and `store` and `search`: `AGUI_GATEWAY__SERVER__PORT=9000`,
-`AGUI_GATEWAY__STORE=sqlite:////data/gateway.db`; lists of words are separated by commas. `AGUI_GATEWAY_CONFIG` names
-the file where no flag does; without either it is `gateway.yaml` in the current directory if there is one. Without any
-file, or with the flag for it, it is the demonstration in `example.yaml` of this package, with its data in the current
-directory. A file without agents is a gateway without agents.
+`AGUI_GATEWAY__STORE=sqlite:////data/gateway.db`; lists are separated by commas. `AGUI_GATEWAY_CONFIG` names the file if
+no flag does; without either it is `gateway.yaml` in the current directory if there is one. Without any file, or with
+`--demo`, the gateway serves the demonstration in `example.yaml` of this package, with its data in the current
+directory. A file without agents makes a gateway without agents.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ _EnvironmentT = TypeVar("_EnvironmentT")
 
 @dataclass(frozen=True, slots=True)
 class ApiKey:
-    """A bearer key. `name` is the owner of what is done with it."""
+    """A bearer key. `name` is the owner of its threads and runs."""
 
     name: str
     key: Secret
@@ -119,12 +119,12 @@ class ServerSettings:
 
     @property
     def is_open_to_others(self) -> bool:
-        """Whether others than this machine's own programs reach the gateway, and need no key."""
+        """Whether other machines can reach the gateway without a key."""
         return not self.has_keys and outside_reach(self) is not None
 
     @property
     def host_names(self) -> tuple[str, ...]:
-        """Every name that the operator has given the gateway: what authentication.AccessRules calls allowed hosts."""
+        """Every host name that the operator configured: the allowed hosts of authentication.AccessRules."""
         public = urlsplit(self.public_url or "").hostname
         return (*self.allowed_hosts, self.host, *([public] if public else ()))
 
@@ -133,7 +133,7 @@ class ServerSettings:
 class Settings:
     """Everything the operator decided.
 
-    `store` and `search` are URLs; relative paths in `store` are relative to `store_directory`, everything else to
+    `store` and `search` are URLs; relative paths in `store` are relative to `store_directory`, all others to
     `directory` (the file's own). `source` is None where there is no file. `secrets` are all texts that no log may show.
     """
 
@@ -149,9 +149,9 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Flags:
-    """What the command line says; None where it says nothing. `store` is relative to the current directory.
+    """The command line's flags; None for a flag that is not given. `store` is relative to the current directory.
 
-    `demo`: serve the demonstration, whatever files there are.
+    `demo`: serve the demonstration even if there is a configuration file.
     """
 
     config: Path | None = None
@@ -164,10 +164,10 @@ class Flags:
 def load_settings(
     flags: Flags = Flags(), *, environ: Mapping[str, str] = os.environ, parts: KnownParts | None = None
 ) -> Settings:
-    """The settings that flags, environment, file and defaults make.
+    """The settings from flags, environment, file and defaults.
 
     Raises:
-        InvalidConfigurationError: with every problem there is, each with its place.
+        InvalidConfigurationError: lists every problem with its place.
     """
     settings, _ = _load(flags, environ, parts or known_parts())
     return settings
@@ -180,12 +180,12 @@ def check_settings(
     parts: KnownParts | None = None,
     on_secrets: Callable[[Sequence[Secret]], None] = lambda secrets: None,
 ) -> Settings:
-    """As load_settings, and every model and tool opens: this imports the modules that the file names.
+    """As load_settings; also opens every model and tool, which imports the modules that the file names.
 
-    `on_secrets` is told the file's secrets before anything is opened with them.
+    `on_secrets` gets the file's secrets before anything is opened with them.
 
     Raises:
-        InvalidConfigurationError: with every problem there is, each with its place.
+        InvalidConfigurationError: lists every problem with its place.
     """
     parts = parts or known_parts()
     settings, text = _load(flags, environ, parts)
@@ -196,13 +196,13 @@ def check_settings(
 
 
 def store_file(settings: Settings, parts: KnownParts) -> Path | None:
-    """The file that the store is, where it is one."""
+    """The store's file; None for a store without one."""
     store_type = parts.stores[scheme(settings.store)]
     return store_type.file(settings.store, StoreEnvironment(SystemClock(), settings.store_directory))
 
 
 def needing_restart(running: Settings, loaded: Settings) -> list[str]:
-    """The fields in which they differ and which are read at the start alone: all but the agents."""
+    """The fields that differ and are read only at start: all but the agents."""
     server = [
         f"server.{each.name}"
         for each in fields(ServerSettings)
@@ -212,7 +212,7 @@ def needing_restart(running: Settings, loaded: Settings) -> list[str]:
 
 
 def example_configuration() -> str:
-    """The commented file that the demonstration runs from, to start one's own from."""
+    """The demonstration's file, with comments, as a start for one's own."""
     return files("gateway").joinpath("example.yaml").read_text(encoding="utf-8")
 
 
@@ -254,7 +254,7 @@ def _in_order(problems: list[Problem]) -> list[Problem]:
     return sorted(unique, key=lambda problem: [int(part) for part in problem.place.split(":") if part.isdigit()])
 
 
-# --- what stands above the file -------------------------------------------------------------------------------------
+# --- flags and environment ----------------------------------------------------------------------------------------
 
 
 def _apply_environment(text: ConfigurationText, environ: Mapping[str, str]) -> None:
@@ -395,7 +395,9 @@ def _model_settings(section: FallbackSection, parts: KnownParts) -> ModelSetting
 
 
 def _secrets(text: ConfigurationText, section: ConfigurationSection) -> Iterator[str]:
-    """Keys, credentials, passwords in URLs, and what references brought into the parameters of tools and models."""
+    """Keys, credentials, passwords in URLs, and values that references brought into the parameters of tools and
+    models.
+    """
     for key in section.server.api_keys:
         yield key.key
     if section.server.visitor_secret is not None:
@@ -416,13 +418,13 @@ def _secrets(text: ConfigurationText, section: ConfigurationSection) -> Iterator
                 yield value
 
 
-# Of what may be secret or not; shorter ones would blot out ordinary words.
+# For texts that may be secret or not: shorter ones would mask ordinary words.
 _SHORTEST_UNKNOWN_SECRET = 8
 _ORDINARY_HEADERS = frozenset({"accept", "accept-language", "content-type", "user-agent"})
 
 
 def _header_secrets(headers: JsonValue | Mapping[str, str]) -> Iterator[str]:
-    """What is sent as headers, wherever it comes from, and the part behind a scheme: of `Bearer <key>` the key."""
+    """The headers' values, and for `Bearer <key>` also the key alone."""
     if not isinstance(headers, Mapping):
         return
     for name, value in headers.items():
@@ -443,7 +445,7 @@ def _at(value: JsonValue, path: FieldPath) -> JsonValue:
 
 
 def _part_problems(settings: Settings, parts: KnownParts) -> Iterator[FieldProblem]:
-    """What keeps loops, models, tools, the store and the search engine from being opened; nothing of it stays open."""
+    """Open every loop, model, tool, the store and the search engine, report what fails, and close everything again."""
     clock = SystemClock()
     http = HttpClients(clock)
     search = None

@@ -463,9 +463,9 @@ def test_only_exact_origins_are_accepted() -> None:
         "https://a.example:443": "write 'https://a.example'",
         "http://a.example:80/x?y": "write 'http://a.example'",
         "https://ä.example": "write 'https://xn--4ca.example'",
-        "a.example": "is no origin",
-        "https://": "is no origin",
-        "https://a.example:99999": "is no origin",
+        "a.example": "is not an origin",
+        "https://": "is not an origin",
+        "https://a.example:99999": "is not an origin",
     }
     found = problems(f"server: {{cors_origins: {list(bad)!r}}}\n{AGENT}")
     assert len(found) == len(bad)

@@ -1,11 +1,11 @@
-"""Who may come in, from where, and how much they may ask.
+"""Who may use the gateway, from where, and how much.
 
-authentication.py   the access middleware: every request and every answer passes it
-visitors.py         strangers on somebody's website: publishable keys, and who is behind them
-callers.py          who asks: the owner of what is done, what may be seen
-limits.py           how much may be asked
-origins.py          which pages may use the gateway, and under which names it answers
-visitor_tokens.py   how a stranger's browser is known again
+authentication.py   the access middleware around every request and every answer
+visitors.py         visitors of websites: publishable keys and visitors' tokens
+callers.py          who asks: the owner of threads and runs, and what it may use
+limits.py           quotas
+origins.py          allowed origins and host names
+visitor_tokens.py   the format of visitors' tokens
 
 Above: the composition root, which puts the middleware around its routes; the settings; the protocols' environment,
 which checks what a caller may do. Below: problems, errors, clock.

@@ -1,13 +1,13 @@
-"""The access middleware: who may ask, from where, with what; what every answer carries.
+"""The access middleware: checks key, origin, host and body of each request, and adds headers to every answer.
 
 Below: problems. Above: the application, which gives the settings' values and puts `AccessMiddleware` around its routes.
-Pure ASGI: of a response only the start is changed, so a stream's chunks cost one plain function call each.
+Pure ASGI: only the start of a response is changed, so a stream's chunks cost one plain function call each.
 
-With keys configured a request needs one, and its owner is the key's name. Visitors of websites that have a publishable
-key are each an owner of their own (see visitors). Without any key everybody is the owner `local`,
-and what protects the gateway is where requests come from: a website may not drive a server on its visitor's machine, so
-a foreign Origin is refused, and so is a Host that is neither a loopback name nor an address, because DNS rebinding
-makes a foreign website's own name lead here (https://developer.mozilla.org/en-US/docs/Web/Security/Attacks).
+With configured keys a request needs one, and its owner is the key's name. Each visitor of a website with a publishable
+key is an owner of its own (see visitors). Without any key everybody is the owner `local`, and the origin of requests is
+the protection: a website must not use a server on its visitor's machine. So a foreign Origin is refused, and so is a
+Host that is neither a loopback name nor an address, because DNS rebinding can point a foreign website's own name here
+(https://developer.mozilla.org/en-US/docs/Web/Security/Attacks).
 """
 
 from __future__ import annotations
@@ -52,19 +52,20 @@ _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}\Z")
 _JSON_TYPE = re.compile(r"application/([a-z0-9!#$&^_.-]+\+)?json\Z")
 _WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
 _REFUSED_STATUSES = frozenset({401, 403, 413, 429})
-# How long a body that was refused is still read: who sees the connection close while it writes may not read the answer.
+# How long the body of a refused request is still read: a client that sees the connection close while it writes may not
+# read the answer.
 _LINGER_SECONDS = 2.0
 _LINGER_BYTES = 64_000_000
-_LOGGED_CHARACTERS = 500  # of a path: a stranger's may be as long as a request's head
+_LOGGED_CHARACTERS = 500  # of a path: one may be as long as a request's head
 
 
 @dataclass(frozen=True, slots=True)
 class AccessRules:
-    """What the middleware lets in.
+    """The middleware's settings.
 
-    `keys` are (owner, key), `key_limits` by owner; `approvers` are the owners that may approve. `allowed_hosts`
-    are host names besides loopback ones. `open_paths` need no key and may come from anywhere: health, the page and its
-    assets; a path that ends with `/` opens everything below it. `quiet_paths` are logged at DEBUG only, since probes
+    `keys` are (owner, key), `key_limits` by owner; `approvers` are the owners that may approve. `allowed_hosts` are
+    host names besides loopback ones. `open_paths` need no key and any origin may use them: health, the page and its
+    assets; a path that ends with `/` includes everything below it. `quiet_paths` are logged only at DEBUG, since probes
     ask for them every few seconds.
     """
 
@@ -79,8 +80,8 @@ class AccessRules:
 
 
 class AccessMiddleware:
-    """An ASGI application around another. `scope["state"]` gets `request_id`; but on open paths `caller` and `owner`;
-    and `key_name` where a publishable key is known.
+    """An ASGI application around another. It puts `request_id` into `scope["state"]`; also `caller` and `owner`, except
+    on open paths; and `key_name` if a publishable key was sent.
     """
 
     def __init__(
@@ -92,8 +93,8 @@ class AccessMiddleware:
         on_refused: Callable[[str, str], None] = lambda code, key_name: None,
         error_form: Callable[[Scope], ErrorForm] = lambda scope: problem_json,
     ) -> None:
-        """`visitors` are let in beside those with keys. `on_refused` hears the problem's code and the key's name.
-        `error_form` gives the form in which a request is told what is wrong with it.
+        """`visitors` checks publishable keys and visitors' tokens. `on_refused` gets the problem's code and the key's
+        name. `error_form` gives the error format for a request.
         """
         self._app = app
         self._max_body_bytes = rules.max_body_bytes
@@ -111,7 +112,7 @@ class AccessMiddleware:
         if scope["type"] == "http":
             await self._serve(scope, receive, send)
         elif scope["type"] == "websocket":
-            await send({"type": "websocket.close", "code": 1008})  # nothing is served over them
+            await send({"type": "websocket.close", "code": 1008})  # the gateway has no WebSockets
         else:
             await self._app(scope, receive, send)
 
@@ -136,10 +137,10 @@ class AccessMiddleware:
                 logger.exception("a request failed after its answer had begun", extra=_fields(scope))
         except HTTPException as error:
             await self._told(http_problem(error, scope), scope)(scope, receive, answer.send)
-        except ClientDisconnect:  # before its body was whole: there is nobody to answer
+        except ClientDisconnect:  # before its body was complete: there is nobody to answer
             logger.info("a client left before its request was whole", extra=_fields(scope))
         except Exception:
-            # What is half sent, the server cuts off.
+            # The server cuts off an answer that has begun.
             logger.exception("a request failed", extra=_fields(scope))
             if not answer.status:
                 await self._told(internal_problem(scope), scope)(scope, receive, answer.send)
@@ -147,10 +148,10 @@ class AccessMiddleware:
             self._log(scope, answer.status, time.perf_counter() - begun)
 
     def _admit(self, scope: Scope, headers: RequestHeaders, bearer: str) -> Response | None:
-        """None: come in. A response: the preflight's answer.
+        """None: the request is admitted. A response: the answer to a preflight.
 
         Raises:
-            InvalidRequestError: stay out.
+            InvalidRequestError: it is refused.
         """
         is_open = scope["path"] in self._open_paths
         origin = headers.get("origin")
@@ -178,10 +179,10 @@ class AccessMiddleware:
         return visitors.caller(key, token, headers, address)
 
     def _checked_body(self, scope: Scope, receive: Receive, headers: RequestHeaders) -> Receive:
-        """`receive` as the application may use it.
+        """The `receive` for the application.
 
         Raises:
-            InvalidRequestError: the body is seen to be too large, or no JSON, before it is read.
+            InvalidRequestError: the headers say that the body is too large, or not JSON.
         """
         most = self._max_body_bytes
         caller: Caller | None = scope["state"].get("caller")
@@ -212,7 +213,7 @@ class AccessMiddleware:
     def _preflight(self, headers: RequestHeaders) -> Response:
         if not self._origins.allows(headers):
             raise ForbiddenError(foreign_origin(headers["origin"]), code="origin_not_allowed")
-        # The page is trusted by its exact origin: which headers it adds is its own affair.
+        # An allowed origin is trusted fully: any header is allowed.
         asked = [name.strip().lower() for name in headers.get("access-control-request-headers", "").split(",")]
         names = dict.fromkeys((*_HEADERS, *(name for name in asked[:64] if _HEADER_NAME.match(name))))
         answer = {
@@ -244,7 +245,7 @@ class Paths:
 
 
 class ApiKeys:
-    """Whose key it is. Keys are kept as hashes; all are compared, in a time that says nothing."""
+    """Whose key it is. Keys are kept as hashes; each look-up compares all of them, so its time reveals nothing."""
 
     def __init__(
         self, keys: Iterable[tuple[str, Secret]], limits: Mapping[str, KeyLimits], approvers: Collection[str] = ()
@@ -255,10 +256,10 @@ class ApiKeys:
         ]
 
     def caller(self, bearer: str, *, needed: bool) -> Caller:
-        """Who is behind a bearer key; everybody is the same where none is `needed`.
+        """The caller of a bearer key; LOCAL_CALLER where no key is `needed`.
 
         Raises:
-            UnauthenticatedError: no key, or none that is known.
+            UnauthenticatedError: no key, or an unknown one.
         """
         if not needed:
             return LOCAL_CALLER
@@ -287,7 +288,7 @@ def _check_body(headers: RequestHeaders, max_body_bytes: int) -> None:
         return
     media_type, _, parameters = headers.get("content-type", "").partition(";")
     if not _JSON_TYPE.match(media_type.strip().lower()):
-        # Anything else a website could send without asking first (a form, text/plain).
+        # A website could send any other type without a preflight (a form, text/plain).
         raise UnsupportedMediaTypeError("the body must be JSON: send 'Content-Type: application/json'")
     if headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
         raise UnsupportedMediaTypeError("compressed bodies are not read: send it as it is, without 'Content-Encoding'")
@@ -302,7 +303,7 @@ def _too_large(max_body_bytes: int) -> TooLargeError:
 
 
 def _limited(receive: Receive, headers: RequestHeaders, max_body_bytes: int) -> Receive:
-    """`receive`, counting where no length was announced. Where it was, the server holds the client to it."""
+    """`receive`, counting bytes if no length was announced. The server enforces an announced one."""
     if "transfer-encoding" not in headers:
         return receive
     received = 0
@@ -325,7 +326,7 @@ def _with_headers(response: Response, problem: Problem) -> Response:
 
 
 async def _answer_and_cut(response: Response, receive: Receive, send: Send) -> None:
-    """Answer while the body still comes, then let the server cut the connection: no body is read for ever."""
+    """Answer while the body still arrives, then let the server cut the connection: a body is not read for ever."""
     await send({"type": "http.response.start", "status": response.status_code, "headers": response.raw_headers})
     await send({"type": "http.response.body", "body": response.body, "more_body": True})
     left = _LINGER_BYTES
@@ -337,7 +338,7 @@ async def _answer_and_cut(response: Response, receive: Receive, send: Send) -> N
 
 
 class _Answer:
-    """The way out: adds the headers that every answer has, then is out of the way."""
+    """Adds the headers that every answer has."""
 
     __slots__ = ("_cors_headers", "_headers", "_send", "status")
 
@@ -348,11 +349,11 @@ class _Answer:
         self.status = 0  # until the answer has begun
 
     def send(self, message: Message) -> Awaitable[None]:
-        # No coroutine of its own: a stream's chunk passes for the price of this comparison.
+        # Not a coroutine: a stream's chunk costs this one comparison.
         if not self.status and message["type"] == "http.response.start":
             self.status = message["status"]
             headers = [*message.get("headers", ()), *self._headers]
-            # what is for every origin says so itself, and browsers take that header only once
+            # the response allows every origin itself, and browsers accept that header only once
             if self._cors_headers and not any(name == b"access-control-allow-origin" for name, _ in headers):
                 headers += self._cors_headers
             message["headers"] = headers
@@ -360,8 +361,8 @@ class _Answer:
 
 
 def _headers(scope: Scope) -> RequestHeaders:
-    """All at once: looking each up in the raw list costs more than the rest of this module."""
-    # of a repeated header the first one counts, as it does for the application behind the middleware
+    """All headers at once: looking each up in the raw list costs more than the rest of this module."""
+    # of a repeated header the first one counts, as in the application behind the middleware
     return {name.decode("latin-1"): value.decode("latin-1") for name, value in reversed(scope["headers"])}
 
 

@@ -1,7 +1,7 @@
-"""Who asks: the owner of what is done, what may be seen, and how much may be asked.
+"""Who asks: the owner of threads and runs, what it may use, and how much.
 
-Below: limits. Above: authentication, which finds out who it is, and the protocols' environment,
-which checks what the caller may do.
+Below: limits. Above: authentication, which identifies the caller, and the protocols' environment, which checks what it
+may do.
 """
 
 from __future__ import annotations
@@ -18,17 +18,16 @@ from gateway.runs.limits import RunLimits
 LOCAL_OWNER = "local"
 
 NO_LIMITS = KeyLimits()
-_IPV6_SITE_BITS = 64  # what one household or machine has at the least: it may change the rest with each request
+_IPV6_SITE_BITS = 64  # the part of an IPv6 address that one household or machine cannot change
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Whoever is behind a request.
+    """Who sent a request.
 
     `owner`: threads and runs belong to it. `key_name` is the configuration's name for the key, empty without keys.
-    `agents` are the only ones there are for this caller; None: all. `is_visitor`: a stranger with a publishable key,
-    whose owner is of its own. `address` is the client's, for visitors alone. `may_approve`: what waits for a person's
-    approval, whoever owns it.
+    `agents` are the only ones this caller may use; None: all. `is_visitor`: it came with a publishable key and is an
+    owner of its own. `address` is the client's, for visitors alone. `may_approve`: it may answer any owner's approvals.
     """
 
     owner: str
@@ -43,7 +42,7 @@ class Caller:
         return self.agents is None or agent_id in self.agents
 
     def run_quotas(self) -> Sequence[Quota]:
-        """What a new run counts against, the narrowest first."""
+        """The quotas of a new run, the narrowest first."""
         limits = self.limits
         if limits is NO_LIMITS:
             return ()
@@ -58,14 +57,14 @@ class Caller:
         )
 
     def run_limits(self) -> RunLimits | None:
-        """How much a new run of this caller's may bring; None where that is not limited."""
+        """How large this caller's new run may be; None: not limited."""
         limits = self.limits
         stored = limits.max_stored_bytes if isinstance(limits, VisitorLimits) else None
         found = RunLimits(limits.max_message_bytes, limits.max_input_bytes, stored)
         return None if found == _ANYTHING else found
 
     def admitted(self, given: AgentInput) -> AgentInput:
-        """The input as it counts from this caller: a visitor speaks for itself, never in the operator's voice."""
+        """The input without what this caller may not send: a visitor's system and developer messages are dropped."""
         if self.is_visitor and any(message.role in _OPERATORS_ROLES for message in given.messages):
             kept = tuple(message for message in given.messages if message.role not in _OPERATORS_ROLES)
             return replace(given, messages=kept)
@@ -79,7 +78,7 @@ LOCAL_CALLER = Caller(LOCAL_OWNER)
 
 
 def bearer_in(authorization: str | None) -> str:
-    """What was sent as `Authorization: Bearer ...`; empty where nothing was."""
+    """The token of `Authorization: Bearer ...`; empty where there is none."""
     if authorization is None:
         return ""
     scheme, _, token = authorization.partition(" ")
@@ -87,7 +86,7 @@ def bearer_in(authorization: str | None) -> str:
 
 
 def visitor_quotas(key_name: str, limits: VisitorLimits, address: str) -> Sequence[Quota]:
-    """What a new visitor counts against, the narrowest first."""
+    """The quotas of a new visitor, the narrowest first."""
     return (
         Quota(address_subject(key_name, address), "address_", limits.address_visitors_per_minute),
         Quota(f"key {key_name}", "", limits.visitors_per_minute),
@@ -95,7 +94,7 @@ def visitor_quotas(key_name: str, limits: VisitorLimits, address: str) -> Sequen
 
 
 def address_subject(key_name: str, address: str) -> str:
-    """Who is counted as one: a client address, with IPv6 the network that it is in."""
+    """The subject that a client address counts as; an IPv6 address counts as its network."""
     if ":" in address:
         try:
             parsed = ipaddress.IPv6Address(address.partition("%")[0])

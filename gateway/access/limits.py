@@ -1,8 +1,8 @@
-"""How much may be asked: runs in any minute, runs at once, new visitors, sizes. In memory, of this process alone.
+"""Quotas: runs in any minute, runs at once, new visitors, sizes. In memory, for this process alone.
 
-Below: clock, errors. Above: callers, settings. Two gateways behind one balancer count apart, and so allow twice as
-much; a restart begins to count anew. What is kept is bounded by what is allowed: who is refused leaves no trace, and
-who has asked for nothing for a minute is forgotten.
+Below: clock, errors. Above: callers, settings. Two gateways behind one balancer count separately, and so allow twice as
+much; a restart begins at zero. Memory is bounded by the quotas: a refused request is not recorded, and a subject
+without requests for a minute is forgotten.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gateway.clock import Clock
 from gateway.errors import TooManyRequestsError, UnavailableError
 
 _MINUTE = 60.0
-_BUSY_SECONDS = 5  # nobody knows when a run ends; by then many have
+_BUSY_SECONDS = 5  # when a run will end is unknown; many have by then
 
 Release = Callable[[object], None]
 """What to call, with anything, once something that was counted is over."""
@@ -25,7 +25,7 @@ Release = Callable[[object], None]
 
 @dataclass(frozen=True, slots=True)
 class KeyLimits:
-    """What may be done with one key. None: no limit. Sizes are bytes, those of text in UTF-8, see runs.limits."""
+    """The limits of one key. None: no limit. Sizes are bytes, those of text in UTF-8, see runs.limits."""
 
     runs_per_minute: int | None = None
     concurrent_runs: int | None = None
@@ -36,9 +36,9 @@ class KeyLimits:
 
 @dataclass(frozen=True, slots=True)
 class VisitorLimits(KeyLimits):
-    """What strangers may do with one publishable key: all of them together, each one, and each client address.
+    """The limits of visitors with one publishable key: all of them together, each one, and each client address.
 
-    The defaults are for a small site: a person never meets them, a script does within a minute.
+    The defaults are for a small site: a person never reaches them, a script does within a minute.
     """
 
     runs_per_minute: int | None = 60
@@ -55,8 +55,8 @@ class VisitorLimits(KeyLimits):
 
 
 class Quota(NamedTuple):
-    """How much one subject may ask. `prefix` tells whose limit it is, in the setting's name and in the code:
-    `limit_visitor_runs_per_minute` is that of `visitor_runs_per_minute`.
+    """How much one subject may ask. `prefix` says whose limit it is, in the setting's name and in the code:
+    `limit_visitor_runs_per_minute` is the code of `visitor_runs_per_minute`.
     """
 
     subject: str
@@ -75,23 +75,23 @@ class _Count:
         self.under_way = 0
 
 
-_NOTHING = _Count()  # what somebody has done who was never seen: nothing is ever added to it
+_NOTHING = _Count()  # the count of an unknown subject; nothing is ever added to it
 
 
 class Meter:
-    """Counts one kind of thing (`runs`, `visitors`) by subject, and says no where a quota is used up.
+    """Counts one kind of thing (`runs`, `visitors`) by subject, and refuses what exceeds a quota.
 
-    Minutes slide: within any 60 seconds no more begin than the quota says. A check and its count are one step of the
-    event loop, so a hundred requests at one moment get what is left and no more.
+    Minutes slide: within any 60 seconds no more begin than the quota allows. A check and its count are one step of the
+    event loop, so of a hundred simultaneous requests only what is left is admitted.
     """
 
     def __init__(self, clock: Clock, things: str, *, most_at_once: int | None = None) -> None:
-        """`most_at_once`: of all subjects together."""
+        """`most_at_once`: the limit for all subjects together."""
         self._clock = clock
         self._things = things
         self._most_at_once = most_at_once
         self._under_way = 0
-        self._counts: dict[str, _Count] = {}  # the one that began something last stands last
+        self._counts: dict[str, _Count] = {}  # in the order of their last beginning
 
     def __len__(self) -> int:
         """How many subjects are remembered."""
@@ -99,11 +99,11 @@ class Meter:
 
     @property
     def bounded(self) -> bool:
-        """Whether there is a limit for all together."""
+        """Whether there is a limit for all subjects together."""
         return self._most_at_once is not None
 
     def begin(self, quotas: Sequence[Quota]) -> Release:
-        """Count one more, for each of the quotas' subjects; call the result once it is over.
+        """Count one more for each quota's subject; call the result once it is over.
 
         Raises:
             TooManyRequestsError: the first quota that is used up.
@@ -160,17 +160,17 @@ class Meter:
         return count
 
     def _forget_idle(self, now: float) -> None:
-        # A few at each step keep up with whatever comes: a step brings at most as many newcomers.
+        # A few at each step suffice: a step adds at most as many subjects.
         for subject in _first(self._counts, 8):
             count = self._counts[subject]
             if count.begun and count.begun[-1] > now - _MINUTE:
                 return
             del self._counts[subject]
-            if count.under_way:  # a long one: it is looked at again after all others
+            if count.under_way:  # a long one: it is checked again after all others
                 self._counts[subject] = count
 
 
-_WHOSE = {"": "those who use this key", "visitor_": "you", "address_": "those who come from your network address"}
+_WHOSE = {"": "users of this key", "visitor_": "you", "address_": "clients from your network address"}
 
 
 def _first(counts: dict[str, _Count], number: int) -> list[str]:

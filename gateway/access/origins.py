@@ -1,4 +1,4 @@
-"""Where requests come from: which pages may use the gateway, and under which names it answers.
+"""Which origins may use the gateway, and under which host names it answers.
 
 Below: errors. Above: authentication and the visitors. An origin is scheme, host and port as browsers send them:
 https://fetch.spec.whatwg.org/#origin-header
@@ -16,17 +16,17 @@ from gateway.errors import ForbiddenError
 
 RequestHeaders: TypeAlias = "Mapping[str, str]"  # names in lower case
 
-_MOST_HOSTS = 64  # a gateway is asked under a few names, again and again: taking one apart costs 10 us
+_MOST_HOSTS = 64  # a gateway has few names, and parsing one costs 10 us, so results are kept
 _EXPOSED = b"x-request-id, retry-after, www-authenticate"
 
 
 class Origins:
-    """Which pages may use the gateway, and under which names it answers."""
+    """The allowed origins and host names."""
 
     def __init__(
         self, cors_origins: Iterable[str], allowed_hosts: Iterable[str], visitors_origins: Iterable[str] = ()
     ) -> None:
-        """`visitors_origins` are those of publishable keys: for requests with these keys, and with no key at all."""
+        """`visitors_origins` are those of publishable keys: for requests with these keys, and without any key."""
         self._cors_origins = frozenset(cors_origins)
         self._all_origins = self._cors_origins.union(visitors_origins)
         self._hosts = frozenset(host.lower().rstrip(".") for host in allowed_hosts)
@@ -48,7 +48,7 @@ class Origins:
         return [*vary, allow, (b"access-control-expose-headers", _EXPOSED)]
 
     def check(self, headers: RequestHeaders) -> None:
-        """Refuse what a foreign website makes a browser send.
+        """Refuse a request that a foreign website made a browser send.
 
         Raises:
             ForbiddenError
@@ -58,10 +58,14 @@ class Origins:
             if not self.allows(headers):
                 raise ForbiddenError(foreign_origin(origin), code="origin_not_allowed")
         elif _is_embedded(headers):
-            raise ForbiddenError("another website's page asked for this", code="origin_not_allowed")
+            raise ForbiddenError(
+                "another website's page loads this without CORS; open it directly, or load it with CORS from an origin"
+                " in server.cors_origins",
+                code="origin_not_allowed",
+            )
 
     def check_host(self, host: str) -> None:
-        """Refuse names that somebody else may have pointed here.
+        """Refuse host names that somebody else may have pointed here.
 
         Raises:
             ForbiddenError
@@ -75,7 +79,7 @@ class Origins:
 
 
 def _is_embedded(headers: RequestHeaders) -> bool:
-    """Whether a foreign page loads this as a picture or the like: browsers send no Origin then. A link is fine."""
+    """Whether a foreign page loads this as an image or the like: browsers then send no Origin. A link is fine."""
     foreign = headers.get("sec-fetch-site", "none") not in ("same-origin", "none")
     return foreign and headers.get("sec-fetch-mode") != "navigate"
 
@@ -85,7 +89,7 @@ def foreign_origin(origin: str) -> str:
 
 
 def is_same_origin(origin: str, host: str) -> bool:
-    """Whether the page came from this very server. The scheme is not compared: a proxy may have taken TLS off."""
+    """Whether the page came from this server. Schemes are not compared: a proxy may have ended TLS."""
     scheme, separator, authority = origin.partition("://")
     if not separator or not authority or not host:
         return False
@@ -110,7 +114,7 @@ def _host_name(host: str) -> str | None:
 
 @lru_cache(maxsize=_MOST_HOSTS)
 def _is_own_name(name: str) -> bool:
-    # An address in Host was typed or linked as such: rebinding needs a name of the attacker's.
+    # An address in Host is safe: DNS rebinding needs a name of the attacker's.
     if name == "localhost" or name.endswith(".localhost"):
         return True
     try:
@@ -121,12 +125,14 @@ def _is_own_name(name: str) -> bool:
 
 
 def origin_problem(origin: str) -> str | None:
-    """What keeps `origin` from being equal to what a browser sends (https://fetch.spec.whatwg.org/#origin-header)."""
+    """Why `origin` never equals what a browser sends; None if it can. (https://fetch.spec.whatwg.org/#origin-header)"""
     if "*" in origin or origin == "null":
         return f"{origin!r} would let every website in; name each origin: 'https://app.example'"
     exact = _exact_origin(origin)
     if exact is None:
-        return f"{origin!r} is no origin; write scheme, host and port where it is not the usual: 'https://app.example'"
+        return (
+            f"{origin!r} is not an origin; write scheme, host, and port unless it is the default: 'https://app.example'"
+        )
     return None if origin == exact else f"{origin!r} is not what a browser sends; write {exact!r}"
 
 

@@ -1,11 +1,10 @@
-"""A visitor's token: who a stranger's browser is, signed by the gateway, kept by the browser.
+"""A visitor's token: identifies a visitor; the gateway signs it, the browser keeps it.
 
     vt1~KEY-NAME~VISITOR~ISSUED~EXPIRES~MAC
 
 VISITOR is 128 random bits as 32 hex digits; ISSUED and EXPIRES are Unix seconds in decimal; MAC is HMAC-SHA256 of
-everything before the last `~`, in unpadded base64url. There is one way to write a token: what differs in one character
-is another text, or another MAC. Nothing of it is secret from the visitor; the whole of it is from everybody else.
-Nothing of ours is below.
+everything before the last `~`, in unpadded base64url. A token has exactly one valid spelling. The visitor may read all
+of it; anybody else must not have it. Above: visitors.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _LONGEST = 256
 
 @dataclass(frozen=True, slots=True)
 class VisitorToken:
-    """What a token says. `key_name` is the publishable key's; times are Unix seconds."""
+    """A token's content. `key_name` is the publishable key's; times are Unix seconds."""
 
     key_name: str
     visitor_id: str
@@ -34,13 +33,13 @@ def new_visitor_id() -> str:
 
 
 def write_token(token: VisitorToken, secret: bytes) -> str:
-    """The token's text. A key's name has no `~`."""
+    """The token as text. A key's name has no `~`."""
     signed = f"{TOKEN_PREFIX}{token.key_name}~{token.visitor_id}~{token.issued_at}~{token.expires_at}"
     return f"{signed}~{_mac(signed, secret)}"
 
 
 def read_token(text: str, secret: bytes) -> VisitorToken | None:
-    """What a token says, expired or not; None where it is not one that was written with this secret."""
+    """The token's content, expired or not; None if it was not written with this secret."""
     if len(text) > _LONGEST or not text.isascii():
         return None
     signed, _, mac = text.rpartition("~")

@@ -1,11 +1,11 @@
-"""Strangers on somebody's website: publishable keys, the visitors behind them, and their tokens.
+"""Visitors of websites: publishable keys, the visitors behind them, and their tokens.
 
 Below: callers, limits, origins, visitor_tokens. Above: authentication, the protocol that issues tokens, the settings.
 
-A publishable key stands in a page's HTML, so everybody has it: it says which site asks, not who. What it opens is
-bound to the site's origins and to a few agents. Who asks is a visitor: an identity that the gateway gives out as a
-signed token, which the visitor's browser keeps. An origin is what browsers say truthfully, and other programs as they
-like: it keeps other websites from using the key in their visitors' browsers; against programs there are the limits.
+A publishable key stands in a page's HTML, so everybody can read it: it identifies the site, not the person. It works
+only from the site's origins and for a few agents. A person is a visitor: an identity that the gateway issues as a
+signed token, which the visitor's browser keeps. Browsers send the true origin, other programs any they like. So origins
+keep other websites from using the key in their visitors' browsers; limits are the protection against programs.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ logger = logging.getLogger(__name__)
 
 PUBLISHABLE_PREFIX = "pk_"
 RENEWAL_DAYS = 30
-"""How long after its end a token still brings its visitor back: nobody is to lose a conversation over a holiday."""
+"""For how long after its expiry a token can still be renewed: nobody should lose a conversation over a holiday."""
 
 _DAY = 86_400
 
 
 @dataclass(frozen=True, slots=True)
 class PublishableKey:
-    """A key that may be shown to everybody. `origins` are exact, as browsers send them; `agents` are ids."""
+    """A public key. `origins` are exact, as browsers send them; `agents` are ids."""
 
     name: str
     key: str
@@ -42,7 +42,7 @@ class PublishableKey:
     limits: VisitorLimits
 
     def check_origin(self, headers: RequestHeaders) -> None:
-        """Refuse what does not come from a page of the site.
+        """Refuse requests that do not come from a page of the site.
 
         Raises:
             ForbiddenError
@@ -51,7 +51,7 @@ class PublishableKey:
         if origin in self.origins:
             return
         if origin is None:
-            # Browsers leave it out where a page only reads from its own origin, and say so.
+            # Browsers leave Origin out when a page only reads from its own origin, and say so in another header.
             host = headers.get("host", "")
             own = headers.get("sec-fetch-site") == "same-origin"
             if own and any(is_same_origin(allowed, host) for allowed in self.origins):
@@ -64,7 +64,7 @@ class PublishableKey:
 
 @dataclass(frozen=True, slots=True)
 class IssuedToken:
-    """A token that was given out. `expires_at` is Unix seconds; `renewed`: for a visitor that was known."""
+    """A new token. `expires_at` is Unix seconds; `renewed`: for a known visitor."""
 
     token: str
     expires_at: int
@@ -72,7 +72,7 @@ class IssuedToken:
 
 
 class Visitors:
-    """The publishable keys, and who comes with them. `use_secret` before the first visitor."""
+    """The publishable keys and their visitors. Call `use_secret` before the first visitor comes."""
 
     def __init__(self, keys: Iterable[PublishableKey], clock: Clock, *, token_days: float) -> None:
         self._by_key = {key.key: key for key in keys}
@@ -85,19 +85,19 @@ class Visitors:
         self._warned = False
 
     def use_secret(self, secret: bytes) -> None:
-        """What tokens are signed with."""
+        """Set the secret that signs tokens."""
         self._secret = secret
 
     def key(self, bearer: str) -> PublishableKey:
         """The publishable key that was sent as a bearer.
 
         Raises:
-            UnauthenticatedError: it is none that is known.
-            ForbiddenError: it is something else.
+            UnauthenticatedError: the key is unknown.
+            ForbiddenError: it is not a publishable key.
         """
         if not bearer.startswith(PUBLISHABLE_PREFIX):
             raise ForbiddenError(
-                "visitors come with a publishable key; send it as 'Authorization: Bearer pk_...'",
+                "this needs a publishable key; send it as 'Authorization: Bearer pk_...'",
                 code="publishable_key_needed",
             )
         try:
@@ -106,10 +106,10 @@ class Visitors:
             raise UnauthenticatedError("this key is not known; send one of server.publishable_keys") from None
 
     def identify(self, bearer: str) -> tuple[PublishableKey, VisitorToken | None]:
-        """The key behind a bearer, and what its visitor's token says; None where it is the key itself.
+        """A bearer's key, and the content of its visitor's token; None in place of the content for the key itself.
 
         Raises:
-            UnauthenticatedError: none of ours.
+            UnauthenticatedError: the key or token is unknown.
         """
         if bearer.startswith(PUBLISHABLE_PREFIX):
             return self.key(bearer), None
@@ -125,8 +125,8 @@ class Visitors:
         """The visitor who asks.
 
         Raises:
-            ForbiddenError: from another page.
-            UnauthenticatedError: without a token, or with one that has expired.
+            ForbiddenError: the request comes from another site's page.
+            UnauthenticatedError: the token is missing or has expired.
         """
         key.check_origin(headers)
         if token is None:
@@ -143,16 +143,17 @@ class Visitors:
         return Caller(owner, key.name, key.limits, key.agents, is_visitor=True, address=address)
 
     def issue_token(self, key: PublishableKey, former: str | None, address: str) -> IssuedToken:
-        """A token for the visitor of the `former` one, or for a new one where that says nothing any more.
+        """A token for the visitor of the `former` one; for a new visitor if that is not valid any more.
 
         Raises:
-            TooManyRequestsError: too many came in the last minute.
+            TooManyRequestsError: too many were issued in the last minute.
         """
         known = None if former is None else self._read(former)
         now = int(self._clock.now())
         if known is not None and (known.key_name != key.name or known.expires_at + RENEWAL_DAYS * _DAY <= now):
             known = None
-        # A known visitor is no newcomer for the site; but nobody may keep the gateway signing.
+        # A known visitor does not count as new for the site; but its address is limited, or it could have tokens signed
+        # without end.
         quotas = visitor_quotas(key.name, key.limits, address)
         self._meter.begin(quotas if known is None else quotas[:1])(None)
         visitor_id = new_visitor_id() if known is None else known.visitor_id
@@ -160,15 +161,15 @@ class Visitors:
         return IssuedToken(write_token(token, self._signed_with), token.expires_at, renewed=known is not None)
 
     def note_proxy(self, headers: RequestHeaders, address: str) -> None:
-        """Warn, once, where all visitors look like one because they come through a proxy that nobody named.
+        """Warn, once, if all visitors share one address because they come through a proxy that is not configured.
 
-        From a proxy that is trusted, the server took the client's `address` out of the header.
+        For a trusted proxy the server took the client's `address` out of the header.
         """
         if not self._warned and address not in headers.get("x-forwarded-for", address):
             self._warned = True
             logger.warning(
-                "visitors come through a proxy that server.trusted_proxies does not name: they are all counted as one"
-                " client address"
+                "visitors come through a proxy that server.trusted_proxies does not name: they all count as one"
+                " client address; add the proxy there"
             )
 
     def _read(self, text: str) -> VisitorToken | None:
@@ -182,5 +183,5 @@ class Visitors:
 
 
 def is_visitors(bearer: str) -> bool:
-    """Whether this is for `Visitors` to understand: a publishable key or a visitor's token."""
+    """Whether `Visitors` handles this bearer: a publishable key or a visitor's token."""
     return bearer.startswith((PUBLISHABLE_PREFIX, TOKEN_PREFIX))

@@ -1,14 +1,14 @@
 """What every agent type needs between its model and its tools.
 
-attempts.py           asks a model again, or another one, while nothing of an answer was seen
-circuit.py            leaves a model alone that failed time after time
-context_reduction.py  shortens a conversation that has grown too long for its model
-prompt.py             what a model is told beside the messages
-client_words.py       what a client says beside its user's words
-tool_calls.py         from the JSON text that a model wrote to arguments that fit the tool's schema
-tool_turn.py          what becomes of an answer's calls before the model is asked again
+attempts.py           retries a model call, or asks a fallback model, before anything of an answer was seen
+circuit.py            skips a model that keeps failing
+context_reduction.py  shortens a conversation that is too long for its model
+prompt.py             the system prompt
+client_words.py       the client's instructions, context and state as a user message
+tool_calls.py         parses and checks a call's arguments
+tool_turn.py          runs, refuses or leaves open the calls of an answer
 tool_executions.py    calls of backend tools under way
-tool_failures.py      what is told of a tool whose code raised an exception
-state_changes.py      how viewers learn what tools did to the shared state
-resumption.py         a model call that outlived its process
+tool_failures.py      the error text for a tool that raised an exception
+state_changes.py      sends viewers the changes of the shared state
+resumption.py         continues a model call that outlived its process
 """

@@ -1,7 +1,7 @@
-"""Asks a model again, or another one, where a try failed before anything of it was seen.
+"""Retries a model call, or asks a fallback model, if a try failed before anything of its answer was seen.
 
-Above: the loops. Below: model, clock, errors. A failure after the first visible event goes up: asking again
-would say everything twice.
+Above: the loops. Below: model, clock, errors. A failure after the first visible event is raised: asking again would say
+everything twice.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ LONGEST_UNTOLD_WAIT_SECONDS = 1.0
 MOST_REDUCTIONS = 2
 
 WAITING: Final = "agui_gateway.waiting"
-"""Tells viewers that a try failed, with which code, and in how many seconds the next one is made."""
+"""Tells viewers that a try failed, with its code, and in how many seconds the next one follows."""
 
 Shorten: TypeAlias = Callable[[Model, ModelRequest], Awaitable[tuple[ModelRequest, Usage | None] | None]]
-"""A shorter request in place of one that was too long, with what making it has cost; None where nothing can go."""
+"""A shorter request in place of one that was too long, with the usage of making it; None if it cannot be shortened."""
 
 
 def stream_with_retries(
@@ -47,16 +47,16 @@ def stream_with_retries(
 ) -> TriedStream:
     """`model.stream(request)`, tried at most `attempts` times in all; then each model of `fallback` the same way.
 
-    A model whose circuit is open comes after all the others, and whoever stands in such doubt is tried once.
+    A model whose circuit is open comes after all the others, and is tried once.
 
-    What a failed try told that it cost is added to what a later one tells. A request that is too long for the model is
-    given to `shorten`, at most twice per model, before that counts as a failure. What a model of `fallback` answers
-    begins with its ModelCallStarted, behind the cost of those before it. Where a provider asks for a longer wait than
-    LONGEST_WAIT_SECONDS and another model is left, that one is asked at once. Waits that a person notices are told by a
-    Custom event. `jitter` gives numbers from 0 to 1.
+    The usage of a failed try is added to the usage of a later one. A request that is too long for the model is given to
+    `shorten`, at most twice per model, before that counts as a failure. A fallback model's answer begins with its
+    ModelCallStarted, after the usage of the models before it. If a provider asks for a longer wait than
+    LONGEST_WAIT_SECONDS and another model is left, that one is asked at once. A Custom event announces waits that a
+    person would notice. `jitter` gives numbers from 0 to 1.
 
     Raises:
-        ModelError: the last model's last one, one that no other try would mend, or any after the first visible event.
+        ModelError: the last model's last one, one that a retry cannot help, or any after the first visible event.
     """
     first = Alternative(model, request.parameters, fallback.circuit)
     tries = _Tries(first, request, clock, attempts, jitter, on_retry, fallback.others, shorten)
@@ -64,10 +64,10 @@ def stream_with_retries(
 
 
 class TriedStream:
-    """What the model says: an asynchronous iterator of batches, to be closed with `aclose`.
+    """The model's events: an asynchronous iterator of batches, to be closed with `aclose`.
 
-    Once nothing of an answer can be tried again or changed any more, whoever iterates gets the model's own batches: a
-    generator of ours between the two would cost each batch two switches.
+    Once an answer can be neither retried nor changed, the iterator yields the model's own batches: another generator in
+    between would cost each batch two switches.
     """
 
     def __init__(self, tries: _Tries, clock: Clock) -> None:
@@ -119,7 +119,7 @@ class TriedStream:
 
 
 class _Tries:
-    """Which model is asked with which request, as one try after another fails."""
+    """Which model is asked with which request after each failed try."""
 
     def __init__(
         self,
@@ -142,31 +142,31 @@ class _Tries:
         self._on_retry = on_retry
         self._circuit = first.circuit
         self._others = list(others)
-        self._down: list[Alternative] = []  # whose turn comes once there is nobody else
+        self._down: list[Alternative] = []  # asked when no other model is left
         self._shorten = shorten
         self._attempt = 1
         self._reductions = 0
         self._opening: list[Event] = []
 
     def begin(self) -> None:
-        """Look who is asked first."""
+        """Choose the first model."""
         if self._others and not self._lets_through(self._circuit):
             self._down.append(Alternative(self.model, self._asked.parameters, self._circuit))
             self._note_down(self.model)
             self._fall_back()
 
     def answered(self) -> None:
-        """Something of an answer was seen."""
+        """The first visible event of an answer came."""
         if self._circuit is not None:
             self._circuit.answered()
 
     @property
     def unchanged(self) -> bool:
-        """Whether an answer's events pass as they are: nothing was paid before, and nobody else gives them."""
+        """Whether the answer's events pass unchanged: no usage of failed tries, and no fallback model."""
         return self.spent is None and not self._opening
 
     def complete(self, events: Events) -> Events:
-        """The events with what failed tries have cost, behind who gives them where that is not who was asked first."""
+        """The events with the usage of failed tries, after the ModelCallStarted of a fallback model."""
         if (spent := self.spent) is not None:
             events = [_with_spent(event, spent) for event in events]
         opening, self._opening = self._opening, []
@@ -177,10 +177,10 @@ class _Tries:
             self.spent = usage if self.spent is None else add_usage(usage, self.spent)
 
     async def wait_after(self, error: ModelError) -> float:
-        """The seconds to wait before the next try, which `model` and `request` are ready for.
+        """The seconds to wait before the next try; `model` and `request` are set for it.
 
         Raises:
-            ModelError: `error`, there is no next try.
+            ModelError: `error`, if there is no next try.
         """
         if self._circuit is not None:
             self._circuit.failed(error.kind, self._clock.monotonic())
@@ -212,7 +212,7 @@ class _Tries:
 
     async def _shortened(self) -> bool:
         if self._shorten is None or self._reductions == MOST_REDUCTIONS or self.model.capabilities.is_stateful:
-            return False  # a server that keeps the conversation sees to its length itself
+            return False  # a server that keeps the conversation handles its length itself
         shorter = await self._shorten(self.model, self.request)
         if shorter is None:
             return False
@@ -251,7 +251,7 @@ class _Tries:
             self._on_retry(self.model.provider, error.code, following)
 
     def _note_down(self, model: Model) -> None:
-        logger.info("a model that is down is not asked", extra={"provider": model.provider, "model": model.model_id})
+        logger.info("a model that is down is skipped", extra={"provider": model.provider, "model": model.model_id})
         if self._on_retry is not None:
             self._on_retry(model.provider, "circuit_open", "elsewhere")
 
@@ -259,8 +259,8 @@ class _Tries:
 def wait_seconds(attempt: int, asked: float | None, jitter: float) -> float:
     """How long to wait after the failed try number `attempt` (from 1).
 
-    Full jitter below an exponential bound; where the provider asked for a time, that and a little more, so that those
-    it sent away do not all come back together.
+    Full jitter below an exponential bound. If the provider asked for a time, wait that and a little more, so that its
+    clients do not all return at once.
     """
     if asked is not None:
         return min(asked + jitter * FIRST_WAIT_SECONDS, LONGEST_ASKED_WAIT_SECONDS)

@@ -1,7 +1,7 @@
-"""Whether a model that failed time after time is left alone for a while, where another one can be asked.
+"""A circuit breaker: a model that keeps failing is skipped for a while if another one can be asked.
 
-Below: agent, errors. Above: attempts, which asks and tells; the composition root, which opens one for each model that
-stands in a fallback chain. What is known is this process's own: a restart begins with everybody up.
+Below: agent, errors. Above: attempts, which asks and reports; the composition root, which opens one for each model in a
+fallback chain. The state is this process's own: after a restart all circuits are closed.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _DOWN = frozenset(
 )
 
 OnTurn: TypeAlias = Callable[[str, str, bool], None]
-"""Told the provider, the model and whether its circuit is open from now on."""
+"""Gets the provider, the model and whether its circuit is open from now on."""
 
 
 class Circuit:
-    """One model at one address. It opens after MOST_FAILURES tries in a row that came to nothing.
+    """The circuit of one model at one address. It opens after MOST_FAILURES failed tries in a row.
 
-    While it is open one call is let through about every REST_SECONDS, to see whether the model is back.
+    While it is open, one call every REST_SECONDS or so is let through, to test whether the model is back.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Circuit:
         on_turn: OnTurn | None = None,
         jitter: Callable[[], float] = random.random,
     ) -> None:
-        """`jitter` gives numbers from 0 to 1, so that processes do not all come back at once."""
+        """`jitter` gives numbers from 0 to 1, so that processes do not all test at once."""
         self._provider = provider
         self._model_id = model_id
         self._on_turn = on_turn
@@ -60,8 +60,8 @@ class Circuit:
         return self._rests_until is not None
 
     def lets_through(self, now: float) -> bool:
-        """Whether a call may go there at `now` (monotonic seconds). Where the circuit is open that is the one call that
-        sees how things are: until it is back the others are not let through.
+        """Whether a call may be made at `now` (monotonic seconds). If the circuit is open, that call is the test: no
+        others are let through until it is over, or the next test is due.
         """
         if self._rests_until is None:
             return True
@@ -73,7 +73,7 @@ class Circuit:
     def failed(self, kind: ModelErrorKind, now: float) -> None:
         """A try failed before anything of an answer was seen."""
         if kind not in _DOWN:
-            if kind is not ModelErrorKind.PROTOCOL:  # that may have been anybody on the way
+            if kind is not ModelErrorKind.PROTOCOL:  # a protocol error may come from any host on the way
                 self.answered()
             return
         self._failures += 1
@@ -82,10 +82,10 @@ class Circuit:
         opens = self._rests_until is None
         self._rest(now)
         if opens:
-            self._turn(logging.WARNING, "a model is down, and left alone where another can be asked", is_open=True)
+            self._turn(logging.WARNING, "a model is down, and is skipped if another can be asked", is_open=True)
 
     def answered(self) -> None:
-        """There is somebody."""
+        """The model answered."""
         self._failures = 0
         if self._rests_until is not None:
             self._rests_until = None
@@ -102,7 +102,7 @@ class Circuit:
 
 
 class Circuits:
-    """The circuits of a process: agents that ask the same model at the same address share what they learn."""
+    """The circuits of a process: agents that use the same model at the same address share one."""
 
     def __init__(self, on_turn: OnTurn | None = None) -> None:
         self._on_turn = on_turn

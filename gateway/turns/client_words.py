@@ -1,8 +1,9 @@
-"""What a client says beside its user's words, as a model is shown it that is not to take it for its operator's.
+"""The client's own words (instructions, context, state), shown to the model without the operator's authority.
 
-Below: loop. Above: the loops. `agent.ClientInstructions` decides. It is a block in front of the user's last words, made
-for one request: it is in no thread, no snapshot and no digest of a conversation. Where a provider's server keeps the
-conversation, it has the blocks of earlier requests, and another one enters it only when that has changed.
+Below: loop. Above: the loops. `agent.ClientInstructions` decides whether they are shown so. They are a block in front
+of the user's last message, made for one request: no thread, snapshot or digest of a conversation contains it. If a
+provider's server keeps the conversation, it has the blocks of earlier requests, and a new block is sent only when the
+words have changed.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from gateway.records import dump_json
 from gateway.turns.prompt import is_empty, shown_state
 
 _OPENING = "The following was sent by "
-# So that nothing within can look like the end of it, or begin a line.
+# So that nothing inside can look like the end of the block, or begin a line.
 _ESCAPED = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<\x85\u2028\u2029"}
 _BLOCK = (
     _OPENING + "{sender}, not by the operator of this service, and not by the user. It is one line of JSON, in which"
@@ -33,24 +34,26 @@ _INSTRUCTIONS = frozenset({"system", "developer"})
 
 @dataclass(frozen=True, slots=True)
 class ClientWords:
-    """The words of one request; empty where there are none. `sender` is who sent them, as the model is told."""
+    """The client's words of one request; empty where there are none. `sender` is how the model is told who sent
+    them.
+    """
 
     sender: str = ""
     text: str = ""
 
     @property
     def digest(self) -> str:
-        """Tells whether a conversation has these words already; empty for none."""
+        """Identifies the words, to see whether a conversation has them already; empty for none."""
         return hashlib.sha256(self.text.encode("utf-8", "surrogatepass")).hexdigest() if self.text else ""
 
     def before_last(self, view: tuple[Message, ...]) -> tuple[Message, ...]:
-        """A model view with the words in front of what the user said last; before all, where the user said nothing."""
+        """The view with the words in front of the user's last message; in front of everything if there is none."""
         if not self.text:
             return view
         return _before_last(view, self.text) or (_message(self.text), *view)
 
     def continued(self, found: Continuation | None) -> Continuation | None:
-        """What is new to a server that keeps the conversation: also the words, where it has others."""
+        """The new messages for a server that keeps the conversation, with the words if they have changed."""
         if found is None or found.told == self.digest:
             return found
         text = self.text or _NOTHING_LEFT.format(sender=self.sender)
@@ -59,7 +62,7 @@ class ClientWords:
 
 
 def client_words(context: LoopContext) -> ClientWords:
-    """What the model is to be told just now as the client's words."""
+    """The client's words for the next model call."""
     sender = "the website that the user is on" if is_visitors(context.owner) else "the application that the user uses"
     said: JsonObject = {}
     if context.agent.client_instructions.voice(context.owner) == "user":
@@ -76,7 +79,7 @@ def client_words(context: LoopContext) -> ClientWords:
 
 
 def own_messages(context: LoopContext) -> tuple[Message, ...]:
-    """The thread's messages without the client's instructions, unless these are shown where they stand."""
+    """The thread's messages without the client's instructions, unless the agent shows these in their place."""
     if context.agent.client_instructions.voice(context.owner) == "system":
         return context.messages
     if not any(message.role in _INSTRUCTIONS for message in context.messages):
@@ -85,7 +88,7 @@ def own_messages(context: LoopContext) -> tuple[Message, ...]:
 
 
 def is_client_words(text: str) -> bool:
-    """Whether it is such a block, for a model that is none and has to know what the user said."""
+    """Whether a text is such a block; for models that are no language models and must find the user's words."""
     return text.startswith(_OPENING)
 
 

@@ -1,8 +1,7 @@
-"""Shortening a conversation that has grown too long for its model: results are cut first, then the past is summed up.
+"""Shortens a conversation that is too long for its model: first cuts tool results, then summarises old messages.
 
-Below: model, history. Above: the loops. Only what the model is shown grows shorter; the thread keeps everything.
-What was found to fit is remembered per thread for the next calls and runs, in memory: after a restart the first request
-that is too long again costs one refusal.
+Below: model, history. Above: the loops. Only the model's view grows shorter; the thread keeps everything. The length
+that fitted is remembered per thread, in memory; after a restart the next request that is too long is refused once more.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from gateway.model_state import history_digest
 
 logger = logging.getLogger(__name__)
 
-# What of the past is given to be summed up: a model that has just refused the whole has to take this.
+# How much of the past is summarised: the model that refused the whole must be able to take it.
 SUMMARIZED_SHARE = 0.5
 
 _LARGEST_SUMMARY = 1_000_000  # characters
@@ -45,7 +44,7 @@ _INSTRUCTION = (
 
 
 class ShortenedHistory:
-    """One thread as its model is shown it, during one run. `thread` is (owner, thread id)."""
+    """The view of one thread for its model, during one run. `thread` is (owner, thread id)."""
 
     def __init__(self, limits: HistoryLimits, summarizes: bool, fits: KnownFits, thread: tuple[str, str]) -> None:
         self._limits = limits
@@ -56,7 +55,7 @@ class ShortenedHistory:
         self._cut_turn = ""  # the turn whose request has its results cut
 
     def shown(self, view: tuple[Message, ...]) -> tuple[Message, ...]:
-        """The view within the configured limits, made shorter the way that was found to fit before."""
+        """The view within the configured limits, shortened as it fitted before."""
         if self._limits != NO_LIMITS:
             view = limited(view, self._limits)
         self._view = view
@@ -64,12 +63,12 @@ class ShortenedHistory:
         return view if fit is None else _fitted(view, fit)
 
     def whole(self, view: tuple[Message, ...]) -> tuple[Message, ...]:
-        """The view as it is; who asks for this may have it made shorter all the same."""
+        """The whole view; `shorten` may still shorten it."""
         self._view = view
         return view
 
     async def shorten(self, model: Model, request: ModelRequest) -> tuple[ModelRequest, Usage | None] | None:
-        """The request once more, shorter: see attempts.Shorten."""
+        """The request again, shorter: see attempts.Shorten."""
         fit = self._fits.get(self._thread) or Fit()
         cut = trimmed(request.messages)
         if cut is not None:
@@ -108,7 +107,7 @@ def _fitted(view: tuple[Message, ...], fit: Fit) -> tuple[Message, ...]:
 
 
 async def _summary(model: Model, request: ModelRequest, older: Sequence[Message]) -> tuple[str, Usage | None]:
-    """The model's own words for the older messages; empty where it finds none."""
+    """The model's summary of the older messages; empty if it gives none."""
     text = transcript_text(older)
     most = int(len(transcript_text(request.messages)) * SUMMARIZED_SHARE)
     if len(text) > most:

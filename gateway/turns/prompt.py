@@ -1,4 +1,4 @@
-"""What a model is told beside the messages: the agent's own prompt, the application's context, the shared state.
+"""The system prompt: the agent's own prompt, the application's context, the shared state.
 
 Below: loop. Above: the loops.
 """
@@ -12,7 +12,7 @@ from gateway.loop import LoopContext
 from gateway.messages import JsonValue
 from gateway.records import dump_json
 
-# A larger state would crowd out the conversation; tools still see it whole.
+# A larger state would crowd out the conversation; tools still get all of it.
 _LARGEST_STATE_CHARACTERS = 50_000
 _TOO_LARGE = "too large to be shown here ({size:,} characters of JSON)"
 
@@ -20,7 +20,7 @@ _TOO_LARGE = "too large to be shown here ({size:,} characters of JSON)"
 def system_text(context: LoopContext, instruction: str = "") -> str:
     """The system prompt of one model call; empty where there is nothing to say. `instruction` goes last.
 
-    The application's words stand in it where the agent lets them (see agent.ClientInstructions).
+    The application's context and state are in it if the agent allows that (see agent.ClientInstructions).
     """
     parts = [context.agent.system_prompt.strip()]
     if context.agent.client_instructions.voice(context.owner) == "system":
@@ -34,7 +34,7 @@ def is_empty(state: JsonValue) -> bool:
 
 
 def shown_state(state: JsonValue) -> JsonValue:
-    """The state; a sentence in its place where it is too large."""
+    """The state; a sentence in its place if it is too large."""
     size = len(dump_json(state).decode())
     return state if size <= _LARGEST_STATE_CHARACTERS else f"It is {_TOO_LARGE.format(size=size)}."
 
@@ -45,7 +45,7 @@ def _context_text(entries: Sequence[ContextEntry]) -> str:
     lines = ["The application gives this context:"]
     for entry in entries:
         description, value = entry.description.strip(), entry.value.strip()
-        if "\n" in value:  # a value of many lines stands apart, so that it is plain where it ends
+        if "\n" in value:  # a value of many lines stands apart, so that its end is clear
             lines.append(f'<context description="{description}">\n{value}\n</context>')
         else:
             lines.append(f"- {description}: {value}" if description else f"- {value}")

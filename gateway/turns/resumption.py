@@ -1,9 +1,10 @@
-"""A model call that its provider went on with after our process had ended: what of the answer is new.
+"""Continues a model call that its provider went on with after the gateway's process ended: finds the new events.
 
-Below: the words. Above: the loop, which goes on with the run; recovery, which finds such runs. Pure.
+Below: events, messages. Above: the loop, which continues the run; recovery, which finds such runs. Pure.
 
-The provider gives the answer again from its beginning. What the run's log has of it must come again, with the same ids;
-only what follows is new. A provider may cut the text into other deltas than before, so texts are compared, not events.
+The provider sends the answer again from its beginning. The part that the run's log has must come again with the same
+ids; only what follows is new. A provider may split the text into other deltas than before, so texts are compared, not
+events.
 """
 
 from __future__ import annotations
@@ -41,13 +42,15 @@ RESTARTED = "the server was restarted while this run was under way"
 
 
 class RetoldOtherwiseError(GatewayError):
-    """The provider tells an answer another way than it did before: nothing can be added to what was seen of it."""
+    """The repeated answer differs from the logged one, so nothing can be added to it."""
 
     default_code = "server_restarted"
 
 
 def open_call(events: Sequence[Event]) -> TakenUp | None:
-    """The call that a run's log ends in the middle of; None where there is none that another process may take up."""
+    """The model call in the middle of which a run's log ends; None if there is none that another process can
+    continue.
+    """
     for place in range(len(events) - 1, -1, -1):
         event = events[place]
         if isinstance(event, ModelCallAccepted):
@@ -60,7 +63,7 @@ def open_call(events: Sequence[Event]) -> TakenUp | None:
 
 
 class Retold:
-    """Follows an answer that is told again, and lets pass what the log does not have."""
+    """Follows a repeated answer, and passes on what the log does not have."""
 
     def __init__(self, told: Sequence[Event]) -> None:
         self._started: dict[tuple[type, str], Event] = {}
@@ -80,10 +83,10 @@ class Retold:
         self._texts = {key: "".join(texts) for key, texts in parts.items()}
 
     def rest(self, batch: Events) -> Events:
-        """What of the batch is new; possibly nothing.
+        """The new part of the batch; possibly nothing.
 
         Raises:
-            RetoldOtherwiseError: it is not the answer that the log has the beginning of.
+            RetoldOtherwiseError: the answer does not begin as the logged one.
         """
         return [new for event in batch for new in self._rest(event)]
 
@@ -127,7 +130,7 @@ class Retold:
 
 
 def _key(event: Any) -> tuple[type, str]:
-    """What an event is about: by family, because an id may stand for a text and a call at once."""
+    """The id of an event's part, with its family: one id may stand for a text and a call."""
     if isinstance(event, ToolCallStarted | ToolCallDelta | ToolCallEnded):
         return ToolCallStarted, event.call_id
     family = TextStarted if isinstance(event, TextStarted | TextDelta | TextEnded) else ReasoningStarted
@@ -138,11 +141,12 @@ def _words(event: TextDelta | ReasoningDelta | ToolCallDelta) -> str:
     return event.arguments if isinstance(event, ToolCallDelta) else event.text
 
 
-# --- what a loop needs of a run's input -------------------------------------------------------------------------------
+# --- the part of a run's input that a loop needs
+# -----------------------------------------------------------------------
 
 
 def kept_input(given: AgentInput) -> JsonObject:
-    """As JSON: the browser's tools, context, properties, the conversation's name. The messages are the thread's."""
+    """As JSON: the frontend tools, context, properties, the conversation's name. The messages are in the thread."""
     tools: list[Any] = [[tool.name, tool.description, tool.input_schema, tool.metadata] for tool in given.tools]
     context: list[Any] = [[entry.description, entry.value] for entry in given.context]
     return {
@@ -156,7 +160,7 @@ def kept_input(given: AgentInput) -> JsonObject:
 
 
 def restored_input(kept: JsonObject, thread_id: str, run_id: str) -> AgentInput:
-    """What `kept_input` kept, of the run of that id."""
+    """The input that `kept_input` stored, for the run of that id."""
     stored = cast("dict[str, Any]", kept)
     return AgentInput(
         thread_id,

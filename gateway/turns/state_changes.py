@@ -1,4 +1,4 @@
-"""How viewers learn what tools did to the thread's shared state: whole at first, then as RFC 6902 patches.
+"""Sends viewers what tools changed in the thread's shared state: first a snapshot, then RFC 6902 patches.
 
 Below: tool (the state), events. Above: the loop. https://www.rfc-editor.org/rfc/rfc6902
 """
@@ -21,11 +21,11 @@ from gateway.tool_output import json_text
 
 logger = logging.getLogger(__name__)
 
-# What clients' libraries let no patch touch, as whoever patches these in JavaScript may change every object there is:
+# Names that clients' JSON Patch libraries refuse, because patching them in JavaScript could change every object:
 # https://github.com/Starcounter-Jack/JSON-Patch (banPrototypeModifications)
 _PROTOTYPE = re.compile(r"/(?:__proto__|constructor/prototype)(?:/|$)")
 
-# Beyond this, finding the differences costs more than sending the state.
+# Beyond this size, computing the difference costs more than sending the state.
 _LARGEST_COMPARED_BYTES = 256 * 1024
 
 
@@ -35,11 +35,11 @@ class StateChanges:
     def __init__(self, state: SharedState) -> None:
         self._state = state
         self._before = state.value
-        self._known: bytes | None = None  # the state as viewers have it; made at the first change, most runs have none
+        self._known: bytes | None = None  # the state as viewers have it; set at the first change, most runs have none
         self._told = False
 
     def take(self) -> Events:
-        """What to tell since the last take: at most one event; none where the state is what it was."""
+        """The event for the changes since the last call; none if the state is unchanged."""
         if not self._state.changes:
             return []
         self._state.changes.clear()
@@ -54,7 +54,7 @@ class StateChanges:
         self._known = _canonical(value)
         if self._known == known:
             return []
-        # The first is whole: only then is it certain that the viewer and this run mean the same state.
+        # The first event is a snapshot: only then is it certain that viewer and run have the same state.
         event = _change(known, self._known, value) if self._told else StateReplaced(value)
         self._told = True
         return [event]
@@ -69,10 +69,10 @@ def _change(before: bytes, after: bytes, value: JsonValue) -> Event:
 
 
 def _patch(before: bytes, after: bytes) -> list[JsonObject] | None:
-    """A patch that is known to make `after` of `before`, for every client; None where none was found."""
+    """A patch that turns `before` into `after` in every client; None if none was found."""
     try:
         patch = jsonpatch.make_patch(load_json(before), load_json(after))
-        # The library takes 1 and true for the same inside arrays: what it made is tried before it is sent.
+        # The library treats 1 and true as equal inside arrays, so its patch is tried before it is sent.
         if _canonical(patch.apply(load_json(before))) == after and not _touches_prototypes(patch.patch):
             return cast("list[JsonObject]", patch.patch)
     except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException, RecursionError):
@@ -92,7 +92,7 @@ def _canonical(value: JsonValue) -> bytes:
 
 
 def _json_value(value: object) -> JsonValue:
-    """`value` as JSON has it: what tools put into a state may hold dates, NaN, half characters and what not.
+    """`value` as JSON: tools may put dates, NaN or lone surrogates into a state.
 
     Raises:
         ToolError: it has no JSON form.

@@ -1,7 +1,7 @@
-"""What a model asks of a tool: from the JSON text it wrote to an object that fits the tool's schema.
+"""Parses the arguments that a model wrote as JSON text, and checks them against the tool's schema.
 
-Below: messages, errors. Above: the loop, and whoever checks arguments that a person edited. What is wrong is said in a
-ToolError, for the model to read.
+Below: messages, errors. Above: the loop, and the checks of arguments that a person edited. A ToolError says what is
+wrong, for the model to read.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ logger = logging.getLogger(__name__)
 _SHOWN_PROBLEMS = 5
 _SHOWN_CHARACTERS = 300
 
-# How much of a check may be done, on the event loop: 20 ms and 20 MB are the ceiling (`make benchmark` shows it).
-_MOST_CHECKS = 300_000  # places that look at values
-# Bytes that are copied to say what is wrong: each place that finds something copies its value.
+# How much one check may do on the event loop: 20 ms and 20 MB at most (`make benchmark` shows it).
+_MOST_CHECKS = 300_000  # places in the schema times values
+# Bytes copied to describe what is wrong: each failing place copies its value.
 _MOST_DESCRIBED = 100_000
-_DESCRIPTION_BYTES = 64  # what a place costs besides
-_TEXT_BYTES = 64  # as much of a text as a pattern reads in the time of one check
-_KEPT_PLACES = 40_000  # of all validators that an agent keeps
+_DESCRIPTION_BYTES = 64  # the cost of a place besides its value
+_TEXT_BYTES = 64  # of text, which a pattern reads in the time of one check
+_KEPT_PLACES = 40_000  # of all validators that one agent keeps
 _LARGEST_PATTERN = MAX_PLACES * BYTES_PER_UNIT
-_LEAST_PLACES = 16  # what one counts for that there is no validator of
+_LEAST_PLACES = 16  # the cost of an entry without a validator
 
 _TOO_LARGE = "The arguments are too large, or nested too deep, to be checked against the schema of {name!r}."
 
 
 def parse_arguments(text: str) -> JsonObject:
-    """The JSON object that `text` is. Nothing at all, and `null`, are what many models write for "no arguments".
+    """The JSON object in `text`. An empty text and `null` are what many models write for "no arguments".
 
     Raises:
         ToolError: it is not JSON, not an object, or nested too deep.
@@ -68,7 +68,7 @@ def parse_arguments(text: str) -> JsonObject:
 
 
 def are_same_arguments(text: str, arguments: JsonObject) -> bool:
-    """Whether the JSON `text` that a model wrote says these arguments: as JSON, where 1 is 1.0 but true is not 1."""
+    """Whether the JSON `text` that a model wrote means these arguments: as in JSON, 1 equals 1.0 but not true."""
     try:
         return jsonschema_rs.is_valid({"const": parse_arguments(text)}, arguments)
     except (ToolError, ValueError):  # ValueError: numbers that the validator does not know
@@ -77,21 +77,21 @@ def are_same_arguments(text: str, arguments: JsonObject) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class CompiledSchema:
-    """A schema that arguments are checked against, and what that costs."""
+    """A schema's validator and the cost of a check."""
 
     schema: JsonObject
     cost: SchemaCost
     validator: jsonschema_rs.Validator
 
     def can_check(self, written: bytes) -> bool:
-        """Whether arguments, which are `written` so, can be looked at in no time to speak of."""
+        """Whether arguments, given as JSON, can be checked in a negligible time."""
         values = 1 + written.count(b",") + written.count(b"[") + written.count(b"{")
         if self.cost.has_patterns:
             values += len(written) // _TEXT_BYTES
         return values * self.cost.checks <= _MOST_CHECKS
 
     def can_describe(self, written: bytes, arguments: JsonObject) -> bool:
-        """Whether it can be said what is wrong with them, as soon."""
+        """Whether the problem with the arguments can be described in such a time."""
         checks = self.cost.checks
         if (_DESCRIPTION_BYTES + len(written)) * checks > _MOST_DESCRIBED:
             return False
@@ -102,10 +102,10 @@ class CompiledSchema:
 
 
 class CompiledSchemas:
-    """Schemas that were just used, compiled: that takes 80 us, and runs of an agent have the same tools.
+    """Recently used schemas, compiled: compiling takes 80 us, and an agent's runs share their tools.
 
-    One that costs too much, or is no schema, is remembered as well, so that this is said once. What is kept is bounded
-    by what it costs.
+    A schema that is invalid or costs too much is remembered as well, so that it is logged once. The cache is bounded by
+    the schemas' cost.
     """
 
     def __init__(self, most_places: int = _KEPT_PLACES) -> None:
@@ -114,10 +114,10 @@ class CompiledSchemas:
         self._compiled: OrderedDict[bytes, CompiledSchema | None] = OrderedDict()
 
     def get(self, spec: ToolSpec) -> CompiledSchema | None:
-        """None: nothing can be checked against the schema."""
+        """The compiled schema; None if arguments cannot be checked against it."""
         try:
             key = hashlib.blake2b(dump_json(spec.input_schema), digest_size=16).digest()
-        except ValueError:  # nested too deeply to be told apart from others
+        except ValueError:  # nested too deeply to make a key
             return _compile_or_warn(spec)
         if key in self._compiled:
             self._compiled.move_to_end(key)
@@ -158,9 +158,9 @@ class ArgumentChecks:
         return arguments
 
     def problem(self, spec: ToolSpec, arguments: JsonObject, *, checked: bool = True) -> str | None:
-        """What is wrong with the arguments, in one sentence; None where they fit the schema.
+        """What is wrong with the arguments, in one sentence; None if they fit the schema.
 
-        Arguments that are too large to be checked are wrong too, but not where they need not be `checked`.
+        Arguments that are too large to check are wrong too, unless `checked` is False.
         """
         if spec.name not in self._of_tools:
             self._of_tools[spec.name] = self._compiled.get(spec)
@@ -184,7 +184,7 @@ class ArgumentChecks:
 
 
 def _levels(arguments: JsonObject) -> int:
-    """How deep the values stand within one another; an empty object is one level."""
+    """How deep the values are nested; an empty object is one level."""
     levels = 0
     values: list[JsonValue] = [arguments]
     while values:
@@ -195,12 +195,12 @@ def _levels(arguments: JsonObject) -> int:
 
 
 def argument_problem(spec: ToolSpec, arguments: JsonObject) -> str | None:
-    """What is wrong with arguments for the tool `spec`, for a person to read; None where they fit its schema."""
+    """What is wrong with arguments for the tool `spec`, for a person to read; None if they fit its schema."""
     return ArgumentChecks().problem(spec, arguments)
 
 
 def approval_schema(spec: ToolSpec) -> JsonObject:
-    """What a person's answer to an approval of this tool looks like, as JSON Schema."""
+    """The JSON Schema of a person's answer to an approval of this tool."""
     arguments: JsonObject = {"type": "object", **spec.input_schema}
     # `#/$defs/...` counts from the root of the whole schema, so definitions have to stand there.
     definitions: JsonObject = {name: arguments.pop(name) for name in ("$defs", "definitions") if name in arguments}
@@ -214,18 +214,18 @@ def approval_schema(spec: ToolSpec) -> JsonObject:
 
 
 def canonical_call(name: str, arguments: JsonObject) -> bytes:
-    """The same bytes for the same call, however the members of its arguments are ordered."""
+    """The same bytes for the same call, whatever the order of its arguments' members."""
     return dump_json(name) + orjson.dumps(arguments, option=orjson.OPT_SORT_KEYS)
 
 
 def schema_problem(schema: JsonObject) -> str | None:
-    """Why arguments cannot be checked against a tool's schema; None where they can."""
+    """Why arguments cannot be checked against a tool's schema; None if they can."""
     compiled = _compile(schema)
     return compiled if isinstance(compiled, str) else None
 
 
 def _compile(schema: JsonObject) -> CompiledSchema | str:
-    """The schema's validator, or why there is none."""
+    """The schema's validator, or the reason why there is none."""
     try:
         cost = schema_cost(schema)
         if cost.places > MAX_PLACES or cost.checks > MAX_PLACES:

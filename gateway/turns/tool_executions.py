@@ -1,7 +1,7 @@
 """Calls of backend tools under way: how many at once, how long each, and their results in call order.
 
-Below: tool, tool_failures, tool_output, clock. Above: the loop. Whatever a tool does (raise, hang, exit, give
-nonsense), its call gets exactly one result and its siblings theirs.
+Below: tool, tool_failures, tool_output, clock. Above: the loop. Whatever a tool does (raise, hang, exit, return
+nonsense), its call and each other call get exactly one result.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from gateway.turns.tool_failures import note_failure
 
 logger = logging.getLogger(__name__)
 
-# A tool that is cancelled has this long to let go; after that nobody waits for it.
+# A cancelled tool has this long to end; after that nothing waits for it.
 _CANCEL_SECONDS = 0.5
-# Tools bound their own results; these bounds are the last line: of a result's text, and of its media as base64.
+# Tools bound their own results; these are the final bounds of a result's text, and of its media as base64.
 _LARGEST_TEXT_CHARACTERS = 1_000_000
 _LARGEST_MEDIA_CHARACTERS = 7_000_000
 
@@ -43,7 +43,7 @@ _MEDIA_BLOCKS = (ImageBlock, AudioBlock, VideoBlock, DocumentBlock)
 
 
 def error_result(call: ToolCall, message: str) -> ToolResult:
-    """A result that tells the model what was wrong."""
+    """A result that tells the model the error."""
     return ToolResult(call.call_id, bounded((TextBlock(encodable(message)),)), is_error=True)
 
 
@@ -63,7 +63,7 @@ class _Execution:
 class ToolExecutions:
     """One turn's calls. Add them in call order, then `take` until it is `finished`.
 
-    Use as `async with`: leaving it cancels what still runs and waits for it (shortly: a tool may ignore it).
+    Use it with `async with`: leaving it cancels running tools and waits for them (shortly: a tool may ignore it).
     """
 
     clock: Clock
@@ -84,31 +84,33 @@ class ToolExecutions:
         await self.close()
 
     def add(self, call: ToolCall, tool: Tool, arguments: JsonObject, context: ToolContext, *, note: str = "") -> None:
-        """Run the tool as soon as there is room. `note` is put before what it gives."""
+        """Run the tool as soon as a slot is free. `note` is put before its result."""
         result: asyncio.Future[ToolResult] = asyncio.get_running_loop().create_future()
         self._results.append(result)
         self._waiting.append(_Execution(call, tool, arguments, context, note, result))
         self._start_waiting()
 
     def add_result(self, result: ToolResult) -> None:
-        """The result of a call that is not run."""
+        """Add the result of a call that is not run."""
         known: asyncio.Future[ToolResult] = asyncio.get_running_loop().create_future()
         known.set_result(result)
         self._results.append(known)
 
     async def take(self) -> list[ToolResult]:
-        """The next results in call order, as many as there are, once there is one or an announcement."""
+        """Wait for a result or an announcement; gives all results that are next in call order."""
         if self._results:
             await self.announcements.wait_beside(self._results[0])
         return self._take_ready()
 
     @property
     def finished(self) -> bool:
-        """Every result was taken."""
+        """Whether every result was taken."""
         return not self._results
 
     def give_up(self, message: str) -> list[ToolResult]:
-        """Stop everything: the results there are, in call order, and errors with `message` for all others."""
+        """Stop everything. Gives the results there are, in call order, and errors with `message` for all other
+        calls.
+        """
         unfinished = [*self._running.values(), *self._waiting]
         self._waiting.clear()
         for execution in unfinished:
@@ -116,7 +118,7 @@ class ToolExecutions:
         return self._take_ready()
 
     async def close(self) -> None:
-        """Cancel what runs and wait until it has let go."""
+        """Cancel running tools and wait until they end."""
         self._waiting.clear()
         for execution in list(self._running.values()):
             self._release(execution)
@@ -182,14 +184,14 @@ class ToolExecutions:
 
 
 async def _execute(execution: _Execution) -> ToolResult:
-    """The tool's result, whatever it does. Cancelled only where the task is."""
+    """The tool's result, whatever it does. Cancelled only if the task is."""
     call = execution.call
     try:
         given = await execution.tool.call(execution.arguments, execution.context)
         return _as_result(call, execution.note, given)
     except ToolError as error:
         return error_result(call, execution.note + str(error))
-    except BaseException as error:  # also SystemExit, which would end the server when a task raised it
+    except BaseException as error:  # also SystemExit, which would end the server if a task raised it
         task = asyncio.current_task()
         if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
             raise
@@ -197,7 +199,7 @@ async def _execute(execution: _Execution) -> ToolResult:
 
 
 def _as_result(call: ToolCall, note: str, given: object) -> ToolResult:
-    """Content of bounded size and clean text; a tool from elsewhere may have given anything."""
+    """Content of bounded size and clean text; a foreign tool may have returned anything."""
     blocks = given if isinstance(given, tuple) and all(_is_content(item) for item in given) else content_blocks(given)
     cleaned = [_bounded_media(replace(b, text=encodable(b.text)) if isinstance(b, TextBlock) else b) for b in blocks]
     # Providers refuse blank results, and some clients take an empty one for "not answered yet".

@@ -1,8 +1,8 @@
-"""What is told of a tool whose code raised an exception, and what the operator gets of it.
+"""The text that replaces a tool's exception for models and callers; the exception itself goes to the log.
 
-Below: tool. Above: tool_executions, which calls tools, open_agent and the tools. Only `ToolError` speaks to models and
-callers: somebody wrote its words for them. Any other exception may say a password, a path or a customer's row; it is
-whole in the log, under the id of the request that is told instead.
+Below: tool. Above: tool_executions, which calls tools, open_agent and the tools. Only the text of a `ToolError` is
+shown: it was written for models and callers. Any other exception may contain a password, a path or a customer's data.
+The log has all of it, under the request's id, and the shown text contains that id.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MAX_REASON_CHARACTERS = 2_000
 
 @dataclass(frozen=True, slots=True)
 class ExposedTool:
-    """A tool whose exceptions are told as they are, as its operator wants it while the tool is written."""
+    """A tool whose exceptions are shown as they are, for an operator who is developing it."""
 
     tool: Tool
 
@@ -35,7 +35,7 @@ class ExposedTool:
 
 
 def note_failure(tool: Tool, context: ToolContext, error: BaseException) -> str:
-    """Log the exception; what is told of it."""
+    """Log the exception; gives the text to show."""
     name = tool.spec.name
     fields = {
         "tool": name,
@@ -46,20 +46,20 @@ def note_failure(tool: Tool, context: ToolContext, error: BaseException) -> str:
     logger.warning("a tool raised an exception", extra=fields, exc_info=error)
     if isinstance(tool, ExposedTool):
         return f"The tool {name!r} failed: {exception_text(error)}"
-    # a run that goes on in another process has no request
+    # a run that continues in another process has no request
     found_under = f"request {context.request_id}" if context.request_id else f"run {context.run_id}"
     return f"The tool {name!r} failed ({found_under})."
 
 
 def exception_text(error: BaseException) -> str:
-    """What an exception says, without its class: nobody but a programmer has use for that."""
+    """An exception's text without its class, which only programmers need."""
     if isinstance(error, asyncio.CancelledError):
         return "something it was waiting for was cancelled"
     if isinstance(error, SystemExit | KeyboardInterrupt):
         return "it tried to end the process"
     try:
         text = encodable(str(error)).strip()
-    except Exception:  # an exception whose own text cannot be made
+    except Exception:  # an exception whose own text raises one
         text = ""
     if isinstance(error, KeyError):
         text = f"there is no {text}"

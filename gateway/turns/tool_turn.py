@@ -1,7 +1,7 @@
-"""What happens between an answer with calls and the next question to the model: each call is run, refused or left open.
+"""Handles the calls of an answer before the model is asked again: each is run, refused or left open.
 
-Below: tool_executions, tool_calls, loop. Above: the loops. A call of a backend tool is run here, unless a person has to
-approve it first: that makes an interrupt. A call of a frontend tool is pending: the browser runs it. A call that cannot
+Below: tool_executions, tool_calls, loop. Above: the loops. A call of a backend tool is run here; if a person must
+approve it first, it becomes an interrupt. A call of a frontend tool is pending: the browser runs it. A call that cannot
 be run gets an error as its result, which the model reads. Results come in the order of the calls.
 """
 
@@ -24,13 +24,13 @@ from gateway.turns.state_changes import StateChanges
 from gateway.turns.tool_calls import ArgumentChecks, CompiledSchemas, approval_schema, canonical_call
 from gateway.turns.tool_executions import ToolExecutions, error_result
 
-# What a client is told whose own approval would be refused: it may only cancel the call.
+# For a client that may not approve: it may only cancel the call.
 _OTHERS_APPROVE: JsonObject = {"agui_gateway": {"approvers": "keys"}}
 
 
 @dataclass(slots=True)
 class _Repeat:
-    """How often in a row a call was made with the same outcome; `refused_in` is the turn it was first refused in."""
+    """How often in a row a call had the same result; `refused_in` is the turn in which it was first refused."""
 
     result: ToolResult | None = None
     count: int = 0
@@ -40,8 +40,8 @@ class _Repeat:
 class ToolTurns:
     """The calls of one run, turn by turn, within its budgets.
 
-    `specs` are all tools that its model may call. `calls_made` counts those that are run or wait for a person.
-    `limit_reached` names the budget that is used up, None where none is: the model should get no tools any more.
+    `specs` are all tools that its model may call. `calls_made` counts calls that were run or wait for a person.
+    `limit_reached` names the budget that is used up, or is None; after that the model should get no tools.
     """
 
     def __init__(self, context: LoopContext, schemas: CompiledSchemas, deadline: Deadline) -> None:
@@ -61,10 +61,10 @@ class ToolTurns:
         self._interrupts: list[Interrupt] = []
 
     async def carry_out(self, decisions: Sequence[Decision]) -> AsyncGenerator[Events]:
-        """Run what a person approved, tell the model what was denied; in call order.
+        """Run the calls that a person approved, and give denied ones an error as result; in call order.
 
         Raises:
-            DeadlineError: the time was up; all results were given before.
+            DeadlineError: the time is up; all results were given before.
         """
         calls = (call for message in self._context.messages for call in message.tool_calls)
         places = {call.call_id: place for place, call in enumerate(calls)}
@@ -76,13 +76,13 @@ class ToolTurns:
                     yield batch
 
     async def answer(self, calls: Sequence[ToolCall], *, refused_because: str = "") -> AsyncGenerator[Events]:
-        """Run a turn's backend calls and give their results; `outcome` tells what is left to the browser or a person.
+        """Run a turn's backend calls and give their results; `outcome` has what is left to the browser or a person.
 
-        With `refused_because` none is run, and that is what the model is told.
+        With `refused_because` none is run, and the model gets that reason.
 
         Raises:
-            LimitError: these are more than one answer may have.
-            DeadlineError: the time was up; all results were given before.
+            LimitError: one answer has too many calls.
+            DeadlineError: the time is up; all results were given before.
         """
         if len(calls) > self._budgets.max_calls_per_answer:
             raise limit_reached("max_calls_per_answer", self._budgets.max_calls_per_answer)
@@ -96,17 +96,18 @@ class ToolTurns:
                     yield batch
 
     def outcome(self) -> Outcome | None:
-        """How the run ends after the turn that was answered last; None where nobody else has to do anything."""
+        """How the run ends after the last answered turn; None if neither browser nor person has to do anything."""
         pending = tuple(self._pending)
         if self._interrupts:
             return Interrupted(tuple(self._interrupts), pending)
         return Completed(pending) if pending else None
 
     def state_events(self) -> Events:
-        """What tools did to the shared state and no batch has told yet; a run's last batch begins with it."""
+        """Changes to the shared state that no batch has yet; a run's last batch begins with them."""
         return self._state_changes.take()
 
-    # --- what becomes of a call
+    # --- dispatching calls
+    # -----------------------------------------------------------------------------------------------
 
     def _carry_out(self, decision: Decision, executions: ToolExecutions) -> None:
         call = decision.call
@@ -131,11 +132,11 @@ class ToolTurns:
         self._execute(executions, call, tool, arguments, note)
 
     def _dispatch(self, call: ToolCall, executions: ToolExecutions, refused_because: str) -> None:
-        """Decide what becomes of a call: it is run, refused with an error, left to the browser, or to a person."""
+        """Run a call, refuse it with an error, or leave it to the browser or a person."""
         tool = self._context.tools.get(call.name)
         spec = tool.spec if tool is not None else self._frontend.get(call.name)
         try:
-            # A refused call of the browser's is answered too: clients run every closed call that has no result.
+            # Refused frontend calls get a result too: clients run every closed call that has none.
             if refused_because:
                 raise ToolError(f"This call was not run: {refused_because}.")
             if spec is None:
@@ -169,7 +170,9 @@ class ToolTurns:
             self.limit_reached = name
 
     def _refuse_repeated(self, call: ToolCall, key: bytes) -> None:
-        """Stop a call that keeps giving the same: an error at first, the end of the run when it comes again."""
+        """Refuse a call that keeps giving the same result: an error at first, the end of the run at the next
+        repetition.
+        """
         self._keys[call.call_id] = key
         repeat = self._repeats.setdefault(key, _Repeat())
         repeat.count += 1
@@ -189,7 +192,7 @@ class ToolTurns:
         if repeat is None or repeat.refused_in is not None:
             return
         if repeat.result is not None and repeat.result.content != result.content:
-            repeat.count = 1  # something else came of it: that is progress
+            repeat.count = 1  # a different result is progress
         repeat.result = result
 
     def _interrupt(self, call: ToolCall, tool: Tool) -> Interrupt:
@@ -232,7 +235,7 @@ class ToolTurns:
         executions.add(call, tool, arguments, where, note=note)
 
     async def _results(self, executions: ToolExecutions) -> AsyncGenerator[Events]:
-        """Each result as soon as those before it are there, behind what it announced and did to the state."""
+        """Each result as soon as all before it are there, after its announcements and state changes."""
         try:
             while not executions.finished:
                 with self._deadline:
@@ -254,18 +257,18 @@ class ToolTurns:
 
 
 def calls_of(turn: Sequence[Message]) -> Sequence[ToolCall]:
-    """The calls in what a model said in one turn, in the order in which it made them."""
+    """The calls of one turn of the model, in its order."""
     calls = {call.call_id: call for message in turn for call in message.tool_calls}
     return sorted(calls.values(), key=lambda call: call.index)
 
 
 def open_outcome(context: LoopContext, messages: Sequence[Message]) -> Outcome | None:
-    """How a run ends without asking the model: with questions or frontend calls that are open in these messages."""
+    """How a run ends without asking the model, if these messages have open questions or frontend calls."""
     still_open = context.still_open
     pending = tuple(call for call in open_calls(messages) if call.name not in context.tools)
     if pending:
         out = {item.call.call_id for item in still_open}
-        # A failed answer's calls were never handed to the browser.
+        # A failed answer's calls were never given to the browser.
         out |= {call.call_id for message in messages if message.incomplete for call in message.tool_calls}
         pending = tuple(call for call in pending if call.call_id not in out)
     if still_open:

@@ -81,7 +81,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"origins": ["shop.example"]},
-        "origins[0]: 'shop.example' is no origin; write scheme, host and port where it is not the usual:"
+        "origins[0]: 'shop.example' is not an origin; write scheme, host, and port unless it is the default:"
         " 'https://app.example'",
     ),
     (
