@@ -83,6 +83,10 @@ class MovableClock:
         self._elapsed = target
         await self.settle()
 
+    def put_forward(self, seconds: float) -> None:
+        """Change the time of day, as after a machine's sleep. No duration goes by, so nothing is due by that."""
+        self._start += seconds
+
     async def settle(self) -> None:
         """Let tasks run without moving the clock. What waits for a socket or a thread needs `until` instead."""
         for _ in range(_ROUNDS_TO_SETTLE):

@@ -51,6 +51,7 @@ class GatedStore:
         self._errors: dict[str, Exception] = {}
         gates = (
             "load_start",
+            "load_thread",
             "list_runs",
             "last_sequence",
             "queue_run",
@@ -83,6 +84,11 @@ class GatedStore:
     async def load_start(self, owner: str, run_id: str, thread_id: str) -> RunRecord | None:
         await self._pass("load_start")
         return await self._store.load_start(owner, run_id, thread_id)
+
+    async def load_thread(self, owner: str, thread_id: str) -> Thread | None:
+        thread = await self._store.load_thread(owner, thread_id)
+        await self._pass("load_thread")  # who waits has the thread as it was
+        return thread
 
     async def list_runs(self, owner: str, client_id: str) -> list[RunRecord]:
         await self._pass("list_runs")

@@ -15,8 +15,8 @@ import signal
 import socket
 import ssl
 import sys
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +29,21 @@ from gateway.configuration.known_parts import KnownParts, known_parts
 from gateway.page import WebPage
 from gateway.server.connection import Connection
 from gateway.settings import Flags, load_settings
+from gateway.store import Store
 from gateway.traces import Tracer
 
 DEADLINE_SECONDS = 20.0
 _NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # nobody speaks TLS here: reading all authorities costs 60 ms
 
 _all_parts = functools.cache(known_parts)  # looking through all installed packages costs as much as all the rest
+
+
+def parts_with_store(wrapped: Callable[[Store], Store]) -> KnownParts:
+    """All parts there are, with what a test puts around the embedded store."""
+    parts = _all_parts()
+    embedded = parts.stores["sqlite"]
+    around = replace(embedded, open=lambda url, environment: wrapped(embedded.open(url, environment)))
+    return replace(parts, stores={**parts.stores, "sqlite": around})
 
 
 def scripted(*responses: Sequence[Mapping[str, Any]], **more: Any) -> dict[str, Any]:

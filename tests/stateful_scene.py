@@ -150,11 +150,11 @@ async def stateful_gateway(directory: Path, server: ResponsesServer, **more: Any
 
 
 @asynccontextmanager
-async def stateful_scene(directory: Path) -> AsyncGenerator[StatefulScene]:
+async def stateful_scene(directory: Path, **more: Any) -> AsyncGenerator[StatefulScene]:
     """A gateway and its server."""
     async with (
         asyncio.timeout(DEADLINE_SECONDS),
         responses_server() as server,
-        stateful_gateway(directory, server) as scene,
+        stateful_gateway(directory, server, **more) as scene,
     ):
         yield scene

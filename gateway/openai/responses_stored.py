@@ -46,7 +46,7 @@ class StoredResponses:
         self._http = http
         self._clock = clock
         self._model_id = model_id
-        self._errands = Errands()
+        self._errands = Errands(clock)
         self._outlived: dict[str, Timer] = {}  # responses that nobody goes on from
         self._deleting = asyncio.Semaphore(MOST_DELETIONS)
 

@@ -1,12 +1,15 @@
 """Work that nobody waits for, such as asking a provider to delete what it keeps.
 
-Nothing of ours is below. Above: runs.removal, openai.responses_stored.
+Below: clock. Above: runs.removal, openai.responses_stored.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
+from contextlib import suppress
+
+from gateway.clock import Clock, Deadline, DeadlineError
 
 CLOSE_SECONDS = 5.0
 
@@ -14,7 +17,8 @@ CLOSE_SECONDS = 5.0
 class Errands:
     """The background tasks of one owner, who closes them."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
         self._tasks: set[asyncio.Task[None]] = set()
 
     def spawn(self, errand: Coroutine[None, None, None], name: str) -> None:
@@ -25,8 +29,14 @@ class Errands:
 
     async def close(self) -> None:
         """Wait a short time for the tasks to end, and cancel those that take longer."""
-        if tasks := list(self._tasks):
-            _, late = await asyncio.wait(tasks, timeout=CLOSE_SECONDS)
-            for task in late:
-                task.cancel()
-            await asyncio.gather(*late, return_exceptions=True)
+        if not (tasks := list(self._tasks)):
+            return
+        deadline = Deadline(self._clock, CLOSE_SECONDS)
+        try:
+            with suppress(DeadlineError), deadline:
+                await asyncio.wait(tasks)
+        finally:
+            deadline.close()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -39,7 +39,7 @@ class ThreadRemoval:
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
         self._clock = clock
-        self._errands = Errands()
+        self._errands = Errands(clock)
         self._under_way: set[str] = set()
 
     async def look(self, agents: AgentDirectory, owner: str, thread_id: str) -> Thread | None:

@@ -10,15 +10,22 @@ from pathlib import Path
 
 import pytest
 
-from gateway.http_client.clients import StreamTimeouts
-from gateway.runs.removal import AGAIN_SECONDS, MOST_TRIES
-from gateway.store import Thread
+from gateway.providers.background_tasks import CLOSE_SECONDS
+from gateway.runs.removal import AGAIN_SECONDS, LONGEST_SECONDS, MOST_ROUNDS, MOST_TRIES
 from tests.fault_scenes import until
 from tests.movable_clock import MovableClock
 from tests.openai_chat_server import Script, error
 from tests.responses_events import call_item, message_item
 from tests.responses_server import ResponsesServer, responses_server
-from tests.running_gateway import agent, gateway_process, local_gateway, run_body, write_configuration
+from tests.runner_scene import GatedStore
+from tests.running_gateway import (
+    agent,
+    gateway_process,
+    local_gateway,
+    parts_with_store,
+    run_body,
+    write_configuration,
+)
 from tests.stateful_scene import ADDING, StatefulScene, openai_model, stateful_gateway, stateful_scene
 
 DEADLINE_SECONDS = 30
@@ -29,19 +36,12 @@ STAYS = "responses of a deleted thread stay at their provider"
 LATER = "responses of a deleted thread are not deleted yet: their provider is asked again later"
 GIVEN_UP = "responses of a deleted thread stay at their provider: it is not asked again"
 NOBODY = "responses of a deleted thread stay where no agent asks any more"
-PATIENT = StreamTimeouts(DEADLINE_SECONDS, DEADLINE_SECONDS, DEADLINE_SECONDS, DEADLINE_SECONDS)
-
-
-@pytest.fixture(autouse=True)
-def nothing_is_late(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a machine in a hurry either."""
-    monkeypatch.setattr("gateway.providers.background_tasks.CLOSE_SECONDS", DEADLINE_SECONDS)
-    monkeypatch.setattr("gateway.openai.responses_stored.ERRAND_TIMEOUTS", PATIENT)
 
 
 @pytest.fixture
 async def scene(tmp_path: Path) -> AsyncGenerator[StatefulScene]:
-    async with stateful_scene(tmp_path) as opened:
+    """By a clock that stands still nothing is late."""
+    async with stateful_scene(tmp_path, clock=MovableClock(), parts=parts_with_store(GatedStore)) as opened:
         yield opened
 
 
@@ -112,25 +112,17 @@ async def test_the_answer_under_way_is_deleted_with_its_thread(scene: StatefulSc
     assert deletions(server) == [scene.answered()]
 
 
-async def test_a_run_that_begins_while_its_thread_is_looked_at_is_cancelled_too(
-    scene: StatefulScene, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_run_that_begins_while_its_thread_is_looked_at_is_cancelled_too(scene: StatefulScene) -> None:
     server, store = scene.server, scene.gateway.application.store
+    assert isinstance(store, GatedStore)
     server.will_answer(message_item("Hello"))
     await scene.say("Hi")
-    asked, go_on, load = asyncio.Event(), asyncio.Event(), store.load_thread
-
-    async def load_slowly(owner: str, thread_id: str) -> Thread | None:
-        monkeypatch.setattr(store, "load_thread", load)
-        thread = await load(owner, thread_id)
-        asked.set()
-        await go_on.wait()
-        return thread
-
-    monkeypatch.setattr(store, "load_thread", load_slowly)
+    store.hold("load_thread")
+    store.reached["load_thread"].clear()
     deleting = asyncio.create_task(delete(scene))
     async with asyncio.timeout(DEADLINE_SECONDS):
-        await asked.wait()
+        await store.reached["load_thread"].wait()
+    go_on = store.open_for_others("load_thread")
     server.will_answer(message_item("abcd"), hold=asyncio.Event(), hold_before=5)
     async with scene.gateway.client.stream("openai", run_body("Go", thread_id="t", run_id="run")) as stream:
         await stream.until("TEXT_MESSAGE_CONTENT")
@@ -156,12 +148,19 @@ async def test_nobody_waits_for_the_provider(scene: StatefulScene, caplog: pytes
     assert (entry.message, entry.__dict__["responses"]) == (GONE, 1)
 
 
+async def stopping(clock: MovableClock) -> None:
+    """Until the gateway waits for what it asks of the provider."""
+    await clock.advance(1)  # the time limit on what is asked was as long: it is due sooner now
+    await clock.until_timer(CLOSE_SECONDS)
+
+
 async def test_a_gateway_that_stops_waits_a_moment_for_the_provider(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "gateway.runs.removal")
+    clock = MovableClock()
     async with asyncio.timeout(DEADLINE_SECONDS), responses_server() as server:
-        async with stateful_gateway(tmp_path, server) as scene:
+        async with stateful_gateway(tmp_path, server, clock=clock) as scene:
             server.will_answer(message_item("Hello"))
             await scene.say("Hi")
             answers = asyncio.Event()
@@ -169,13 +168,11 @@ async def test_a_gateway_that_stops_waits_a_moment_for_the_provider(
             await delete(scene)
             await server.received(2)
 
-            async def answer_once_it_stops() -> None:
-                await until(lambda: all(task.get_name() != "retention" for task in asyncio.all_tasks()))
-                for _ in range(1000):  # all else that a stop does would be over by then
-                    await asyncio.sleep(0)
+            async def answer_once_it_waits() -> None:
+                await stopping(clock)
                 answers.set()
 
-            answering = asyncio.create_task(answer_once_it_stops())
+            answering = asyncio.create_task(answer_once_it_waits())
         await answering
     (entry,) = [entry for entry in caplog.records if entry.name == "gateway.runs.removal"]
     assert entry.message == GONE
@@ -292,16 +289,23 @@ async def test_after_a_kill_the_next_process_goes_on(tmp_path: Path) -> None:
 
 
 async def test_a_gateway_that_stops_leaves_the_rest_to_the_next(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
+    clock = MovableClock()
     async with asyncio.timeout(DEADLINE_SECONDS), responses_server() as server:
-        async with stateful_gateway(tmp_path, server) as scene:
+        async with stateful_gateway(tmp_path, server, clock=clock) as scene:
             server.will_answer(message_item("Hello"))
             await scene.say("Hi")
             server.answers(Script(200, (b"{}",), "application/json", headers_after=asyncio.Event()))
             await delete(scene)
             await gone(server, 1)
-            monkeypatch.setattr("gateway.providers.background_tasks.CLOSE_SECONDS", 0.01)
+
+            async def lose_patience() -> None:
+                await stopping(clock)
+                await clock.advance(CLOSE_SECONDS)
+
+            losing = asyncio.create_task(lose_patience())
+        await losing
         (entry,) = [entry for entry in caplog.records if entry.message == LATER]
         assert entry.__dict__["code"] == "server_shutdown"
         async with stateful_gateway(tmp_path, server) as scene:
@@ -334,24 +338,28 @@ async def test_a_provider_that_is_down_for_long_is_asked_in_later_rounds(
         assert (caplog.messages.count(LATER), caplog.messages.count(GIVEN_UP)) == (1, 0)
 
 
-@pytest.mark.parametrize("limit", ["MOST_ROUNDS", "LONGEST_SECONDS"])
+@pytest.mark.parametrize(("rounds", "asleep"), [(MOST_ROUNDS, 0.0), (2, LONGEST_SECONDS)], ids=["rounds", "days"])
 async def test_a_provider_that_stays_down_is_given_up_and_the_log_says_what_stays(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, limit: str
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, rounds: int, asleep: float
 ) -> None:
-    monkeypatch.setattr(f"gateway.runs.removal.{limit}", 2 if limit == "MOST_ROUNDS" else ROUND_SECONDS)
+    """After so many rounds, or after so many days, which the machine may have slept."""
     clock = MovableClock()
     async with (
         asyncio.timeout(DEADLINE_SECONDS),
         responses_server() as server,
         stateful_gateway(tmp_path, server, clock=clock) as scene,
     ):
-        await scene_with_what_is_due(scene, clock, *[error(503)] * 2 * MOST_TRIES)
-        await next_round(clock)
-        await asked_in_vain(server, clock, MOST_TRIES)
+        await scene_with_what_is_due(scene, clock, *[error(503)] * rounds * MOST_TRIES)
+        clock.put_forward(asleep)
+        for number in range(1, rounds):
+            assert GIVEN_UP not in caplog.messages
+            await tried(scene, number)
+            await next_round(clock, number)
+            await asked_in_vain(server, clock, number * MOST_TRIES)
         await nothing_due(scene)
         (entry,) = [entry for entry in caplog.records if entry.message == GIVEN_UP]
         assert (entry.__dict__["agent_id"], entry.__dict__["response_ids"]) == ("openai", [scene.answered()])
-        assert len(deletions(server)) == 2 * MOST_TRIES
+        assert len(deletions(server)) == rounds * MOST_TRIES
 
 
 async def scene_with_what_is_due(scene: StatefulScene, clock: MovableClock, *answers: Script) -> None:
@@ -361,15 +369,20 @@ async def scene_with_what_is_due(scene: StatefulScene, clock: MovableClock, *ans
     scene.server.answers(*answers)
     await delete(scene)
     await asked_in_vain(scene.server, clock, 0)
+    await tried(scene, 1)
+
+
+async def tried(scene: StatefulScene, rounds: int) -> None:
+    """Until the store knows that so many rounds have come to nothing."""
     store = scene.gateway.application.store
     async with asyncio.timeout(DEADLINE_SECONDS):
-        while [each.tries for each in await store.due_deletions()] != [1]:
+        while [each.tries for each in await store.due_deletions()] != [rounds]:
             await asyncio.sleep(0)
 
 
-async def next_round(clock: MovableClock) -> None:
+async def next_round(clock: MovableClock, number: int = 1) -> None:
     """The first one began with the process. No further than to that moment: what is asked then sleeps in its turn."""
-    await clock.advance(ROUND_SECONDS - clock.monotonic())
+    await clock.advance(number * ROUND_SECONDS - clock.monotonic())
 
 
 async def asked_in_vain(server: ResponsesServer, clock: MovableClock, before: int) -> None:
