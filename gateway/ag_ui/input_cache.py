@@ -32,7 +32,7 @@ _Key: TypeAlias = tuple[str, str | None]
 LIMIT_BYTES = 64 * 1024 * 1024
 # Less is read as fast as it is looked up.
 LEAST_MESSAGES = 8
-# What a message, and what is known of its thread, takes besides the bytes it came in.
+# What a message, and what is cached of its thread, takes besides the bytes it came in.
 _MESSAGE_BYTES = 2000
 _CHUNK = 64
 _MOST_PIECES = 256
@@ -54,7 +54,7 @@ class _Piece:
 
 
 class _CachedInput:
-    """The array of a thread's last request, in pieces, so that an edit leaves what stands before it known."""
+    """The array of a thread's last request, in pieces, so that an edit leaves what stands before it cached."""
 
     def __init__(self, thread: HistoryCache) -> None:
         self.thread = thread
@@ -141,17 +141,17 @@ class InputCache:
     def __init__(self, limit_bytes: int = LIMIT_BYTES) -> None:
         self._limit = limit_bytes
         self._size = 0
-        self._known: OrderedDict[_Key, _CachedInput] = OrderedDict()
+        self._inputs: OrderedDict[_Key, _CachedInput] = OrderedDict()
         self._sizes: dict[_Key, int] = {}
 
     def parse(self, owner: str, body: bytes) -> tuple[AgentInput, PeerProfile]:
         """As `ag_ui.input.parse_run_input`."""
         key = (owner, _thread_id_in(body))
-        known = self._known.get(key)
+        cached = self._inputs.get(key)
         if (
-            known is not None
-            and (start := _place_of(known.pieces[0].raw, body)) is not None
-            and (rest := self._parse_rest(key, known, body, start)) is not None
+            cached is not None
+            and (start := _place_of(cached.pieces[0].raw, body)) is not None
+            and (rest := self._parse_rest(key, cached, body, start)) is not None
         ):
             return rest
         data = load_run_input(body)
@@ -159,24 +159,24 @@ class InputCache:
         parsed = reader.read(data)
         items = data["messages"]
         if len(items) >= LEAST_MESSAGES and len(body) <= self._limit // 4 and reader.messages_are_plain:
-            known = _CachedInput(HistoryCache() if known is None else known.thread)
+            cached = _CachedInput(HistoryCache() if cached is None else cached.thread)
             if (place := _place_of(orjson.dumps(items[0]), body)) is not None:
-                known.add(items, parsed[0].messages, body, place, has_media=reader.media_seen)
-            if known.pieces:
-                self._keep((owner, parsed[0].thread_id), known)
+                cached.add(items, parsed[0].messages, body, place, has_media=reader.media_seen)
+            if cached.pieces:
+                self._keep((owner, parsed[0].thread_id), cached)
         return parsed
 
     def _parse_rest(
-        self, key: _Key, known: _CachedInput, body: bytes, start: int
+        self, key: _Key, cached: _CachedInput, body: bytes, start: int
     ) -> tuple[AgentInput, PeerProfile] | None:
-        """The input whose array begins at `start` with what is known; None where it has to be read as a whole."""
+        """The input whose array begins at `start` with the cached messages; None where it has to be read as a whole."""
         end, same = start, 0
-        for piece in known.pieces:
+        for piece in cached.pieces:
             if not body.startswith(piece.raw, end):
                 break
             end += len(piece.raw)
             same += 1
-        known.keep(same)
+        cached.keep(same)
         # Nobody can have written this text: where it comes out is where the messages stood.
         mark = os.urandom(16).hex()
         try:
@@ -189,23 +189,23 @@ class InputCache:
         if data.get("threadId", data.get("thread_id")) != key[1]:
             return None
         new = data["messages"] = items[1:]
-        reader = InputReader(known.messages, known.ids, known.items, media_before=known.has_media)
-        parsed = reader.read(data, known.thread)
+        reader = InputReader(cached.messages, cached.ids, cached.items, media_before=cached.has_media)
+        parsed = reader.read(data, cached.thread)
         if reader.repeats:
             return None
         if new and reader.messages_are_plain:
-            known.add(new, parsed[0].messages[len(known.messages) :], body, end, has_media=reader.media_seen)
-        self._keep(key, known)
+            cached.add(new, parsed[0].messages[len(cached.messages) :], body, end, has_media=reader.media_seen)
+        self._keep(key, cached)
         return parsed
 
-    def _keep(self, key: _Key, known: _CachedInput) -> None:
-        self._known.pop(key, None)
+    def _keep(self, key: _Key, cached: _CachedInput) -> None:
+        self._inputs.pop(key, None)
         self._size -= self._sizes.pop(key, 0)
-        self._known[key] = known
-        self._sizes[key] = known.size
-        self._size += known.size
+        self._inputs[key] = cached
+        self._sizes[key] = cached.size
+        self._size += cached.size
         while self._size > self._limit:
-            oldest, _ = self._known.popitem(last=False)
+            oldest, _ = self._inputs.popitem(last=False)
             self._size -= self._sizes.pop(oldest)
 
 

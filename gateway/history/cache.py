@@ -23,7 +23,7 @@ from gateway.messages import Message, TextBlock, ToolCall
 
 Messages = tuple[Message, ...]
 
-# How many parts of what is known are given up in search of what still holds.
+# How many parts of what is cached are given up in search of what still holds.
 _MOST_FORGOTTEN = 4
 _MOST_PARTS = 64
 
@@ -74,59 +74,59 @@ class HistoryCache:
 
     def merge(self, stored: Messages, sent: Messages) -> Messages:
         """As `history.merge_history`."""
-        known = self._merged
-        if known.fits(stored, sent) and known.go_on(stored[len(known.merged) :], sent[len(known.sent) :]):
-            return known.merged
+        before = self._merged
+        if before.fits(stored, sent) and before.go_on(stored[len(before.merged) :], sent[len(before.sent) :]):
+            return before.merged
         merged = merge_history(stored, sent)
-        known = _Merged()
-        self._merged = known if known.add(sent, merged) else _NOTHING_MERGED
+        fresh = _Merged()
+        self._merged = fresh if fresh.add(sent, merged) else _NOTHING_MERGED
         return merged
 
     def own_calls(self, messages: Messages) -> Mapping[str, OwnCall]:
         """As the function of that name."""
-        known = self._merged
-        if (rest := known.behind(messages)) is None:
+        before = self._merged
+        if (rest := before.behind(messages)) is None:
             return own_calls(messages)
-        return {**known.own_calls, **own_calls(rest)} if rest else known.own_calls
+        return {**before.own_calls, **own_calls(rest)} if rest else before.own_calls
 
     def ids(self, messages: Messages) -> Container[str]:
         """Those of the messages."""
-        known = self._merged
-        if (rest := known.behind(messages)) is None:
+        before = self._merged
+        if (rest := before.behind(messages)) is None:
             return {message.id for message in messages}
-        return known.merged_ids.union([message.id for message in rest])
+        return before.merged_ids.union([message.id for message in rest])
 
     def may_claim(self, stored: Messages, sent: Messages, calls: Container[str]) -> bool:
         """Whether a tool message in `sent` that is not in `stored` as this server's own may answer one of the calls."""
-        known = self._merged
-        if not known.fits(stored, sent):
+        before = self._merged
+        if not before.fits(stored, sent):
             return True
-        if any(call_id in calls for call_id in known.given_results):
+        if any(call_id in calls for call_id in before.given_results):
             return True
-        produced = {message.id for message in stored[len(known.merged) :] if message.turn_id is not None}
+        produced = {message.id for message in stored[len(before.merged) :] if message.turn_id is not None}
         return any(
             (result := message.tool_result) is not None and result.call_id in calls and message.id not in produced
-            for message in sent[len(known.sent) :]
+            for message in sent[len(before.sent) :]
         )
 
     def view(self, messages: Messages) -> tuple[Messages, SettledView | None]:
         """As `history.model_view`, and what of it is settled: None where nothing is."""
-        known = self._view
-        if messages[: len(known.messages)] != known.messages:
-            known = self._view = _NOTHING_SEEN
-        rest = messages[len(known.messages) :]
+        seen = self._view
+        if messages[: len(seen.messages)] != seen.messages:
+            seen = self._view = _NOTHING_SEEN
+        rest = messages[len(seen.messages) :]
         place = next((place for place in reversed(range(len(rest))) if rest[place].role == "user"), None)
-        if place is None or (known.messages and rest[0].role != "user"):
+        if place is None or (seen.messages and rest[0].role != "user"):
             return model_view(messages), None
-        if known is _NOTHING_SEEN:
-            known = self._view = _View()
-        if place and not known.add(rest[:place]):
+        if seen is _NOTHING_SEEN:
+            seen = self._view = _View()
+        if place and not seen.add(rest[:place]):
             self._view = _NOTHING_SEEN
             return model_view(messages), None
         last = rest[place:]
-        if not known.is_apart(last):
+        if not seen.is_apart(last):
             return model_view(messages), None
-        return known.settled.messages + model_view(last), known.settled
+        return seen.settled.messages + model_view(last), seen.settled
 
     def digest(self, messages: Messages, rest: bytes) -> str:
         """The hash of the messages' rows and of `rest`, as `runs.endings.input_digest` forms them.
@@ -134,18 +134,18 @@ class HistoryCache:
         Raises:
             TypeError: one of them is nothing that the encoder takes.
         """
-        known, hasher = self._digested
-        if not known or messages[: len(known)] != known:
-            known, hasher = (), hashlib.blake2b(b"[[", digest_size=16)
+        digested, hasher = self._digested
+        if not digested or messages[: len(digested)] != digested:
+            digested, hasher = (), hashlib.blake2b(b"[[", digest_size=16)
         # What is kept ends before the last message: that is what people write anew.
         for end in (len(messages) - 1, len(messages)):
-            if new := messages[len(known) : end]:
+            if new := messages[len(digested) : end]:
                 rows = orjson.dumps(digest_rows(new))
                 hasher = hasher.copy()
-                hasher.update((b"," if known else b"") + rows[1:-1])
-                known = messages[:end]
+                hasher.update((b"," if digested else b"") + rows[1:-1])
+                digested = messages[:end]
                 if end < len(messages):
-                    self._digested = (known, hasher)
+                    self._digested = (digested, hasher)
         whole = hasher.copy()
         whole.update(b"]," + rest + b"]")
         digest: str = whole.hexdigest()
@@ -204,7 +204,7 @@ class _Merged:
         self.own_calls: dict[str, OwnCall] = {}
 
     def fits(self, stored: Messages, sent: Messages) -> bool:
-        """Whether both begin with what is known; forgets the last parts of it where that makes them."""
+        """Whether both begin with what is here; forgets the last parts of it where that makes them."""
         for _ in range(_MOST_FORGOTTEN):
             if sent[: len(self.sent)] == self.sent and stored[: len(self.merged)] == self.merged:
                 return bool(self._parts)
@@ -212,14 +212,14 @@ class _Merged:
         return False
 
     def behind(self, messages: Messages) -> Messages | None:
-        """What follows the known thread in these messages, where they begin with it."""
+        """What follows this thread in these messages, where they begin with it."""
         if messages is self.merged:
             return ()
         return messages[len(self.merged) :] if messages[: len(self.merged)] == self.merged else None
 
     def go_on(self, produced: Messages, sent: Messages) -> bool:
-        """Add what was sent behind what is known, to a thread to which `produced` was added. False: it has to be merged
-        from the beginning, because it may have something in common with what is known.
+        """Add what was sent behind what is here, to a thread to which `produced` was added. False: it has to be merged
+        from the beginning, because it may have something in common with what is here.
         """
         fresh = {message.id for message in produced}
         if len(fresh) < len(produced) or not fresh.isdisjoint(self.merged_ids):

@@ -122,6 +122,9 @@ def response_url(url: str, response_id: str, action: str = "", query: str = "") 
 
 # --- items -----------------------------------------------------------------------------------------------------------
 
+# What a request asks for in `include` to get reasoning in sealed form.
+SEALED_REASONING = "reasoning.encrypted_content"
+
 # The kinds of opaque parts, each the JSON text of an item.
 REASONING_ITEM = "reasoning_item"
 OUTPUT_ITEM = "output_item"  # of a tool that ran at the provider

@@ -23,6 +23,7 @@ from gateway.messages import DocumentBlock, ImageBlock, JsonObject, MediaBlock
 from gateway.model import ModelCapabilities, ModelEnvironment, ModelRequest
 from gateway.openai.responses import (
     CHAIN_STATUSES,
+    SEALED_REASONING,
     Profile,
     is_chain_lost,
     refuses_encrypted_reasoning,
@@ -30,7 +31,7 @@ from gateway.openai.responses import (
 )
 from gateway.openai.responses_background import BackgroundResponse
 from gateway.openai.responses_reader import ResponsesReader
-from gateway.openai.responses_request import SEALED_REASONING, ResponsesTarget, responses_request
+from gateway.openai.responses_request import ResponsesTarget, responses_request
 from gateway.openai.responses_stored import ExistingAccess, StoredResponses
 from gateway.providers.answer_reader import AnswerStream
 from gateway.providers.error_bodies import ProviderError, parse_error_body

@@ -45,6 +45,7 @@ from gateway.openai.responses import (
     OUTPUT_ITEM,
     REASONING_ITEM,
     REPLAYED_ITEMS,
+    SEALED_REASONING,
     Profile,
     replayed_item,
     replayed_reasoning,
@@ -54,8 +55,6 @@ from gateway.wire import stand_ins, strict_json
 from gateway.wire.media_bytes import bare_type, is_written
 from gateway.wire.stand_ins import NO_CONTENT, NO_OUTPUT, OPENING
 from gateway.wire.tool_schema import object_schema
-
-SEALED_REASONING = "reasoning.encrypted_content"
 
 _EXTENSIONS = {"application/pdf": "pdf", "application/msword": "doc", "application/vnd.ms-excel": "xls"}
 _CALL_ID = re.compile(r"[a-zA-Z0-9_.:-]{1,64}")
