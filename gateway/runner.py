@@ -311,8 +311,7 @@ class Runner:
             await asyncio.wait((head.concluded,))
             if head.unkept is not None and not head.ended.done():  # nobody wants to keep it any more
                 deleted = await self.removal.delete(self.agents, owner, thread_id, held) or deleted
-                if head.task is not None:
-                    head.task.cancel()
+                head.stop_keeping()
                 await asyncio.wait((head.ended,))
             held = await self.removal.look(self.agents, owner, thread_id)
         with self._lines.held(owner, thread_id):

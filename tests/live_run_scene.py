@@ -24,6 +24,7 @@ from gateway.runs.viewer import END, Batch, Viewer
 from gateway.store import NumberedEvent, RunRecord, RunStatus, Store
 from tests.invariants import numbers_without_gaps
 from tests.movable_clock import MovableClock
+from tests.runner_scene import SAYS_HELLO, agent_of
 
 OWNER, RUN, THREAD = "owner", "r", "t"
 START = RunStarted(THREAD, RUN)
@@ -95,6 +96,7 @@ class Scene:
         record = RunRecord(OWNER, RUN, THREAD, "agent", RunStatus.RUNNING, 0.0)
         self.live = LiveRun(
             record,
+            agent_of("agent", SAYS_HELLO),
             cast(Store, self.store),
             self.clock,
             grace_seconds=GRACE_SECONDS,

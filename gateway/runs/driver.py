@@ -100,16 +100,16 @@ class RunDriver:
         """
         live = self.runs[record.owner, record.client_id] = LiveRun(
             record,
+            agent,
             self.store,
             self.clock,
             grace_seconds=self._options.disconnect_grace_seconds,
             on_abandoned=self._abandoned,
+            unattended=unattended,
+            trace=begin_trace(self._tracer, record, agent.definition),
             max_viewer_events=self._options.max_viewer_events,
             window=self.window,
         )
-        live.agent = agent
-        live.unattended = unattended
-        live.trace = begin_trace(self._tracer, record, agent.definition)
         self.agents.hold(agent, until=live.ended)
         return live
 
@@ -161,7 +161,7 @@ class RunDriver:
         live.begin_with(taken.thread, conversation, given.history_cache)
         record = replace(live.record, status=RunStatus.RUNNING, started_at=now, finished_at=None)
         if live.cancel_reason is None:
-            live.record = record
+            live.become(record)
         started = live.follow([RunStarted(given.thread_id, given.run_id, given.parent_run_id)])
         _, records = live.number(started)
         with part_of(live.trace, "commit begin_run", {"db.operation.name": "begin_run"}):
@@ -210,7 +210,7 @@ class RunDriver:
     # --- a run under way
 
     def _spawn(self, live: LiveRun, work: Coroutine[None, None, None]) -> None:
-        # `live.task` is set by the task itself: one that is cancelled before its first step never runs a line.
+        # The task says itself that it works on the run: one that is cancelled before its first step never runs a line.
         with current(live.trace):
             task = asyncio.create_task(work, name=f"run {live.record.run_id}")
         self._tasks.add(task)
@@ -218,7 +218,7 @@ class RunDriver:
         task.add_done_callback(self._tasks.discard)
 
     async def _wait_and_run(self, live: LiveRun, given: AgentInput) -> None:
-        live.task = asyncio.current_task()
+        live.work_in(asyncio.current_task())
         try:
             await self._wait_for_turn(live)
         finally:
@@ -237,7 +237,7 @@ class RunDriver:
             if live.cancel_reason is not None and not told:
                 told = True
                 end = stopped(live.cancel_reason)
-                live.record = replace(ended_record(live.record, end, self.clock.now()), started_at=None)
+                live.become(replace(ended_record(live.record, end, self.clock.now()), started_at=None))
                 live.give_up([RunStarted(live.record.thread_id, live.record.run_id), end])
                 await self._keep_left(live)
             try:
@@ -259,7 +259,7 @@ class RunDriver:
             )
 
     async def _drive(self, live: LiveRun, context: LoopContext) -> None:
-        live.task = asyncio.current_task()
+        live.work_in(asyncio.current_task())
         terminal: Terminal
         try:
             if live.cancel_reason is None:
@@ -315,7 +315,7 @@ class RunDriver:
         except Exception as error:
             self._end_unkept(live, failed(live.record, error, self._redacted))
         else:
-            live.record = record  # not before: an end that was told and not kept would change after a kill -9
+            live.become(record)  # not before: an end that was told and not kept would change after a kill -9
             live.publish_numbered()
             self._leave(live)
 
@@ -341,20 +341,21 @@ class RunDriver:
         terminal = replace(terminal, usage=live.fold.usage.total)
         self.metrics.store_failed(terminal.code)
         logger.error("a run ended before it could be kept", extra={"run_id": live.record.run_id, "code": terminal.code})
-        live.record = replace(
+        record = replace(
             live.record,
             status=RunStatus.FAILED,
             finished_at=self.clock.now(),
             error_code=terminal.code,
             error_message=terminal.message,
         )
+        live.become(record)
         started = [] if live.begun else [RunStarted(live.record.thread_id, live.record.run_id)]
         live.give_up([*started, terminal])
         self._spawn(live, self._keep_later(live, terminal))
 
     async def _keep_later(self, live: LiveRun, terminal: RunFailed) -> None:
         # The thread stays locked until then: what it holds is not what its viewers saw.
-        live.task = asyncio.current_task()
+        live.work_in(asyncio.current_task())
         try:
             while True:
                 try:
@@ -441,7 +442,7 @@ class RunDriver:
             self._spawn(live, self._go_on(live, left))
 
     async def _go_on(self, live: LiveRun, left: LeftOpen) -> None:
-        live.task = asyncio.current_task()
+        live.work_in(asyncio.current_task())
         tools, approvals = await _tools(live)
         given = with_frontend_tools(left.input, tools)
         await self._drive(live, self._context(live, given, tools, approvals, taken_up=left.taken_up))
@@ -449,9 +450,9 @@ class RunDriver:
 
 async def _tools(live: LiveRun) -> tuple[Mapping[str, Tool], Mapping[str, Approvers | None]]:
     """OpenAgent.tools; none where the run is stopped before they are there: a tool server may take its time."""
-    before, task = live.task, asyncio.current_task()
+    task = asyncio.current_task()
     assert task is not None
-    live.task = task
+    before = live.work_in(task)
     try:
         return await live.agent.tools()
     except asyncio.CancelledError:
@@ -459,4 +460,4 @@ async def _tools(live: LiveRun) -> tuple[Mapping[str, Tool], Mapping[str, Approv
             raise
         return {}, {}
     finally:
-        live.task = before
+        live.work_in(before)

@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
+from typing import Final
 
 from gateway.clock import Clock
 from gateway.commit_window import CommitWindow
@@ -49,7 +50,7 @@ _FIRST_SIGNS = (TextStarted, ReasoningStarted, ToolCallStarted)
 
 
 class LiveRun:
-    """A run from its begin to its end. Only the run driver writes to it."""
+    """A run from its begin to its end. Nobody but its own methods writes to it. The run driver leads it."""
 
     # Too many for objects to share a table of their names: each run would have one, 2 KB.
     __slots__ = (
@@ -58,33 +59,35 @@ class LiveRun:
         "left", "must_be_kept", "record", "sequence", "task", "thread", "trace", "unattended", "unkept",
     )  # fmt: skip
 
-    agent: OpenAgent  # which it holds
-
     def __init__(
         self,
         record: RunRecord,
+        agent: OpenAgent,
         store: Store,
         clock: Clock,
         *,
         grace_seconds: float,
         on_abandoned: Callable[[LiveRun], None],
+        unattended: bool = False,
+        trace: Span | None = None,
         max_viewer_events: int = 10_000,
         window: CommitWindow | None = None,
     ) -> None:
         """`on_abandoned` is called once nobody has watched for `grace_seconds`. Runs share a `window`."""
         self.record = record
+        self.agent: Final = agent  # which it holds
+        self.unattended: Final = unattended  # it goes on also where nobody watches it
+        self.trace: Final = trace  # ended with the run, where traces are collected
         self.task: asyncio.Task[None] | None = None
         self.cancel_reason: str | None = None
         self.failure: GatewayError | None = None  # why the store could not keep the run
         self.fold = RunFold()  # of all events that were accepted
         self.conversation: Conversation | None = None  # what a stateful model's server holds
         self.thread: Thread | None = None  # as the run found it and took its input in; None while it waits
-        self.trace: Span | None = None  # ended with the run, where traces are collected
         self.unkept: StoreError | None = None  # why its end cannot be kept for now
         self.accepted = False  # the answer under way comes from the background: another process may take it up
         self.must_be_kept = False  # such an answer is over, which has to be in the log before any of its tools is run
         self.left = False  # it was told to leave: what closes its loop late has to know that too
-        self.unattended = False  # it goes on also where nobody watches it
         self.first_sign_at: float | None = None  # when the model showed something, in Unix seconds
         self.sequence = 0  # the number of the last event accepted
         self.kept = 0  # the number of the last event that the store has and viewers got
@@ -158,6 +161,15 @@ class LiveRun:
         """Go on to that phase. Raises PhaseError where that is no way to go."""
         self._phases.enter(phase)
 
+    def become(self, record: RunRecord) -> None:
+        """This is its record from now on."""
+        self.record = record
+
+    def work_in(self, task: asyncio.Task[None] | None) -> asyncio.Task[None] | None:
+        """This task works on it from now on: `stop` and `leave` cancel it. Gives the one that did before."""
+        before, self.task = self.task, task
+        return before
+
     def stop(self, reason: str) -> bool:
         """Have its work stop. False: it was stopped before, or its end is coming."""
         if self.cancel_reason is not None or self.finishing:
@@ -176,6 +188,11 @@ class LiveRun:
         self.left = True
         self.task.cancel()
         return True
+
+    def stop_keeping(self) -> None:
+        """Have nobody try any more to keep its end, which cannot be kept for now: its thread is deleted."""
+        if self.phase is Phase.UNKEPT and self.task is not None:
+            self.task.cancel()
 
     def finish(self) -> None:
         """The run is over and everything is published: viewers read what they have, then end."""

@@ -11,13 +11,15 @@ from gateway.runs.phases import Phase
 from gateway.store import RunRecord, RunStatus, Store
 from tests.live_run_scene import DEADLINE_SECONDS, GRACE_SECONDS, OWNER, RUN, THREAD, HeldStore, settle
 from tests.movable_clock import MovableClock
+from tests.runner_scene import SAYS_HELLO, agent_of
 
 
 def asked_for() -> LiveRun:
     """A run that may still be refused."""
     record = RunRecord(OWNER, RUN, THREAD, "agent", RunStatus.QUEUED, 0.0)
     store = cast(Store, HeldStore())
-    return LiveRun(record, store, MovableClock(), grace_seconds=GRACE_SECONDS, on_abandoned=lambda _: None)
+    agent = agent_of("agent", SAYS_HELLO)
+    return LiveRun(record, agent, store, MovableClock(), grace_seconds=GRACE_SECONDS, on_abandoned=lambda _: None)
 
 
 async def test_a_run_that_may_still_be_refused_is_not_given_also_where_another_of_its_id_was() -> None:

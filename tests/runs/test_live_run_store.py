@@ -39,13 +39,15 @@ from tests.live_run_scene import (
     settle,
     words,
 )
+from tests.runner_scene import SAYS_HELLO, agent_of
 
 # --- the store fails
 
 
 async def test_what_could_not_be_kept_is_not_shown_and_stops_the_run() -> None:
     scene = Scene()
-    scene.live.task = asyncio.create_task(asyncio.Event().wait())  # type: ignore[arg-type]  # any work that takes long
+    work = asyncio.create_task(asyncio.Event().wait())
+    scene.live.work_in(work)  # type: ignore[arg-type]  # any that takes long
     await settle()
     await scene.say(TextStarted("m"), *words("kept"))
     scene.live.accept(words("lost"))
@@ -55,7 +57,7 @@ async def test_what_could_not_be_kept_is_not_shown_and_stops_the_run() -> None:
     with pytest.raises(StoreFullError):
         await waiting
     with pytest.raises(asyncio.CancelledError):
-        await scene.live.task
+        await work
     assert isinstance(scene.live.failure, StoreFullError)
     scene.live.accept(words("never sent"))
     assert scene.store.appends == 2, "nothing more is handed to the store: it would leave a gap"
@@ -123,7 +125,8 @@ async def sqlite() -> AsyncGenerator[Store]:
 
 async def begin(store: Store, abandoned: Callable[[LiveRun], None] = lambda _: None) -> tuple[LiveRun, Viewer]:
     record = RunRecord(OWNER, RUN, THREAD, "agent", RunStatus.RUNNING, 0.0)
-    live = LiveRun(record, store, SystemClock(), grace_seconds=GRACE_SECONDS, on_abandoned=abandoned)
+    agent = agent_of("agent", SAYS_HELLO)
+    live = LiveRun(record, agent, store, SystemClock(), grace_seconds=GRACE_SECONDS, on_abandoned=abandoned)
     viewer = live.watch()
     _, records = live.number(live.follow([START]))
     await store.begin_run(record, Thread(OWNER, THREAD, "agent", 0.0, 0.0), keep=0, records=records)
@@ -167,7 +170,8 @@ async def test_with_a_real_store_that_is_full_the_run_fails_with_its_words() -> 
     store = STORE.open("sqlite://:memory:?max_size_bytes=200000", StoreEnvironment(SystemClock(), Path()))
     await store.open()
     live, viewer = await begin(store)
-    live.task = asyncio.create_task(asyncio.Event().wait())  # type: ignore[arg-type]  # any work that takes long
+    work = asyncio.create_task(asyncio.Event().wait())
+    live.work_in(work)  # type: ignore[arg-type]  # any that takes long
     live.accept([TextStarted("m"), TextDelta("m", "kept")])
     await live.wait_kept()
     live.accept([ToolCallStarted("c", "tool", "m"), ToolCallDelta("c", "x" * 400_000), ToolCallEnded("c")])
@@ -180,7 +184,7 @@ async def test_with_a_real_store_that_is_full_the_run_fails_with_its_words() -> 
     *seen, farewell = await read_all(viewer)
     assert numbered(seen) == await store.read_events(OWNER, RUN, after=0, limit=10)
     assert list(farewell.events) == [FAILED]
-    await asyncio.wait([live.task])
+    await asyncio.wait([work])
     await store.close()
 
 

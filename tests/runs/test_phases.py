@@ -70,11 +70,12 @@ async def test_who_asks_late_need_not_wait() -> None:
 
 async def test_a_run_that_ends_is_not_stopped_and_not_left_to_another_process() -> None:
     scene = Scene()
-    scene.live.task = asyncio.create_task(asyncio.Event().wait())  # type: ignore[arg-type]  # any work that takes long
+    work = asyncio.create_task(asyncio.Event().wait())
+    scene.live.work_in(work)  # type: ignore[arg-type]  # any that takes long
     scene.live.accepted = True
     scene.live.enter(Phase.ENDING)
     assert (scene.live.stop("cancelled"), scene.live.leave()) == (False, False)
     assert (scene.live.cancel_reason, scene.live.left) == (None, False)
-    assert not scene.live.task.cancelling()
-    scene.live.task.cancel()
-    await asyncio.wait([scene.live.task])
+    assert not work.cancelling()
+    work.cancel()
+    await asyncio.wait([work])
