@@ -238,7 +238,8 @@ class AgentInput:
     thread that the client knows, None where it knows none; ABSENT where it does not say. `forced_tool` is one of
     `tools`, which the first answer of the model has to call. `request_id` is what the log knows the request by.
     `must_answer`: the input is there for its `answers`, and begins nothing where none of their interrupts is open any
-    more. `unattended`: nobody has to watch the run. `names` are the protocol's own.
+    more. `unattended`: nobody has to watch the run. `origin` is the name of the protocol that it came by, and `request`
+    what that protocol wants to know of it later; the run's record keeps both. `names` are the protocol's own.
     """
 
     thread_id: str
@@ -259,6 +260,8 @@ class AgentInput:
     request_id: str = field(default="", compare=False)
     must_answer: bool = False
     unattended: bool = False
+    origin: str = field(default="", compare=False)
+    request: JsonObject | None = field(default=None, compare=False)
     names: InputNames = field(default=InputNames(), compare=False, repr=False)
 
 

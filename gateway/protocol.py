@@ -145,6 +145,15 @@ class ProtocolEnvironment:
         """A run's record. Raises NotFoundError."""
         return await self._runner.run(caller.owner, run_id)
 
+    async def delete_run(self, caller: Caller, run_id: str) -> None:
+        """Forget a run and its events; what it said stays on its thread.
+
+        Raises:
+            NotFoundError: no such run.
+            ConflictError: it is under way.
+        """
+        await self._runner.delete_run(caller.owner, run_id)
+
     # --- threads
 
     async def threads(self, caller: Caller, *, limit: int, cursor: str | None = None) -> Page[ThreadSummary]:
@@ -154,6 +163,12 @@ class ProtocolEnvironment:
     async def messages(self, caller: Caller, thread_id: str, *, limit: int, cursor: str | None = None) -> Page[Message]:
         """A page of a thread's messages, from the first. Raises NotFoundError."""
         return await self._runner.messages(caller.owner, thread_id, limit=limit, cursor=cursor)
+
+    async def thread_runs(
+        self, caller: Caller, thread_id: str, *, limit: int, cursor: str | None = None
+    ) -> Page[RunRecord]:
+        """A page of a thread's runs, the newest first. Raises NotFoundError."""
+        return await self._runner.thread_runs(caller.owner, thread_id, limit=limit, cursor=cursor)
 
     async def interrupts(self, caller: Caller, thread_id: str) -> Sequence[Interrupt]:
         """The thread's questions that somebody may still answer; none for an unknown thread."""

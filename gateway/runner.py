@@ -22,7 +22,7 @@ from gateway.owners import site_of
 from gateway.runs.driver import RunDriver
 from gateway.runs.endings import approval_answered, input_digest, no_thread, run_exists
 from gateway.runs.ids import RunIds
-from gateway.runs.limits import RunLimits, check_input, check_stored
+from gateway.runs.limits import RunLimits, check_input, check_request, check_stored
 from gateway.runs.live_run import LiveRun
 from gateway.runs.removal import ThreadRemoval
 from gateway.runs.replay import join, last_event, replay, without_log
@@ -80,6 +80,7 @@ class Runner:
             StoreError, UnavailableError: not now.
         """
         agent = self.agent(agent_id)
+        check_request(given.request)
         while True:
             before = await self._ids.before(owner, given)
             goes_on = await self._ids.goes_on(owner, agent_id, given, before)
@@ -133,7 +134,7 @@ class Runner:
     def _record(self, owner: str, agent: OpenAgent, given: AgentInput) -> RunRecord:
         return RunRecord(
             owner, given.run_id, given.thread_id, agent.definition.id, RunStatus.QUEUED, self.clock.now(),
-            input_digest=input_digest(given),
+            input_digest=input_digest(given), origin=given.origin, request=given.request,
         )  # fmt: skip
 
     async def _watch_again(
@@ -174,6 +175,19 @@ class Runner:
     async def run(self, owner: str, run_id: str) -> RunRecord:
         """A run's record. Raises NotFoundError."""
         return await self._ids.newest(owner, run_id)
+
+    async def delete_run(self, owner: str, run_id: str) -> None:
+        """Forget a run and its events; what it said stays on its thread.
+
+        Raises:
+            NotFoundError: no such run.
+            ConflictError: it is under way.
+        """
+        records = await self._ids.known(owner, run_id)
+        if (owner, run_id) in self._runs:
+            raise ConflictError(f"run {run_id!r} is under way; cancel it, or wait for its end", code="run_not_ended")
+        for record in records:
+            await self.store.delete_run(owner, record.run_id)
 
     async def attach(self, owner: str, run_id: str, *, after: int, log_id: str = "") -> Viewer | None:
         """Watch a run's events after that number; None where the run is over and there are none.
@@ -272,6 +286,7 @@ class Runner:
             conversation_id=conversation_of_call(thread.messages, asked.call),
             must_answer=True,
             unattended=True,
+            origin="approvals",
         )
         (await self.start(thread.owner, asked.agent_id, given, admit)).close()
         return await self.run(thread.owner, given.run_id)
@@ -284,6 +299,13 @@ class Runner:
     async def messages(self, owner: str, thread_id: str, *, limit: int, cursor: str | None) -> Page[Message]:
         """Raises NotFoundError for an unknown thread."""
         page = await self.store.list_messages(owner, thread_id, limit=limit, cursor=cursor)
+        if not page.items and await self.store.load_thread(owner, thread_id) is None:
+            raise no_thread(thread_id)
+        return page
+
+    async def thread_runs(self, owner: str, thread_id: str, *, limit: int, cursor: str | None) -> Page[RunRecord]:
+        """A thread's runs, the newest first. Raises NotFoundError for an unknown thread."""
+        page = await self.store.list_runs(owner, thread_id, limit=limit, cursor=cursor)
         if not page.items and await self.store.load_thread(owner, thread_id) is None:
             raise no_thread(thread_id)
         return page

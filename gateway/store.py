@@ -18,7 +18,7 @@ from gateway.agent import ABSENT, Absent
 from gateway.clock import Clock
 from gateway.events import Event, OpenInterrupt, Usage
 from gateway.frozen import quickly_made
-from gateway.messages import JsonValue, Message
+from gateway.messages import JsonObject, JsonValue, Message
 from gateway.model_state import ModelState
 from gateway.records import NO_EVENTS, EventRecords
 
@@ -43,7 +43,9 @@ class RunStatus(StrEnum):
 class RunRecord:
     """A run. `input_digest` tells a repeated request from another one, see runs.endings. `error_*` where it failed.
 
-    `reused_id`: the id by which clients know it, where that is an earlier run's of the thread (see runs.ids).
+    `reused_id`: the id by which clients know it, where that is an earlier run's of the thread (see runs.ids). `origin`
+    and `request` are AgentInput's. `thread_version`, `thread_length` (messages) and `last_message_id` tell what the
+    thread was when the run ended: None where it has not, or where nobody counted yet, and where there is no message.
     """
 
     owner: str
@@ -59,6 +61,11 @@ class RunRecord:
     usage: tuple[Usage, ...] = ()
     input_digest: str = ""
     reused_id: str | None = None
+    origin: str = ""
+    request: JsonObject | None = None
+    thread_version: int = 1
+    thread_length: int | None = None
+    last_message_id: str | None = None
 
     @property
     def client_id(self) -> str:
@@ -293,8 +300,22 @@ class Store(Protocol):
 
     async def load_run(self, owner: str, run_id: str) -> RunRecord | None: ...
 
-    async def list_runs(self, owner: str, client_id: str) -> list[RunRecord]:
+    async def runs_known_as(self, owner: str, client_id: str) -> list[RunRecord]:
         """All that clients know by that id, the newest first."""
+
+    async def list_runs(self, owner: str, thread_id: str, *, limit: int, cursor: str | None) -> Page[RunRecord]:
+        """A thread's runs, the newest first. Empty for an unknown thread.
+
+        Raises:
+            InvalidRequestError: a cursor that this store did not give.
+        """
+
+    async def delete_run(self, owner: str, run_id: str) -> bool:
+        """A run's record and its log; what it said stays on its thread. False: no such run.
+
+        Raises:
+            ConflictError: it has not ended.
+        """
 
     async def load_start(self, owner: str, run_id: str, thread_id: str) -> RunRecord | None:
         """As `load_run`, for a run that may be about to begin: its thread is read along, so that `load_thread` need not

@@ -52,7 +52,7 @@ class GatedStore:
         gates = (
             "load_start",
             "load_thread",
-            "list_runs",
+            "runs_known_as",
             "last_sequence",
             "queue_run",
             "begin_run",
@@ -90,9 +90,9 @@ class GatedStore:
         await self._pass("load_thread")  # who waits has the thread as it was
         return thread
 
-    async def list_runs(self, owner: str, client_id: str) -> list[RunRecord]:
-        await self._pass("list_runs")
-        return await self._store.list_runs(owner, client_id)
+    async def runs_known_as(self, owner: str, client_id: str) -> list[RunRecord]:
+        await self._pass("runs_known_as")
+        return await self._store.runs_known_as(owner, client_id)
 
     async def last_sequence(self, owner: str, run_id: str) -> int:
         await self._pass("last_sequence")

@@ -128,13 +128,13 @@ async def test_a_request_that_is_looked_at_while_its_agent_is_replaced_gets_the_
     new, _ = boxed("shop", SAYS_BYE)
     async with runner_scene(old) as scene:
         scene.store.hold("load_start")
-        scene.store.hold("list_runs")
+        scene.store.hold("runs_known_as")
         asked = asyncio.create_task(scene.start("shop", question()))
-        await until(lambda: scene.store.reached["load_start"].is_set() or scene.store.reached["list_runs"].is_set())
+        await until(lambda: scene.store.reached["load_start"].is_set() or scene.store.reached["runs_known_as"].is_set())
         scene.runner.agents.replace([new])
         await until(lambda: box.closed)
         scene.store.release("load_start")
-        scene.store.release("list_runs")
+        scene.store.release("runs_known_as")
         events = await read(await asked)
         assert [event.text for event in events if isinstance(event, TextDelta)] == ["bye"]
 

@@ -128,6 +128,7 @@ REQUIRED = [
     "foreign-privates",
     "agents-replaced",
     "reload",
+    "run-records",
 ]
 
 

@@ -349,6 +349,7 @@ async def test_an_approval_that_is_answered_for_its_owner_goes_on_though_nobody_
         await _ask(scene)
         (approval,) = (await scene.runner.approvals(limit=5, cursor=None)).items
         record = await scene.runner.answer(approval.asked.approval_id, Answer("", "resolved", approved=True))
+        assert record.origin == "approvals"
         (await scene.runner.connect(OWNER, "a", question(run_id="look"))).close()
         await scene.clock.advance(60)
         assert await scene.status(record.run_id) == "running"

@@ -34,7 +34,7 @@ async def asked_before(scene: Scene, asking: Coroutine[Any, Any, ResultT]) -> tu
     """What is asked looks for the run before it is there, and in the store when it is: the run's viewer, the answer."""
     asked = await asking_still(scene, asking)
     viewer = await scene.start("talker", question())
-    scene.store.release("list_runs")
+    scene.store.release("runs_known_as")
     async with asyncio.timeout(DEADLINE_SECONDS):
         return viewer, await asked
 
@@ -46,18 +46,18 @@ async def asked_too_early(scene: Scene, asking: Coroutine[Any, Any, ResultT]) ->
     starting = asyncio.create_task(scene.start("talker", question()))
     async with asyncio.timeout(DEADLINE_SECONDS):
         await scene.store.reached["begin_run"].wait()
-        scene.store.release("list_runs")
-        await scene.store.list_runs(OWNER, "r")  # when this is answered, that one is on its way, before the begin
+        scene.store.release("runs_known_as")
+        await scene.store.runs_known_as(OWNER, "r")  # when this is answered, that one is on its way, before the begin
         scene.store.release("begin_run")
         return await starting, await asked
 
 
 async def asking_still(scene: Scene, asking: Coroutine[Any, Any, ResultT]) -> asyncio.Task[ResultT]:
-    """What is asked does not know the run and is about to ask the store, until `list_runs` is released."""
-    scene.store.hold("list_runs")
+    """What is asked does not know the run and is about to ask the store, until `runs_known_as` is released."""
+    scene.store.hold("runs_known_as")
     asked = asyncio.create_task(asking)
     async with asyncio.timeout(DEADLINE_SECONDS):
-        await scene.store.reached["list_runs"].wait()
+        await scene.store.reached["runs_known_as"].wait()
     return asked
 
 

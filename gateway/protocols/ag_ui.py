@@ -34,6 +34,8 @@ from gateway.protocol import (
     read_body,
 )
 
+_NAME = "ag_ui"
+
 # What one answer tells of a thread that went on without the client: who takes these in and asks again is told the rest.
 _MOST_MISSING = 500
 
@@ -47,8 +49,9 @@ class _Endpoints:
         environment, agent_id, caller = self._environment, path_id(request, "agent_id"), caller_of(request)
         environment.agent(caller, agent_id)  # or no body is read
         given, profile = self._inputs.parse(caller.owner, await read_body(request))
+        given = replace(given, request_id=request.state.request_id, origin=_NAME)
         try:
-            viewer = await environment.start(caller, agent_id, replace(given, request_id=request.state.request_id))
+            viewer = await environment.start(caller, agent_id, given)
         except StaleHistoryError as error:
             after, unseen = error.unseen
             missing = ag_ui_messages(unseen[:_MOST_MISSING], profile)
@@ -178,4 +181,4 @@ _API = ApiDescription(
     },
 )
 
-PROTOCOL = WireProtocol("ag_ui", _routes, api=_API)
+PROTOCOL = WireProtocol(_NAME, _routes, api=_API)

@@ -325,10 +325,10 @@ class RunDriver:
             terminal = replace(terminal, usage=usage)
         events = live.follow([terminal])
         now = self.clock.now()
-        record = ended_record(live.record, terminal, now)
         produced = live.fold.transcript.messages
         count_failed_tools(self.metrics, produced, live.agent.definition)
         thread = ended_thread(live.thread, produced, terminal, now, live.fold.state, live.conversation)
+        record = ended_record(live.record, terminal, now, thread)
         first, records = live.number(events)
         keep = len(live.thread.messages)
         end = self.store.end_run(record, thread, keep=keep, first=first, records=records, erase=live.retracted)

@@ -107,8 +107,8 @@ def still_asked(interrupts: Sequence[OpenInterrupt], messages: Sequence[Message]
     return tuple(item for item in interrupts if item.call.call_id in calls)
 
 
-def ended_record(record: RunRecord, terminal: Terminal, now: float) -> RunRecord:
-    """The run's row after its terminal event."""
+def ended_record(record: RunRecord, terminal: Terminal, now: float, thread: Thread | None = None) -> RunRecord:
+    """The run's row after its terminal event, and after `thread` became what it is behind it."""
     failure = terminal if isinstance(terminal, RunFailed) else None
     return replace(
         record,
@@ -118,6 +118,8 @@ def ended_record(record: RunRecord, terminal: Terminal, now: float) -> RunRecord
         error_code=failure.code if failure is not None else None,
         error_message=failure.message if failure is not None else None,
         usage=terminal.usage,
+        thread_length=None if thread is None else len(thread.messages),
+        last_message_id=thread.messages[-1].id if thread is not None and thread.messages else None,
     )
 
 
@@ -244,9 +246,10 @@ async def end_left_behind(store: Store, clock: Clock, record: RunRecord, *, code
     fold.follow(closing)
     mark = thread.messages[-1].conversation if thread.messages else None  # the input's, which was taken in last
     keep = len(thread.messages)
+    thread = ended_thread(thread, marked(fold.transcript.messages, (), mark), terminal, now, fold.state)
     await store.end_run(
-        ended_record(record, terminal, now),
-        ended_thread(thread, marked(fold.transcript.messages, (), mark), terminal, now, fold.state),
+        ended_record(record, terminal, now, thread),
+        thread,
         keep=keep,
         first=last + 1,
         records=encode_events(closing),

@@ -39,7 +39,13 @@ class RunIds:
         """The record of what that id means. Raises NotFoundError."""
         if (live := self._live.get((owner, run_id))) is not None:
             return live.record
-        return (await self._known(owner, run_id))[0]
+        return (await self.known(owner, run_id))[0]
+
+    async def known(self, owner: str, run_id: str) -> list[RunRecord]:
+        """The records of all runs of that id, the newest first. Raises NotFoundError where there is none."""
+        if not (records := await self._all(owner, run_id)):
+            raise NotFoundError(f"there is no run {run_id!r}", code="run_not_found")
+        return records
 
     async def of_cursor(self, owner: str, run_id: str, log_id: str, after: int) -> RunRecord:
         """The record of the run that a cursor is of: without `log_id`, that of the first run of that id.
@@ -53,7 +59,7 @@ class RunIds:
         live = self._live.get((owner, run_id))
         if live is not None and live.record.run_id == (log_id or run_id):
             return live.record
-        for record in await self._known(owner, run_id):
+        for record in await self.known(owner, run_id):
             if record.run_id == (log_id or run_id):
                 return record
         raise InvalidRequestError(
@@ -114,13 +120,8 @@ class RunIds:
         live = self._live.get((record.owner, record.client_id))
         return live if live is not None and live.record.run_id == record.run_id else None
 
-    async def _known(self, owner: str, run_id: str) -> list[RunRecord]:
-        if not (records := await self._all(owner, run_id)):
-            raise NotFoundError(f"there is no run {run_id!r}", code="run_not_found")
-        return records
-
     async def _all(self, owner: str, run_id: str) -> list[RunRecord]:
-        records = await self._store.list_runs(owner, run_id)
+        records = await self._store.runs_known_as(owner, run_id)
         live = self._live.get((owner, run_id))  # perhaps since then
         if live is not None:
             newest = live.record

@@ -22,6 +22,7 @@ from gateway.messages import (
     ContentBlock,
     DocumentBlock,
     FileSource,
+    JsonObject,
     JsonValue,
     MediaBlock,
     Message,
@@ -35,6 +36,7 @@ from gateway.messages import (
 from gateway.records import dump_json
 from gateway.wire.media_bytes import bare_type, is_written
 
+MOST_REQUEST_BYTES = 256 * 1024
 _MOST_NAMED = 5
 _NAME_CHARACTERS = 64
 
@@ -94,6 +96,20 @@ def check_stored(stored_bytes: int, limits: RunLimits) -> None:
             "there is no room for more conversations of this website's visitors; delete some, or come back later",
             code="limit_max_stored_bytes",
             retry_after_seconds=None,
+        )
+
+
+def check_request(request: JsonObject | None) -> None:
+    """Refuse to remember more of a request than a run's record may hold.
+
+    Raises:
+        TooLargeError
+    """
+    if request is not None and (size := _json_size(request)) > MOST_REQUEST_BYTES:
+        raise TooLargeError(
+            f"what is to be remembered of the request has {size:,} bytes, and {MOST_REQUEST_BYTES:,} bytes are the"
+            " most; send less",
+            code="input_too_large",
         )
 
 

@@ -11,6 +11,8 @@ from typing import Any
 
 from gateway.errors import ConflictError
 from gateway.events import Usage
+from gateway.records import dump_json, load_json
+from gateway.sqlite import stored_bytes
 from gateway.sqlite.row_values import (
     from_optional_text,
     from_text,
@@ -22,15 +24,15 @@ from gateway.sqlite.row_values import (
 from gateway.store import RunRecord, RunStatus
 
 _RUN_COLUMNS = (
-    "owner, id, thread_id, agent_id, input_digest, created_at, status, started_at, finished_at, error_code,"
-    " error_message, usage, reused_id"
+    "owner, id, thread_id, agent_id, input_digest, created_at, reused_id, origin, request, status, started_at,"
+    " finished_at, error_code, error_message, usage, thread_version, thread_length, last_message_id"
 )
 _NEXT_RUN_KEY = "1 + max(ifnull((SELECT max(key) FROM runs), 0), ifnull((SELECT max(run) FROM forgotten_logs), 0))"
-_INSERT_RUN = f"INSERT INTO runs (key, {_RUN_COLUMNS}, log_kept) VALUES ({_NEXT_RUN_KEY}, {', '.join('?' * 13)}, 1)"
+_INSERT_RUN = f"INSERT INTO runs (key, {_RUN_COLUMNS}, log_kept) VALUES ({_NEXT_RUN_KEY}, {', '.join('?' * 18)}, 1)"
 # Only the run's state changes. Columns that cannot change are left out: setting them would rewrite their index entries.
 _UPDATE_RUN = (
-    "UPDATE runs SET status = ?, started_at = ?, finished_at = ?, error_code = ?, error_message = ?, usage = ?"
-    " WHERE key = ?"
+    "UPDATE runs SET status = ?, started_at = ?, finished_at = ?, error_code = ?, error_message = ?, usage = ?,"
+    " thread_version = ?, thread_length = ?, last_message_id = ? WHERE key = ?"
 )
 # Only if it has not ended and its log ends at this number.
 _END_RUN = (
@@ -47,6 +49,9 @@ _RUNS_OF_CLIENT = (
     f"SELECT {_RUN_COLUMNS}, key FROM runs WHERE owner = ? AND id = ? AND reused_id IS NULL"
     f" UNION ALL SELECT {_RUN_COLUMNS}, key FROM runs WHERE owner = ? AND reused_id = ?"
     " ORDER BY key DESC"
+)
+_RUNS_OF_THREAD = (
+    f"SELECT {_RUN_COLUMNS}, key FROM runs WHERE owner = ? AND thread_id = ? AND key < ? ORDER BY key DESC LIMIT ?"
 )
 _IS_NEW = (
     "SELECT EXISTS (SELECT 1 FROM runs WHERE owner = ? AND id = ?),"
@@ -82,10 +87,18 @@ def read_run(connection: sqlite3.Connection, owner: str, run_id: str) -> RunReco
     return None if row is None else _run_record(row)
 
 
-def read_runs(connection: sqlite3.Connection, owner: str, client_id: str) -> list[RunRecord]:
+def read_known_as(connection: sqlite3.Connection, owner: str, client_id: str) -> list[RunRecord]:
     """The runs with this client's id for a run, newest first."""
     rows = connection.execute(_RUNS_OF_CLIENT, (to_text(owner), to_text(client_id)) * 2).fetchall()
     return [_run_record(row[:-1]) for row in rows]
+
+
+def read_runs(
+    connection: sqlite3.Connection, owner: str, thread_id: str, limit: int, before: int
+) -> list[tuple[int, RunRecord]]:
+    """The thread's runs with their keys, newest first, from below the key `before`."""
+    rows = connection.execute(_RUNS_OF_THREAD, (to_text(owner), to_text(thread_id), before, limit)).fetchall()
+    return [(row[-1], _run_record(row[:-1])) for row in rows]
 
 
 def read_unfinished_runs(connection: sqlite3.Connection) -> list[RunRecord]:
@@ -136,6 +149,25 @@ def start_run(connection: sqlite3.Connection, run: RunRecord) -> int:
         return int(row[0])
 
 
+def delete_run(connection: sqlite3.Connection, owner: str, run_id: str) -> bool:
+    """Delete the run and strike its log (see event_log); False where there is no such run.
+
+    Raises:
+        ConflictError: it has not ended.
+    """
+    found = find_run(connection, owner, run_id)
+    if found is None:
+        return False
+    key, status, log_kept = found
+    if not status.ended:
+        raise ConflictError(f"run {run_id!r} has not ended")
+    if log_kept:
+        stored_bytes.discount_logs(connection, [key])
+    connection.execute("INSERT OR IGNORE INTO forgotten_logs (run) VALUES (?)", (key,))
+    connection.execute("DELETE FROM runs WHERE key = ?", (key,))
+    return True
+
+
 def _run_values(run: RunRecord) -> tuple[object, ...]:
     return (
         to_text(run.owner),
@@ -144,8 +176,10 @@ def _run_values(run: RunRecord) -> tuple[object, ...]:
         to_text(run.agent_id),
         to_text(run.input_digest),
         run.created_at,
-        *_state_values(run),
         to_optional_text(run.reused_id),
+        run.origin,
+        None if run.request is None else dump_json(run.request),
+        *_state_values(run),
     )
 
 
@@ -157,11 +191,15 @@ def _state_values(run: RunRecord) -> tuple[object, ...]:
         to_optional_text(run.error_code),
         to_optional_text(run.error_message),
         join_records(run.usage),
+        run.thread_version,
+        run.thread_length,
+        to_optional_text(run.last_message_id),
     )
 
 
 def _run_record(row: Sequence[Any]) -> RunRecord:
-    owner, run_id, thread_id, agent_id, digest, created, status, started, finished, code, message, usage, reused = row
+    owner, run_id, thread_id, agent_id, digest, created, reused, origin, request, *state = row
+    status, started, finished, code, message, usage, version, length, last_message = state
     return RunRecord(
         owner=from_text(owner),
         run_id=from_text(run_id),
@@ -176,4 +214,9 @@ def _run_record(row: Sequence[Any]) -> RunRecord:
         usage=split_records(Usage, usage),
         input_digest=from_text(digest),
         reused_id=from_optional_text(reused),
+        origin=origin,
+        request=None if request is None else load_json(request),
+        thread_version=version,
+        thread_length=length,
+        last_message_id=from_optional_text(last_message),
     )

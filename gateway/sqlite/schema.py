@@ -147,9 +147,18 @@ _APPROVALS: Migration = (
     "CREATE INDEX approvals_that_wait ON approvals (key) WHERE waits = 1",
 )
 
+# What a run came with, and what its thread was when it ended.
+_REMEMBERED_REQUESTS: Migration = (
+    "ALTER TABLE runs ADD COLUMN origin TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE runs ADD COLUMN request BLOB",  # JSON; NULL: nothing
+    "ALTER TABLE runs ADD COLUMN thread_version INTEGER NOT NULL DEFAULT 1",
+    "ALTER TABLE runs ADD COLUMN thread_length INTEGER",
+    "ALTER TABLE runs ADD COLUMN last_message_id TEXT",
+)
+
 MIGRATIONS: Sequence[Migration] = (
     *(_FIRST, _SECRETS, _MODEL_STATES, _DUE_DELETIONS, _LISTED_THREADS, _REUSED_IDS),
-    *(_VISITORS, _APPROVALS),
+    *(_VISITORS, _APPROVALS, _REMEMBERED_REQUESTS),
 )
 
 

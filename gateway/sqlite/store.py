@@ -140,11 +140,7 @@ class SqliteStore:
             makes_room=True,
         )
         if deleted:
-            try:
-                await self._sweep()
-            except StoreError as error:  # readers do not see the thread any more; remove_logs deletes the rest
-                logger.warning("what is left of a deleted thread could not be removed yet", extra={"code": error.code})
-            self._erase()
+            await self._remove_struck()
         return deleted
 
     async def idle_visitor_threads(self, *, before: float, limit: int) -> list[tuple[str, str]]:
@@ -249,8 +245,22 @@ class SqliteStore:
     async def load_run(self, owner: str, run_id: str) -> RunRecord | None:
         return await self._read(lambda connection: run_rows.read_run(connection, owner, run_id))
 
-    async def list_runs(self, owner: str, client_id: str) -> list[RunRecord]:
-        return await self._read(lambda connection: run_rows.read_runs(connection, owner, client_id))
+    async def runs_known_as(self, owner: str, client_id: str) -> list[RunRecord]:
+        return await self._read(lambda connection: run_rows.read_known_as(connection, owner, client_id))
+
+    async def list_runs(self, owner: str, thread_id: str, *, limit: int, cursor: str | None) -> Page[RunRecord]:
+        before = _LARGEST if cursor is None else _read_place(b"r", cursor)
+        limit = min(max(limit, 1), _LARGEST)
+        rows = await self._read(lambda connection: run_rows.read_runs(connection, owner, thread_id, limit + 1, before))
+        more = len(rows) > limit
+        items = tuple([run for _, run in rows[:limit]])
+        return Page(items, _place_cursor(b"r", rows[limit - 1][0]) if more else None)
+
+    async def delete_run(self, owner: str, run_id: str) -> bool:
+        deleted = await self._write(lambda connection: run_rows.delete_run(connection, owner, run_id), makes_room=True)
+        if deleted:
+            await self._remove_struck()
+        return deleted
 
     async def load_start(self, owner: str, run_id: str, thread_id: str) -> RunRecord | None:
         key = (owner, thread_id)
@@ -302,6 +312,14 @@ class SqliteStore:
 
     async def keep_secret(self, name: str, fresh: bytes) -> bytes:
         return await self._write(lambda connection: tables.keep_secret(connection, name, fresh))
+
+    async def _remove_struck(self) -> None:
+        """Remove what a deletion has struck."""
+        try:
+            await self._sweep()
+        except StoreError as error:  # readers do not see it any more; remove_logs deletes the rest
+            logger.warning("what is left of a deletion could not be removed yet", extra={"code": error.code})
+        self._erase()
 
     async def _sweep(self) -> bool:
         """Delete all marked rows. Gives whether there were any."""

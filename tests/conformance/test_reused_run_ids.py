@@ -313,7 +313,7 @@ async def test_the_same_answer_that_is_sent_many_times_at_once_is_one_run(
 
     assert {answer.status_code for answer in answers} == {200}
     assert dict(executions) == {interrupt["toolCallId"]: 1}
-    assert len(await gateway.application.store.list_runs("local", run_id)) == 2
+    assert len(await gateway.application.store.runs_known_as("local", run_id)) == 2
 
 
 async def test_yes_and_no_at_one_moment_under_one_id_are_one_answer(gateway: LocalGateway, fresh: Fresh) -> None:

@@ -121,16 +121,16 @@ async def test_approvals_outlive_the_process(open_again: Callable[[], Store]) ->
 
 
 async def test_the_runs_that_clients_know_by_one_id_are_listed_newest_first(store: Store) -> None:
-    assert await within(store.list_runs(OWNER, "r1")) == []
+    assert await within(store.runs_known_as(OWNER, "r1")) == []
     await begin(store)
     again = [replace(run(f"own{number}"), reused_id="r1") for number in range(2)]
     for record in again:
         await within(store.begin_run(record, thread(), keep=0))
     await begin(store, "r2")
-    assert await within(store.list_runs(OWNER, "r1")) == [again[1], again[0], run()]
-    assert await within(store.list_runs(OWNER, "r2")) == [run("r2")]
-    assert await within(store.list_runs(OWNER, "own0")) == [], "clients know it by another id"
-    assert await within(store.list_runs("key-2", "r1")) == []
+    assert await within(store.runs_known_as(OWNER, "r1")) == [again[1], again[0], run()]
+    assert await within(store.runs_known_as(OWNER, "r2")) == [run("r2")]
+    assert await within(store.runs_known_as(OWNER, "own0")) == [], "clients know it by another id"
+    assert await within(store.runs_known_as("key-2", "r1")) == []
     assert await within(store.load_run(OWNER, "own0")) == again[0]
     assert await within(store.load_run(OWNER, "r1")) == run()
     assert [record.client_id for record in await within(store.unfinished_runs())] == ["r1", "r1", "r1", "r2"]

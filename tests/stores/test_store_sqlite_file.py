@@ -24,7 +24,7 @@ from gateway.parts import collect
 from gateway.sqlite.address import Address, parse_address
 from gateway.sqlite.schema import APPLICATION_ID, MIGRATIONS, migrate
 from gateway.sqlite.tables import delete_thread
-from gateway.store import DueDeletion, Store, StoreType, Thread
+from gateway.store import DueDeletion, RunRecord, RunStatus, Store, StoreType, Thread
 from gateway.stores.sqlite import STORE
 from tests.running_gateway import agent, gateway_process, run_body, scripted, write_configuration
 from tests.stored_samples import (
@@ -413,10 +413,19 @@ async def test_a_file_of_each_earlier_version_opens_with_its_threads(tmp_path: P
             " VALUES (?, 'old', 'assistant', 1.0, 2.0, 0, '')",
             (OWNER,),
         )
+        connection.execute(
+            "INSERT INTO runs (key, owner, id, thread_id, agent_id, status, created_at, finished_at, usage,"
+            " input_digest, log_kept) VALUES (1, ?, 'r1', 'old', 'assistant', 'completed', 1.0, 2.0, '', 'd1', 1)",
+            (OWNER,),
+        )
+        connection.execute("INSERT INTO events (run, first, last, records) VALUES (1, 1, 2, ?)", (records(1, 2).lines,))
     store = sqlite_store(tmp_path)
     await within(store.open())
     loaded = await within(store.load_thread(OWNER, "old"))
     assert loaded == Thread(OWNER, "old", "assistant", 1.0, 2.0)
+    old_run = RunRecord(OWNER, "r1", "old", "assistant", RunStatus.COMPLETED, 1.0, None, 2.0, input_digest="d1")
+    assert (await within(store.list_runs(OWNER, "old", limit=5, cursor=None))).items == (old_run,)
+    assert await logged(store) == numbered(2)
     assert await within(store.keep_secret("a", b"fresh")) == b"fresh"
     due = DueDeletion("d1", "assistant", "holder", ("resp_1",), 3.0)
     assert await within(store.delete_thread(OWNER, "old", [due]))

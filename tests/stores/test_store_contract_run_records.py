@@ -1,0 +1,108 @@
+"""What every store promises of runs that are over: what they remember, that they are listed, that one is forgotten."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gateway.errors import ConflictError, InvalidRequestError
+from gateway.messages import JsonObject
+from gateway.owners import visitor_owner
+from gateway.store import RunRecord, RunStatus, Store
+from tests.stored_samples import OWNER, begin, ended, logged, numbered, records, run, thread, within
+
+REQUEST: JsonObject = {"metadata": {"a": "\ud83d"}, "input": ["item_1"], "temperature": 0.5, "large": 2**70}
+
+
+async def over(store: Store, run_id: str, thread_id: str = "t1", *, owner: str = OWNER) -> RunRecord:
+    """A run that has begun, said two things and ended."""
+    await begin(store, run_id, thread_id, owner=owner)
+    end = ended(run_id, thread_id, owner=owner)
+    await within(store.end_run(end, thread(thread_id, owner=owner), keep=1, first=1, records=records(1, 2)))
+    return end
+
+
+async def listed(store: Store, limit: int, owner: str = OWNER, thread_id: str = "t1") -> list[list[str]]:
+    """The ids of a thread's runs, by page."""
+    pages: list[list[str]] = []
+    cursor: str | None = None
+    while True:
+        page = await within(store.list_runs(owner, thread_id, limit=limit, cursor=cursor))
+        pages.append([record.run_id for record in page.items])
+        if (cursor := page.next_cursor) is None:
+            return pages
+
+
+async def test_a_run_remembers_how_it_was_asked_for_and_what_it_left(store: Store) -> None:
+    asked = replace(run(), origin="some_protocol", request=REQUEST)
+    await within(store.queue_run(replace(asked, status=RunStatus.QUEUED, started_at=None)))
+    await within(store.begin_run(asked, thread(), keep=0))
+    assert await within(store.load_run(OWNER, "r1")) == asked
+    left = replace(ended(), origin="some_protocol", request=REQUEST, thread_version=3, thread_length=12)
+    left = replace(left, last_message_id="half \ud83d")
+    await within(store.end_run(left, thread(), keep=1, first=1, records=records(1, 1)))
+    assert await within(store.load_run(OWNER, "r1")) == left
+
+
+async def test_a_threads_runs_are_listed_the_newest_first(store: Store) -> None:
+    assert await listed(store, 5) == [[]]
+    for number in range(1, 6):
+        await over(store, f"r{number}")
+    await begin(store, "r6")
+    await over(store, "elsewhere", "t2")
+    await over(store, "r1", owner="key-2")
+    assert await listed(store, 10) == [["r6", "r5", "r4", "r3", "r2", "r1"]]
+    assert await listed(store, 4) == [["r6", "r5", "r4", "r3"], ["r2", "r1"]]
+    assert await listed(store, 3) == [["r6", "r5", "r4"], ["r3", "r2", "r1"]]
+    assert await listed(store, 3, "key-2") == [["r1"]]
+    page = await within(store.list_runs(OWNER, "t2", limit=1, cursor=None))
+    assert page.items == (ended("elsewhere", "t2"),)
+
+
+@pytest.mark.parametrize("cursor", ["", "nonsense", "cgAAAAAAAAAB!", "bQAAAAAAAAAB"])
+async def test_a_cursor_of_something_else_is_refused(store: Store, cursor: str) -> None:
+    with pytest.raises(InvalidRequestError):
+        await within(store.list_runs(OWNER, "t1", limit=1, cursor=cursor))
+
+
+async def test_a_run_that_is_deleted_goes_with_its_log_alone(store: Store) -> None:
+    await over(store, "r1")
+    await over(store, "r2")
+    held = await within(store.load_thread(OWNER, "t1"))
+    assert await within(store.delete_run(OWNER, "r1"))
+    assert await within(store.load_run(OWNER, "r1")) is None
+    assert await logged(store) == []
+    assert await listed(store, 5) == [["r2"]]
+    assert await logged(store, "r2") == numbered(2)
+    assert await within(store.load_thread(OWNER, "t1")) == held
+    assert not await within(store.delete_run(OWNER, "r1"))
+    assert not await within(store.delete_run("key-2", "r2"))
+    await over(store, "r1")
+    assert await logged(store) == numbered(2), "its id is free again"
+
+
+async def test_a_run_that_has_not_ended_is_not_deleted(store: Store) -> None:
+    await within(store.queue_run(run("waits", "t2", status=RunStatus.QUEUED)))
+    await begin(store)
+    await within(store.append_events(OWNER, "r1", 1, records(1, 2)))
+    for run_id in ("waits", "r1"):
+        with pytest.raises(ConflictError):
+            await within(store.delete_run(OWNER, run_id))
+    assert await logged(store) == numbered(2)
+    assert len(await within(store.unfinished_runs())) == 2
+
+
+async def test_the_bytes_of_a_deleted_run_are_a_sites_no_more(store: Store) -> None:
+    anna = visitor_owner("shop", "a")
+    await begin(store, owner=anna)
+    before = await within(store.stored_bytes("shop"))
+    end = ended(owner=anna, at=100.0)
+    await within(store.end_run(end, thread(owner=anna), keep=1, first=1, records=records(1, 2)))
+    assert await within(store.stored_bytes("shop")) > before
+    assert await within(store.delete_run(anna, "r1"))
+    assert await within(store.stored_bytes("shop")) == before
+    await over(store, "r2", owner=anna)
+    assert await within(store.remove_logs(finished_before=1000.0)) == 1
+    assert await within(store.delete_run(anna, "r2"))
+    assert await within(store.stored_bytes("shop")) == before, "a log that was gone already"
