@@ -10,7 +10,7 @@ import asyncio
 import time
 from collections.abc import Callable, Coroutine
 from types import TracebackType
-from typing import Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 ResultT = TypeVar("ResultT")
 
@@ -50,6 +50,10 @@ class SystemClock:
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
         return asyncio.get_running_loop().call_later(seconds, callback)
+
+
+TIMED_OUT: Final = "the time for it is over"
+"""What a task is cancelled with, `task.cancel(TIMED_OUT)`, where that is the reason: traces tell it from others."""
 
 
 class DeadlineError(TimeoutError):
@@ -118,7 +122,7 @@ class Deadline:
         self.expired = True
         if self._task is not None:
             self._interrupted = True
-            self._task.cancel()
+            self._task.cancel(TIMED_OUT)
 
 
 async def unhurt(work: Coroutine[None, None, ResultT]) -> ResultT:

@@ -1,7 +1,7 @@
 """What a trace is to the rest of the gateway: spans that begin, learn and end.
 
-Below: errors. Above: whatever takes time that somebody wants to see. `telemetry` makes the spans. Where no traces are
-collected there is None in a span's place, and nothing else: who has none asks no more than that.
+Below: errors, clock. Above: whatever takes time that somebody wants to see. `telemetry` makes the spans. Where no
+traces are collected there is None in a span's place, and nothing else: who has none asks no more than that.
 
 A span travels in what is handed on anyway (LiveRun, LoopContext, ModelRequest, ToolContext). The current span of a task
 (`current`) is for log lines and for code that is not ours.
@@ -12,12 +12,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Literal, Protocol, TypeAlias
+from types import MappingProxyType
+from typing import Final, Literal, Protocol, TypeAlias
 
+from gateway.clock import TIMED_OUT
 from gateway.errors import GatewayError
 
 Attributes: TypeAlias = Mapping[str, str | bool | int | float | Sequence[str]]
 Kind: TypeAlias = Literal["internal", "server", "client"]
+
+NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class Span(Protocol):
@@ -53,8 +57,12 @@ class Span(Protocol):
 class Tracer(Protocol):
     """Where spans come from. One object per application."""
 
-    def begin(self, name: str, attributes: Attributes, *, shared: Attributes) -> Span:
-        """A span below the current one, or of a new trace. `shared` is told of all spans below it too."""
+    def begin(
+        self, name: str, attributes: Attributes, *, shared: Attributes, earlier: Mapping[str, str] = NO_HEADERS
+    ) -> Span:
+        """A span below the current one, or of a new trace. `shared` is told of all spans below it too. `earlier`: the
+        `headers` of a span whose work it goes on with, to which it gets a link.
+        """
 
     def begin_request(self, name: str, attributes: Attributes, headers: Mapping[str, str]) -> Span:
         """The span of a request from outside, below the one that its headers (lower-case names) tell of."""
@@ -90,4 +98,6 @@ def error_type(error: BaseException) -> str:
     """The stable word for a failure: our own code, or the exception's name."""
     if isinstance(error, GatewayError):
         return error.code
+    if isinstance(error, TimeoutError) or (isinstance(error, asyncio.CancelledError) and error.args == (TIMED_OUT,)):
+        return "timeout"
     return "cancelled" if isinstance(error, asyncio.CancelledError | GeneratorExit) else type(error).__qualname__

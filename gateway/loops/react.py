@@ -280,7 +280,9 @@ class _Run:
 
     def _with_input(self, event: Event) -> Event:
         """What is told of a response in the background is enough to take it up again."""
-        return replace(event, input=kept_input(self._context.input)) if type(event) is ModelCallAccepted else event
+        if type(event) is not ModelCallAccepted:
+            return event
+        return replace(event, input=kept_input(self._context.input, self._context.trace))
 
     def _note_held(self, ended: ModelCallEnded) -> None:
         """The model's server holds a response: only one that is whole can be gone on from."""

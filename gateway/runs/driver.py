@@ -44,7 +44,8 @@ from gateway.runs.run_trace import begin_trace, end_trace
 from gateway.runs.thread_queue import ThreadLines
 from gateway.store import RunRecord, RunStatus, Store, Thread
 from gateway.tool import SharedState, Tool
-from gateway.traces import Tracer, current, part_of
+from gateway.traces import NO_HEADERS, Tracer, current, part_of
+from gateway.turns.resumption import kept_trace
 
 logger = logging.getLogger(__name__)
 
@@ -93,7 +94,14 @@ class RunDriver:
 
     # --- a run's begin
 
-    def open(self, record: RunRecord, agent: OpenAgent, *, unattended: bool = False) -> LiveRun:
+    def open(
+        self,
+        record: RunRecord,
+        agent: OpenAgent,
+        *,
+        unattended: bool = False,
+        earlier_trace: Mapping[str, str] = NO_HEADERS,
+    ) -> LiveRun:
         """A run that can be watched, and that `start` is to follow; one that is `unattended` also where nobody does.
 
         It holds its agent from here to its end.
@@ -106,7 +114,7 @@ class RunDriver:
             grace_seconds=self._options.disconnect_grace_seconds,
             on_abandoned=self._abandoned,
             unattended=unattended,
-            trace=begin_trace(self._tracer, record, agent.definition),
+            trace=begin_trace(self._tracer, record, agent.definition, earlier_trace),
             max_viewer_events=self._options.max_viewer_events,
             window=self.window,
         )
@@ -435,7 +443,8 @@ class RunDriver:
     async def recover(self) -> None:
         """End the runs that an earlier process left behind, or go on with them. Call once, before serving."""
         for left in await recover(self.store, self.clock, self.agents):
-            live = self.open(left.record, left.agent, unattended=left.input.unattended)
+            trace = kept_trace(left.taken_up.input)
+            live = self.open(left.record, left.agent, unattended=left.input.unattended, earlier_trace=trace)
             restore(live, left)
             await self.lines.enter(live, "enqueue")
             self.metrics.runs_active.inc()

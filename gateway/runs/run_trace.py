@@ -6,15 +6,19 @@ https://github.com/open-telemetry/semantic-conventions-genai/blob/main/docs/gen-
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from gateway.agent import AgentDefinition
 from gateway.runs.live_run import LiveRun
 from gateway.store import RunRecord, RunStatus
 from gateway.telemetry.model_calls import vendor_of
-from gateway.traces import Attributes, Span, Tracer
+from gateway.traces import NO_HEADERS, Attributes, Span, Tracer
 
 
-def begin_trace(tracer: Tracer | None, record: RunRecord, agent: AgentDefinition) -> Span | None:
-    """The run's span; None where no traces are collected."""
+def begin_trace(
+    tracer: Tracer | None, record: RunRecord, agent: AgentDefinition, earlier: Mapping[str, str] = NO_HEADERS
+) -> Span | None:
+    """The run's span; None where no traces are collected. `earlier`: of the span that it had in another process."""
     if tracer is None:
         return None
     told: Attributes = {
@@ -27,7 +31,7 @@ def begin_trace(tracer: Tracer | None, record: RunRecord, agent: AgentDefinition
         "agui_gateway.run.taken_up": record.status is RunStatus.RUNNING,
     }
     shared = {"gen_ai.conversation.id": record.thread_id, "gen_ai.agent.name": agent.name}
-    return tracer.begin(f"invoke_agent {agent.name}", told, shared=shared)
+    return tracer.begin(f"invoke_agent {agent.name}", told, shared=shared, earlier=earlier)
 
 
 def end_trace(live: LiveRun) -> None:

@@ -15,7 +15,7 @@ from opentelemetry import context as contexts
 from opentelemetry import propagate, trace
 from opentelemetry.sdk.trace import TracerProvider
 
-from gateway.traces import Attributes, Kind, Span
+from gateway.traces import NO_HEADERS, Attributes, Kind, Span
 
 _KINDS = {"internal": trace.SpanKind.INTERNAL, "server": trace.SpanKind.SERVER, "client": trace.SpanKind.CLIENT}
 _CLOSE_SECONDS = 3.0
@@ -82,8 +82,12 @@ class OtelTracer:
         self._tracer = provider.get_tracer("agui-gateway", version)
         self._shows_content = shows_content
 
-    def begin(self, name: str, attributes: Attributes, *, shared: Attributes) -> Span:
-        span = self._tracer.start_span(name, attributes={**shared, **attributes})
+    def begin(
+        self, name: str, attributes: Attributes, *, shared: Attributes, earlier: Mapping[str, str] = NO_HEADERS
+    ) -> Span:
+        before = trace.get_current_span(propagate.extract(earlier, contexts.Context())).get_span_context()
+        links = [trace.Link(before)] if before.is_valid else []
+        span = self._tracer.start_span(name, attributes={**shared, **attributes}, links=links)
         return OtelSpan(span, self._tracer, shared, self._shows_content)
 
     def begin_request(self, name: str, attributes: Attributes, headers: Mapping[str, str]) -> Span:

@@ -9,7 +9,7 @@ events.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from gateway.agent import AgentInput, ContextEntry
@@ -33,6 +33,7 @@ from gateway.events import (
 )
 from gateway.loop import TakenUp
 from gateway.messages import JsonObject, ToolSpec
+from gateway.traces import Span
 
 _STARTED = (TextStarted, ReasoningStarted, ToolCallStarted)
 _ENDED = (TextEnded, ReasoningEnded, ToolCallEnded)
@@ -145,8 +146,10 @@ def _words(event: TextDelta | ReasoningDelta | ToolCallDelta) -> str:
 # -----------------------------------------------------------------------
 
 
-def kept_input(given: AgentInput) -> JsonObject:
-    """As JSON: the frontend tools, context, properties, the conversation's name. The messages are in the thread."""
+def kept_input(given: AgentInput, trace: Span | None = None) -> JsonObject:
+    """As JSON: the frontend tools, context, properties, the conversation's name, and `trace`: the headers that name the
+    run's span. The messages are in the thread.
+    """
     tools: list[Any] = [[tool.name, tool.description, tool.input_schema, tool.metadata] for tool in given.tools]
     context: list[Any] = [[entry.description, entry.value] for entry in given.context]
     return {
@@ -156,7 +159,13 @@ def kept_input(given: AgentInput) -> JsonObject:
         "conversation_id": given.conversation_id,
         "parent_run_id": given.parent_run_id,
         "unattended": given.unattended,
+        **({} if trace is None else {"trace": dict(trace.headers)}),
     }
+
+
+def kept_trace(kept: JsonObject) -> Mapping[str, str]:
+    """The headers of the run's span that `kept_input` stored; none where no traces were collected."""
+    return cast("dict[str, str]", kept.get("trace", {}))
 
 
 def restored_input(kept: JsonObject, thread_id: str, run_id: str) -> AgentInput:

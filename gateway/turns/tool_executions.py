@@ -12,7 +12,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from types import TracebackType
 
-from gateway.clock import Clock, Deadline, DeadlineError, Timer
+from gateway.clock import TIMED_OUT, Clock, Deadline, DeadlineError, Timer
 from gateway.errors import ToolError
 from gateway.frozen import replace
 from gateway.messages import (
@@ -167,13 +167,13 @@ class ToolExecutions:
             "a tool took too long", extra={"tool": execution.call.name, "timeout_seconds": self.timeout_seconds}
         )
         message = f"The tool {execution.call.name!r} gave no result within {self.timeout_seconds:g} seconds."
-        self._settle(execution, error_result(execution.call, message))
+        self._settle(execution, error_result(execution.call, message), why=TIMED_OUT)
 
-    def _settle(self, execution: _Execution, result: ToolResult) -> None:
+    def _settle(self, execution: _Execution, result: ToolResult, *, why: str | None = None) -> None:
         if not execution.result.done():
             execution.result.set_result(result)
         if execution.task is not None:
-            execution.task.cancel()  # without effect where it is done
+            execution.task.cancel(why)  # without effect where it is done
         self._release(execution)
         self._start_waiting()
 

@@ -11,6 +11,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 from tests.collected_spans import CollectedSpans, is_below, span_id, told, trace_of, traceparent_of
 from tests.fault_scenes import fault_tool, release
+from tests.movable_clock import MovableClock
 from tests.openai_chat_server import chat_server, completion, error
 from tests.running_gateway import agent, local_gateway, run_body, scripted
 
@@ -163,6 +164,24 @@ async def test_a_tool_that_fails_tells_so_and_the_run_goes_on(tmp_path: Path) ->
         await spans.until("invoke_agent")
     assert told(spans.one("execute_tool fail"))["error.type"] == "tool_error"
     assert told(spans.one("invoke_agent"))["agui_gateway.run.status"] == "completed"
+
+
+async def test_a_tool_and_a_model_whose_time_is_over_tell_that_and_not_that_they_were_cancelled(tmp_path: Path) -> None:
+    spans, clock = CollectedSpans(), MovableClock()
+    model = scripted([{"tool": "hang"}], [{"text": "one two"}, {"hang": True}])
+    agents = [agent("a", model, tools=[tool("hang")], parameters={"tool_timeout_seconds": 7, "max_run_seconds": 60})]
+    async with local_gateway(tmp_path, agents, tracer=spans.tracer, clock=clock) as gateway:
+        async with gateway.client.stream("a", run_body("hi")) as stream:
+            await stream.until("TOOL_CALL_END")
+            await clock.until_timer(7)
+            await clock.advance(7)
+            await stream.until("TEXT_MESSAGE_CONTENT")
+            await clock.advance(60)
+            frames = await stream.rest()
+        await spans.until("invoke_agent")
+    assert frames[-1].data["code"] == "limit_max_run_seconds"
+    assert told(spans.one("execute_tool hang"))["error.type"] == "timeout"
+    assert [told(span).get("error.type") for span in spans.named("chat")] == [None, "timeout"]
 
 
 async def test_a_cancelled_run_ends_its_span_and_that_of_its_model_call(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from gateway.tool import ToolContext
-from tests.collected_spans import CollectedSpans, is_below, told, traceparent_of
+from tests.collected_spans import CollectedSpans, is_below, span_id, told, trace_of, traceparent_of
 from tests.openai_chat_server import Script, chat_server
 from tests.responses_events import message_item
 from tests.responses_server import responses_server
@@ -99,6 +99,9 @@ async def test_a_background_answer_is_traced_on_by_the_process_that_takes_it_up(
     assert told(taken_up)["agui_gateway.run.status"] == "completed"
     assert [told(span)["agui_gateway.run.taken_up"] for span in (left, taken_up)] == [False, True]
     assert {told(span)["agui_gateway.run.id"] for span in (left, taken_up)} == {"r"}
+    assert [(link.context.trace_id, link.context.span_id) for link in taken_up.links] == [
+        (trace_of(left), span_id(left))
+    ]
     asked = before.one("chat")
     assert sent[0] == traceparent_of(asked)
     assert told(after.one("chat")).get("error.type") is None
