@@ -1,6 +1,6 @@
 """The exceptions of the gateway, each with the status and the code that a caller sees.
 
-Nothing is below this module but the standard library; everything above raises these.
+Below: the standard library only. Every other module may raise these.
 
     GatewayError
     ├── InvalidRequestError          the caller must change the request
@@ -11,10 +11,10 @@ Nothing is below this module but the standard library; everything above raises t
     │   ├── TooLargeError                413
     │   ├── UnsupportedMediaTypeError    415
     │   └── TooManyRequestsError         429
-    ├── ModelError                   the model's provider must change (or be waited for)
+    ├── ModelError                   the provider must change (or be waited for)
     ├── ToolError                    a tool failed; its text goes to the model, never to the wire as an error
     ├── LimitError                   a budget of the run is used up
-    ├── StoreError                   what should be kept could not be
+    ├── StoreError                   the store could not write or read
     │   └── StoreFullError               no room: passes when there is room
     ├── UnavailableError             the gateway itself cannot serve just now
     └── ConfigurationError           the operator must change the configuration
@@ -46,17 +46,17 @@ class GatewayError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class FieldProblem:
-    """One field that is wrong: where it is (an RFC 6901 pointer into the body) and what is wrong with it."""
+    """One wrong field: where it is (an RFC 6901 pointer into the body) and what is wrong with it."""
 
     pointer: str
     detail: str
 
 
 class InvalidRequestError(GatewayError):
-    """The request cannot be served as it stands.
+    """The request cannot be served as it is.
 
-    `problems` lists its wrong fields; empty: no field is to blame. `members` (JSON) stand in the problem's document
-    beside the usual ones, for what a program needs to put the request right.
+    `problems` lists its wrong fields; empty if it is no field's fault. `members` (JSON) stand in the problem document
+    beside the usual ones; with them a program can correct the request.
     """
 
     status: ClassVar[int] = 422
@@ -75,32 +75,32 @@ class InvalidRequestError(GatewayError):
         self.problems = tuple(problems)
         self.members = members or {}
         if status is not None:
-            self.status = status  # type: ignore[misc]  # 400 and 422 differ in nothing but the number
+            self.status = status  # 400 and 422 differ only in the number
 
 
 class UnauthenticatedError(InvalidRequestError):
-    """No key, or one that is not known."""
+    """The key is missing or unknown."""
 
     status = 401
     default_code = "unauthenticated"
 
 
 class ForbiddenError(InvalidRequestError):
-    """The caller is known, or need not be, but may not do this."""
+    """The caller may not do this, with or without a known key."""
 
     status = 403
     default_code = "forbidden"
 
 
 class NotFoundError(InvalidRequestError):
-    """No such thing, or none that belongs to the caller: the two look the same."""
+    """No such thing, or it belongs to another caller: the two look the same."""
 
     status = 404
     default_code = "not_found"
 
 
 class ConflictError(InvalidRequestError):
-    """The request contradicts what is there already."""
+    """The request contradicts the stored state."""
 
     status = 409
     default_code = "conflict"
@@ -121,7 +121,7 @@ class UnsupportedMediaTypeError(InvalidRequestError):
 
 
 class TooManyRequestsError(InvalidRequestError):
-    """A limit on requests is reached; `retry_after_seconds` says when to try again, None that nobody knows."""
+    """A limit on requests is reached; `retry_after_seconds` says when to try again, None if that is unknown."""
 
     status = 429
     default_code = "too_many_requests"
@@ -132,7 +132,7 @@ class TooManyRequestsError(InvalidRequestError):
 
 
 class ModelErrorKind(StrEnum):
-    """What went wrong at the provider; it decides the code on the wire and whether another try makes sense."""
+    """What went wrong at the provider; it decides the code on the wire and whether a retry makes sense."""
 
     THROTTLED = "throttled"
     OVERLOADED = "overloaded"
@@ -165,9 +165,9 @@ RETRYABLE_KINDS = frozenset(
 class ModelError(GatewayError):
     """The provider failed. Code on the wire: `model_<kind>`.
 
-    `retry_after_seconds` is what the provider asked for, if it did; `provider_message` is the provider's own words, for
-    the log and the operator alone; `retryable` overrides what the kind says. `asked`: the model, where
-    it is known; unknown where an answer that had begun broke off.
+    `retry_after_seconds` is what the provider asked for, if it did; `provider_message` is the provider's own text, for
+    the log and the operator alone; `retryable` overrides what the kind says. `asked` is the model, if it is known; it
+    is not if an answer broke off.
     """
 
     status = 502
@@ -190,7 +190,7 @@ class ModelError(GatewayError):
 
 
 class ToolError(GatewayError):
-    """A tool could not do what was asked; `message` is told to the model."""
+    """A tool could not do its work; `message` goes to the model."""
 
     default_code = "tool_error"
 
@@ -203,7 +203,7 @@ class LimitError(GatewayError):
 
 
 def limit_reached(name: str, value: int | float) -> LimitError:
-    """The error of a run that has used up the budget `name`, which is so much."""
+    """The error of a run that has used up the budget `name`, whose limit is `value`."""
     shown = f"{value:g}" if isinstance(value, float) else str(value)
     return LimitError(name, f"the run reached its limit {name} ({shown}) before it came to an answer")
 
@@ -231,8 +231,8 @@ class UnavailableError(GatewayError):
 class ConfigurationError(GatewayError):
     """The operator's configuration is wrong.
 
-    `fields` lists what is wrong field by field: the path of each below the section that was to be used, and its own
-    message. Empty: no field is to blame.
+    `fields` lists the wrong fields: each with its path below the section that was to be used, and its message. Empty if
+    it is no field's fault.
     """
 
     default_code = "configuration"

@@ -1,6 +1,7 @@
-"""Errors before the first byte: what is told of them, and their usual form, RFC 9457 problem details.
+"""Errors before the first byte: their content, and their usual form, RFC 9457 problem details.
 
-Below: errors. Above: authentication; the protocols, which may have a form of their own; the connection. https://www.rfc-editor.org/rfc/rfc9457
+Below: errors. Above: authentication; the protocols, which may have a form of their own; the connection.
+https://www.rfc-editor.org/rfc/rfc9457
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from gateway.errors import (
 )
 from gateway.messages import JsonValue
 
-_TRY_AGAIN_SECONDS = 5  # a full disk or a restart is over sooner than a person reads the message
+_TRY_AGAIN_SECONDS = 5  # a full disk or a restart is often over by then
 
 _SHOWN_CHARACTERS = 200
 
@@ -35,10 +36,10 @@ _ROUTER_CODES = {404: "not_found", 405: "method_not_allowed"}
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What went wrong before the first byte, in whatever form it is told.
+    """An error before the first byte, independent of its form.
 
     `code` is stable: programs match on it. `detail` says what was wrong, then what would be right. `errors` name fields
-    of the body. `members` are what this code tells besides. `headers` are on the answer in any form.
+    of the body. `members` are further data of this code. `headers` are on the answer in any form.
     """
 
     status: int
@@ -50,12 +51,13 @@ class Problem:
 
 
 ErrorForm: TypeAlias = Callable[[Problem, Scope], Response]
-"""How a protocol tells a problem to the client whose request is `Scope`. The problem's headers are added to what it
-leaves out of them."""
+"""How a protocol renders a problem for the client of the request `Scope`. The problem's headers are added to the
+response where it lacks them.
+"""
 
 
 def problem_of(error: GatewayError) -> Problem:
-    """What is told of `error`."""
+    """The problem of `error`."""
     headers: dict[str, str] = {"cache-control": "no-store"}
     if isinstance(error, TooManyRequestsError):
         if error.retry_after_seconds is not None:
@@ -72,7 +74,7 @@ def problem_of(error: GatewayError) -> Problem:
 
 
 def internal_problem(scope: Scope) -> Problem:
-    """Something failed that should not: it says nothing but where to look."""
+    """An unexpected failure: the message only says where to look."""
     request_id = scope.get("state", {}).get("request_id", "")
     detail = "something went wrong in the gateway"
     if request_id:
@@ -81,10 +83,10 @@ def internal_problem(scope: Scope) -> Problem:
 
 
 def http_problem(error: HTTPException, scope: Scope) -> Problem:
-    """What the router raised: its 404 and 405."""
+    """The router's errors: 404 and 405."""
     status = error.status_code
     if status == 404:
-        detail = f"there is nothing at {shown_path(scope)}; GET /docs lists what there is"
+        detail = f"there is nothing at {shown_path(scope)}; GET /docs lists all paths"
     elif status == 405:
         detail = f"{scope['method']} is not served at {shown_path(scope)}"
     else:
@@ -94,10 +96,10 @@ def http_problem(error: HTTPException, scope: Scope) -> Problem:
 
 
 def problem_json(problem: Problem, scope: Scope) -> Response:
-    """The form of protocols that have none of their own: RFC 9457.
+    """The default form, RFC 9457, for protocols without their own.
 
-    It is `application/problem+json`, and `application/json` where the request accepts an event stream: HttpAgent reads
-    the body of an error only then.
+    It is `application/problem+json`, but `application/json` if the request accepts an event stream: HttpAgent reads the
+    body of an error only then.
     """
     accepts_stream = any(name == b"accept" and b"text/event-stream" in value for name, value in scope["headers"])
     media_type = "application/json" if accepts_stream else "application/problem+json"
@@ -109,9 +111,9 @@ def problem_json(problem: Problem, scope: Scope) -> Response:
 def problem_details(
     status: int, code: str, detail: str, errors: list[JsonValue], members: Mapping[str, JsonValue] | None = None
 ) -> bytes:
-    """The document itself. `members` come behind the usual ones."""
+    """The document itself. `members` come after the usual ones."""
     body: dict[str, JsonValue] = {
-        "type": "about:blank",  # the title is the status's own; `code` is what tells problems apart
+        "type": "about:blank",  # the title is the status's own; `code` distinguishes problems
         "title": HTTPStatus(status).phrase,
         "status": status,
         "detail": detail,
@@ -123,6 +125,6 @@ def problem_details(
 
 
 def shown_path(scope: Scope) -> str:
-    """The path for a message: a slash that was sent as `%2F` stands in the scope as a NUL."""
+    """The path for a message: a slash that was sent as `%2F` is a NUL in the scope."""
     path = scope["path"].replace("\0", "%2F")
     return repr(path if len(path) <= _SHOWN_CHARACTERS else path[:_SHOWN_CHARACTERS] + "...")

@@ -61,7 +61,7 @@ def test_a_bad_file_is_named_with_lines_and_exits_1(capsys: pytest.CaptureFixtur
     assert main(["config", "check", "g.yaml"]) == 1
     out, err = capsys.readouterr()
     assert out == ""
-    assert err == "g.yaml:1:1: sever: is no known key; did you mean 'server'?\n"
+    assert err == "g.yaml:1:1: sever: is not a known key; did you mean 'server'?\n"
     Path("g.yaml").write_text(GOOD.replace("sample_tools:add", "sample_tools:ad"))
     assert main(["config", "check", "g.yaml"]) == 1
     assert capsys.readouterr().err.startswith("g.yaml:6:52: agents[0].tools[0].parameters.function: ")

@@ -41,8 +41,8 @@ def test_family_and_api_together_are_a_provider(name: str, api: str | None, foun
         ("bedrock", "response", "'bedrock' has no api 'response'; did you mean 'responses'.*has: converse, responses"),
         ("bedrock", "chat", "'bedrock' has no api 'chat'; 'bedrock' has: converse, responses"),
         ("openai/v1", None, "is missing; 'openai/v1' has: chat/completions, responses"),
-        ("bedrock/converse", "responses", "is one API already; leave api out, or write model_provider: bedrock"),
-        ("demo", "chat", "is one API already; leave api out"),
+        ("bedrock/converse", "responses", "names one API already; leave api out, or write model_provider: bedrock"),
+        ("demo", "chat", "names one API already; leave api out"),
         ("openai/v1/chat/completions", "responses", "leave api out, or write model_provider: openai/v1/responses"),
     ],
 )

@@ -40,7 +40,7 @@ async def test_a_path_that_leads_nowhere_is_named_as_it_was_asked_for(tmp_path: 
     async with local_gateway(tmp_path, [agent("a", scripted([{"text": "hello"}]))]) as gateway:
         await gateway.client.run("a", run_body(run_id="a/b", thread_id="t"))
         for path, told in {
-            "/no%2Fwhere": "there is nothing at '/no%2Fwhere'; GET /docs lists what there is",
+            "/no%2Fwhere": "there is nothing at '/no%2Fwhere'; GET /docs lists all paths",
             "/assets/no%2Fwhere": "there is no file '/assets/no%2Fwhere'; it may be of an older page",
             "/" + "x" * 10_000: f"there is nothing at '/{'x' * 199}...'",
             "/runs/a%00b": "there is no run 'a\ufffdb'",

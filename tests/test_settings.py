@@ -243,12 +243,12 @@ def test_a_section_whose_lines_are_commented_out_means_the_defaults() -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("server:\n  prot: 1\n", "f.yaml:2:3: server.prot: is no known key; did you mean 'port'?"),
-        ("stor: x\n", "f.yaml:1:1: stor: is no known key; did you mean 'store'?"),
-        ("server:\n  zzz: 1\n", "f.yaml:2:3: server.zzz: is no known key; there are: host, port"),
-        ("server:\n  prot:\n", "f.yaml:2:3: server.prot: is no known key; did you mean 'port'?"),
-        ("stor:\n", "f.yaml:1:1: stor: is no known key; did you mean 'store'?"),
-        ("server: {port: 70000}\n", "f.yaml:1:10: server.port: 70000 is too large; 65535 is the most"),
+        ("server:\n  prot: 1\n", "f.yaml:2:3: server.prot: is not a known key; did you mean 'port'?"),
+        ("stor: x\n", "f.yaml:1:1: stor: is not a known key; did you mean 'store'?"),
+        ("server:\n  zzz: 1\n", "f.yaml:2:3: server.zzz: is not a known key; the keys here are: host, port"),
+        ("server:\n  prot:\n", "f.yaml:2:3: server.prot: is not a known key; did you mean 'port'?"),
+        ("stor:\n", "f.yaml:1:1: stor: is not a known key; did you mean 'store'?"),
+        ("server: {port: 70000}\n", "f.yaml:1:10: server.port: 70000 is too large; it must be at most 65535"),
         ("server: {port: http}\n", "f.yaml:1:10: server.port: must be a whole number, not 'http'"),
         ("server: {port: true}\n", "f.yaml:1:10: server.port: must be a number, not true or false"),
         ("server: {port: 1.5}\n", "f.yaml:1:10: server.port: must be a whole number, not 1.5"),
@@ -265,16 +265,16 @@ def test_a_section_whose_lines_are_commented_out_means_the_defaults() -> None:
         ("store: gateway.db\n", "f.yaml:1:1: store: must be a URL; did you mean 'sqlite:///gateway.db'?"),
         ("store: /data/g.db\n", "f.yaml:1:1: store: must be a URL; did you mean 'sqlite:////data/g.db'?"),
         ("search: sample\n", "f.yaml:1:1: search: must be a URL; did you mean 'embedded:sample'?"),
-        ("api_keys: []\n", "f.yaml:1:1: api_keys: is no known key here; did you mean 'server.api_keys'?"),
-        ("model: {}\n", "f.yaml:1:1: model: is no known key here; did you mean 'agents[0].model'?"),
-        ("server: {region: x}\n", "server.region: is no known key here; did you mean 'agents[0].model.region'?"),
+        ("api_keys: []\n", "f.yaml:1:1: api_keys: is not a known key here; did you mean 'server.api_keys'?"),
+        ("model: {}\n", "f.yaml:1:1: model: is not a known key here; did you mean 'agents[0].model'?"),
+        ("server: {region: x}\n", "server.region: is not a known key here; did you mean 'agents[0].model.region'?"),
         (
             "temperature: 1\n",
-            "f.yaml:1:1: temperature: is no known key here; did you mean "
+            "f.yaml:1:1: temperature: is not a known key here; did you mean "
             "'agents[0].model.model_parameters.temperature'?",
         ),
         ("search: solr:x\n", "f.yaml:1:1: search: no search engine is called 'solr'"),
-        ("server: {allowed_hosts: ['a.example:80']}\n", "'a.example:80' is no host name"),
+        ("server: {allowed_hosts: ['a.example:80']}\n", "'a.example:80' is not a host name"),
         ("server: {public_url: agents.example}\n", "f.yaml:1:10: server.public_url: must be a URL"),
     ],
 )
@@ -313,11 +313,11 @@ def test_what_is_wrong_is_named_with_line_and_field(text: str, problem: str) -> 
         ),
         (
             "id: a\nmodel: {model_provider: demo, fallback: [{model_provider: demo, fallback: []}]}",
-            "agents[0].model.fallback[0].fallback: is no known key",
+            "agents[0].model.fallback[0].fallback: is not a known key",
         ),
         (
             "id: a\nmodel: {model_provider: demo, timeouts: {idle: 5}}",
-            "agents[0].model.timeouts.idle: is no known key; did you mean 'idle_seconds'?",
+            "agents[0].model.timeouts.idle: is not a known key; did you mean 'idle_seconds'?",
         ),
         (
             "id: a\nmodel: {model_provider: demo, timeouts: {idle_seconds: 0}}",
@@ -338,7 +338,7 @@ def test_what_is_wrong_is_named_with_line_and_field(text: str, problem: str) -> 
         ),
         (
             "id: a\nmodel: {model_provider: demo}\ntools: [{type: PythonTool, approvers: callers}]",
-            "agents[0].tools[0].approvers: says nothing without 'approval: always'",
+            "agents[0].tools[0].approvers: has no effect without 'approval: always'",
         ),
         (
             "id: a\nmodel: {model_provider: demo}\ntools: [{type: PythonTool, approval: always, approvers: keys}]",
@@ -353,23 +353,27 @@ def test_what_is_wrong_is_named_with_line_and_field(text: str, problem: str) -> 
         ("id: a\ntype: flow\nmodel: {model_provider: demo}", "agents[0].type: no agent type is called 'flow'"),
         (
             "id: a\nmodel: {model_provider: demo, max_tokens: 5}",
-            "f.yaml:3:35: agents[0].model.max_tokens: is no known key here; did you mean "
+            "f.yaml:3:35: agents[0].model.max_tokens: is not a known key here; did you mean "
             "'agents[0].model.model_parameters.max_tokens'?",
         ),
         (
             "id: a\nmodel: {model_provider: demo}\nmax_tokens: 5",
-            "agents[0].max_tokens: is no known key here; did you mean 'agents[0].context.max_tokens' or "
+            "agents[0].max_tokens: is not a known key here; did you mean 'agents[0].context.max_tokens' or "
             "'agents[0].model.model_parameters.max_tokens'?",
         ),
         (
             "id: a\nmodel: {model_provider: demo}\ntools: [{type: PythonTool, function: x}]",
-            "agents[0].tools[0].function: is no known key here; did you mean 'agents[0].tools[0].parameters.function'?",
+            "agents[0].tools[0].function: is not a known key here; did you mean"
+            " 'agents[0].tools[0].parameters.function'?",
         ),
         (
             "id: a\nmodel: {model_provider: demo}\nparameters: {max_iterations: 3}",
-            "agents[0].parameters.max_iterations: is no known key; did you mean 'max_iteration'?",
+            "agents[0].parameters.max_iterations: is not a known key; did you mean 'max_iteration'?",
         ),
-        ("id: a\nmodel: {model_provider: demo}\nparameters: {max_iteration: 0}", "0 is too small; 1 is the least"),
+        (
+            "id: a\nmodel: {model_provider: demo}\nparameters: {max_iteration: 0}",
+            "0 is too small; it must be at least 1",
+        ),
         ("id: a\nmodel: {model_provider: demo}\non_disconnect: stop", "'stop' is not one of cancel, continue"),
     ],
 )
@@ -431,7 +435,7 @@ server:
     assert [line.partition(": ")[2] for line in found] == [
         "server.api_keys[1].name: 'a' is taken by server.api_keys[0]; choose another",
         "server.api_keys[2].key: is the same as that of server.api_keys[1]; every name needs its own",
-        "server.api_keys[3].key: this text is too short; 16 characters are the least",
+        "server.api_keys[3].key: this text is too short; use at least 16 characters",
         "server.api_keys[4].name: this text cannot be used; use letters, digits and '.', '_', '@', '-', beginning "
         "with a letter or digit, at most 64",
         "server.api_keys[5].key: must be text (in quotes where it looks like something else), not a number",

@@ -31,7 +31,7 @@ _OPEN_TO_ALL = (
     "{way_in}, and no keys are configured; add server.api_keys, {otherwise}, or set server.allow_unauthenticated: true "
     "to let whoever reaches the gateway use every agent"
 )
-# By the field that says so: how others than this machine reach the gateway, and what to do where they are not to.
+# By the setting that opens the gateway to others: how they reach it, and what to do if they should not.
 _WAYS_IN = {
     "host": ("other machines can reach {value!r}", "listen on 127.0.0.1"),
     "public_url": ("clients reach the gateway at {value!r}", "leave it out where nobody else uses the gateway"),
@@ -43,7 +43,7 @@ _HOST_NAME = re.compile(r"[a-zA-Z0-9_]([a-zA-Z0-9_-]*[a-zA-Z0-9_])?(\.[a-zA-Z0-9
 def configuration_problems(
     section: ConfigurationSection, parts: KnownParts, expanded: Set[FieldPath]
 ) -> Iterator[FieldProblem]:
-    """What does not fit together in a file. `expanded`: as in ConfigurationText."""
+    """The problems of a file's fields taken together. `expanded`: as in ConfigurationText."""
     agents = section.agents or ()
     server = section.server
     yield from below(("server",), _server_problems(server, [agent.id for agent in agents]))
@@ -63,7 +63,7 @@ def configuration_problems(
 def agent_problems(
     agent: AgentSection, parts: KnownParts, *, keys_approve: bool, path: FieldPath = ()
 ) -> Iterator[FieldProblem]:
-    """What does not fit together in one agent, wherever it was read from. `path` is where it stands there.
+    """The problems of one agent's fields taken together, wherever it was read from; paths begin with `path`.
 
     `keys_approve`: there is an API key that may approve.
     """
@@ -85,7 +85,7 @@ def _server_problems(server: ServerSection, agent_ids: Sequence[str]) -> Iterato
             yield ("cors_origins", index), problem
     for index, host in enumerate(server.allowed_hosts):
         if not _HOST_NAME.fullmatch(host):
-            problem = f"{host!r} is no host name; write it without scheme, port and '*': 'agents.example'"
+            problem = f"{host!r} is not a host name; write it without scheme, port and '*': 'agents.example'"
             yield ("allowed_hosts", index), problem
     if server.public_url is not None and (problem := _http_url_problem(server.public_url)):
         yield ("public_url",), problem
@@ -100,7 +100,7 @@ def _approvers_problem(tool: ToolSection, *, keys_approve: bool) -> str | None:
     if tool.approvers is None:
         return None
     if tool.approval == "never":
-        return "says nothing without 'approval: always'"
+        return "has no effect without 'approval: always'; add it, or leave this out"
     if tool.approvers == "keys" and not keys_approve:
         return "'keys' needs a key that may approve; add 'approvals: true' to one of server.api_keys"
     return None
@@ -143,7 +143,7 @@ def _credential_problems(credential: Mapping[str, str], provider: ModelProvider)
 def _url_problems(
     url: str, known: Mapping[str, object], what: str, usual: str, is_expanded: bool
 ) -> Iterator[FieldProblem]:
-    """`usual` is what the URL of a file begins with: a bare file name has forgotten it."""
+    """`usual` is what the URL of a file begins with: a bare file name probably lacks it."""
     if ":" not in url and not is_expanded:
         yield (), f"must be a URL; did you mean {usual + url!r}?"
     else:
@@ -165,7 +165,7 @@ def _not_unique(path: FieldPath, key: str, names: Sequence[str | None]) -> Itera
 
 
 class Reach(Protocol):
-    """What a server's section and its settings both say of where requests come from."""
+    """The fields that say where requests come from; both a server's section and its settings have them."""
 
     @property
     def host(self) -> str: ...
@@ -178,7 +178,7 @@ class Reach(Protocol):
 
 
 def outside_reach(server: Reach) -> str | None:
-    """The field that says that others than this machine's own programs reach the gateway; None where none does."""
+    """The field that makes the gateway reachable for other machines; None if no field does."""
     if not is_loopback(server.host):
         return "host"
     if server.public_url is not None:
@@ -187,7 +187,7 @@ def outside_reach(server: Reach) -> str | None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches a server that listens on `host`."""
+    """Whether only this machine can reach a server that listens on `host`."""
     if host.lower().rstrip(".") == "localhost":
         return True
     try:

@@ -1,8 +1,8 @@
-"""The configuration file as text: YAML (and so JSON) read with the place of everything in it, references expanded.
+"""The configuration file as text: YAML (and so JSON) with the place of each value, references expanded.
 
-Below: errors, messages. Above: sections, which know what the keys mean. Scalars follow YAML 1.2's core schema,
-not PyYAML's 1.1: `no` is a word, `1e-3` a number, `12:30` no number and a date no date, so that JSON means here what
-it means everywhere (https://yaml.org/spec/1.2.2/#103-core-schema).
+Below: errors, messages. Above: sections, which give the keys their meaning. Scalars follow YAML 1.2's core schema, not
+PyYAML's 1.1: `no` is text, `1e-3` a number, `12:30` and dates are text, so that JSON in it means the same as everywhere
+(https://yaml.org/spec/1.2.2/#103-core-schema).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from gateway.messages import JsonObject, JsonValue
 
 FieldPath: TypeAlias = "tuple[str | int, ...]"
 FieldProblem: TypeAlias = "tuple[FieldPath, str]"
-"""What is wrong with a field, wherever it was read from: a file has a line for the path, a request body a pointer."""
+"""A field's path, wherever it was read from: for a file it becomes a line, for a request body a pointer."""
 
 _MAX_VALUES = 100_000  # aliases of aliases can make a small file enormous
 _MAX_DEPTH = 64
@@ -38,7 +38,7 @@ _NOT_A_NUMBER = re.compile(r"[-+]?\.(inf|Inf|INF)\Z|\.(nan|NaN|NAN)\Z")
 _TAG = "tag:yaml.org,2002:"
 _ANCHOR = re.compile(r"\A&\S+\s+")
 
-# `$${` first: what is escaped is no reference.
+# `$${` first: an escaped reference is none.
 _REFERENCE = re.compile(r"\$\$\{|\$\{([^}]*)(\}?)")
 _ENVIRONMENT_REFERENCE = re.compile(r"env:([^:]*)(:-(.*))?\Z", re.DOTALL)
 _TEMPLATE = re.compile(r"[a-z_]+\.")  # ${parameters.x}: filled in per run, not here
@@ -46,7 +46,7 @@ _TEMPLATE = re.compile(r"[a-z_]+\.")  # ${parameters.x}: filled in per run, not 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong: where (in the file, an environment variable or a flag), in which field, and what."""
+    """One problem: its place (in the file, an environment variable or a flag), its field, and what is wrong."""
 
     place: str
     path: FieldPath
@@ -67,10 +67,10 @@ class InvalidConfigurationError(ConfigurationError):
 
 @dataclass(slots=True)
 class ConfigurationText:
-    """A file's values, and where each of them stands.
+    """A file's values, and the place of each.
 
     `places` maps a path to `file:line:column` of its key (of the item, in a list); the root, `()`, is always there.
-    `expanded` are the paths of the texts that a reference made: they may be secret, and no message quotes them.
+    `expanded` are the paths of texts that contained a reference: they may be secret, and no message quotes them.
     """
 
     values: JsonObject
@@ -79,13 +79,13 @@ class ConfigurationText:
     expanded: set[FieldPath] = field(default_factory=set)
 
     def place(self, path: FieldPath) -> str:
-        """Where `path` stands, or the nearest thing around it that does."""
+        """The place of `path`, or of its nearest parent that has one."""
         while path and path not in self.places:
             path = path[:-1]
         return self.places[path]
 
     def report(self, path: FieldPath, message: str) -> None:
-        """Note a problem with the field at `path`, unless it, or what it is in, has one already: that one caused it."""
+        """Note a problem with the field at `path`, unless it or a parent has one already, which is its cause."""
         for problem in self.problems:
             if problem.path and problem.path == path[: len(problem.path)]:
                 return
@@ -97,7 +97,7 @@ class ConfigurationText:
             self.report(path, message)
 
     def override(self, path: tuple[str, ...], value: JsonValue, place: str) -> None:
-        """Put `value` at `path` as if the file said so; `place` names what did say so."""
+        """Put `value` at `path` as if the file had it; `place` names its source."""
         target = self.values
         for part in path[:-1]:
             inner = target.get(part)
@@ -118,20 +118,20 @@ def spell_path(path: FieldPath) -> str:
 
 
 def below(path: FieldPath, problems: Iterable[FieldProblem]) -> Iterator[FieldProblem]:
-    """The problems of what stands at `path`, as problems of what is around it."""
+    """The problems of a value as problems of the structure around it, in which it stands at `path`."""
     for inner, message in problems:
         yield (*path, *inner), message
 
 
 def did_you_mean(name: str, known: Iterator[str] | list[str]) -> str:
-    """`; did you mean 'x'?`, or nothing where nothing is near."""
+    """`; did you mean 'x'?`, or nothing if no name is similar."""
     spellings = {candidate.lower(): candidate for candidate in known}
     close = get_close_matches(name.lower(), spellings, n=1, cutoff=0.5)
     return f"; did you mean {spellings[close[0]]!r}?" if close else ""
 
 
 def read_configuration(file: Path, environ: Mapping[str, str]) -> ConfigurationText:
-    """Read the file and expand its references; what is wrong in it is in `problems`.
+    """Read the file and expand its references; its problems are in `problems`.
 
     Raises:
         InvalidConfigurationError: it cannot be read, or is not YAML.
@@ -152,7 +152,7 @@ def read_configuration(file: Path, environ: Mapping[str, str]) -> ConfigurationT
 
 
 def parse_configuration(text: str, name: str) -> ConfigurationText:
-    """The values of a YAML text; `name` is how problems call it.
+    """The values of a YAML text; `name` is what problems call it.
 
     Raises:
         InvalidConfigurationError: it is not YAML, or not a mapping.
@@ -181,7 +181,7 @@ def parse_configuration(text: str, name: str) -> ConfigurationText:
 def _syntax_problem(error: yaml.MarkedYAMLError, text: str, name: str) -> Problem:
     mark = error.problem_mark or error.context_mark
     place = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
-    if mark and (found := _REFERENCE.match(text, mark.index - 1)):  # the mark is at the brace behind the dollar
+    if mark and (found := _REFERENCE.match(text, mark.index - 1)):  # the mark is at the brace after the dollar
         return Problem(place, (), f'inside of braces or brackets, put a reference in quotes: "{found[0]}"')
     what = " ".join(part for part in (error.context, error.problem) if part)
     return Problem(place, (), f"this is not YAML: {what}")
@@ -199,7 +199,9 @@ class _Builder:
         self._count += 1
         if self._count > _MAX_VALUES or len(path) > _MAX_DEPTH:
             place = self._place(node)
-            raise InvalidConfigurationError([Problem(place, (), "too many or too deeply nested values; aliases?")])
+            raise InvalidConfigurationError(
+                [Problem(place, (), "too many or too deeply nested values; do aliases ('*name') repeat them?")]
+            )
         self._configuration.places.setdefault(path, self._place(node))
         match node:
             case MappingNode():
@@ -235,7 +237,7 @@ class _Builder:
         return values
 
     def _merge(self, node: Node, path: FieldPath, values: JsonObject) -> None:
-        # https://yaml.org/type/merge.html: keys that are there already win, earlier mappings before later ones
+        # https://yaml.org/type/merge.html: existing keys win, earlier mappings before later ones
         for source in node.value if isinstance(node, SequenceNode) else [node]:
             if not isinstance(source, MappingNode):
                 self._problem(node, path, "'<<' takes a mapping or a list of mappings")
@@ -301,9 +303,9 @@ def _joined(text: str) -> str:
 
 
 def expand_references(configuration: ConfigurationText, environ: Mapping[str, str], directory: Path) -> None:
-    """Replace `${env:NAME}`, `${env:NAME:-default}` and `${file:path}` in every text value by what they stand for.
+    """Replace `${env:NAME}`, `${env:NAME:-default}` and `${file:path}` in every text by their values.
 
-    What comes in is text wherever it came from: it cannot become structure. `$${` stays as `${`.
+    The values are text and cannot become structure. `$${` stays as `${`.
     """
 
     def walk(value: JsonValue, path: FieldPath) -> JsonValue:
@@ -339,7 +341,7 @@ def expand_references(configuration: ConfigurationText, environ: Mapping[str, st
 
 
 def _referenced(found: re.Match[str], environ: Mapping[str, str], directory: Path) -> str | None:
-    """What the reference stands for; None where it is not one of ours but a template's."""
+    """The reference's value; None if it belongs to a template and not to this file."""
     name, closed = found[1], found[2]
     if _TEMPLATE.match(name):
         return None
@@ -350,7 +352,9 @@ def _referenced(found: re.Match[str], environ: Mapping[str, str], directory: Pat
     if name.startswith("file:"):
         return _file_value(directory / name.removeprefix("file:"))
     suggestion = f"'${{env:{name}}}'" if re.fullmatch(r"\w+", name) else "'${env:NAME}' or '${file:/path}'"
-    raise ConfigurationError(f"'${{{name}}}' is no known reference; write {suggestion}, or '$${{' for the characters")
+    raise ConfigurationError(
+        f"'${{{name}}}' is not a known reference; write {suggestion}, or '$${{' for the characters"
+    )
 
 
 def _environment_value(name: str, default: str | None, environ: Mapping[str, str]) -> str:
@@ -374,7 +378,7 @@ def _file_value(file: Path) -> str:
     except UnicodeDecodeError as error:
         raise ConfigurationError(f"the file {str(file)!r} is not UTF-8 text") from error
     except ValueError as error:  # a NUL in the path
-        raise ConfigurationError(f"{str(file)!r} is no file name") from error
+        raise ConfigurationError(f"{str(file)!r} is not a file name; write '${{file:/path}}'") from error
     if len(content) > _MAX_REFERENCED_BYTES:
         raise ConfigurationError(f"the file {str(file)!r} is larger than {_MAX_REFERENCED_BYTES:,} bytes")
     # editors and `echo` end a file with a line break that is not part of the secret

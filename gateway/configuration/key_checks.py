@@ -1,4 +1,4 @@
-"""What is wrong with the configured keys, taken together: whose name is taken, what must not be published.
+"""The problems of the configured keys taken together: names in use twice, secrets that look public.
 
 Below: sections; access (origins, visitors). Above: checks.
 """
@@ -18,7 +18,7 @@ _SHORTEST_SECRET = 32
 
 
 def key_problems(server: ServerSection, agent_ids: Sequence[str]) -> Iterator[FieldProblem]:
-    """What is wrong with the keys and what belongs to them; paths begin at the section `server`."""
+    """The problems of the keys and their settings; paths begin at the section `server`."""
     yield from _taken_names_and_keys(server)
     for index, key in enumerate(server.api_keys):
         if key.key.startswith((PUBLISHABLE_PREFIX, TOKEN_PREFIX)):
@@ -30,12 +30,14 @@ def key_problems(server: ServerSection, agent_ids: Sequence[str]) -> Iterator[Fi
         if network_problem := _network_problem(proxy):
             yield ("trusted_proxies", index), network_problem
     if server.visitor_secret is not None and len(server.visitor_secret) < _SHORTEST_SECRET:
-        problem = f"is too short; {_SHORTEST_SECRET} characters are the least: 'openssl rand -hex 32' makes some"
+        problem = (
+            f"is too short; use at least {_SHORTEST_SECRET} characters, such as the output of 'openssl rand -hex 32'"
+        )
         yield ("visitor_secret",), problem
 
 
 def _taken_names_and_keys(server: ServerSection) -> Iterator[FieldProblem]:
-    """No two keys share a name or a key: owners, limits and metrics go by the names."""
+    """Names and keys must be unique: owners, limits and metrics go by the names."""
     names: dict[str, FieldPath] = {}
     keys: dict[str, FieldPath] = {}
     lists: dict[str, Sequence[ApiKeySection | PublishableKeySection]] = {
@@ -59,7 +61,7 @@ def _spelled(path: FieldPath) -> str:
 
 def _publishable_problems(entry: PublishableKeySection, agent_ids: list[str]) -> Iterator[FieldProblem]:
     if not entry.key.startswith(PUBLISHABLE_PREFIX):
-        yield ("key",), f"must begin with {PUBLISHABLE_PREFIX!r}, so that everybody sees that it is no secret"
+        yield ("key",), f"must begin with {PUBLISHABLE_PREFIX!r}, so that everybody sees that it is not secret"
     for index, origin in enumerate(entry.origins):
         if wrong := origin_problem(origin):
             yield ("origins", index), wrong
@@ -75,5 +77,5 @@ def _network_problem(text: str) -> str | None:
     except ValueError:
         if text == "*":
             return "'*' would let everybody say where a request comes from; name the proxies' addresses: '10.0.0.2'"
-        return f"{text!r} is no address or network; write '10.0.0.2' or '10.0.0.0/8'"
+        return f"{text!r} is not an address or network; write '10.0.0.2' or '10.0.0.0/8'"
     return None

@@ -43,16 +43,16 @@ def known_parts() -> KnownParts:
 
 
 def scheme(url: str) -> str:
-    """What of a store's or search engine's URL names the part."""
+    """The part of a store's or search engine's URL that names its type."""
     return url.partition(":")[0]
 
 
 def provider_name(name: str, api: str | None, models: Mapping[str, ModelProvider]) -> str:
     """The model provider that `model_provider` and `api` name together: `bedrock` and `responses` are
-    `bedrock/responses`. A name that says it all, or is not known, is given back as it stands.
+    `bedrock/responses`. A complete or unknown name is given back unchanged.
 
     Raises:
-        ConfigurationError: the name has no such `api`, or leaves it open and has no usual one.
+        ConfigurationError: the name has no such `api`, or needs one and has no default.
     """
     apis = sorted(known.removeprefix(f"{name}/") for known in models if known.startswith(f"{name}/"))
     if name in models:
@@ -61,7 +61,7 @@ def provider_name(name: str, api: str | None, models: Mapping[str, ModelProvider
         vendor = name.partition("/")[0]
         others = [known for known in models if known.startswith(f"{vendor}/") and known.endswith(f"/{api}")]
         instead = f", or write model_provider: {others[0]}" if others else ""
-        raise ConfigurationError(f"{name!r} is one API already; leave api out{instead}")
+        raise ConfigurationError(f"{name!r} names one API already; leave api out{instead}")
     if not apis:
         return name
     chosen = api or _USUAL_APIS.get(name)

@@ -1,6 +1,6 @@
-"""Reading a configuration file into its sections, and what is wrong with it in the operator's words.
+"""Reads a configuration file into its sections, and words its problems for the operator.
 
-Below: sections, file. Above: checks, settings. pydantic validates the sections; nobody outside sees its sentences.
+Below: sections, file. Above: checks, settings. pydantic validates the sections; its own messages are never shown.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ from gateway.configuration.sections import MINIMUM_KEY_LENGTH, ConfigurationSect
 
 
 def read_sections(text: ConfigurationText) -> ConfigurationSection | None:
-    """The file's sections; what does not fit is in `text.problems`.
+    """The file's sections; their problems are in `text.problems`.
 
-    What does not fit is left out or replaced, so that the caller can check the rest and name every problem at once.
-    None: too much is wrong for that.
+    Invalid values are left out or replaced, so that the caller can check the rest and report every problem at once.
+    None: too much is invalid for that.
     """
     values = copy.deepcopy(text.values)
-    values.pop("$schema", None)  # how JSON files tell editors what they are
+    values.pop("$schema", None)  # JSON files name their schema for editors with this key
     for _ in range(_MAX_PASSES):
         try:
             return ConfigurationSection.model_validate(values)
         except ValidationError as error:
             for details in error.errors(include_url=False):
                 if details["type"] == "too_short" and details["input"]:
-                    continue  # pydantic counts only the entries that fit; what is wrong with the others is said there
+                    continue  # pydantic counts only valid entries; the others have problems of their own
                 text.report(details["loc"], _message(text, details["loc"], details))
                 _replace(values, details["loc"], details["type"])
     return None
 
 
-# Each pass may bring up what the one before it could not reach: a missing model, then its missing provider.
+# Each pass may find problems that the one before could not reach: a missing model, then its missing provider.
 _MAX_PASSES = 8
-_PLACEHOLDER = "x" * MINIMUM_KEY_LENGTH  # passes for an id, a name and a key
+_PLACEHOLDER = "x" * MINIMUM_KEY_LENGTH  # valid as an id, a name and a key
 
 
 def _replace(values: Any, path: FieldPath, kind: str) -> None:
@@ -54,7 +54,7 @@ def _replace(values: Any, path: FieldPath, kind: str) -> None:
 
 
 def _kind_of(path: FieldPath) -> tuple[type[BaseModel] | None, bool]:
-    """The section that stands at `path`, None where something else does; and whether it is a list of what it is."""
+    """The section at `path`, None if there is none; and whether it is a list of sections."""
     section: type[BaseModel] | None = ConfigurationSection
     is_list = False
     for part in path:
@@ -77,7 +77,8 @@ def _kind_of_type(annotation: Any) -> tuple[type[BaseModel] | None, bool]:
     return None, is_list
 
 
-# --- problems in the operator's words -------------------------------------------------------------------------------
+# --- the operator's messages
+# --------------------------------------------------------------------------------------------
 
 
 _KINDS: dict[type, str] = {
@@ -112,11 +113,11 @@ _PATTERNS = {
     "key": "use visible ASCII characters without spaces",
 }
 _LIMITS = {
-    "greater_than_equal": "is too small; {ge} is the least",
+    "greater_than_equal": "is too small; it must be at least {ge}",
     "greater_than": "is too small; it must be more than {gt}",
-    "less_than_equal": "is too large; {le} is the most",
-    "string_too_short": "is too short; {min_length} characters are the least",
-    "string_too_long": "is too long; {max_length} characters are the most",
+    "less_than_equal": "is too large; it must be at most {le}",
+    "string_too_short": "is too short; use at least {min_length} characters",
+    "string_too_long": "is too long; use at most {max_length} characters",
 }
 
 
@@ -128,10 +129,12 @@ def _message(text: ConfigurationText, path: FieldPath, details: ErrorDetails) ->
             return "is missing; add it"
         case "extra_forbidden":
             if places := _places_of(path):
-                return f"is no known key here; did you mean {' or '.join(repr(spell_path(place)) for place in places)}?"
+                return (
+                    f"is not a known key here; did you mean {' or '.join(repr(spell_path(place)) for place in places)}?"
+                )
             known = _known_keys(path[:-1])
-            near = did_you_mean(str(path[-1]), known) or f"; there are: {', '.join(known)}"
-            return f"is no known key{near}"
+            near = did_you_mean(str(path[-1]), known) or f"; the keys here are: {', '.join(known)}"
+            return f"is not a known key{near}"
         case "literal_error":
             words = str(context["expected"]).replace(" or ", ", ").replace("'", "").split(", ")
             near = did_you_mean(value, words) if isinstance(value, str) else ""
@@ -154,7 +157,7 @@ def _known_keys(path: FieldPath) -> list[str]:
     return list(section.model_fields)
 
 
-# What stands in a mapping that takes any key, by the keys that people look for.
+# Keys inside mappings that take any key, for those who look for them.
 _USUAL_KEYS: dict[FieldPath, frozenset[str]] = {
     ("agents", 0, "model", "model_parameters"): frozenset(
         {"frequency_penalty", "max_completion_tokens", "max_output_tokens", "max_tokens", "presence_penalty"}
@@ -165,7 +168,7 @@ _USUAL_KEYS: dict[FieldPath, frozenset[str]] = {
 
 
 def _places_of(path: FieldPath) -> list[FieldPath]:
-    """Where else a key of this name belongs: the nearest places to `path`. In a list that `path` is not in, the first
+    """Where else a key of this name belongs: the places nearest to `path`. In a list that `path` is not in, the first
     entry stands for all.
     """
     key = str(path[-1])
@@ -177,7 +180,7 @@ def _places_of(path: FieldPath) -> list[FieldPath]:
 
 
 def _shared(place: FieldPath, path: FieldPath) -> int:
-    """How many parts they begin with together; any entry of a list is like any other."""
+    """How many leading parts they share; all entries of a list count as the same."""
     shared = 0
     for ours, theirs in zip(place, path, strict=False):
         if ours != theirs and not (isinstance(ours, int) and isinstance(theirs, int)):

@@ -39,7 +39,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class FieldValues:
-    """The documents' values in a field, by their rows. `kind` is the field's type; None where nobody has it."""
+    """The documents' values in a field, by their rows. `kind` is the field's type; None where no index has it."""
 
     kind: str | None
     of: Mapping[int, Sequence[Value]]
@@ -57,7 +57,7 @@ class Aggregator:
     value_of: Callable[[str, Scalar], Value]
     budget: Budget
     _known: dict[str, FieldValues] = field(default_factory=dict)
-    _rows: dict[int, Rows] = field(default_factory=dict)  # what a query finds, by its id: it may be in many buckets
+    _rows: dict[int, Rows] = field(default_factory=dict)  # a query's hits, by its id: it may be in many buckets
     _buckets: int = 0
 
     def run(self, aggregations: Aggregations, rows: Rows) -> JsonObject:

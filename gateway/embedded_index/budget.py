@@ -19,7 +19,7 @@ _STEPS_PER_INSTRUCTIONS = 60
 
 @dataclass(frozen=True, slots=True)
 class SearchSteps:
-    """How many steps a search may take; what goes over all documents once or twice may always be asked for."""
+    """How many steps a search may take; a few passes over all documents are always allowed."""
 
     steps: int = 1_000_000
     steps_per_document: int = 10
@@ -37,10 +37,10 @@ class Budget:
         self._left = most.steps + most.steps_per_document * documents
 
     def spend(self, steps: int) -> None:
-        """Count work that takes about so many steps, before or after it is done.
+        """Count work of about so many steps, before or after it is done.
 
         Raises:
-            ToolError: that is more than is left.
+            ToolError: fewer steps are left.
         """
         self._left -= steps
         if self._left < 0:
@@ -52,16 +52,16 @@ class Budget:
 
     @contextlib.contextmanager
     def of(self, database: sqlite3.Connection) -> Iterator[None]:
-        """Count what the database does meanwhile, too.
+        """Also count the database's own work within this context.
 
         Raises:
-            ToolError: as `spend`; a statement ends where there is nothing left.
+            ToolError: as `spend`; a running statement is interrupted when no steps are left.
         """
         database.set_progress_handler(self._count, _INSTRUCTIONS)
         try:
             yield
         except sqlite3.OperationalError:
-            self.spend(0)  # or it was something else
+            self.spend(0)  # it may have been interrupted for another reason
             raise
         finally:
             database.set_progress_handler(None, _INSTRUCTIONS)

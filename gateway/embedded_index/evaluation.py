@@ -30,29 +30,27 @@ _MAX_WORDS = 256
 _MAX_LOOKUPS = 10_000
 _MAX_FUZZY_WORDS = 256
 
-# What comparing words takes, in steps: seeing that two are not alike, and measuring two that may be; and whether a word
-# fits a pattern.
+# Steps for comparing words: a quick test that excludes most, measuring the distance, and matching a pattern.
 _GLANCES_PER_STEP = 2
 _STEPS_PER_DISTANCE = 6
 _PATTERNS_PER_STEP = 2
 
-# What FTS5 does by itself, which no instruction of SQLite's counts: places of a word in the index that it reads, those
-# of all words with one beginning that it merges, or that it only passes on its way through the vocabulary; and words
-# whose relevance it sums up for each document that it finds.
+# Steps of FTS5's own work, which SQLite's instruction count leaves out: reading a word's positions in the index,
+# merging those of all words with a prefix, skipping words in the vocabulary, and scoring a word in each found document.
 _READ_PER_STEP = 8
 _MERGED_PER_STEP = 2
 _PASSED_PER_STEP = 20
 _PHRASES_PER_STEP = 20
 _ROWS_AT_ONCE = 1_000
 
-# What FTS5 gets of a text, one piece at a time and always quoted: letters, digits and marks, with an apostrophe inside
-# a word ("don't") and a separator inside a number ("3,519,000"), which keep their parts together as a phrase.
+# What FTS5 gets of a text, one piece at a time and always quoted: letters, digits and marks. An apostrophe inside a
+# word ("don't") and a separator inside a number ("3,519,000") keep their parts together as a phrase.
 _WORD = re.compile(r"(?:[^\W_]|[\u0300-\u036f]|(?<=\w)['\u2019](?=\w)|(?<=\d)[.,](?=\d))+")
 
 _PHRASE = re.compile(r'"([^"]*)"')  # in an expression
-_TOKEN = re.compile(r"[^\W_]+")  # about what FTS5 takes a phrase apart to
+_TOKEN = re.compile(r"[^\W_]+")  # about how FTS5 splits a phrase
 _WILD = re.compile(r"[*?\[]")
-_BEHIND_ALL = "\U0010ffff"  # behind every other character, as SQLite compares
+_BEHIND_ALL = "\U0010ffff"  # sorts after every other character in SQLite
 
 
 @dataclass(slots=True)
@@ -69,7 +67,7 @@ class Work:
         self.lookups += count
         if self.lookups > _MAX_LOOKUPS:
             raise clauses.QueryError(
-                f"the search looks up more words and values than the at most {_MAX_LOOKUPS} that are possible; "
+                f"the search looks up too many words and values; at most {_MAX_LOOKUPS} are possible; "
                 "ask for fewer words, in fewer fields, in fewer clauses"
             )
 
@@ -77,7 +75,7 @@ class Work:
         self.fuzzy_words += 1
         if self.fuzzy_words > _MAX_FUZZY_WORDS:
             raise clauses.QueryError(
-                f"the search has more words with 'fuzziness' than the at most {_MAX_FUZZY_WORDS} that are possible, "
+                f"the search has too many words with 'fuzziness'; at most {_MAX_FUZZY_WORDS} are possible, "
                 "where a word counts in each field it is looked for in"
             )
 
@@ -338,7 +336,7 @@ class Evaluation:
                     )
                     scores = self._match(match)
                 except MappingError:
-                    continue  # words cannot be in a field of numbers: it has no say here
+                    continue  # a field of numbers cannot contain words: skip it
             found.append(_boosted(scores, boost))
         return _best(found, 1.0 if clause.kind == "most_fields" else clause.tie_breaker)
 
@@ -360,7 +358,7 @@ class Evaluation:
             try:
                 found.append(_boosted(self.run(replace(clause.query, field=path)), boost))
             except (MappingError, clauses.QueryError) as error:
-                refusal = error  # words cannot be in a field of numbers: it has no say, as long as another one has
+                refusal = error  # a field of numbers cannot contain words: skip it if there is another field
         if refusal is not None and not found and not any("*" in name for name, _ in clause.fields or (("*", 1.0),)):
             raise refusal
         return _best(found, clause.tie_breaker)
@@ -370,7 +368,7 @@ class Evaluation:
         if kind is None or not clause.values:
             return {}
         if kind == "text":
-            # a term is not taken apart: it is in a text only where it is a word as the index keeps it
+            # a term is not split: it matches a text only if it is one word as the index keeps it
             exact = [f'"{text}"' for text in map(plain_text, clause.values) if _WORD.fullmatch(text) and text.islower()]
             exact += [f'"{text}"' for text in map(plain_text, clause.values) if text.isascii() and text.isdigit()]
             return _boosted(self._words(clause.field, " OR ".join(exact)), clause.boost) if exact else {}
@@ -403,7 +401,7 @@ class Evaluation:
         conditions = ["TRUE"]
         values: list[object] = []
         for bound, value in clause.bounds.items():
-            # a date without its time: later than it means later than its end
+            # later than a date without time means later than the end of that day
             values.append(self.plain(clause.field, kind, value, round_up=bound in ("gt", "lte")))
             conditions.append(f"{column} {_COMPARISONS[bound]} ?")
         return self._having(clause.field, " AND ".join(conditions), values, clause.boost)
@@ -458,7 +456,7 @@ class Evaluation:
         filters = [self.run(query) for query in clause.filter]
         optional = [self.run(query) for query in clause.should]
         default = 0 if required or filters or not optional else 1
-        # as in Lucene, nothing but optional clauses needs one of them, whatever `minimum_should_match` comes to
+        # as in Lucene, optional clauses alone need at least one match, whatever `minimum_should_match` comes to
         minimum = max(default, clauses.minimum_matches(clause.minimum, len(optional), default))
         rows: set[int] | None = None
         for scores in (*required, *filters):

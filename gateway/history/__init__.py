@@ -1,7 +1,7 @@
 """A thread's messages as a history.
 
-merging         what a request makes of it: who wins where client and server differ
-model_view      what a model may be shown of it
-context_limits  making it fit a model's context
-cache           what the last request made of it, kept for the next one
+merging         merges a client's history with the stored one
+model_view      the messages as a model may be shown them
+context_limits  makes a history fit a model's context
+cache           keeps the last request's results for the next one
 """

@@ -1,10 +1,10 @@
-"""Making a history fit a model's context, without ever parting a call from its result.
+"""Makes a history fit a model's context; a call and its result are never separated.
 
-Below: messages. Above: the calls of models. All functions are pure; they take and give model views (model_view)
-and the thread keeps everything: only what one request is told grows shorter.
+Below: messages. Above: the calls of models. All functions are pure. They take and give model views (model_view); the
+thread keeps everything: only one request grows shorter.
 
-A view falls into groups: an answer with its results is one, and so is every other message. What is left out is left out
-by whole groups, oldest first. System and developer messages stay where they stand, and so does the last user message.
+A view is divided into groups: an answer with its results, or any other message. Whole groups are left out, oldest
+first. System and developer messages stay in their place, and so does the last user message.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from gateway.messages import ContentBlock, Message, ReasoningBlock, TextBlock, T
 
 logger = logging.getLogger(__name__)
 
-# English text has about four bytes to a token, code and JSON three; media cost about what the largest models charge.
+# English text has about four bytes to a token, code and JSON three; media cost about as much as in the largest models.
 BYTES_PER_TOKEN = 3.5
 TOKENS_PER_MEDIUM = 1_500
 TOKENS_PER_MESSAGE = 4
 
-# What stays of a tool result that has to be cut, in characters, and below which length cutting gains nothing.
+# What stays of a tool result that is cut, in characters, and the length below which cutting gains nothing.
 TRIMMED_RESULT_CHARACTERS = 800
 _LEAST_GAIN = 200
 
@@ -42,15 +42,15 @@ NO_LIMITS = HistoryLimits()
 
 
 def estimated_tokens(message: Message) -> int:
-    """About how many tokens the message costs; a fifth off either way is to be expected."""
+    """About how many tokens the message costs; expect an error of a fifth."""
     return TOKENS_PER_MESSAGE + sum(map(_block_tokens, message.content))
 
 
 def limited(view: Sequence[Message], limits: HistoryLimits) -> tuple[Message, ...]:
-    """The newest groups of the view that keep within the limits.
+    """The newest groups that keep within the limits.
 
-    What always stays counts too, and stays even where it alone is more than the limit: whether that is too much, the
-    provider says.
+    What always stays counts too, and stays even if it alone exceeds the limit: the provider decides whether that is too
+    much.
     """
     if not _exceeds(view, limits):
         return tuple(view)
@@ -72,10 +72,10 @@ def limited(view: Sequence[Message], limits: HistoryLimits) -> tuple[Message, ..
 
 
 def trimmed(view: Sequence[Message], *, unseen: bool = True) -> tuple[Message, ...] | None:
-    """The view with every long tool result cut to its beginning and its end; None where there is nothing to cut.
+    """The view with every long tool result cut to its beginning and end; None if there is nothing to cut.
 
-    The results of the last group, which the model has not seen yet, stay whole where there are others to cut, and with
-    `unseen` False in any case.
+    The results of the last group, which the model has not seen yet, stay whole if there are others to cut, and always
+    with `unseen` False.
     """
     groups = _groups(view)
     older = [message for group in groups[:-1] for message in group]
@@ -90,9 +90,9 @@ def trimmed(view: Sequence[Message], *, unseen: bool = True) -> tuple[Message, .
 
 
 def parted(view: Sequence[Message]) -> tuple[tuple[Message, ...], tuple[Message, ...]] | None:
-    """The older part of a view, to be summarised, and the newer part, to be kept; None where there is no older part.
+    """The older part of a view, to be summarised, and the newer part, to be kept; None if there is no older part.
 
-    The newer part begins with a user's message: the last one, or an earlier one while it is less than half of all.
+    The newer part begins with a user's message: the last one, or an earlier one if that part is less than half of all.
     """
     groups = _groups(view)
     users = [place for place, group in enumerate(groups) if group[0].role == "user"]
@@ -109,7 +109,7 @@ def parted(view: Sequence[Message]) -> tuple[tuple[Message, ...], tuple[Message,
 
 
 def with_summary(older: Sequence[Message], summary: str, newer: Sequence[Message]) -> tuple[Message, ...]:
-    """The newer part of a view behind the summary of the older one, whose system messages stay."""
+    """The newer part of a view after the summary of the older one, whose system messages stay."""
     text = f"A summary of the conversation up to here, made because it had grown too long:\n\n{summary.strip()}"
     kept = [message for message in older if message.role in ("system", "developer")]
     if newer and newer[0].role == "user":
@@ -142,7 +142,7 @@ def _stays(group: Sequence[Message]) -> bool:
 
 
 def _begun_by_user(groups: Sequence[Sequence[Message]], kept: list[bool]) -> tuple[Message, ...]:
-    """What is kept; answers at its front whose question is gone are left out too, where a user's message follows."""
+    """Drop answers at the front whose question is gone, if a user's message follows."""
     users = [place for place, group in enumerate(groups) if kept[place] and group[0].role == "user"]
     for place in range(users[0] if users else 0):
         kept[place] = kept[place] and _stays(groups[place])
@@ -219,12 +219,13 @@ def _is_shown(block: ContentBlock) -> bool:
     return not isinstance(block, ReasoningBlock | ToolCall | ToolResult)
 
 
-# --- what was found to fit -----------------------------------------------------------------------------------------
+# --- what fitted before
+# ------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """How a thread was made to fit: its results cut, and its first `count` messages (of that digest) summed up."""
+    """How a thread was made to fit: results cut, and its first `count` messages (with that digest) summarised."""
 
     trims: bool = False
     count: int = 0
@@ -233,7 +234,7 @@ class Fit:
 
 
 class KnownFits:
-    """What is remembered of the threads of one agent, the latest `MOST_REMEMBERED` of them."""
+    """The fits of one agent's threads, the latest `MOST_REMEMBERED` of them."""
 
     def __init__(self) -> None:
         self._fits: OrderedDict[tuple[str, str], Fit] = OrderedDict()

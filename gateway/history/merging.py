@@ -1,4 +1,4 @@
-"""What a request makes of a thread's history: who wins where the client and the server know different messages.
+"""Merges a client's history into a thread: who wins where client and server have different messages.
 
 Below: messages. Above: intake, the cache. All functions are pure.
 """
@@ -21,7 +21,7 @@ _PREFIX_STEPS = (512, 32, 1)
 
 
 class Unseen(NamedTuple):
-    """Messages of a thread that a client does not know. `after`: the one that they follow; None: they are the first."""
+    """Messages of a thread that a client does not know. `after`: the message before them; None: they are the first."""
 
     after: str | None
     messages: tuple[Message, ...]
@@ -30,7 +30,7 @@ class Unseen(NamedTuple):
 class StaleHistoryError(ConflictError):
     """A client sent its history without messages of the thread that it does not know.
 
-    Taken as it is, that history would delete them.
+    Merging that history would delete them.
     """
 
     default_code = "stale_history"
@@ -44,11 +44,11 @@ class StaleHistoryError(ConflictError):
 
 
 def unseen_messages(stored: Sequence[Message], seen: str | None, sent: Sequence[Message]) -> Unseen | None:
-    """The thread's messages behind the last one that a client knows, but for those that it sent; None: there are none.
+    """The thread's messages after the last one that a client knows, except those that it sent; None if there are none.
 
-    `seen` is that message's id, None where it knows none. Where it is not in the thread any more, what counts is the
-    last message that was sent and is there. Reasoning and tool results of the answer that was seen are known:
-    `merge_history` keeps them whoever sends them.
+    `seen` is that message's id, None if it knows none. If the thread no longer has it, the last message that was sent
+    and is in the thread counts. Reasoning and tool results of the seen answer are known: `merge_history` keeps them
+    even if the client leaves them out.
     """
     place = _place_of(stored, (seen,))
     if place == len(stored) - 1:
@@ -67,7 +67,7 @@ def unseen_messages(stored: Sequence[Message], seen: str | None, sent: Sequence[
 
 
 def with_unseen(stored: Sequence[Message], sent: Sequence[Message], unseen: Unseen) -> tuple[Message, ...]:
-    """What was sent with the unseen messages in it: behind what the thread has of it, in front of what is new."""
+    """What was sent with the unseen messages inserted: after the messages that the thread has, before the new ones."""
     place = _place_of(sent, {message.id for message in stored}) + 1
     return (*sent[:place], *unseen.messages, *sent[place:])
 
@@ -80,12 +80,12 @@ def _place_of(messages: Sequence[Message], ids: Container[str | None]) -> int:
 def merge_history(
     stored: Sequence[Message], sent: Sequence[Message], answered_before: Collection[str] = frozenset()
 ) -> tuple[Message, ...]:
-    """The thread after a client sent what it holds to be the whole history.
+    """The thread after a client sent its history as a whole.
 
-    What a model or backend tool of this server produced keeps the server's content, by its id; what the client left out
-    leaves the thread, but for the reasoning and the tool results of an answer of which something stayed (clients drop
-    these, and providers refuse an answer without them). A client's result for a call that the server answered is
-    dropped; `answered_before` are calls that it answered in messages that are not in `stored`.
+    Messages of this server's models and tools keep the server's content, by id. What the client left out leaves the
+    thread, except the reasoning and the tool results of an answer that is partly kept (clients drop these, and
+    providers refuse an answer without them). A client's result for a call that the server answered is dropped;
+    `answered_before` are calls that the server answered in messages outside `stored`.
     """
     words = _words(sent)
     if not stored and not answered_before:
@@ -103,7 +103,7 @@ def merge_history(
     for message_id, word in words.items():
         earlier = known.get(message_id)
         if earlier is not None and earlier.turn_id is not None:
-            # The whole answer stands where its first message stands.
+            # The whole answer is inserted at its first message.
             if (turn := turns.pop(earlier.turn_id, None)) is not None:
                 merged += turn if len(turn) == 1 else _kept_of(turn, words)
         elif (
@@ -113,7 +113,7 @@ def merge_history(
         ):
             dropped.append(result.call_id)
         else:
-            # The stored object in place of an equal one: what did not change is cheap to recognise.
+            # The stored object in place of an equal one: identity makes unchanged messages cheap to recognise.
             same = earlier is not None and (earlier is word or earlier == word)
             merged.append(earlier if same else word)  # type: ignore[arg-type]  # the same is not None
     if dropped:
@@ -122,7 +122,7 @@ def merge_history(
 
 
 def append_history(stored: Sequence[Message], sent: Sequence[Message]) -> tuple[Message, ...]:
-    """The thread after a client sent only what is new. A message that the thread has already is not added twice."""
+    """The thread after a client sent only new messages. A message that the thread has already is not added twice."""
     known = {message.id for message in stored}
     answered = {
         result.call_id
@@ -147,7 +147,7 @@ def unchanged_prefix(stored: tuple[Message, ...], now: tuple[Message, ...]) -> i
 
 
 def _kept_of(turn: Sequence[Message], sent: Container[str]) -> list[Message]:
-    """What stays of an answer of several messages of which the client has some."""
+    """The kept part of an answer of several messages of which the client sent some."""
     kept = [message for message in turn if message.id in sent]
     if len(kept) == len(turn) or not any(message.role == "assistant" for message in kept):
         return kept
@@ -162,11 +162,11 @@ def _kept_of(turn: Sequence[Message], sent: Container[str]) -> list[Message]:
 
 
 def _words(sent: Sequence[Message]) -> dict[str, Message]:
-    """What a client may say, by id: the last message of an id counts, and none is this server's answer."""
+    """A client's own messages by id: the last of an id counts, and none is this server's answer."""
     words = {message.id: message for message in sent}
     if len(words) < len(sent):
         logger.warning("dropped messages whose id stands twice", extra={"count": len(sent) - len(words)})
-    # Who made a message is the server's knowledge: a client cannot claim a turn.
+    # Only the server knows who made a message: a client cannot claim a turn.
     claims = [message for message in words.values() if message.turn_id is not None]
     for message in claims:
         words[message.id] = replace(message, turn_id=None)

@@ -1,4 +1,4 @@
-"""What a model may be shown of a thread's messages, and which calls of its last answer are open.
+"""The messages of a thread as a model may be shown them, and the open calls of its last answer.
 
 Below: messages. Above: the loop, and intake. All functions are pure.
 """
@@ -18,12 +18,12 @@ logger = logging.getLogger(__name__)
 
 
 def open_calls(messages: Sequence[Message]) -> tuple[ToolCall, ...]:
-    """The calls of the last answer that have no result, in call order; none once a user message came after it."""
+    """The calls of the last answer that have no result, in call order; none once a user message follows."""
     answer: list[Message] = []
     answered: set[str] = set()
     turn_id: str | None = None
     for message in reversed(messages):
-        # A client's words have no turn: what stands together is one answer, as in `model_view`.
+        # A client's messages have no turn: consecutive ones are one answer, as in `model_view`.
         if answer and (message.turn_id != turn_id or (turn_id is None and message.role == "tool")):
             break
         if message.role == "tool":
@@ -68,7 +68,7 @@ def model_view(messages: Sequence[Message]) -> tuple[Message, ...]:
 
 
 def _is_plain_talk(messages: Sequence[Message]) -> bool:
-    """Whether the messages are their own view: words alone, and no two answers that follow one another or are one."""
+    """Whether the messages are their own view: only text, and no two consecutive or split answers."""
     turns: set[str] = set()
     after_answer = False
     for message in messages:
@@ -93,7 +93,7 @@ def _is_plain_talk(messages: Sequence[Message]) -> bool:
 
 @dataclass(slots=True)
 class _Answer:
-    """The messages of one answer and those of their blocks that a model may see."""
+    """The messages of one answer and their blocks that a model may see."""
 
     messages: list[Message]
     blocks: list[ContentBlock]
@@ -102,7 +102,7 @@ class _Answer:
     def build(self) -> Message:
         first = self.messages[0]
         blocks = self.blocks
-        # A client's words have no index, or one that means nothing beside those of other words.
+        # A client's blocks have no index, or one without meaning beside those of other messages.
         if len(blocks) > 1 and first.turn_id is not None and all(_index(block) >= 0 for block in blocks):
             blocks.sort(key=_index)
         content = tuple(blocks)
@@ -113,7 +113,7 @@ class _Answer:
 
 
 def _entries(messages: Sequence[Message]) -> list[Message | _Answer]:
-    """Messages that stand alone, and answers with something in them: by turn_id, a client's by standing together."""
+    """Messages that stand alone, and answers that are not empty: by turn_id, a client's by being consecutive."""
     entries: list[Message | _Answer] = []
     turns: dict[str, _Answer] = {}
     words: _Answer | None = None
@@ -152,12 +152,12 @@ class _CallFilter:
 
     @cached_property
     def _own(self) -> set[str]:
-        """The calls in this server's answers. Asked for only where a client brings calls."""
+        """The calls in this server's answers; computed only if a client brings calls."""
         answers = [message for message in self._messages if message.turn_id is not None]
         return {call.call_id for message in answers for call in message.tool_calls}
 
     def add(self, message: Message, answer: _Answer) -> None:
-        """Add the message to the answer, without its blank texts and without calls that stand elsewhere."""
+        """Add the message to the answer, without blank texts and without calls of other answers."""
         answer.messages.append(message)
         for block in message.content:
             kind = type(block)
@@ -175,7 +175,7 @@ class _CallFilter:
 
 
 def _joined(entries: Iterable[Message | _Answer]) -> list[Message | _Answer]:
-    """The entries without empty answers; a client's words without calls go together with the words that follow."""
+    """The entries without empty answers; a client's text without calls is joined with the text that follows."""
     joined: list[Message | _Answer] = []
     for item in entries:
         if type(item) is _Answer:

@@ -1,10 +1,10 @@
-"""HTTP to the outside: to endpoints that the operator named, and to URLs that callers and models name.
+"""Outgoing HTTP: to endpoints that the operator configured, and to URLs that callers and models name.
 
-clients.py            the one client per endpoint: calls, and answers that stream
-fetcher.py            what somebody named, got under the fetch policy
-fetch_policy.py       which URLs, which addresses, which redirects
-special_addresses.py  address ranges that are not for everybody's servers
-transport_errors.py   what a transport's failures mean
+clients.py            the one client per endpoint: calls, and streamed answers
+fetcher.py            fetches URLs of callers and models under the fetch policy
+fetch_policy.py       which URLs, addresses and redirects are allowed
+special_addresses.py  address ranges without public servers
+transport_errors.py   the transport's exceptions as the gateway's errors
 
 Above: the models and the tools. Below: deadline, clock, errors; agent (its time limits).
 """

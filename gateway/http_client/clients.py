@@ -5,17 +5,17 @@ Above: models and tools. Below: fetcher, transport_errors, deadline, errors, clo
 httpx makes the calls and aiohttp moves the bytes (the httpx-aiohttp package): httpx's own pool costs three to four
 times the CPU per read, and searches all of its connections for each new one. Bodies are read from aiohttp directly,
 since each layer of httpx's response iterators would cost another task step per read. Requests go to httpx's transport
-and not to its AsyncClient, whose redirects, cookies, authentication and timing are all unused here and still took 0.2
-ms of each call. Headers are passed to and from aiohttp unchanged, and a URL is parsed once; that saved another eighth
-of a call.
+and not to its AsyncClient, whose redirects, cookies, authentication and timing are unused here and took 0.2 ms of each
+call. Headers are passed to and from aiohttp unchanged, and a URL is parsed once; that saved another eighth of a call.
 
 Decided here, for all callers:
-- Any number of connections: the gateway's own limits are on runs. Idle ones are kept for 30 seconds.
-- No proxy or `.netrc` of the environment reaches an endpoint, and no cookie; proxies from the environment (HTTPS_PROXY,
-  NO_PROXY) are used only where the operator says `environment_proxies`. SSL_CERT_FILE names private authorities.
-- Answers are asked for uncompressed, and compressed ones are refused: inflating costs latency and invites bombs.
-- asyncio's own TLS keeps a 256 KB buffer per connection (uvloop's does not). It is left alone: shrinking it means
-  changing a class of the standard library for everybody in the process.
+- Any number of connections: the gateway limits runs. Idle ones are kept for 30 seconds.
+- No proxy or `.netrc` of the environment is used, and no cookie is kept; proxies from the environment (HTTPS_PROXY,
+  NO_PROXY) are used only with `environment_proxies`. SSL_CERT_FILE names private authorities.
+- Answers are requested uncompressed, and compressed ones are refused: inflating costs latency and allows decompression
+  bombs.
+- asyncio's own TLS keeps a 256 KB buffer per connection (uvloop's does not). It stays: shrinking it would change a
+  class of the standard library for the whole process.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ from gateway.traces import Span
 KEEPALIVE_SECONDS = 30.0
 LARGEST_HEADER = 32_768
 
-# Where the transport finds, among a request's extensions, what it needs: clock, StreamTimeouts, when it began, the call
+# The request extension with the transport's arguments: clock, StreamTimeouts, when it began, the call.
 _CALL = "gateway.call"
 _OWN_HEADERS = {"accept-encoding": "identity", "user-agent": "agui-gateway"}
 _NO_AUTOMATIC_HEADERS = frozenset({"Accept", "Accept-Encoding", "Content-Type", "User-Agent"})
-_GIVEN_HEADERS = frozenset({"accept", "content-type"})  # with our own, aiohttp has none of these to add
-# Headers and bodies go past httpx, which would encode them and look for what aiohttp adds itself: Host, lengths.
+_GIVEN_HEADERS = frozenset({"accept", "content-type"})  # with our own values, aiohttp adds neither
+# Headers and bodies bypass httpx, which would encode them and look for headers that aiohttp adds itself: Host, lengths.
 _AT_HAND = httpx.ByteStream(b"")
-_INLINE_BODY = 2**20  # aiohttp writes larger bodies piece by piece when they come as a file
+_INLINE_BODY = 2**20  # aiohttp writes larger bodies in pieces if they are files
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,15 +69,15 @@ class HttpCall:
     content: bytes = b""
 
     def part_of(self, trace: Span | None) -> HttpCall:
-        """The call with the headers of a span, so that the server's work is seen below it; signed or not."""
+        """The call with a span's trace headers, so that the server's spans belong to it; on signed calls too."""
         return self if trace is None else replace(self, headers={**self.headers, **trace.headers})
 
 
 @dataclass(frozen=True, slots=True)
 class StreamTimeouts:
-    """Seconds. `first_byte`: from the call to the response's headers, connect included; `idle`: between two reads.
+    """Seconds. `first_byte`: from the call to the response's headers, connecting included; `idle`: between two reads.
 
-    `settle`: for the end of a response of which nothing more is needed.
+    `settle`: for the rest of a response that is not needed any more.
     """
 
     connect: float = 10.0
@@ -88,7 +88,7 @@ class StreamTimeouts:
 
     @classmethod
     def of_model(cls, settings: ModelTimeouts) -> StreamTimeouts:
-        """Those that the operator set for a model."""
+        """The operator's timeouts for a model."""
         return cls(settings.connect_seconds, settings.first_byte_seconds, settings.idle_seconds, settings.total_seconds)
 
 
@@ -99,7 +99,7 @@ class HttpStream:
         self._url = url
         self.status = status
         self.headers = headers
-        self.receive = body.receive  # itself: a coroutine between the two would cost every read a step
+        self.receive = body.receive  # not wrapped: another coroutine would cost every read a step
         self._body = body
 
     @property
@@ -129,7 +129,7 @@ class HttpStream:
         return self._body.pause()
 
     def resume(self) -> None:
-        """Read on. Does nothing where the body has ended or the stream was closed."""
+        """Continue reading. Does nothing if the body has ended or the stream was closed."""
         self._body.resume()
 
     async def settle(self) -> None:
@@ -145,7 +145,7 @@ class _Body(httpx.AsyncByteStream):
     def __init__(self, response: aiohttp.ClientResponse, clock: Clock, timeouts: StreamTimeouts, began: float) -> None:
         self._response = response
         self._content = response.content
-        # aiohttp's own; a body that was never there has none
+        # aiohttp's own; a response without a body has none
         self._pieces: deque[bytes] | None = getattr(self._content, "_buffer", None)
         self._clock = clock
         self._idle = timeouts.idle
@@ -154,8 +154,8 @@ class _Body(httpx.AsyncByteStream):
         self._waits_since: float | None = None
         self._timer: Timer | None = None
         self._paused: asyncio.Transport | None = None
-        # uvloop's TLS throws away what it has not handed on yet where a connection ends without TLS's own goodbye, as
-        # many servers end theirs: what is likely to end so is read as it comes.
+        # uvloop's TLS discards bytes that it has not delivered if a connection ends without TLS's close_notify, as many
+        # servers end theirs: a body that probably ends so is read as it arrives.
         said = response.headers.get("connection", "")
         self._ends_connection = "close" in said.lower() or response.version != aiohttp.HttpVersion11
 
@@ -176,8 +176,8 @@ class _Body(httpx.AsyncByteStream):
         try:
             if pieces is None:
                 return await content.readany()
-            # As its readany does, which looks after limits and parser once for each piece of HTTP's: of words that came
-            # while nobody read, that was a seventh of what they cost in all.
+            # As aiohttp's readany, but readany checks limits and parser for each chunk of HTTP: a seventh of the cost
+            # of bytes that arrived during a pause.
             while not pieces and not content.is_eof() and content.exception() is None:
                 await content._wait("receive")
             if len(pieces) > 1:
@@ -195,7 +195,8 @@ class _Body(httpx.AsyncByteStream):
         transport = None if connection is None else connection.transport
         if transport is None or transport.is_closing() or self._ends_connection:
             return False
-        # What aiohttp has is read by now. Its own pause goes by how full its buffers are, and is over with each read.
+        # All of aiohttp's bytes are read by now. Its own pause depends on how full its buffers are, and ends with each
+        # read.
         transport.pause_reading()
         self._paused = transport
         return True
@@ -218,11 +219,11 @@ class _Body(httpx.AsyncByteStream):
             self._timer = self._clock.call_later(limit - now, self._watch)
             return
         what = "answer took longer than it may" if now >= self._ends_at else "answer stopped in the middle"
-        # An exception on aiohttp's stream wakes its reader, and stays for those to come.
+        # An exception on aiohttp's stream wakes its reader, and stays for later reads.
         self._content.set_exception(ModelError(ModelErrorKind.TIMEOUT, f"the model provider's {what}"))
 
     async def settle(self) -> None:
-        if self._content.at_eof():  # as nearly always: no timer for it
+        if self._content.at_eof():  # as nearly always: without a timer
             return
         self.resume()
         try:
@@ -233,22 +234,24 @@ class _Body(httpx.AsyncByteStream):
             return
 
     async def aclose(self) -> None:
-        """Close the socket at once. After the body's end aiohttp has the socket back already, and nothing is done."""
+        """Close the socket at once. After the body's end the connection is back in aiohttp's pool, and nothing is
+        done.
+        """
         if self._timer is not None:
             self._timer.cancel()
         connection = self._response.connection
         if connection is not None and connection.transport is not None:
-            # close() would wait for what is unsent, and under TLS for the peer's goodbye
+            # close() would wait for unsent bytes, and under TLS for the peer's close_notify
             connection.transport.abort()
         self._response.close()
 
 
 class _Transport(AiohttpTransport):
-    """httpx-aiohttp's transport with three things put right.
+    """httpx-aiohttp's transport with three corrections.
 
-    It passes URLs as text, in which aiohttp decodes `%3A` (a signed URL is then another one); it reports a connection
-    that the server dropped as a connect timeout, where here aiohttp's own exceptions go up; and it cuts bodies into
-    pieces of 16 KB.
+    It passes URLs as text, in which aiohttp decodes `%3A` (which breaks a signed URL); it reports a connection that the
+    server dropped as a connect timeout, where here aiohttp's own exceptions are raised; and it cuts bodies into pieces
+    of 16 KB.
     """
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
@@ -292,7 +295,7 @@ def _endpoint(text: str) -> _Endpoint:
 
 
 class HttpClients:
-    """All clients of the process, opened at first use. The `fetcher` gets what a caller or a model named."""
+    """All clients of the process, opened at first use. The `fetcher` fetches URLs that callers and models name."""
 
     def __init__(
         self,
@@ -321,11 +324,11 @@ class HttpClients:
 
     @asynccontextmanager
     async def stream(self, call: HttpCall, timeouts: StreamTimeouts = StreamTimeouts()) -> AsyncGenerator[HttpStream]:
-        """Send and give the response once its headers are there. Leaving the context closes the socket at once.
+        """Send the call; gives the response once its headers are there. Leaving the context closes the socket at once.
 
         Raises:
-            ModelError: NETWORK or TIMEOUT, also from the stream's methods; PROTOCOL where the answer is no HTTP or came
-                compressed; INVALID for a URL that is none.
+            ModelError: NETWORK or TIMEOUT, also from the stream's methods; PROTOCOL if the answer is not HTTP or is
+            compressed; INVALID if the URL is not one.
         """
         response = await self._send(call, timeouts)
         body = response.stream
@@ -334,7 +337,7 @@ class HttpClients:
             if (coding := body.content_coding) not in ("", "identity"):
                 raise ModelError(
                     ModelErrorKind.PROTOCOL,
-                    "the model provider sent its answer compressed, though none was asked for",
+                    "the model provider sent its answer compressed, though the request did not allow that",
                     provider_message=f"content-encoding: {coding[:100]}",
                     retryable=False,
                 )

@@ -41,12 +41,12 @@ def address_allowed(address: str, private_allowed: bool = False) -> bool:
     special = special_range(ip)
     if special is not None:
         return special.is_private and private_allowed
-    # Python's own tables are a second lock: they may be newer than ours.
+    # Python's own tables are checked too: they may be newer than these.
     return (ip.version == 4 or ip in GLOBAL_UNICAST_6) and ip.is_global
 
 
 def looks_numeric(host: str) -> bool:
-    """Whether some systems would read the host as an address, although it is none: 127.1, 0x7f000001, 2130706433."""
+    """Whether some systems would read the host as an address, although it is not one: 127.1, 0x7f000001, 2130706433."""
     return _LOOKS_NUMERIC.search(host) is not None
 
 
@@ -61,7 +61,7 @@ def fetch_failed(why: str) -> InvalidRequestError:
 
 
 def parse_fetch_url(url: str) -> yarl.URL:
-    """The parsed URL, if the policy allows URLs of its kind.
+    """The parsed URL, if the policy allows its kind.
 
     Raises:
         InvalidRequestError: code `fetch_refused`.
@@ -71,11 +71,11 @@ def parse_fetch_url(url: str) -> yarl.URL:
     try:
         parsed = yarl.URL(url)
         host = parsed.raw_host
-        parsed.port  # noqa: B018  # raises for a port that is none
+        parsed.port  # noqa: B018  # raises for an invalid port
     except (ValueError, UnicodeError) as error:
         raise fetch_refused("it is not a URL") from error
     if parsed.scheme not in ("http", "https") or not host:
-        raise fetch_refused("only http and https URLs with a host are")
+        raise fetch_refused("only http and https URLs with a host are fetched")
     if parsed.raw_user is not None or parsed.raw_password is not None:
         raise fetch_refused("it carries credentials")
     if "%" in host:
@@ -115,5 +115,5 @@ class Fetch:
 
 
 def fetch_too_large(max_bytes: int) -> InvalidRequestError:
-    """It is there, but larger than the caller takes."""
+    """The content is larger than the caller takes."""
     return InvalidRequestError(f"this URL is not fetched: it is larger than {max_bytes} bytes", code="fetch_too_large")

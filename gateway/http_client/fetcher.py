@@ -1,7 +1,7 @@
-"""Fetches what a caller or a model named, under the fetch policy: it connects only to addresses that it has checked.
+"""Fetches URLs of callers and models under the fetch policy: it connects only to addresses that it has checked.
 
-Above: clients, which has the one of the process. Below: fetch_policy, transport_errors, deadline, errors, clock.
-Each fetch has a connection of its own, without cookies and proxies.
+Above: clients, which has the process's one. Below: fetch_policy, transport_errors, deadline, errors, clock. Each fetch
+has a connection of its own, without cookies and proxies.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from gateway.http_client.transport_errors import TRANSPORT_ERRORS
 _OWN_HEADERS = {"accept": "*/*", "accept-encoding": "identity", "user-agent": "agui-gateway"}
 
 Resolver: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
-"""Name and port to the addresses behind them. Raises OSError where there are none."""
+"""Resolves name and port to addresses. Raises OSError if there are none."""
 
 Route: TypeAlias = Callable[[str, int], tuple[str, int]]
-"""A checked address and port to where they are really reached: the same, but for tests."""
+"""Maps a checked address and port to the ones to connect to: the same, except in tests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +52,8 @@ class FetchedContent:
 
 class Fetcher:
     """`tls` gives the process's context. `allowed_private_hosts` are the names (or addresses) in private networks that
-    may be reached all the same, on any port; `ports` those that may be used on all others. `resolver` and `route` are
-    for tests.
+    may be reached nevertheless, on any port; `ports` are allowed for all other hosts. `resolver` and `route` are for
+    tests.
     """
 
     def __init__(
@@ -85,16 +85,16 @@ class Fetcher:
         any_status: bool = False,
         allowed_private_hosts: frozenset[str] = frozenset(),
     ) -> FetchedContent:
-        """Get something that a caller or a model named, under the fetch policy.
+        """Fetch a URL that a caller or a model named, under the fetch policy.
 
-        http and https only, no credentials in the URL; every address that the name resolves to must be public, and the
-        connection goes to one of those that were checked, whatever the name resolves to by then. At most three
-        redirects, each checked like the first; `headers` and `content` stay with the first origin. No proxies. All of
-        it within `timeout_seconds` and `max_bytes`. `any_status` gives answers that are no success too.
+        http and https only, no credentials in the URL; every address of the name must be public, and the connection
+        goes to one of the checked addresses, even if the name resolves differently by then. At most three redirects,
+        each checked like the first; `headers` and `content` are sent only to the first origin. No proxies. All of it
+        within `timeout_seconds` and `max_bytes`. With `any_status`, answers with an error status are given too.
 
         Raises:
-            InvalidRequestError: code `fetch_refused` for what the policy refuses, `fetch_too_large`, and `fetch_failed`
-                where the other side did not deliver.
+            InvalidRequestError: code `fetch_refused` if the policy forbids it, `fetch_too_large`, and `fetch_failed` if
+            the other server did not deliver.
         """
         allowed = self._allowed_private_hosts | allowed_private_hosts
         deadline = Deadline(self._clock, timeout_seconds)
@@ -154,13 +154,13 @@ class Fetcher:
             addresses: Sequence[str] = [str(ipaddress.ip_address(host))]
         except ValueError:
             if looks_numeric(host):  # 127.1, 0x7f000001, 2130706433, 0177.0.0.1
-                raise fetch_refused("its host is a number that is no proper address") from None
+                raise fetch_refused("its host is a number, but not a proper address") from None
             addresses = await self._resolve(host, port)
         if not addresses:
             raise fetch_failed("its host is not known")
         for address in addresses:
             if not address_allowed(address, private_allowed):
-                raise fetch_refused("its host is not in the public internet")
+                raise fetch_refused("its host is not on the public internet")
         return addresses
 
 
@@ -168,7 +168,7 @@ async def _fetched(response: aiohttp.ClientResponse, max_bytes: int, any_status:
     if not any_status and not 200 <= response.status < 300:
         raise fetch_failed(f"the answer was status {response.status}")
     if response.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
-        raise fetch_failed("the answer came compressed, though none was asked for")
+        raise fetch_failed("the answer came compressed, though the request did not allow that")
     if (response.content_length or 0) > max_bytes:
         raise fetch_too_large(max_bytes)
     content = bytearray()
@@ -181,7 +181,7 @@ async def _fetched(response: aiohttp.ClientResponse, max_bytes: int, any_status:
 
 
 class _Pinned(AbstractResolver):
-    """A resolver that knows only the checked host and its checked addresses."""
+    """A resolver that knows only the checked host and its addresses."""
 
     def __init__(self, host: str, targets: Sequence[tuple[str, int]]) -> None:
         self._host = host

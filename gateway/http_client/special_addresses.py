@@ -1,9 +1,9 @@
-"""Address ranges that no public server has: those of IANA's registries, and the metadata addresses of clouds.
+"""Address ranges without public servers: those of IANA's registries, and the metadata addresses of clouds.
 
-Special ranges that the registries call globally reachable are here too (anycast services, AS112): no public content is
-served there. Registries: https://www.iana.org/assignments/iana-ipv4-special-registry
-https://www.iana.org/assignments/iana-ipv6-special-registry https://www.iana.org/assignments/ipv6-address-space: of
-IPv6, 2000::/3 alone is given out to networks.
+Special ranges that the registries call globally reachable are here too (anycast services, AS112): they serve no public
+content. Registries: https://www.iana.org/assignments/iana-ipv4-special-registry
+https://www.iana.org/assignments/iana-ipv6-special-registry https://www.iana.org/assignments/ipv6-address-space: in IPv6
+only 2000::/3 is assigned to networks.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 @dataclass(frozen=True, slots=True)
 class SpecialRange:
-    """`name` and `source` as the registry has them. `is_private`: an operator's own servers may be there."""
+    """`name` and `source` as in the registry. `is_private`: an operator's own servers may be there."""
 
     network: Network
     name: str
@@ -91,7 +91,7 @@ _IPV6 = (
     _range("ff00::/8", "Multicast", "RFC 4291"),
 )
 
-# Where a machine in a cloud asks who it is: its keys are there. They lie in ranges that look public or private.
+# Where a cloud machine gets its identity, with keys. These addresses lie in ranges that look public or private.
 _CLOUDS = (
     _range("168.63.129.16/32", "Azure's platform", "Azure's documentation"),
     _range("100.100.100.200/32", "Alibaba Cloud's metadata", "Alibaba Cloud's documentation"),

@@ -1,4 +1,4 @@
-"""What failures of the HTTP transport mean: one table for those of aiohttp, httpx and the system.
+"""The transport's exceptions as the gateway's errors: one table for those of aiohttp, httpx and the system.
 
 Above: clients, fetcher. Below: errors.
 """
@@ -23,7 +23,7 @@ TRANSPORT_ERRORS = (
     ValueError,
 )
 
-# What each failure of the transport means, the special ones before the general.
+# The message of each exception, the special ones before the general.
 _MEANINGS: tuple[tuple[type[Exception], ModelErrorKind, str, bool | None], ...] = (
     (aiohttp.ClientConnectorCertificateError, ModelErrorKind.NETWORK, "its certificate is not trusted", False),
     (aiohttp.ServerFingerprintMismatch, ModelErrorKind.NETWORK, "its certificate is not trusted", False),
@@ -51,7 +51,7 @@ _MEANINGS: tuple[tuple[type[Exception], ModelErrorKind, str, bool | None], ...] 
 
 
 def model_error(error: Exception) -> ModelError:
-    """The transport's failure in the gateway's words. Hosts and addresses are in `provider_message`, for the log."""
+    """The transport's failure as a ModelError. Hosts and addresses are only in `provider_message`, for the log."""
     _, kind, what, retryable = next(meaning for meaning in _MEANINGS if isinstance(error, meaning[0]))
     return ModelError(
         kind, f"the model provider failed: {what}", provider_message=str(error)[:500], retryable=retryable

@@ -1,9 +1,9 @@
 """The inside of the MCP tool (`tools/mcp_server.py` is the part).
 
-connection.py      a connection that is kept up
-failures.py        why a server is not there, in words
-transports.py      a server that is a program, or behind a URL
-child_process.py   a program that is spoken to line by line
+connection.py      a connection that reconnects by itself
+failures.py        messages for a server that cannot be reached
+transports.py      the transports: a program, or a URL
+child_process.py   a program that reads and writes lines
 
-Below: tool_output, clock, errors. The `mcp` package and what belongs to it is known here and in the part alone.
+Below: tool_output, clock, errors. Only this package and the part import the `mcp` package.
 """

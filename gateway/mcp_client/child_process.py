@@ -1,4 +1,4 @@
-"""A child process that is spoken to line by line. Stopping it stops its own children, too.
+"""A child process that reads and writes lines. Stopping it stops its own children, too.
 
 Above: transports. Below: the standard library. It runs in a process group of its own with a scrubbed environment, never
 through a shell. Its lines are bounded, and the end of its stderr is kept for the log.
@@ -22,13 +22,13 @@ logger = logging.getLogger(__name__)
 
 MAX_LINE_BYTES = 16 * 2**20
 _STDERR_LINES = 20
-# How long it may take to end by itself when its stdin closes, and then when it is told to.
+# How long it may take to end after its stdin was closed, and after each signal.
 _GRACE_SECONDS = 2.0
 _INHERITED = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
 
 
 class LineTooLongError(Exception):
-    """The program wrote more than fits into one line."""
+    """The program wrote a line that is too long."""
 
 
 class ChildProcess:
@@ -60,7 +60,7 @@ class ChildProcess:
         return "\n".join(self._last_words)
 
     async def lines(self) -> AsyncGenerator[bytes]:
-        """What it writes, until it closes its stdout.
+        """The lines that it writes, until it closes its stdout.
 
         Raises:
             LineTooLongError: a line is longer than MAX_LINE_BYTES.
@@ -79,7 +79,7 @@ class ChildProcess:
             yield line
 
     async def send(self, line: bytes) -> None:
-        """Write a line, and wait while the program reads too slowly.
+        """Write a line, and wait if the program reads slowly.
 
         Raises:
             ConnectionError: it has closed its stdin.
@@ -93,7 +93,7 @@ class ChildProcess:
             try:
                 line = await self._stderr.readline()
             except (ValueError, ConnectionError):
-                continue  # a line without an end: the reader has thrown it away
+                continue  # the line was too long: the reader has discarded it
             if not line:
                 return
             text = line.decode(errors="replace").rstrip()
@@ -101,26 +101,26 @@ class ChildProcess:
             logger.debug("a child process wrote to stderr", extra={"child": self._name, "line": text[:1_000]})
 
     async def stop(self) -> None:
-        """Close its stdin; end it, and everything it has started, where it does not end by itself.
+        """Close its stdin; then end it and everything it has started, if it does not end by itself.
 
         Takes a few seconds at most. Processes that have left its group escape.
         """
         self.ended_by_itself = self._stdout.at_eof()
         with contextlib.suppress(OSError):
             self._stdin.close()
-        # a program that is stuck because nobody reads what it writes could not end
+        # a program that is blocked on a full pipe could not end
         discarding = asyncio.create_task(self._discard(), name=f"stdout of {self._name}")
         for order in (None, signal.SIGTERM, signal.SIGKILL):
             if order is not None:
                 self._signal(order)
-            # waits for the end of its pipes too, and so for children that still hold them
+            # also waits for the end of its pipes, and so for children that hold them
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_GRACE_SECONDS):
                     await self._process.wait()
                     break
         else:
             logger.warning("a child process does not end", extra={"child": self._name, "pid": self.pid})
-        # children without its pipes may be left, also of a program that ended long ago
+        # children without its pipes may be left, even if the program ended long ago
         self._signal(signal.SIGKILL)
         transport = getattr(self._process, "_transport", None)  # nothing public closes what an escaped child holds
         if transport is not None:
@@ -143,12 +143,12 @@ class ChildProcess:
 async def child_process(
     command: str, arguments: Sequence[str], environment: Mapping[str, str], directory: Path
 ) -> AsyncGenerator[ChildProcess]:
-    """Run a program in `directory`; it is stopped at the end, whatever happens.
+    """Run a program in `directory`; it is always stopped at the end.
 
     Raises:
         OSError: it cannot be started.
     """
-    with anyio.CancelScope(shield=True):  # cancelled in the middle, it would leave a process that nobody knows
+    with anyio.CancelScope(shield=True):  # cancelling this would leave a process without an owner
         process = await asyncio.create_subprocess_exec(
             command,
             *arguments,
@@ -165,7 +165,7 @@ async def child_process(
     try:
         yield child
     finally:
-        # a cancel scope around us would interrupt every wait, and the process would stay
+        # an outer cancel scope would interrupt every wait, and the process would stay
         with anyio.CancelScope(shield=True):
             await child.stop()
             listening.cancel()
@@ -173,5 +173,5 @@ async def child_process(
 
 
 def scrubbed_environment() -> dict[str, str]:
-    """The part of the gateway's environment that a child gets: paths and locales, but no secrets."""
+    """The part of the gateway's environment that a child gets: paths and locales, no secrets."""
     return {name: value for name in _INHERITED if (value := os.environ.get(name)) is not None}

@@ -1,8 +1,8 @@
-"""A lasting connection to an MCP server: it is made at the first use, and again whenever it was lost.
+"""A lasting connection to an MCP server: opened at the first use, and reopened whenever it is lost.
 
 Below: transports, failures, clock. Above: the MCP tool. The `mcp` package (2.x) speaks both generations of the
-protocol. It leaves to its user what is here: one task that owns the connection (its cancel scopes must be entered and
-left in the same task), time limits, and backoff.
+protocol. This module adds: one task that owns the connection (its cancel scopes must be entered and left in the same
+task), time limits, and backoff.
 
 Protocol: https://modelcontextprotocol.io/specification/2025-11-25
 """
@@ -57,7 +57,7 @@ class ConnectionLimits:
 
 
 class McpConnection:
-    """One server. Nothing happens before `start`. After that `tools` and `problem` say what is known of it."""
+    """The connection to one server. Nothing happens before `start`. After that `tools` and `problem` give its state."""
 
     def __init__(
         self, name: str, server: StdioServer | HttpServer, clock: Clock, limits: ConnectionLimits = ConnectionLimits()
@@ -79,18 +79,18 @@ class McpConnection:
         self._closing = False
         self._at_once = False  # the next attempt follows without a delay
         self._calls = 0  # under way
-        self._down = "it is being connected"
+        self._down = "the connection is being made"
         self._ask_modern = True
         self._listed: dict[str, types.Tool] | None = None
         self._status: int | None = None  # the last HTTP status that was an error
 
     def start(self) -> None:
-        """Begin to connect. Does nothing when it has begun."""
+        """Begin to connect. Does nothing if it has begun."""
         if self._task is None and not self._closing:
             self._task = asyncio.create_task(self._keep_up(), name=f"mcp {self._name}")
 
     async def settled(self, seconds: float) -> None:
-        """Wait until the current attempt to connect is over, at most so long."""
+        """Wait until the current attempt to connect is over, for at most `seconds`."""
         if self._settled.is_set() or seconds <= 0:
             return
         waiting = asyncio.ensure_future(self._settled.wait())
@@ -112,7 +112,7 @@ class McpConnection:
         try:
             return await self._call(tool, arguments)
         except _SessionEndedError:
-            # the server knows nothing of the session, so it has not run the call: once more on a new one
+            # the server no longer has the session, so it has not run the call: repeat it on a new one
             await self.settled(self._limits.connect_seconds)
             try:
                 return await self._call(tool, arguments)
@@ -202,13 +202,13 @@ class McpConnection:
                     timer.cancel()
                     self._went_up(session)
                     await self._serve(session)
-            except Exception as error:  # whatever the package or the system raises is a server that is not there
+            except Exception as error:  # any exception of the package or the system means that the server is down
                 failure = failure_of(error, self._server, self._status)
             finally:
                 timer.cancel()
                 self._session = None
                 self.tools = ()
-        # an exception knows more than the end of the stream that it caused
+        # this exception says more than the closed stream that it caused
         reason = self._reason if self._reason and failure == CLOSED else failure
         self._down = reason
         self.problem = f"the MCP server {self._name!r} is not connected: {reason}"
@@ -234,14 +234,14 @@ class McpConnection:
         return self._clock.call_later(self._limits.connect_seconds, lambda: self._break(reason))
 
     def _break(self, reason: str) -> None:
-        """Give up the connection. The next attempt follows."""
+        """Drop the connection. The next attempt follows."""
         if self._attempt is not None and not self._attempt.cancel_called:
             self._reason = self._reason or reason
             self._session = None
             self._attempt.cancel()
 
     async def _negotiate(self, session: ClientSession) -> None:
-        """Use the newer protocol where the server has it, else the older one's handshake."""
+        """Use the newer protocol if the server has it, else the older one's handshake."""
         if self._ask_modern:
             # Some programs of the older protocol exit when they get any request before the handshake.
             self._ask_modern = isinstance(self._server, HttpServer)
@@ -317,7 +317,7 @@ class McpConnection:
             except ListenNotSupportedError:
                 return
             except (MCPError, SubscriptionLost, TimeoutError):
-                pass  # the server does not offer it, or is gone: the next look tells which
+                pass  # the server does not offer it, or is down: the next check finds out
             await self._clock.sleep(self._limits.check_seconds)
             self._look.set()
 
@@ -351,7 +351,7 @@ def _cancel(waiting: asyncio.Future[Literal[True]]) -> None:
 
 
 class _SessionEndedError(Exception):
-    """The server has forgotten the session of a call, so it has not run the call."""
+    """The server has dropped the call's session, so it has not run the call."""
 
 
 class _Session(ClientSession):
@@ -365,7 +365,7 @@ class _Session(ClientSession):
 
 
 class _Watched:
-    """A stream of messages that reports its end. The package itself reports it only to running calls."""
+    """A stream of messages that reports its end. The package reports it only to running calls."""
 
     def __init__(self, stream: ReadStream[Incoming], ended: Callable[[], None]) -> None:
         self._stream = stream

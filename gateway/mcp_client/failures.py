@@ -1,4 +1,4 @@
-"""The words for an MCP server that cannot be reached or refuses.
+"""Messages for an MCP server that cannot be reached or refuses.
 
 Above: connection. Below: transports, whose failures these are; tool_output.
 """
@@ -36,16 +36,16 @@ def failure_of(error: BaseException, server: StdioServer | HttpServer, status: i
         case OSError():
             return f"the command {command!r} cannot be run"
         case httpx2.ConnectError() | httpx2.ConnectTimeout():
-            return "nothing can be reached at its URL"
+            return "no server can be reached at its URL"
         case httpx2.HTTPError() | httpx2.InvalidURL():
             return "the HTTP connection to it failed"
         case MCPError():
             return CLOSED if error.code == types.CONNECTION_CLOSED else f"it answered: {cut(error.message)}"
         case _:
-            return "it does not speak MCP as it should"
+            return "its messages are not valid MCP"
 
 
 def cut(text: str) -> str:
-    """A server's own words, cut to a bounded length."""
+    """A server's own message, cut to a bounded length."""
     text = encodable(text).strip()
     return text if len(text) <= _MAX_CHARACTERS else text[:_MAX_CHARACTERS] + " [truncated]"

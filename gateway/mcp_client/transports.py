@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 MAX_MESSAGE_BYTES = 16 * 2**20
 _HTTP_SECONDS = 30.0
-_HTTP_READ_SECONDS = 300.0  # a tool may work for long; the loop has its own time limit
+_HTTP_READ_SECONDS = 300.0  # a tool may take long; the loop has its own time limit
 
 Incoming: TypeAlias = SessionMessage | Exception
 
@@ -57,10 +57,10 @@ class HttpServer:
 
 @asynccontextmanager
 async def stdio_transport(server: StdioServer, name: str) -> AsyncGenerator[TransportStreams]:
-    """The program, spoken to in lines of JSON-RPC.
+    """The program as a transport of JSON-RPC lines.
 
     It replaces the package's own transport, which accepts lines of any length, and leaves the program's children
-    running where the program itself ends in time.
+    running if the program itself ends in time.
     """
     child: ChildProcess | None = None
     try:
@@ -88,7 +88,7 @@ async def _read_lines(child: ChildProcess, to_session: MemoryObjectSendStream[In
                 message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
             except ValueError:
                 if line.strip():
-                    logger.debug("an MCP server wrote what is no message", extra={"server": name})
+                    logger.debug("an MCP server wrote a line that is not a message", extra={"server": name})
                 continue
             await to_session.send(SessionMessage(message))
 
@@ -103,7 +103,7 @@ async def _write_lines(child: ChildProcess, from_session: MemoryObjectReceiveStr
 async def http_transport(
     server: HttpServer, note_status: Callable[[httpx2.Response], Awaitable[None]]
 ) -> AsyncGenerator[TransportStreams]:
-    # reading the certificate authorities takes long enough to be felt
+    # reading the certificate authorities blocks noticeably
     secure = server.url.lower().startswith("https:")
     tls: ssl.SSLContext | bool = await asyncio.to_thread(httpx2.create_ssl_context) if secure else False
     client = httpx2.AsyncClient(
@@ -140,7 +140,7 @@ class _BoundedBody(httpx2.AsyncByteStream):
         async for chunk in self._body:
             size += len(chunk)
             if size > MAX_MESSAGE_BYTES:
-                # of the kind that the package turns into an error of the one request
+                # the package turns this kind into an error of the one request
                 raise httpx2.StreamError(f"more than {MAX_MESSAGE_BYTES:,} bytes in one answer")
             yield chunk
 

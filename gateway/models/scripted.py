@@ -302,7 +302,7 @@ def _refusal(error: ValidationError) -> ConfigurationError:
         match problem["type"]:
             case "extra_forbidden":
                 near = get_close_matches(str(problem["loc"][-1]), _KEYS, n=1)
-                problems.append(f"{where} is no known key" + "".join(f"; did you mean {name!r}?" for name in near))
+                problems.append(f"{where} is not a known key" + "".join(f"; did you mean {name!r}?" for name in near))
             case "missing":
                 problems.append(f"{where} is missing; add it")
             case _:

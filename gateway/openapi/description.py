@@ -1,4 +1,4 @@
-"""What a protocol says of its paths for the OpenAPI document, and the pieces to say it with.
+"""A protocol's description of its paths for the OpenAPI document, and the pieces to write it with.
 
 Below: messages (JSON's types). Above: document, and the protocols. https://spec.openapis.org/oas/v3.1.1
 """
@@ -19,9 +19,9 @@ Operation: TypeAlias = "tuple[str, str, JsonObject]"
 class ApiDescription:
     """A protocol's part of the document.
 
-    `tags` are names with a sentence each; the operations stand under them. `schemas` and `parameters` are the
-    document's components of these names: two protocols may have one in common, if it says the same. `problem_members`
-    are what the protocol's problems have besides the usual members, as JSON Schemas.
+    `tags` are names with a sentence each, which group the operations. `schemas` and `parameters` are the document's
+    components of these names: two protocols may share one if it is equal. `problem_members` are JSON Schemas of the
+    members that the protocol's problems add to the usual ones.
     """
 
     tags: Mapping[str, str] = field(default_factory=dict)
@@ -64,7 +64,7 @@ def operation(
 
 
 def answer(description: str, content: JsonObject | None = None) -> JsonObject:
-    """An answer of that meaning, without a body where there is no `content`."""
+    """A response with that description; without `content` it has no body."""
     described: JsonObject = {
         "description": description,
         "headers": {"x-request-id": {"$ref": "#/components/headers/requestId"}},
@@ -75,7 +75,7 @@ def answer(description: str, content: JsonObject | None = None) -> JsonObject:
 
 
 def json_answer(schema: str, description: str) -> JsonObject:
-    """An answer with a JSON body of that schema."""
+    """A response with a JSON body of that schema."""
     return answer(description, {"application/json": {"schema": {"$ref": f"#/components/schemas/{schema}"}}})
 
 

@@ -1,8 +1,8 @@
-"""What is served, as an OpenAPI 3.1 document, put together from what the protocols say of their paths. Pure.
+"""The gateway's API as an OpenAPI 3.1 document, built from the protocols' descriptions of their paths. Pure.
 
-Below: description, shapes. Above: the composition root. The parts are written out by hand: most of what matters
-(streams, cursors, what a repeated request does) no framework derives from signatures. A test holds the document
-against the application's routes.
+Below: description, shapes. Above: the composition root. The parts are written by hand: no framework derives from
+signatures what matters most (streams, cursors, what a repeated request does). A test compares the document with the
+application's routes.
 https://spec.openapis.org/oas/v3.1.1
 """
 
@@ -47,7 +47,7 @@ def openapi_document(descriptions: Sequence[ApiDescription]) -> JsonObject:
     """The document of these protocols, in their order.
 
     Raises:
-        ConfigurationError: two of them mean different things by one name.
+        ConfigurationError: two protocols use one name for different things.
     """
     operations: JsonObject = {}
     schemas: JsonObject = {}
@@ -75,7 +75,7 @@ def openapi_document(descriptions: Sequence[ApiDescription]) -> JsonObject:
         },
         "servers": [{"url": "/"}],
         "tags": [{"name": name, "description": meaning} for name, meaning in tags.items()],
-        # an empty requirement: keys are needed only where they are configured
+        # an empty requirement: a key is needed only if keys are configured
         "security": [{"key": []}, {"visitor": []}, {}],
         "paths": {**paths},
         "components": {
@@ -122,7 +122,7 @@ def _page_parameters() -> JsonObject:
 
 
 def _shared_schemas(problem_members: JsonObject) -> JsonObject:
-    """What all have in common. `problem_members`: what problems have besides."""
+    """The schemas that all protocols share. `problem_members`: what problems have besides."""
     return {
         "Id": {
             "type": "string",

@@ -1,7 +1,7 @@
-"""An OpenAPI document as one HTML page, made on the server: no script, nothing from another host.
+"""Renders an OpenAPI document as one HTML page, on the server: no script, nothing from another host.
 
-Below: messages. The packages that carry Swagger UI or the like as files are either years old or load from a CDN; a page
-that is only text also prints, works offline and needs no exception in a content security policy.
+Below: messages. The packages that contain Swagger UI or the like are either years old or load from a CDN. A page of
+text also prints, works offline and needs no exception in a content security policy.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def render_page(document: JsonObject, *, stylesheet: str) -> str:
 
 class _Page:
     def __init__(self, document: JsonObject) -> None:
-        # a document that we wrote ourselves: its shape needs no proof at every step
+        # the gateway's own document: its shape needs no checks
         self._document = cast("dict[str, Any]", document)
 
     def lines(self, stylesheet: str) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Where the gateway's own documentation is served: the document, and the page that shows it.
+"""Serves the gateway's own documentation: the document, and the page that shows it.
 
 Below: page. Above: the composition root.
 """

@@ -1,4 +1,4 @@
-"""Pieces of JSON Schemas (2020-12), to describe the bodies of requests and answers with.
+"""Pieces of JSON Schemas (2020-12) that describe the bodies of requests and answers.
 
 Below: messages (JSON's types). Above: document, and the protocols, which describe their own bodies.
 """

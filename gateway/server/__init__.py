@@ -1,7 +1,7 @@
 """The process around the application, and its connections.
 
 process.py     the socket, uvicorn, the signals
-reloading.py   the configuration file, read again while the process serves
-pid_file.py    which process serves a store
+reloading.py   reads the configuration file again while the process serves
+pid_file.py    finds the process that serves a store
 connection.py  one client's connection
 """

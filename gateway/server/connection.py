@@ -1,9 +1,8 @@
-"""A client's connection: uvicorn's, with its own ways of beginning, of ending and of being talked to in bad form.
+"""A client's connection: uvicorn's, with limits, and with correct answers to broken or unusual requests.
 
-Above: process. Below: problems. What uvicorn does not do, and this does: heads and trailers have limits; requests
-that ask for another protocol keep their bodies; HTTP/1.0 is answered in what HTTP/1.0 knows; what is wrong with one
-request is never said in the middle of the answer to another; who stops talking may go on listening; and who takes
-nothing of its answer is let go.
+Above: process. Below: problems. It adds to uvicorn: heads and trailers have limits; requests that ask for another
+protocol keep their bodies; HTTP/1.0 gets no chunks; an error about one request is never written into another's answer;
+a client that closes its sending side still gets its answers; and a client that does not read its answer is dropped.
 """
 
 from __future__ import annotations
@@ -31,37 +30,39 @@ LARGEST_READ = 262_144  # what asyncio and uvloop read at once
 
 
 class Connection(HttpToolsProtocol):
-    """One for each client that is connected. A response's head leaves with what follows it.
+    """One client's connection. A response's head is sent together with what follows it.
 
-    Half-closing. A client that sends its requests and then says that it has no more to say, as `nc -N` does, gets the
-    whole answers. But the end of what a client says is also all that can be seen of one that leaves, and most who leave
-    do so in the middle of a stream: so within an answer that has begun it means that nobody is there.
+    Half-closing: a client that sends its requests and then closes its sending side, as `nc -N` does, gets its whole
+    answers. A client that leaves looks the same, and most leave in the middle of a stream. So while an answer is being
+    sent, a closed sending side means that the client has left.
     """
 
-    # Up to 30 attributes objects of a class share a table of their names. uvicorn has 28: without slots a connection
-    # would have a table of its own, 1.3 KB.
+    # CPython shares attribute tables up to 30 attributes per class. uvicorn has 28: without slots a connection would
+    # have a table of its own, 1.3 KB.
     __slots__ = (
         "_answering", "_head_bytes", "_in_body", "_in_head", "_in_trailers", "_last_words", "_patience", "_stuck_timer",
         "_unwritten",
     )  # fmt: skip
 
-    # How long a head may take to come, and an answer to be taken. uvicorn makes the connections: a subclass has others.
+    # The time limits for a head to arrive and for an answer to be read. uvicorn makes the connections, so tests use a
+    # subclass with other values.
     head_seconds: ClassVar[float] = 30
     stuck_seconds: ClassVar[float] = 30
 
     _answering: RequestResponseCycle | None
-    """What the next bytes that leave belong to, or the last ones that left."""
+    """The request to whose answer the next written bytes belong, or the last ones."""
 
     _last_words: bytes | None
-    """What is said once all that was asked is answered, before the connection is closed. Where it is not None, nothing
-    is read any more."""
+    """The last bytes to write, after all answers and before the connection is closed. Once it is not None, nothing is
+    read any more.
+    """
 
     _patience: asyncio.TimerHandle | None
 
     _stuck_timer: asyncio.TimerHandle | None
 
     _unwritten: int | None
-    """The bytes that were to be written at the last look; None where more was written since."""
+    """The unwritten bytes at the last check; None if some were written since."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self._in_head, self._in_body, self._in_trailers, self._head_bytes = False, False, False, 0
@@ -74,7 +75,7 @@ class Connection(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._head_is_there()
         super().connection_lost(exc)
-        # uvicorn tells the last request that came, which others may be before.
+        # uvicorn tells only the last request that arrived; earlier ones may still be unanswered.
         if self._answering is not None and not self._answering.response_complete:
             self._answering.disconnected = True
             self._answering.message_event.set()
@@ -89,19 +90,19 @@ class Connection(HttpToolsProtocol):
         try:
             self._feed(data)
         except httptools.HttpParserError:
-            self._refuse(400, "what came is no HTTP request")
+            self._refuse(400, "this is not an HTTP request")
             return
-        if self._in_head or self._in_trailers:  # so long as nearly none is
+        if self._in_head or self._in_trailers:  # heads are nearly always shorter
             self._head_bytes += len(data)
             if self._head_bytes > MAX_HEAD_BYTES:
                 self._refuse(431, f"more than {MAX_HEAD_BYTES:,} bytes of headers")
                 return
-        # Whatever comes ends uvicorn's own wait for the next request.
+        # Any bytes end uvicorn's own wait for the next request.
         if self._patience is None and (self._in_head or self._is_idle()):
             self._wait_for_head()
 
     def eof_received(self) -> bool | None:  # type: ignore[override]
-        """True keeps the other direction open."""
+        """True keeps the sending side open."""
         is_asked_for = self._answering is not None and not self._answering.response_started and not self._in_body
         if is_asked_for and self._last_words is None:
             self._head_is_there()
@@ -111,9 +112,9 @@ class Connection(HttpToolsProtocol):
         return is_asked_for or None
 
     def _feed(self, data: bytes) -> None:
-        """Parse what came. Whoever asks to go on in another protocol, as Java's client does with every request, is
-        answered in this one: the parser leaves the body of such a request to that protocol, so it gets the head again
-        without the question.
+        """Parse received bytes. A request to upgrade the protocol, which Java's client sends with every request, is
+        answered as plain HTTP: the parser leaves the body of such a request to the new protocol, so it gets the head
+        again without the upgrade headers.
         """
         rest = memoryview(data)
         while True:
@@ -126,19 +127,19 @@ class Connection(HttpToolsProtocol):
                 version = self.parser.get_http_version().encode()
                 fields = [b"%b: %b\r\n" % field for field in self.headers if field[0] != b"upgrade"]
                 line = b"%b %b HTTP/%b\r\n" % (self.parser.get_method(), self.url, version)
-                # One that may be used again: where the connection is to be closed, the old one takes nothing more in.
+                # A parser for a connection that stays open: one that is to close takes no more input.
                 self.parser = _open_parser(self)
                 self.parser.feed_data(b"%b%b\r\n" % (line, b"".join(fields)))
 
     def _asks_for_upgrade(self) -> bool:
         return self.parser.should_upgrade() and self.parser.get_method() != b"CONNECT"
 
-    # what the parser calls
+    # called by the parser
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._in_head = True
-        # Behind another request's body, whose bytes are in the same read, they do not count as this one's.
+        # When they follow another request's body in the same read, these bytes do not count as this head.
         self._head_bytes = 0 if self._is_idle() else -LARGEST_READ
 
     def on_headers_complete(self) -> None:
@@ -148,12 +149,12 @@ class Connection(HttpToolsProtocol):
         super().on_headers_complete()
         self._in_body = True
         if self.scope["http_version"] != "1.1":
-            # Where it has chunks, which it does not know, nobody can tell where its body ends.
+            # HTTP/1.0 has no chunks, so the end of such a body is unknown.
             is_plain = all(name != b"transfer-encoding" for name, _ in self.headers)
             _answer_as_1_0(self.cycle, keep_alive=is_plain and self.parser.should_keep_alive())
 
     def on_chunk_header(self) -> None:
-        # The last chunk is empty: what follows it are trailers, which the parser keeps as it does headers.
+        # The last chunk is empty: trailers follow it, which the parser keeps as it does headers.
         self._in_trailers, self._head_bytes = True, -LARGEST_READ
 
     def on_body(self, body: bytes) -> None:
@@ -165,7 +166,7 @@ class Connection(HttpToolsProtocol):
             self._in_body = self._in_trailers = False
             super().on_message_complete()
 
-    # what is answered
+    # answering
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
         self._answering = cycle
@@ -181,7 +182,7 @@ class Connection(HttpToolsProtocol):
         self.watch_writing()
 
     def watch_writing(self) -> None:
-        """See to it that what is to be written, if anything is, does not wait for ever."""
+        """Start the time limit for unwritten bytes, if there are any."""
         if not self.transport.get_write_buffer_size():
             return
         self._unwritten = None
@@ -194,14 +195,14 @@ class Connection(HttpToolsProtocol):
             return
         unwritten = self.transport.get_write_buffer_size()
         if self._unwritten == unwritten:
-            logger.warning("dropped a client that took nothing of its answer", extra={"unwritten_bytes": unwritten})
+            logger.warning("dropped a client that did not read its answer", extra={"unwritten_bytes": unwritten})
             self.transport.abort()
             return
         self._unwritten = unwritten
         self._stuck_timer = self.loop.call_later(self.stuck_seconds, self._look_at_writing)
 
     def breaks_off(self) -> bool:
-        """Whether the connection is closed in the middle of an answer whose client is behind."""
+        """Whether closing now would cut off an answer that the client has not read yet."""
         answering = self._answering
         is_within = answering is not None and answering.response_started and not answering.response_complete
         return is_within and self.flow.write_paused
@@ -220,7 +221,7 @@ class Connection(HttpToolsProtocol):
             self._patience = None
 
     def _head_is_late(self) -> None:
-        if self.flow.read_paused:  # it may have come
+        if self.flow.read_paused:  # it may have arrived
             self._wait_for_head()
         elif self._in_head:
             self._refuse(408, f"the headers did not come within {self.head_seconds} seconds")
@@ -228,16 +229,16 @@ class Connection(HttpToolsProtocol):
             self.transport.close()
 
     def _refuse(self, status: int, detail: str) -> None:
-        """Say what is wrong with what is coming in where its answer belongs: behind those that are due before it."""
+        """Answer a bad request in its place: after the answers that are due before it."""
         request_id = os.urandom(16).hex()
         logger.info("refused a request", extra={"request_id": request_id, "status": status, "reason": detail})
         problem = _problem(status, detail, request_id)
         self._head_is_there()
         if not self._in_body:
             self._end_with(problem)
-        elif self._is_idle():  # it is answered already
+        elif self._is_idle():  # the request has been answered already
             self._end_with(b"")
-        elif self.pipeline:  # nobody has seen it, and nobody shall see the half of it
+        elif self.pipeline:  # it is not answered yet, and must not be answered half
             self.pipeline.popleft()
             self.cycle.response_complete = True
             self._end_with(problem)
@@ -248,7 +249,7 @@ class Connection(HttpToolsProtocol):
             self._end()
 
     def _end_with(self, last_words: bytes) -> None:
-        """Close when all that was asked is answered."""
+        """Close after all answers that are due."""
         self._last_words = last_words
         if self._is_idle():
             self._end()
@@ -262,7 +263,7 @@ class Connection(HttpToolsProtocol):
 
 
 def _open_parser(connection: Connection) -> httptools.HttpRequestParser:
-    """As uvicorn opens it: what comes behind a request that is to be the last one does not matter."""
+    """As uvicorn opens it; bytes after a request that is the last one are ignored."""
     parser = httptools.HttpRequestParser(connection)
     parser.set_dangerous_leniencies(lenient_data_after_close=True)
     return parser
@@ -284,8 +285,8 @@ def _problem(status: int, detail: str, request_id: str) -> bytes:
 
 
 def _answer_as_1_0(cycle: RequestResponseCycle, *, keep_alive: bool) -> None:
-    """Have a request in HTTP/1.0 answered in what that version knows: no chunks, so that an answer whose length is not
-    known ends with the connection; a connection that stays says so; and nobody is told to go on with a body.
+    """Answer an HTTP/1.0 request as that version allows: no chunks, so an answer of unknown length ends with the
+    connection; `Connection: keep-alive` if it stays open; and no `100 Continue`.
     """
     send, ends_with_connection = cycle.send, False
     cycle.keep_alive, cycle.waiting_for_100_continue = keep_alive, False
@@ -310,8 +311,8 @@ def _answer_as_1_0(cycle: RequestResponseCycle, *, keep_alive: bool) -> None:
 
 
 def _reset_at_close(transport: asyncio.Transport, does: bool) -> None:
-    """Whether closing resets the connection. Where its end is the end of the body, there is no other way of saying that
-    the body was cut off.
+    """Whether closing resets the connection. If the end of the connection is the end of the body, a reset is the only
+    sign that the body was cut off.
     """
     if not transport.is_closing():
         connection: socket.socket = transport.get_extra_info("socket")
@@ -319,10 +320,10 @@ def _reset_at_close(transport: asyncio.Transport, does: bool) -> None:
 
 
 class _JoinedHeads(asyncio.Transport):
-    """A transport that keeps a response's head back until more is written, or to the end of the loop's turn. Closing it
-    does not wait for a client that takes nothing.
+    """A transport that holds back a response's head until more is written, or until the end of the loop's turn. Closing
+    it does not wait for a client that does not read.
 
-    uvicorn writes a head by itself, and a write that wakes a sleeping client is what costs most in a short response.
+    uvicorn writes a head by itself, and waking a sleeping client by a write is the largest cost of a short response.
     """
 
     def __init__(self, transport: asyncio.Transport, connection: Connection) -> None:

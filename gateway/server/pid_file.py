@@ -1,7 +1,7 @@
-"""Which process serves a store: a file beside the store with its id, for `agui-gateway reload`.
+"""The id of the process that serves a store, in a file beside the store, for `agui-gateway reload`.
 
-Above: process, which keeps it; the command line, which reads it. The process holds a lock on the file as long as it
-lives: an id that a killed process left behind is not taken for that of whoever has this number by now.
+Above: process, which writes it; the command line, which reads it. The process holds a lock on the file while it lives,
+so the id of a killed process is not mistaken for a later process with the same id.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ _OWNER_ONLY = 0o600
 
 
 def pid_file(store: Path) -> Path:
-    """The file beside that of the store: `gateway.pid` beside `gateway.db`."""
+    """The pid file of a store: `gateway.pid` beside `gateway.db`."""
     file = store.with_suffix(".pid")
     return file if file != store else store.with_name(f"{store.name}.pid")
 
 
 @contextlib.contextmanager
 def kept_pid(store: Path | None) -> Iterator[None]:
-    """Say in a file beside the store, which this process has, that this is the process; take the file away at the end.
+    """Write this process's id into a file beside its store, and remove the file at the end.
 
-    None: the store has no file, and nothing is said.
+    With None, for a store without a file, it does nothing.
     """
     if store is None:
         yield
@@ -37,7 +37,7 @@ def kept_pid(store: Path | None) -> Iterator[None]:
     try:
         descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _OWNER_ONLY)
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:  # no room, or a store of nearly the same name: no reason not to serve
+    except OSError as error:  # a full disk, or a store of nearly the same name, must not prevent serving
         logger.warning("'agui-gateway reload' will not find this process", extra={"cause": error.strerror})
         if descriptor is not None:
             os.close(descriptor)
@@ -56,7 +56,7 @@ def kept_pid(store: Path | None) -> Iterator[None]:
 
 
 def serving_pid(store: Path) -> int | None:
-    """The process that serves the store; None where there is none, or where nobody can tell."""
+    """The process that serves the store; None if there is none, or it cannot be known."""
     try:
         with pid_file(store).open("rb") as file:
             try:
@@ -64,6 +64,6 @@ def serving_pid(store: Path) -> int | None:
             except BlockingIOError:
                 content = file.read(32).strip()
                 return int(content) if content.isdigit() else None
-            return None  # whoever wrote it is gone
+            return None  # the process that wrote it has ended
     except OSError:
         return None

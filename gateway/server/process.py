@@ -1,10 +1,10 @@
 """The process around the application: the socket, uvicorn, the signals.
 
-Below: application, connection, reloading, pid_file. The gateway owns the signals: stock uvicorn with sse-starlette cuts
-every stream at SIGTERM and then dies by the signal. Here SIGTERM and SIGINT let runs end (server.drain_seconds, then
-they are cancelled), the streams end with their runs, and the exit code is 0. A second signal ends the process at once.
-SIGHUP reads the configuration file again; where it comes because the terminal was closed it ends the process as SIGTERM
-does.
+Below: application, connection, reloading, pid_file. The gateway handles the signals itself: stock uvicorn with
+sse-starlette cuts every stream at SIGTERM and then dies by the signal. Here SIGTERM and SIGINT let runs end
+(server.drain_seconds, then they are cancelled), the streams end with their runs, and the exit code is 0. A second
+signal ends the process at once. SIGHUP reads the configuration file again; if it comes because the terminal was closed,
+it ends the process as SIGTERM does.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from gateway.telemetry.export import open_tracer
 logger = logging.getLogger(__name__)
 
 _BACKLOG = 2048
-_MOST_FILES = (65_536, 10_240)  # the second is as many as macOS lets a process have
-# After the drain nothing is left but connections that idle or answer a last small request.
+_MOST_FILES = (65_536, 10_240)  # macOS allows a process only the second number
+# After the drain only idle connections are left, and those with a last small request.
 _CLOSE_SECONDS = 3
 
 
@@ -78,7 +78,7 @@ async def _serve(
         application.asgi,
         http=Connection,
         ws="none",
-        lifespan="off",  # ours is around the server: a refusal to start is a message, not a traceback
+        lifespan="off",  # run around the server: a refusal to start is a message, not a traceback
         log_config=None,
         access_log=False,
         proxy_headers=bool(trusted_proxies),
@@ -118,11 +118,11 @@ class _Server(uvicorn.Server):
 
 
 def _spare_the_collector() -> None:
-    """Let the garbage collector run seldom, and leave out what exists by now.
+    """Run the garbage collector rarely, and exempt all objects that exist by now.
 
-    That stays for good, and each look through it stopped all streams for up to 60 ms. A run makes some hundred objects
-    and no reference cycles: after 1,000 runs the collector finds nothing. With these thresholds its longest pause is
-    80 ms, where it was 110, and all pauses together take three quarters of the time.
+    These objects stay for good, and each collection over them stopped all streams for up to 60 ms. A run makes some
+    hundred objects and no reference cycles: after 1,000 runs the collector finds nothing. With these thresholds its
+    longest pause is 80 ms instead of 110, and all pauses together take three quarters of the time.
     """
     gc.collect()
     gc.freeze()
@@ -156,7 +156,7 @@ def _signals(application: Application, server: uvicorn.Server, reloading: Reload
         elif not stopping:
             reloading.ask()
 
-    # Who ignores the signal (nohup) wants to outlive its terminal.
+    # A process that ignores the signal (nohup) is meant to outlive its terminal.
     has_terminal = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN and _has_terminal()
     for each in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(each, on_signal, each.name)
@@ -169,7 +169,7 @@ def _signals(application: Application, server: uvicorn.Server, reloading: Reload
 
 
 def _has_terminal() -> bool:
-    """Whether the process has a terminal that is still there."""
+    """Whether the process has a terminal that is still open."""
     try:
         os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
     except OSError:
@@ -179,7 +179,8 @@ def _has_terminal() -> bool:
 
 def _listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # Named, because asyncio sets TCP_NODELAY only where it is: without, small frames wait 40 ms for acknowledgements.
+    # IPPROTO_TCP is named, because asyncio sets TCP_NODELAY only then: without it, small frames wait 40 ms for
+    # acknowledgements.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -206,10 +207,12 @@ def _listen_problem(error: OSError) -> str:
 
 
 def _allow_many_files() -> None:
-    """A run may have two sockets, its viewer's and its provider's: the 1,024 files that are usual are 500 runs."""
+    """Raise the limit of open files. A run may have two sockets, its viewer's and its provider's: the usual 1,024 are
+    500 runs.
+    """
     try:
         import resource
-    except ImportError:  # Windows, which has no such limit
+    except ImportError:  # Windows has no such limit
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     for most in _MOST_FILES:
@@ -224,6 +227,6 @@ def _allow_many_files() -> None:
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     try:
         import uvloop
-    except ImportError:  # not built for every platform
+    except ImportError:  # uvloop is not built for every platform
         return None
     return uvloop.new_event_loop

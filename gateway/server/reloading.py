@@ -1,7 +1,7 @@
-"""The configuration file is read again while the gateway serves: its agents are taken over, nothing else.
+"""Reads the configuration file again while the gateway serves: its agents are taken over, nothing else.
 
-Below: application, settings. Above: process, which is told by a signal. The file is checked first, in a thread, so that
-no stream waits for it. A file with a problem changes nothing.
+Below: application, settings. Above: process, which calls it on a signal. The file is checked first, in a thread, so
+that no stream waits for it. A file with a problem changes nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 
 class Reloading:
-    """Reads the file that was read at the start, one time after the other. `close` it before the application ends."""
+    """Reads the file of the start again, one reading at a time. `close` it before the application ends."""
 
     def __init__(self, application: Application, flags: Flags) -> None:
         source = application.settings.source
@@ -29,14 +29,14 @@ class Reloading:
         self._again = False
 
     def ask(self) -> None:
-        """Read the file soon. Where it is being read just now it is read once more: it may have changed meanwhile."""
+        """Read the file soon. If it is being read just now, it is read once more: it may have changed meanwhile."""
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._read(), name="reload the configuration")
         else:
             self._again = True
 
     async def close(self) -> None:
-        """Read nothing any more."""
+        """Stop reading."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])

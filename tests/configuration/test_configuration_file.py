@@ -211,9 +211,9 @@ def test_a_file_is_read_without_its_last_line_break(tmp_path: Path) -> None:
         ("${env:EMPTY}", "the environment variable 'EMPTY' is empty"),
         ("${file:none}", "none' cannot be read: No such file or directory"),
         ("${file:}", "cannot be read"),
-        ("${file:a\0b}", "is no file name"),
-        ("${HOME}", "'${HOME}' is no known reference; write '${env:HOME}', or '$${' for the characters"),
-        ("${vault:x}", "'${vault:x}' is no known reference; write '${env:NAME}' or '${file:/path}'"),
+        ("${file:a\0b}", "is not a file name"),
+        ("${HOME}", "'${HOME}' is not a known reference; write '${env:HOME}', or '$${' for the characters"),
+        ("${vault:x}", "'${vault:x}' is not a known reference; write '${env:NAME}' or '${file:/path}'"),
         ("a ${env:A", "a reference '${' has no '}'"),
     ],
 )

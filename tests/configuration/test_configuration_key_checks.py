@@ -67,8 +67,8 @@ def test_the_sections_and_the_limits_have_the_same_fields_and_defaults() -> None
 
 
 WRONG: list[tuple[dict[str, Any], str]] = [
-    ({"key": "shop_0123456789ab"}, "key: must begin with 'pk_', so that everybody sees that it is no secret"),
-    ({"key": "pk_short"}, "key: 'pk_short' is too short; 16 characters are the least"),
+    ({"key": "shop_0123456789ab"}, "key: must begin with 'pk_', so that everybody sees that it is not secret"),
+    ({"key": "pk_short"}, "key: 'pk_short' is too short; use at least 16 characters"),
     ({"origins": []}, "origins: is empty; at least one entry is needed"),
     ({"origins": ["*"]}, "origins[0]: '*' would let every website in; name each origin: 'https://app.example'"),
     (
@@ -97,9 +97,9 @@ WRONG: list[tuple[dict[str, Any], str]] = [
         "name: 'a b' cannot be used; use letters, digits and '.', '_', '-', beginning with a letter or digit,"
         " at most 64",
     ),
-    ({"orgins": []}, "orgins: is no known key; did you mean 'origins'?"),
-    ({"limits": {"runs_per_minut": 1}}, "limits.runs_per_minut: is no known key; did you mean 'runs_per_minute'?"),
-    ({"limits": {"runs_per_minute": 0}}, "limits.runs_per_minute: 0 is too small; 1 is the least"),
+    ({"orgins": []}, "orgins: is not a known key; did you mean 'origins'?"),
+    ({"limits": {"runs_per_minut": 1}}, "limits.runs_per_minut: is not a known key; did you mean 'runs_per_minute'?"),
+    ({"limits": {"runs_per_minute": 0}}, "limits.runs_per_minute: 0 is too small; it must be at least 1"),
     ({"limits": {"runs_per_minute": True}}, "limits.runs_per_minute: must be a number, not true or false"),
     ({"limits": {"concurrent_runs": "many"}}, "limits.concurrent_runs: must be a whole number, not 'many'"),
 ]
@@ -146,8 +146,8 @@ def test_a_publishable_key_lets_the_gateway_be_reached_from_elsewhere(tmp_path: 
     ("proxies", "problem"),
     [
         (["*"], "server.trusted_proxies[0]: '*' would let everybody say where a request comes from;"),
-        (["10.0.0.0/8", "proxy"], "server.trusted_proxies[1]: 'proxy' is no address or network;"),
-        (["10.0.0.1/8"], "server.trusted_proxies[0]: '10.0.0.1/8' is no address or network;"),
+        (["10.0.0.0/8", "proxy"], "server.trusted_proxies[1]: 'proxy' is not an address or network;"),
+        (["10.0.0.1/8"], "server.trusted_proxies[0]: '10.0.0.1/8' is not an address or network;"),
     ],
 )
 def test_trusted_proxies_are_addresses(tmp_path: Path, proxies: list[str], problem: str) -> None:
@@ -160,7 +160,7 @@ def test_trusted_proxies_are_addresses(tmp_path: Path, proxies: list[str], probl
 def test_the_visitors_secret_is_long_and_secret(tmp_path: Path) -> None:
     short = "short-and-secret"
     [problem] = problems({"visitor_secret": short}, tmp_path)
-    assert problem.startswith("server.visitor_secret: is too short; 32 characters are the least")
+    assert problem.startswith("server.visitor_secret: is too short; use at least 32 characters")
     assert short not in problem
     settings = load({}, tmp_path, AGUI_GATEWAY__SERVER__VISITOR_SECRET="x" * 32)
     assert settings.server.visitor_secret == Secret("x" * 32)

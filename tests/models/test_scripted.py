@@ -204,7 +204,7 @@ async def test_a_model_that_hangs_ends_when_it_is_cancelled() -> None:
 @pytest.mark.parametrize(
     ("parameters", "told"),
     [
-        ({"responses": [[{"txt": "x"}]]}, r"responses\.0\.0\.txt is no known key; did you mean 'text'\?"),
+        ({"responses": [[{"txt": "x"}]]}, r"responses\.0\.0\.txt is not a known key; did you mean 'text'\?"),
         ({"responses": [[{"text": "x", "tool": "y"}]]}, "exactly one of"),
         ({"responses": [[{}]]}, "exactly one of"),
         ({"responses": [[{"stop": "whenever"}]]}, "responses.0.0.stop"),

@@ -280,7 +280,7 @@ class TestRoughServers:
     async def test_one_of_a_strange_protocol_is_reported(self, clock: MovableClock) -> None:
         async with opened(clock, **rough("old")) as box:
             assert await connected(box) == {}
-            assert "it does not speak MCP as it should" in str(box.problem())
+            assert "its messages are not valid MCP" in str(box.problem())
 
     async def test_nonsense_as_a_result_is_a_tool_error(self, clock: MovableClock) -> None:
         async with opened(clock, **rough("nonsense")) as box:
@@ -388,7 +388,7 @@ class TestHttp:
     async def test_a_server_that_is_not_there_leaves_the_agent_without_its_tools(self, clock: MovableClock) -> None:
         async with opened(clock, url=HttpDemo().url) as box:
             assert await connected(box) == {}
-            assert box.problem() == "the MCP server 'demo' is not connected: nothing can be reached at its URL"
+            assert box.problem() == "the MCP server 'demo' is not connected: no server can be reached at its URL"
 
     @pytest.mark.parametrize(
         ("response", "problem"),
