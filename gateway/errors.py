@@ -75,7 +75,7 @@ class InvalidRequestError(GatewayError):
         self.problems = tuple(problems)
         self.members = members or {}
         if status is not None:
-            self.status = status  # 400 and 422 differ only in the number
+            self.status = status  # type: ignore[misc]  # 400 and 422 differ only in the number
 
 
 class UnauthenticatedError(InvalidRequestError):
