@@ -21,7 +21,9 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 DEADLINE_SECONDS = 10.0
 
 
-class _Server(uvicorn.Server):
+class QuietServer(uvicorn.Server):
+    """Leaves signals alone, and tells when it listens."""
+
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
         self.listening = asyncio.Event()
@@ -40,7 +42,7 @@ async def serving(application: ASGIApp, protocol: type[asyncio.Protocol] = HttpT
     """The port; what is still connected at the end is cut."""
     listener = socket.create_server(("127.0.0.1", 0))
     config = uvicorn.Config(application, log_config=None, access_log=False, lifespan="off", http=protocol)
-    server = _Server(config)
+    server = QuietServer(config)
     task = asyncio.create_task(server.serve([listener]))
     try:
         async with asyncio.timeout(DEADLINE_SECONDS):

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
-
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from gateway.telemetry.spans import OtelTracer
-
-DEADLINE_SECONDS = 10
+from tests.waiting import until
 
 
 class CollectedSpans:
@@ -40,14 +36,8 @@ class CollectedSpans:
 
     async def until(self, name: str, count: int = 1) -> list[ReadableSpan]:
         """Wait for that many of that name."""
-        await _until(lambda: len(self.named(name)) >= count)
+        await until(lambda: len(self.named(name)) >= count)
         return self.named(name)
-
-
-async def _until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(DEADLINE_SECONDS):
-        while not condition():
-            await asyncio.sleep(0)
 
 
 def told(span: ReadableSpan) -> dict[str, object]:

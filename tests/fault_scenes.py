@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from tests.invariants import check_history, check_log, check_nothing_leaks, chec
 from tests.observed_runs import OWNER, check_run
 from tests.openai_chat_server import ChatServer
 from tests.running_gateway import DEADLINE_SECONDS, LocalGateway, agent, run_body, scripted
+from tests.waiting import until
 
 SECRET = "sk-fault-test-secret-0123"
 SERVER: dict[str, Any] = {"drain_seconds": 0, "disconnect_grace_seconds": 30, "heartbeat_seconds": 15}
@@ -140,17 +141,6 @@ async def binary(context: ToolContext) -> bytes:
     """Give bytes that are no text."""
     executions[context.call_id] += 1
     return bytes(range(256))
-
-
-async def until(condition: Callable[[], object]) -> None:
-    """Let everything run until the condition holds.
-
-    Raises:
-        TimeoutError: it did not come to hold within a deadline.
-    """
-    async with asyncio.timeout(DEADLINE_SECONDS):
-        while not condition():  # a condition of any kind: there is no event to wait for
-            await asyncio.sleep(0)
 
 
 # --- how it ended ----------------------------------------------------------------------------------------------------

@@ -4,7 +4,8 @@
     task = asyncio.create_task(something_that_sleeps(clock))
     await clock.advance(30)
 
-Below: gateway.clock. Nothing here waits for the machine's time, but for the deadlines that end a test that hangs.
+Below: gateway.clock, waiting. Nothing here waits for the machine's time, but for the deadlines
+that end a test that hangs.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import heapq
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
+
+from tests.waiting import until
 
 DEADLINE_SECONDS = 10.0
 _ROUNDS_TO_SETTLE = 25
@@ -98,9 +101,7 @@ class MovableClock:
         Raises:
             TimeoutError: it did not come to hold within a deadline in real time.
         """
-        async with asyncio.timeout(DEADLINE_SECONDS):
-            while not condition():  # a condition of any kind: there is no event to wait for
-                await asyncio.sleep(0)
+        await until(condition)
 
     async def until_timer(self, seconds: float) -> None:
         """Let tasks run until something is due in about `seconds`: a sleep or a time limit was reached by the code.

@@ -27,6 +27,7 @@ class OtlpCollector:
         self.endpoint = endpoint
         self.spans: list[tuple[str, Span]] = []
         self.paths: set[str] = set()
+        self.came = threading.Condition()
 
     @property
     def environment(self) -> dict[str, str]:
@@ -38,10 +39,13 @@ class OtlpCollector:
         return [span for _, span in list(self.spans) if span.name.startswith(name)]
 
     async def until(self, condition: Callable[[], object]) -> None:
-        """Wait for what has come."""
-        async with asyncio.timeout(DEADLINE_SECONDS):
-            while not condition():
-                await asyncio.sleep(0.01)
+        """Wait for what comes. Raises TimeoutError."""
+        if not await asyncio.to_thread(self._wait, condition):
+            raise TimeoutError(f"all that came: {[span.name for _, span in self.spans]}")
+
+    def _wait(self, condition: Callable[[], object]) -> bool:
+        with self.came:
+            return bool(self.came.wait_for(condition, DEADLINE_SECONDS))
 
 
 @contextmanager
@@ -51,10 +55,13 @@ def otlp_collector() -> Generator[OtlpCollector]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["content-length"]))
-            for resource in ExportTraceServiceRequest.FromString(body).resource_spans:
-                names = [pair.value.string_value for pair in resource.resource.attributes if pair.key == "service.name"]
-                collector.spans += [(names[0], span) for scope in resource.scope_spans for span in scope.spans]
-            collector.paths.add(self.path)
+            with collector.came:
+                for resource in ExportTraceServiceRequest.FromString(body).resource_spans:
+                    attributes = resource.resource.attributes
+                    names = [pair.value.string_value for pair in attributes if pair.key == "service.name"]
+                    collector.spans += [(names[0], span) for scope in resource.scope_spans for span in scope.spans]
+                collector.paths.add(self.path)
+                collector.came.notify_all()
             answer = ExportTraceServiceResponse().SerializeToString()
             self.send_response(200)
             self.send_header("content-type", "application/x-protobuf")

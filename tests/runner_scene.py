@@ -34,6 +34,7 @@ from gateway.sqlite.tables import KeptThread
 from gateway.store import DueDeletion, Kept, RunRecord, Store, Thread
 from gateway.tool import SingleTool, Tool, Toolbox
 from tests.movable_clock import MovableClock
+from tests.waiting import until
 
 OWNER = "owner"
 DEADLINE_SECONDS = 10.0
@@ -231,10 +232,14 @@ async def runner_scene(*agents: OpenAgent, options: RunOptions | None = None) ->
         assert not await store.unfinished_runs()
     finally:
         await store.close()
-    async with asyncio.timeout(DEADLINE_SECONDS):
-        while left := asyncio.all_tasks() - before:
-            assert not [task for task in left if task.get_name().startswith("run ")], left
-            await asyncio.sleep(0)
+    await until(lambda: not _left_behind(before))
+
+
+def _left_behind(before: set[asyncio.Task[Any]]) -> set[asyncio.Task[Any]]:
+    """What a scene's end leaves for a moment; no run is among it."""
+    left = asyncio.all_tasks() - before
+    assert not [task for task in left if task.get_name().startswith("run ")], left
+    return left
 
 
 def agent_of(
@@ -289,10 +294,3 @@ def end_of(events: Sequence[Event]) -> RunFinished | RunFailed:
     assert len(terminals) == 1, events
     assert events[-1] is terminals[0]
     return terminals[0]
-
-
-async def until(condition: Any) -> None:
-    """Let everything run until the condition holds."""
-    async with asyncio.timeout(DEADLINE_SECONDS):
-        while not condition():  # a condition of any kind: there is no event to wait for
-            await asyncio.sleep(0)

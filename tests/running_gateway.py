@@ -31,6 +31,8 @@ from gateway.server.connection import Connection
 from gateway.settings import Flags, load_settings
 from gateway.store import Store
 from gateway.traces import Tracer
+from tests.asgi_server import QuietServer
+from tests.waiting import until_answered
 
 DEADLINE_SECONDS = 20.0
 _NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # nobody speaks TLS here: reading all authorities costs 60 ms
@@ -227,11 +229,10 @@ class GatewayClient:
 
     async def until_status(self, run_id: str, *statuses: str) -> dict[str, Any]:
         """Ask for a run until it has one of these statuses."""
-        async with asyncio.timeout(DEADLINE_SECONDS):
-            while True:
-                run: dict[str, Any] = await self.get(f"/runs/{run_id}")
-                if run["status"] in statuses:
-                    return run
+        run: dict[str, Any] = await until_answered(
+            lambda: self.get(f"/runs/{run_id}"), lambda run: run["status"] in statuses
+        )
+        return run
 
     async def close(self) -> None:
         await self.http.aclose()
@@ -271,15 +272,13 @@ async def local_gateway(
         proxy_headers=bool(settings.server.trusted_proxies),
         forwarded_allow_ips=list(settings.server.trusted_proxies), timeout_graceful_shutdown=2,
     )  # fmt: skip
-    server = uvicorn.Server(config)
-    server.capture_signals = contextlib.nullcontext  # type: ignore[method-assign,assignment]
+    server = QuietServer(config)
     client = GatewayClient(f"http://127.0.0.1:{listener.getsockname()[1]}")
     async with application.starlette.router.lifespan_context(application.starlette):
         serving = asyncio.create_task(server.serve([listener]))
         try:
             async with asyncio.timeout(DEADLINE_SECONDS):
-                while not server.started:
-                    await asyncio.sleep(0)
+                await server.listening.wait()
             yield LocalGateway(application, client, server)
         finally:
             await client.close()

@@ -16,19 +16,9 @@ from gateway.errors import NotFoundError
 from gateway.events import Cancelled, RunFinished, TextDelta, TextStarted
 from gateway.open_agent import OpenAgent
 from gateway.tool import Tool, ToolType
-from tests.runner_scene import (
-    HANGS,
-    OWNER,
-    SAYS_HELLO,
-    agent_of,
-    end_of,
-    question,
-    read,
-    read_until,
-    runner_scene,
-    until,
-)
+from tests.runner_scene import HANGS, OWNER, SAYS_HELLO, agent_of, end_of, question, read, read_until, runner_scene
 from tests.running_gateway import agent, local_gateway, scripted
+from tests.waiting import until
 
 SAYS_BYE: list[list[dict[str, Any]]] = [[{"text": "bye"}]]
 

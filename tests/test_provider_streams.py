@@ -31,8 +31,9 @@ from gateway.runs.driver import RunOptions
 from tests.bedrock_server import ACCESS_KEY, REGION, SECRET_KEY, block_stop, event, message_stop, metadata, text
 from tests.local_certificate import tls_contexts, write_certificate
 from tests.local_listener import listening, port_of
-from tests.runner_scene import OWNER, end_of, question, read, runner_scene, until
+from tests.runner_scene import OWNER, end_of, question, read, runner_scene
 from tests.running_gateway import agent, gateway_process, scripted, write_configuration
+from tests.waiting import until
 
 REQUEST = ModelRequest("turn", (Message("m", "user", (TextBlock("hello"),)),))
 START = event("messageStart", role="assistant")

@@ -15,8 +15,8 @@ from gateway.access.authentication import AccessMiddleware, AccessRules
 from gateway.protocol import BodyTimes, Endpoint, read_body
 from gateway.server.connection import Connection
 from tests.asgi_server import RawClient, serving
-from tests.runner_scene import until
 from tests.running_gateway import agent, local_gateway, run_body, scripted
+from tests.waiting import until
 
 
 async def test_ids_with_slashes_are_asked_for_as_any_other(tmp_path: Path) -> None:

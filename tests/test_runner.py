@@ -40,8 +40,8 @@ from tests.runner_scene import (
     read,
     read_until,
     runner_scene,
-    until,
 )
+from tests.waiting import until, until_answered
 
 # --- one run id, several requests
 
@@ -186,9 +186,7 @@ async def test_a_run_that_is_cancelled_while_it_is_queued_is_kept_as_cancelled_b
 
 async def until_kept(scene: Scene, run_id: str) -> None:
     """Until the store has a run as ended."""
-    async with asyncio.timeout(10):
-        while not ((record := await scene.store.load_run(OWNER, run_id)) and record.status.ended):
-            await asyncio.sleep(0)
+    await until_answered(lambda: scene.store.load_run(OWNER, run_id), lambda record: record and record.status.ended)
 
 
 async def test_a_run_that_leaves_the_queue_of_a_full_store_is_told_so_and_kept_when_there_is_room() -> None:

@@ -8,7 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from gateway.errors import ConflictError, StoreError, TooManyRequestsError
-from tests.runner_scene import HANGS, OWNER, SAYS_HELLO, Scene, agent_of, question, read, runner_scene, until
+from tests.runner_scene import HANGS, OWNER, SAYS_HELLO, Scene, agent_of, question, read, runner_scene
+from tests.waiting import until
 
 
 class Porter:

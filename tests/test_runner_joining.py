@@ -24,8 +24,8 @@ from tests.runner_scene import (
     read,
     read_until,
     runner_scene,
-    until,
 )
+from tests.waiting import until
 
 # --- joining
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.agui_client import agui_clients
-from tests.fault_scenes import check_ended, executions, fault_tool, until
+from tests.fault_scenes import check_ended, executions, fault_tool
 from tests.observed_runs import run_client
 from tests.openai_chat_server import error
 from tests.responses_events import (
@@ -23,6 +23,7 @@ from tests.responses_rules import accept
 from tests.responses_server import responses_server
 from tests.running_gateway import agent, local_gateway, run_body
 from tests.stateful_scene import ADDING, PICK, StatefulScene, openai_model, stateful_scene, user
+from tests.waiting import until
 
 USER = ("user", "Hi")
 

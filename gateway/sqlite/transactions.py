@@ -94,10 +94,13 @@ class Transactions:
         """
         try:
             if self._value("page_count") * self._value("page_size") <= LARGEST_REBUILD_BYTES:
+                logger.debug("the store's file is being rewritten")
                 self._set("PRAGMA temp_store = FILE")
                 self.connection.execute("VACUUM")
+                logger.debug("the store's file was rewritten")
         except sqlite3.Error as error:  # also a damaged page, which nothing else may have read
             if error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_INTERRUPT, sqlite3.SQLITE_BUSY):
+                logger.debug("the store's file is in use: it is rewritten later")
                 return False
             logger.warning("the store's file could not be rewritten", extra={"cause": error.sqlite_errorname})
         finally:

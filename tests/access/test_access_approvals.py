@@ -14,6 +14,7 @@ from tests.case_tools import executions, python_tool
 from tests.movable_clock import MovableClock
 from tests.openai_chat_server import Script, chat_server, chunk, completion, record
 from tests.running_gateway import GatewayClient, LocalGateway, agent, local_gateway, run_body, scripted
+from tests.waiting import until_answered
 from tests.website import ALICE_KEY, Answer, Visitor, keys, visitor
 
 Json = dict[str, Any]
@@ -98,10 +99,10 @@ async def resume(
 
 
 async def until_ended(who: Visitor, run_id: str) -> Json:
-    async with asyncio.timeout(10):
-        while (run := (await who.ask("GET", f"/runs/{run_id}")).json)["status"] in ("queued", "running"):
-            await asyncio.sleep(0)
-    return dict(run)
+    answer = await until_answered(
+        lambda: who.ask("GET", f"/runs/{run_id}"), lambda answer: answer.json["status"] not in ("queued", "running")
+    )
+    return dict(answer.json)
 
 
 async def messages(who: Visitor, thread_id: str = "t") -> list[Json]:

@@ -11,6 +11,7 @@ import pytest
 
 from tests.movable_clock import MovableClock
 from tests.running_gateway import GatewayClient, LocalGateway, gateway_process, run_body, write_configuration
+from tests.waiting import until_answered
 from tests.website import AGENTS, ALICE_KEY, SHOP, Answer, Visitor, greet, keys, visitor, website
 
 ALICE = {"authorization": f"Bearer {ALICE_KEY}"}
@@ -73,9 +74,7 @@ async def test_runs_at_once_are_counted_until_they_end_whoever_watches(tmp_path:
 
 
 async def until_ended(who: Visitor, run_id: str) -> None:
-    async with asyncio.timeout(10):
-        while (await who.ask("GET", f"/runs/{run_id}")).json["finishedAt"] is None:
-            await asyncio.sleep(0)
+    await until_answered(lambda: who.ask("GET", f"/runs/{run_id}"), lambda answer: answer.json["finishedAt"])
 
 
 async def test_a_run_that_is_attached_to_does_not_count_again(tmp_path: Path) -> None:
@@ -202,9 +201,9 @@ async def test_an_api_key_may_have_limits_too(tmp_path: Path) -> None:
         assert (await alice_runs(local.client, 0, "sleeper")).status == 200
         assert (await alice_runs(local.client, 1)).code == "limit_concurrent_runs"
         await local.client.http.post("/runs/r0/cancel", headers=ALICE)
-        async with asyncio.timeout(10):
-            while (await local.client.http.get("/runs/r0", headers=ALICE)).json()["finishedAt"] is None:
-                await asyncio.sleep(0)
+        await until_answered(
+            lambda: local.client.http.get("/runs/r0", headers=ALICE), lambda answer: answer.json()["finishedAt"]
+        )
         assert (await alice_runs(local.client, 1)).status == 200
         assert (await alice_runs(local.client, 2, text="x" * 11)).code == "message_too_large"
         large = await alice_runs(local.client, 2, text="x" * 3_000)

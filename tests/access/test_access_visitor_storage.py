@@ -10,9 +10,10 @@ from gateway.owners import visitor_owner
 from tests.movable_clock import MovableClock
 from tests.responses_events import message_item
 from tests.responses_server import ResponsesServer, responses_server
-from tests.runner_scene import HANGS, SAYS_HELLO, agent_of, question, runner_scene, until
+from tests.runner_scene import HANGS, SAYS_HELLO, agent_of, question, runner_scene
 from tests.running_gateway import agent, local_gateway, run_body
 from tests.stateful_scene import openai_model
+from tests.waiting import until
 from tests.website import ALICE_KEY, BLOG, BLOG_KEY, Visitor, keys, visitor, website
 
 DAY = 86_400.0

@@ -12,8 +12,7 @@ import pytest
 import pytest_asyncio
 
 from tests.fault_scenes import executions
-
-_DEADLINE_SECONDS = 5.0
+from tests.waiting import until
 
 
 @pytest_asyncio.fixture(autouse=True)
@@ -21,9 +20,7 @@ async def _no_task_is_left() -> AsyncGenerator[None]:
     """Every task that a test's gateway started is over when the gateway is."""
     yield
     try:
-        async with asyncio.timeout(_DEADLINE_SECONDS):
-            while _other_tasks():  # there is no event to wait for
-                await asyncio.sleep(0)
+        await until(lambda: not _other_tasks())
     except TimeoutError:
         raise AssertionError(f"left behind: {_other_tasks()}") from None
 

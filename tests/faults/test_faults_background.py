@@ -24,6 +24,7 @@ from tests.responses_events import Item, call_item, message_item, reasoning_item
 from tests.responses_server import ResponsesServer, responses_server
 from tests.running_gateway import GatewayClient, agent, gateway_process, run_body, write_configuration
 from tests.stateful_scene import PICK, openai_model, said, sent_in
+from tests.waiting import until_outside
 
 DEADLINE_SECONDS = 60
 ANSWER: Sequence[Item] = (
@@ -134,8 +135,7 @@ async def test_a_tool_that_was_under_way_is_never_run_again(tmp_path: Path, serv
     async with gateway_process(configuration) as gateway:
         stream = await post_forever(gateway, "background", run_body("Pay", run_id="run-1"))
         await stream.until("TOOL_CALL_END")
-        while not trace(tmp_path):
-            await asyncio.sleep(0)
+        await until_outside(lambda: trace(tmp_path))
         await gateway.signal(signal.SIGKILL)
         await drained(stream)
         seen = seen_numbers(stream)

@@ -20,7 +20,6 @@ from tests.fault_scenes import (
     release,
     replayed,
     talker,
-    until,
     upstream_agent,
 )
 from tests.invariants import check_history
@@ -28,6 +27,7 @@ from tests.movable_clock import MovableClock
 from tests.observed_runs import OWNER
 from tests.openai_chat_server import Script, chat_server, text_records
 from tests.running_gateway import DEADLINE_SECONDS, LocalGateway, agent, local_gateway, run_body, scripted
+from tests.waiting import until
 
 WITHIN_SECONDS = 1.5  # a second, and what a busy machine takes to notice
 

@@ -19,11 +19,12 @@ from hypothesis import strategies as st
 
 from gateway.history.model_view import model_view
 from tests.ag_ui_verifier import read_stream
-from tests.fault_scenes import SERVER, executions, fault_tool, until
+from tests.fault_scenes import SERVER, executions, fault_tool
 from tests.invariants import check_history
 from tests.movable_clock import MovableClock
 from tests.observed_runs import OWNER, check_run, log_of
 from tests.running_gateway import LocalGateway, OpenStream, agent, local_gateway, run_body, scripted
+from tests.waiting import until
 from tests.word_samples import REPEATABLE
 
 THREADS = ("thread-a", "thread-b")

@@ -13,7 +13,7 @@ import pytest
 
 from gateway.server.connection import MAX_HEAD_BYTES
 from tests.ag_ui_verifier import read_stream
-from tests.fault_scenes import SERVER, check_ended, replayed, talker, until
+from tests.fault_scenes import SERVER, check_ended, replayed, talker
 from tests.invariants import check_nothing_leaks
 from tests.movable_clock import MovableClock
 from tests.observed_runs import check_run, post, read_observed
@@ -26,6 +26,7 @@ from tests.running_gateway import (
     run_body,
     scripted,
 )
+from tests.waiting import until
 
 GREETER = agent("greeter", scripted([{"text": "you said: {{user}}"}]))
 

@@ -15,6 +15,7 @@ from tests.responses_events import call_item, message_item
 from tests.responses_server import ResponsesServer, responses_server
 from tests.running_gateway import agent, gateway_process, run_body, write_configuration
 from tests.stateful_scene import openai_model, said, sent_in
+from tests.waiting import until_outside
 
 DEADLINE_SECONDS = 60
 HISTORY: dict[str, Any] = {"history": "append"}  # the gateway's own account of the thread is what counts here
@@ -61,8 +62,7 @@ async def test_kill_9_in_mid_tool_loop_leaves_a_conversation_that_goes_on(
         await gateway.client.run("stateful", run_body("Hi", run_id="run-1"))
         stream = await post_forever(gateway, "stateful", run_body("Pay", run_id="run-2"))
         await stream.until("TOOL_CALL_END" if tool == "pay_slowly" else "TEXT_MESSAGE_CONTENT")
-        while not trace(tmp_path):
-            await asyncio.sleep(0)
+        await until_outside(lambda: trace(tmp_path))
         await gateway.signal(signal.SIGKILL)
         await drained(stream)
     server.will_answer(message_item("Let me see"))

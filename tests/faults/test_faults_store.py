@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from tests.ag_ui_verifier import read_stream, verify_server
-from tests.fault_scenes import SERVER, check_ended, pausing, talker, until
+from tests.fault_scenes import SERVER, check_ended, pausing, talker
 from tests.full_disks import mounted_disk, take_all
 from tests.invariants import check_nothing_leaks
 from tests.movable_clock import MovableClock
 from tests.running_gateway import DEADLINE_SECONDS, LocalGateway, agent, local_gateway, run_body, scripted
+from tests.waiting import until
 
 SMALL = "sqlite:///gateway.db?max_size_bytes=720000"
 GREETER = agent("greeter", scripted([{"text": "hi"}]))

@@ -9,22 +9,13 @@ from typing import Any
 import pytest
 
 from gateway.history.model_view import model_view
-from tests.fault_scenes import (
-    SERVER,
-    check_ended,
-    executions,
-    fault_tool,
-    pausing,
-    replayed,
-    talker,
-    until,
-    upstream_agent,
-)
+from tests.fault_scenes import SERVER, check_ended, executions, fault_tool, pausing, replayed, talker, upstream_agent
 from tests.invariants import check_history
 from tests.movable_clock import MovableClock
 from tests.observed_runs import OWNER
 from tests.openai_chat_server import Script, chat_server, completion, text_records
 from tests.running_gateway import DEADLINE_SECONDS, LocalGateway, agent, local_gateway, run_body, scripted
+from tests.waiting import until
 
 FRONTEND = [
     {"name": name, "description": "Of the browser.", "parameters": {"type": "object"}} for name in ("pick", "show")

@@ -8,21 +8,12 @@ from typing import Any
 
 import pytest
 
-from tests.fault_scenes import (
-    SECRET,
-    SERVER,
-    WORDS,
-    check_ended,
-    executions,
-    fault_tool,
-    release,
-    replayed,
-    until,
-)
+from tests.fault_scenes import SECRET, SERVER, WORDS, check_ended, executions, fault_tool, release, replayed
 from tests.invariants import check_nothing_leaks
 from tests.movable_clock import MovableClock
 from tests.observed_runs import check_run
 from tests.running_gateway import Frame, LocalGateway, agent, local_gateway, run_body, scripted
+from tests.waiting import until
 
 ADD = {"tool": "add", "arguments": {"a": 1, "b": 2}}
 SAY = [{"text": "it gave {{result}}"}]

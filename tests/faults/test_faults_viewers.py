@@ -15,7 +15,7 @@ import pytest
 from gateway.page import read_page
 from gateway.server.connection import Connection
 from tests.ag_ui_verifier import read_stream
-from tests.fault_scenes import SERVER, WORDS, check_ended, pausing, replayed, talker, until, upstream_agent
+from tests.fault_scenes import SERVER, WORDS, check_ended, pausing, replayed, talker, upstream_agent
 from tests.movable_clock import MovableClock
 from tests.openai_chat_server import Script, chat_server, text_records
 from tests.running_gateway import (
@@ -26,6 +26,7 @@ from tests.running_gateway import (
     run_body,
     scripted,
 )
+from tests.waiting import until
 
 
 async def viewers(gateway: LocalGateway, count: int) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import datetime
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -25,15 +24,10 @@ from gateway.events import (
 from gateway.messages import JsonObject, TextBlock
 from gateway.tool import ToolContext
 from gateway.tool_output import Announcement
-from tests.loop_runs import DEADLINE_SECONDS, FunctionTool, LoopRun
+from tests.loop_runs import FunctionTool, LoopRun
+from tests.waiting import until
 
 CALL: list[list[JsonObject]] = [[{"tool": "work", "arguments": {}}], [{"text": "done"}]]
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(DEADLINE_SECONDS):
-        while not condition():
-            await asyncio.sleep(0)
 
 
 async def test_an_announcement_is_seen_while_the_tool_still_works() -> None:

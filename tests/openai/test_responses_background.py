@@ -29,6 +29,7 @@ from tests.openai_chat_server import Script, error
 from tests.responses_events import call_item, message_item, reasoning_item, stream_events
 from tests.responses_rules import accept
 from tests.responses_server import ResponsesServer, Stored, responses_server
+from tests.waiting import until
 
 DEADLINE_SECONDS = 20
 QUESTION = Message("u", "user", (TextBlock("Hi"),))
@@ -209,9 +210,7 @@ async def test_who_stops_listening_stops_the_providers_work(provider: Any, how: 
                 events += await anext(batches)
         else:
             task = asyncio.create_task(collect(model.stream(REQUEST), events))
-            async with asyncio.timeout(DEADLINE_SECONDS):
-                while not events:
-                    await asyncio.sleep(0)
+            await until(lambda: events)
             task.cancel()
             await asyncio.wait((task,))
         async with asyncio.timeout(1):
@@ -340,9 +339,7 @@ async def test_a_response_that_another_stopped_is_an_error() -> None:
         server.will_answer(*ITEMS, hold=asyncio.Event(), hold_before=6)
         task = asyncio.create_task(collect(model.stream(REQUEST)))
         await server.received(1)
-        async with asyncio.timeout(DEADLINE_SECONDS):
-            while not server.asked or len(server.asked[0].events) < 6:
-                await asyncio.sleep(0)
+        await until(lambda: server.asked and len(server.asked[0].events) >= 6)
         await server._cancel(server.asked[0])
         with pytest.raises(ModelError) as caught:
             await task

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,26 +13,14 @@ from typing import Any
 import pytest
 from playwright.async_api import Browser, expect
 
+from gateway.tool import ToolError
 from tests.movable_clock import MovableClock
 from tests.page_browser import shown_page, tell
-from tests.running_gateway import agent, scripted
+from tests.running_gateway import DEADLINE_SECONDS, agent, scripted
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 ADD = {"type": "PythonTool", "name": "add", "parameters": {"function": "gateway.sample_tools:add"}}
-OVEN = """
-import asyncio
-from pathlib import Path
-
-from gateway.tool import ToolError
-
-
-async def bake() -> str:
-    "Bake until somebody opens the oven."
-    while not Path(__file__).with_name("opened").exists():
-        await asyncio.sleep(0.02)
-    raise ToolError("the oven is cold")
-"""
 BOOKING = {"name": "Ada", "email": "ada@example.org", "date": "2027-03-01", "guests": 4}
 
 
@@ -79,16 +68,25 @@ async def test_arguments_are_shown_while_they_are_written(browser: Browser, tmp_
         await expect(card.locator("pre").last).to_have_text("42.0")
 
 
+oven_opened = threading.Event()
+
+
+def bake() -> str:
+    """Bake until somebody opens the oven."""
+    oven_opened.wait(DEADLINE_SECONDS)
+    raise ToolError("the oven is cold")
+
+
 async def test_a_tool_at_work_says_so_and_one_that_failed_says_why(browser: Browser, tmp_path: Path) -> None:
-    (tmp_path / "oven.py").write_text(OVEN, "utf-8")
-    tools = [{"type": "PythonTool", "name": "bake", "parameters": {"function": "oven:bake"}}]
+    oven_opened.clear()
+    tools = [{"type": "PythonTool", "name": "bake", "parameters": {"function": f"{__name__}:bake"}}]
     baker = agent("baker", scripted([{"tool": "bake"}], [{"text": "It failed."}]), tools=tools)
     async with shown_page(browser, tmp_path, [baker]) as screen:
         card = screen.card("bake")
         await screen.say("Bake")
         await expect(card).to_have_attribute("data-status", "running")
         await expect(card).to_contain_text("Working")
-        (tmp_path / "opened").touch()
+        oven_opened.set()
         await expect(card).to_have_attribute("data-status", "failed")
         await expect(card).to_contain_text("Failed")
         await expect(card.locator(".agui-call-problem")).to_contain_text("the oven is cold")

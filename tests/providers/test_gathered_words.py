@@ -25,6 +25,7 @@ from gateway.parts import collect
 from tests.benchmarks.provider_wires import BEDROCK_REGION, WIRES, Wire, word
 from tests.local_certificate import tls_contexts, write_certificate
 from tests.local_listener import listening, port_of
+from tests.waiting import until
 
 DEADLINE_SECONDS = 20
 ENDLESS = 1000.0
@@ -92,8 +93,7 @@ class Scene:
 
     async def waits(self) -> None:
         """Until the reader waits for the window to close."""
-        while self.window._timer is None:
-            await asyncio.sleep(0)
+        await until(lambda: self.window._timer is not None)
 
     def close_window(self) -> None:
         assert self.window._timer is not None

@@ -12,7 +12,6 @@ import pytest
 
 from gateway.providers.background_tasks import CLOSE_SECONDS
 from gateway.runs.removal import AGAIN_SECONDS, LONGEST_SECONDS, MOST_ROUNDS, MOST_TRIES
-from tests.fault_scenes import until
 from tests.movable_clock import MovableClock
 from tests.openai_chat_server import Script, error
 from tests.responses_events import call_item, message_item
@@ -27,6 +26,7 @@ from tests.running_gateway import (
     write_configuration,
 )
 from tests.stateful_scene import ADDING, StatefulScene, openai_model, stateful_gateway, stateful_scene
+from tests.waiting import until, until_answered
 
 DEADLINE_SECONDS = 30
 ROUND_SECONDS = 3600.0
@@ -316,9 +316,7 @@ async def test_a_gateway_that_stops_leaves_the_rest_to_the_next(
 
 async def nothing_due(scene: StatefulScene) -> None:
     store = scene.gateway.application.store
-    async with asyncio.timeout(DEADLINE_SECONDS):
-        while await store.due_deletions():
-            await asyncio.sleep(0)
+    await until_answered(store.due_deletions, lambda due: not due)
 
 
 async def test_a_provider_that_is_down_for_long_is_asked_in_later_rounds(
@@ -375,9 +373,7 @@ async def scene_with_what_is_due(scene: StatefulScene, clock: MovableClock, *ans
 async def tried(scene: StatefulScene, rounds: int) -> None:
     """Until the store knows that so many rounds have come to nothing."""
     store = scene.gateway.application.store
-    async with asyncio.timeout(DEADLINE_SECONDS):
-        while [each.tries for each in await store.due_deletions()] != [rounds]:
-            await asyncio.sleep(0)
+    await until_answered(store.due_deletions, lambda due: [each.tries for each in due] == [rounds])
 
 
 async def next_round(clock: MovableClock, number: int = 1) -> None:

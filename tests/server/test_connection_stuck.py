@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope, Send
 from gateway.server.connection import Connection
 from tests.asgi_server import DEADLINE_SECONDS, RawClient, serving
 from tests.connection_scene import HEAD
-from tests.fault_scenes import until
+from tests.waiting import until
 
 LARGE = 16_000_000  # more than the sockets between a server and its client hold
 

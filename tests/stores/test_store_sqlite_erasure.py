@@ -7,7 +7,6 @@ import contextlib
 import random
 import signal
 import sqlite3
-import threading
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +24,7 @@ from gateway.sqlite.transactions import Transactions
 from gateway.store import Store, Thread
 from tests.running_gateway import agent, gateway_process, run_body, scripted, write_configuration
 from tests.stored_samples import DEADLINE_SECONDS, OWNER, begin, ended, run, sqlite_file, thread, within
+from tests.waiting import until, until_outside
 
 SOON = ErasureTimes(empty_seconds=0.01)
 ALL_SOON = ErasureTimes(empty_seconds=0.01, rebuild_seconds=0.01, quiet_seconds=0.01)
@@ -49,9 +49,7 @@ def found(folder: Path, words: Sequence[str]) -> set[str]:
 
 
 async def until_gone(folder: Path, words: Sequence[str]) -> None:
-    async with asyncio.timeout(DEADLINE_SECONDS):
-        while found(folder, words):
-            await asyncio.sleep(0.01)
+    await until_outside(lambda: not found(folder, words))
 
 
 def long_thread(thread_id: str, word: str, sizes: Sequence[int]) -> Thread:
@@ -124,30 +122,22 @@ async def test_of_threads_that_changed_often_nothing_is_left_once_it_is_quiet(tm
     await within(store.close())
 
 
-async def test_a_write_ends_a_rebuilding_which_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    outcomes: list[bool] = []
-    begun, rebuild = threading.Event(), Transactions.rebuild
-
-    def noted(self: Transactions) -> bool:
-        begun.set()
-        outcomes.append(rebuild(self))
-        return outcomes[-1]
-
+async def test_a_write_ends_a_rebuilding_which_is_tried_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG", "gateway.sqlite.transactions")
+    begun, put_off = "the store's file is being rewritten", "the store's file is in use: it is rewritten later"
     store = erasing_store(tmp_path, ALL_SOON)
     await within(store.open())
     await keep_run(store, "large", long_thread("large", "remarkable", [20_000_000]), "remarkable", 1)
-    monkeypatch.setattr(Transactions, "rebuild", noted)
     number = 0
     async with asyncio.timeout(DEADLINE_SECONDS):
-        while False not in outcomes:
+        while put_off not in caplog.messages:
             number += 1
             await begin(store, f"gone{number}", "gone")
-            begun.clear()
+            caplog.clear()
             await within(store.delete_thread(OWNER, "gone"))
-            assert await asyncio.to_thread(begun.wait, DEADLINE_SECONDS)
+            await until(lambda: begun in caplog.messages)
             await begin(store, f"r{number}", f"t{number}")
-        while outcomes[-1] is False:
-            await asyncio.sleep(0.01)
+    await until(lambda: caplog.messages[-1] == "the store's file was rewritten")
     for each in range(1, number + 1):
         assert await within(store.load_run(OWNER, f"r{each}")) is not None
     await within(store.close())
