@@ -10,6 +10,7 @@ worker_turns.py   gives the store's threads time while the event loop is busy
 tables.py         threads, messages and pending deletions as rows
 run_rows.py       runs as rows
 row_values.py     text and records as values of rows
+cursors.py        where a page of a list ends, as opaque text
 event_log.py      the runs' events as rows
 stored_bytes.py   how much the visitors of each site have stored
 thread_cache.py   recently used threads, decoded

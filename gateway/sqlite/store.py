@@ -8,12 +8,9 @@ run (`_glance`).
 from __future__ import annotations
 
 import asyncio
-import base64
 import dataclasses
 import logging
-import math
 import sqlite3
-import struct
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
@@ -24,6 +21,7 @@ from gateway.messages import Message
 from gateway.records import NO_EVENTS, EventRecords
 from gateway.sqlite import event_log, run_rows, stored_bytes, tables
 from gateway.sqlite.address import Address
+from gateway.sqlite.cursors import place_cursor, read_place, read_threads_cursor, threads_cursor
 from gateway.sqlite.database import READERS, Database
 from gateway.sqlite.erasure import USUAL_TIMES, ErasureTimes
 from gateway.sqlite.group_commit import GroupCommit
@@ -43,8 +41,6 @@ _LARGEST = 2**62
 _PROBE_BYTES = 32 * 1024
 # About how many pages a run's begin or end changes besides its messages and events: its row, its thread's, indexes.
 _RUN_PAGES = 8
-_THREADS_CURSOR = struct.Struct(">cdq")
-_PLACE_CURSOR = struct.Struct(">cq")
 
 
 class SqliteStore:
@@ -106,20 +102,20 @@ class SqliteStore:
         return None if loaded[1] is None else loaded[1].thread
 
     async def list_threads(self, owner: str, *, limit: int, cursor: str | None) -> Page[ThreadSummary]:
-        before = None if cursor is None else _read_threads_cursor(cursor)
+        before = None if cursor is None else read_threads_cursor(cursor)
         limit = min(max(limit, 1), _LARGEST)
         rows = await self._read(lambda connection: tables.read_summaries(connection, owner, limit + 1, before))
         more = len(rows) > limit
         items = tuple([summary for _, summary in rows[:limit]])
-        return Page(items, _threads_cursor(items[-1].updated_at, rows[limit - 1][0]) if more else None)
+        return Page(items, threads_cursor(items[-1].updated_at, rows[limit - 1][0]) if more else None)
 
     async def list_messages(self, owner: str, thread_id: str, *, limit: int, cursor: str | None) -> Page[Message]:
-        start = 0 if cursor is None else _read_place(b"m", cursor)
+        start = 0 if cursor is None else read_place(b"m", cursor)
         limit = min(max(limit, 1), _LARGEST)
         rows = await self._read(lambda connection: tables.read_messages(connection, owner, thread_id, limit + 1, start))
         more = len(rows) > limit
         items = tuple([message for _, message in rows[:limit]])
-        return Page(items, _place_cursor(b"m", rows[limit][0]) if more else None)
+        return Page(items, place_cursor(b"m", rows[limit][0]) if more else None)
 
     async def list_interrupts(self, owner: str, thread_id: str) -> tuple[OpenInterrupt, ...] | None:
         return await self._read(lambda connection: tables.read_interrupts(connection, owner, thread_id))
@@ -153,12 +149,12 @@ class SqliteStore:
         return size
 
     async def list_approvals(self, *, now: float, limit: int, cursor: str | None) -> Page[Approval]:
-        after = 0 if cursor is None else _read_place(b"a", cursor)
+        after = 0 if cursor is None else read_place(b"a", cursor)
         limit = min(max(limit, 1), _LARGEST)
         rows = await self._read(lambda connection: tables.read_approvals(connection, now, limit + 1, after))
         more = len(rows) > limit
         items = tuple([item for _, item in rows[:limit]])
-        return Page(items, _place_cursor(b"a", rows[limit - 1][0]) if more else None)
+        return Page(items, place_cursor(b"a", rows[limit - 1][0]) if more else None)
 
     async def find_approval(self, approval_id: str) -> tuple[str, str] | None:
         return await self._read(lambda connection: tables.find_approval(connection, approval_id))
@@ -249,12 +245,12 @@ class SqliteStore:
         return await self._read(lambda connection: run_rows.read_known_as(connection, owner, client_id))
 
     async def list_runs(self, owner: str, thread_id: str, *, limit: int, cursor: str | None) -> Page[RunRecord]:
-        before = _LARGEST if cursor is None else _read_place(b"r", cursor)
+        before = _LARGEST if cursor is None else read_place(b"r", cursor)
         limit = min(max(limit, 1), _LARGEST)
         rows = await self._read(lambda connection: run_rows.read_runs(connection, owner, thread_id, limit + 1, before))
         more = len(rows) > limit
         items = tuple([run for _, run in rows[:limit]])
-        return Page(items, _place_cursor(b"r", rows[limit - 1][0]) if more else None)
+        return Page(items, place_cursor(b"r", rows[limit - 1][0]) if more else None)
 
     async def delete_run(self, owner: str, run_id: str) -> bool:
         deleted = await self._write(lambda connection: run_rows.delete_run(connection, owner, run_id), makes_room=True)
@@ -489,47 +485,7 @@ def _probe_write(connection: sqlite3.Connection, database: Database) -> None:
     connection.execute("DELETE FROM write_probe")
 
 
-# --- cursors and futures
-
-
-def _threads_cursor(updated_at: float, key: int) -> str:
-    return base64.urlsafe_b64encode(_THREADS_CURSOR.pack(b"t", updated_at, key)).decode()
-
-
-def _read_threads_cursor(cursor: str) -> tuple[float, int]:
-    data = _cursor_bytes(cursor, b"t", _THREADS_CURSOR.size)
-    _, updated_at, key = _THREADS_CURSOR.unpack(data)
-    if math.isnan(updated_at) or key < 0:
-        raise _bad_cursor(cursor)
-    return updated_at, key
-
-
-def _place_cursor(kind: bytes, place: int) -> str:
-    return base64.urlsafe_b64encode(_PLACE_CURSOR.pack(kind, place)).decode()
-
-
-def _read_place(kind: bytes, cursor: str) -> int:
-    place: int
-    _, place = _PLACE_CURSOR.unpack(_cursor_bytes(cursor, kind, _PLACE_CURSOR.size))
-    if place < 0:
-        raise _bad_cursor(cursor)
-    return place
-
-
-def _cursor_bytes(cursor: str, kind: bytes, size: int) -> bytes:
-    try:
-        data = base64.b64decode(cursor.encode("ascii"), altchars=b"-_", validate=True)
-    except ValueError:
-        raise _bad_cursor(cursor) from None
-    if len(data) != size or data[:1] != kind:
-        raise _bad_cursor(cursor)
-    return data
-
-
-def _bad_cursor(cursor: str) -> InvalidRequestError:
-    return InvalidRequestError(
-        f"{cursor[:80]!r} is not a cursor of this list; pass a `nextCursor` unchanged, or none", status=400
-    )
+# --- futures
 
 
 def _failed(error: StoreError) -> asyncio.Future[None]:

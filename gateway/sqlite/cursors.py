@@ -1,0 +1,59 @@
+"""Where a page of a list ends, as opaque text.
+
+Nothing of ours is below but errors. Above: the store. The first byte of a cursor names its list.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+import struct
+
+from gateway.errors import InvalidRequestError
+
+_THREADS_CURSOR = struct.Struct(">cdq")
+_PLACE_CURSOR = struct.Struct(">cq")
+
+
+def threads_cursor(updated_at: float, key: int) -> str:
+    """Behind the thread with that key, which was updated then."""
+    return base64.urlsafe_b64encode(_THREADS_CURSOR.pack(b"t", updated_at, key)).decode()
+
+
+def read_threads_cursor(cursor: str) -> tuple[float, int]:
+    """What `threads_cursor` was given. Raises InvalidRequestError (400)."""
+    data = _cursor_bytes(cursor, b"t", _THREADS_CURSOR.size)
+    _, updated_at, key = _THREADS_CURSOR.unpack(data)
+    if math.isnan(updated_at) or key < 0:
+        raise _bad_cursor(cursor)
+    return updated_at, key
+
+
+def place_cursor(kind: bytes, place: int) -> str:
+    """A place of the list whose cursors begin with `kind`."""
+    return base64.urlsafe_b64encode(_PLACE_CURSOR.pack(kind, place)).decode()
+
+
+def read_place(kind: bytes, cursor: str) -> int:
+    """What `place_cursor` was given. Raises InvalidRequestError (400)."""
+    place: int
+    _, place = _PLACE_CURSOR.unpack(_cursor_bytes(cursor, kind, _PLACE_CURSOR.size))
+    if place < 0:
+        raise _bad_cursor(cursor)
+    return place
+
+
+def _cursor_bytes(cursor: str, kind: bytes, size: int) -> bytes:
+    try:
+        data = base64.b64decode(cursor.encode("ascii"), altchars=b"-_", validate=True)
+    except ValueError:
+        raise _bad_cursor(cursor) from None
+    if len(data) != size or data[:1] != kind:
+        raise _bad_cursor(cursor)
+    return data
+
+
+def _bad_cursor(cursor: str) -> InvalidRequestError:
+    return InvalidRequestError(
+        f"{cursor[:80]!r} is not a cursor of this list; pass a `nextCursor` unchanged, or none", status=400
+    )
