@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from gateway.errors import ConflictError, InvalidRequestError, NotFoundError, StoreError
+from gateway.errors import ConflictError, NotFoundError, StoreError
 from gateway.events import OpenInterrupt
 from gateway.messages import Message
 from gateway.records import NO_EVENTS, EventRecords
