@@ -1,18 +1,19 @@
 """A run from its begin to its end, with everything that may happen to it in between.
 
-driver.py        follows an agent's loop, keeps what comes and shows it: the only place where runs begin and end
+driver.py        begins runs, follows their loops, stores and shows events, ends runs
 live_run.py      one run under way: its numbered events
 phases.py        the phases of a run as one table
-audience.py      who watches a run, and how long it waits for somebody
+audience.py      a run's viewers, and how long it waits for one
 viewer.py        one reader of a run's events
-thread_queue.py  one thread, one run at a time: who works, who waits
-intake.py        what a thread becomes when a request is taken in
-approvals.py     what a request's answers say about open interrupts
-limits.py        how much a new run may bring
-ids.py           which kept run a client's run id means
-endings.py       what a run's begin and end make of the records that are kept
-recovery.py      what becomes of the runs that an earlier process left behind
-replay.py        a run that is over, from its log
-removal.py       threads that are deleted, here and at their providers
-counts.py        what a run that ended adds to the metrics
+thread_queue.py  one run at a time on each thread; the others wait in line
+intake.py        takes a request's input into its thread
+approvals.py     matches a request's answers with open interrupts
+limits.py        limits of a new run's input
+ids.py           which stored run a client's run id means
+endings.py       the records that a run's begin and end store
+recovery.py      ends or continues the runs that an earlier process left behind
+replay.py        shows a finished run from its log
+removal.py       deletes threads, here and at their providers
+counts.py        counts a finished run in the metrics
+run_trace.py     the span of a run
 """

@@ -1,6 +1,6 @@
-"""What a request's answers say about a thread's open interrupts.
+"""Matches a request's answers with a thread's open interrupts.
 
-Below: the words, loop (Decision). Above: intake. Pure. Only an interrupt that this server opened on the thread can
+Below: events, store, loop (Decision). Above: intake. Pure. Only an interrupt that this server opened on the thread can
 become a decision; an answer that does not fit is refused before anything runs.
 """
 
@@ -24,22 +24,22 @@ logger = logging.getLogger(__name__)
 EXPIRED = "the question expired before anybody answered it"
 
 ArgumentsCheck = Callable[[str, JsonObject], str | None]
-"""(tool name, arguments) -> what is wrong with them, None when nothing is."""
+"""(tool name, arguments) -> what is wrong with them, None if nothing is."""
 
 Approves = Callable[[str], bool]
-"""(tool name) -> whether who sends the request may approve its calls."""
+"""(tool name) -> whether the sender may approve its calls."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What is decided, in the order of the interrupts, and what nobody has answered."""
+    """The decisions, in the order of the interrupts, and the interrupts without an answer."""
 
     decisions: tuple[Decision, ...]
     still_open: tuple[OpenInterrupt, ...]
 
 
 def arguments_check(tools: Mapping[str, Tool]) -> ArgumentsCheck:
-    """Whether edited arguments fit the tools there are; a tool that is gone by now refuses when it is to run."""
+    """A check of edited arguments against the tools; a tool that no longer exists fails when it is to run."""
 
     def check(name: str, arguments: JsonObject) -> str | None:
         tool = tools.get(name)
@@ -55,7 +55,7 @@ def answers_any(interrupts: Sequence[OpenInterrupt], answers: Sequence[Answer]) 
 
 
 def _is_to(item: OpenInterrupt | None, answer: Answer) -> bool:
-    """With an approval's id an answer is to no other interrupt of the same name."""
+    """An answer with an approval's id answers no other interrupt of the same id."""
     return item is not None and answer.approval_id in ("", item.approval_id)
 
 
@@ -70,8 +70,8 @@ def decide(
     """Match the answers with the open interrupts. Expired ones count as denied, answered or not.
 
     Raises:
-        InvalidRequestError: an answer to an open interrupt that is malformed, or whose arguments do not fit the tool.
-        ForbiddenError: it approves what is not the sender's to approve.
+        InvalidRequestError: an answer to an open interrupt is malformed, or its arguments do not fit the tool.
+        ForbiddenError: it approves what the sender may not approve.
     """
     given: dict[str, Answer] = {}
     known = {item.interrupt.id: item for item in interrupts}
@@ -105,7 +105,7 @@ def decide(
 
 
 def _decision(item: OpenInterrupt, answer: Answer, problems: list[FieldProblem], check: ArgumentsCheck) -> Decision:
-    """What the answer decides; what is wrong with it is added to `problems`."""
+    """The answer's decision; its problems are added to `problems`."""
     if answer.status == "cancelled":
         return Decision(item.call, approved=False)
     problems += answer.sent.problems
@@ -115,7 +115,7 @@ def _decision(item: OpenInterrupt, answer: Answer, problems: list[FieldProblem],
     if arguments is not None and (wrong := check(item.call.name, arguments)) is not None:
         problems.append(FieldProblem(answer.sent.arguments_pointer, wrong))
     if arguments is not None and are_same_arguments(item.call.arguments, arguments):
-        arguments = None  # a form sends back what it was given: nobody changed anything
+        arguments = None  # a form sends back what it was given: nothing was changed
     return Decision(item.call, approved=True, arguments=arguments, reason=answer.reason)
 
 

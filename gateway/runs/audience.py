@@ -1,6 +1,6 @@
-"""Who watches a run: its viewers, and how long the run waits for one after the last has left.
+"""A run's viewers, and how long the run waits for one after the last has left.
 
-Below: viewer, clock. Above: live_run, which tells its audience what the store has.
+Below: viewer, clock. Above: live_run, which feeds stored events.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Audience:
         log_id: str,
     ) -> None:
         """`on_abandoned` is called once nobody has watched for `grace_seconds`; `log_id` is RunRecord's."""
-        self.slow_viewers: set[Viewer] = set()  # those that were dropped
+        self.slow_viewers: set[Viewer] = set()  # dropped for being slow
         self._clock = clock
         self._grace_seconds = grace_seconds
         self._on_abandoned = on_abandoned
@@ -40,7 +40,7 @@ class Audience:
         self._viewers: set[Viewer] = set()
         self._grace: Timer | None = None
         self._gone_waiters: list[asyncio.Future[None]] = []
-        self._farewell: Events | None = None  # the run was given up: what those are told who come after that
+        self._farewell: Events | None = None  # the last events of a run that was given up, for later viewers
         self._is_over = False
 
     @property
@@ -73,23 +73,23 @@ class Audience:
                 self.slow_viewers.add(viewer)
 
     def say_farewell(self, events: Events) -> None:
-        """Show these, which the store will not have, as the last: to those who watch, and to whoever comes later."""
+        """Show these as the last events, without storing them: to current viewers, and to later ones."""
         self._farewell = list(events)
         for viewer in list(self._viewers):
             viewer.feed_unnumbered(events)
             viewer.finish()
 
     def finish(self) -> None:
-        """The run is over: viewers read what they have, then end. Nobody is waited for any more."""
+        """The run is over: viewers read what is left, then end. Stops waiting for viewers."""
         self._is_over = True
-        self._on_abandoned = _nobody_asks  # it knows the run, which knows this object: a circle
+        self._on_abandoned = _nobody_asks  # breaks a reference cycle: it refers to the run, which refers to this object
         for viewer in list(self._viewers):
             viewer.finish()
         self._stop_grace()
         self._wake_gone_waiters()
 
     async def gone(self, seconds: float) -> None:
-        """Until nobody watches or the run has ended, but not longer than that."""
+        """Wait until nobody watches or the run has ended, at most so long."""
         if not self._viewers or self._is_over:
             return
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -1,4 +1,4 @@
-"""What a run that ended adds to the metrics.
+"""Counts a finished run in the metrics.
 
 Below: metrics, live_run. Above: the run driver.
 """
@@ -32,7 +32,7 @@ def count_end(metrics: Metrics, live: LiveRun) -> None:
 
 
 def count_failed_tools(metrics: Metrics, produced: Sequence[Message], agent: AgentDefinition) -> None:
-    """Count the failed calls among a run's messages. A model may call anything; a label may not be anything."""
+    """Count the failed calls among a run's messages. Only known tool names become labels: a model may invent any."""
     failed = {r.call_id for message in produced if (r := message.tool_result) is not None and r.is_error}
     if not failed:
         return

@@ -1,9 +1,9 @@
-"""Runs agents: a run from its begin to its end, with all that may come between.
+"""Drives runs from their begin to their end.
 
-Below: live_run, thread_queue, directory, intake, store. Above: the runner, which is asked for runs. What fails before
-a run is kept as begun is an exception; what fails after that becomes the run's one terminal event, here.
+Below: live_run, thread_queue, directory, intake, store. Above: the runner, which requests runs. A failure before the
+run's begin is stored is an exception; a later one becomes the run's one terminal event, here.
 
-A run belongs to this object, not to the socket that asked for it. One thread has one run at a time, whichever agents
+A run belongs to this object, not to the connection that asked for it. A thread has one run at a time, whichever agents
 work on it: the head of the thread's line runs, the others wait for their turn.
 """
 
@@ -49,14 +49,14 @@ from gateway.turns.resumption import kept_trace
 
 logger = logging.getLogger(__name__)
 
-# How long a cancelled run may take to come to its end by itself.
+# How long a cancelled run may take to end by itself.
 _CANCEL_SECONDS = 0.8
 _STORE_RETRY_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """The operator's decisions that concern runs."""
+    """The operator's settings for runs."""
 
     disconnect_grace_seconds: float = 15.0
     max_waiting_per_thread: int = 8
@@ -65,7 +65,7 @@ class RunOptions:
 
 
 class RunDriver:
-    """Everything that runs in this process. `runs` and `lines` are for others to look at; `shut_down` at the end."""
+    """All runs of this process. Others may read `runs` and `lines`; call `shut_down` at the end."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class RunDriver:
         self.store = store
         self.clock = clock
         self.metrics = metrics or Metrics()
-        self.runs: dict[tuple[str, str], LiveRun] = {}  # by owner and the id that clients know
+        self.runs: dict[tuple[str, str], LiveRun] = {}  # by owner and the run id that clients know
         most = options.max_waiting_per_thread
         self.lines = ThreadLines(most, stop=self.cancel, ends_unwatched=self._ends_unwatched)
         self.window = CommitWindow()
@@ -92,7 +92,7 @@ class RunDriver:
         self._draining = False
         self._tasks: set[asyncio.Task[None]] = set()
 
-    # --- a run's begin
+    # --- beginning a run
 
     def open(
         self,
@@ -102,7 +102,7 @@ class RunDriver:
         unattended: bool = False,
         earlier_trace: Mapping[str, str] = NO_HEADERS,
     ) -> LiveRun:
-        """A run that can be watched, and that `start` is to follow; one that is `unattended` also where nobody does.
+        """A run that can be watched; `start` must follow. An `unattended` one goes on without viewers.
 
         It holds its agent from here to its end.
         """
@@ -122,14 +122,14 @@ class RunDriver:
         return live
 
     async def start(self, live: LiveRun, given: AgentInput) -> None:
-        """Begin a run, or let it wait for its turn. Where this fails there is no such run.
+        """Begin a run, or let it wait for its turn. If this raises, there is no such run.
 
         Raises:
             ConflictError: the thread is busy.
             TooManyRequestsError: too many runs wait for the thread.
-            InvalidRequestError: an answer that does not fit its interrupt.
+            InvalidRequestError: an answer does not fit its interrupt.
             StaleHistoryError: the thread has messages that the client has not seen.
-            StoreError: not now.
+            StoreError: the store cannot be used now.
         """
         try:
             policy = live.agent.definition.on_concurrent_run
@@ -149,13 +149,15 @@ class RunDriver:
             raise
 
     def _check_seen(self, live: LiveRun, given: AgentInput) -> None:
-        """Refuse what has not seen the question that the run at work answers, before that run is cancelled for it."""
+        """Refuse a client that has not seen the interrupts of the thread's running run, before that run is cancelled
+        for it.
+        """
         head = self.lines.head(live.record.owner, given.thread_id)
         if head is not None and head.thread is not None:
             up_to_date(given, head.thread.messages)
 
     async def _begin(self, live: LiveRun, given: AgentInput, *, waited: bool = False) -> LoopContext:
-        """Read the thread, take the input in, keep both with RunStarted: from here on the run exists."""
+        """Read the thread, take the input in, store both with RunStarted: from here on the run exists."""
         agent, owner = live.agent, live.record.owner
         tools, approvals = await _tools(live) if live.cancel_reason is None else ({}, {})
         if live.cancel_reason is not None:
@@ -189,7 +191,7 @@ class RunDriver:
         decisions: Sequence[Decision] = (),
         taken_up: TakenUp | None = None,
     ) -> LoopContext:
-        """What the loop works with: the run as it stands, and what its agent has."""
+        """The loop's context: the run's input and thread, and its agent's parts."""
         assert live.thread is not None, "a loop gets a run that has begun"
         agent, conversation, messages, state = live.agent, live.conversation, live.thread.messages, live.fold.state
         own, elsewhere = (messages, ()) if conversation is None else conversation.split(messages)
@@ -215,14 +217,14 @@ class RunDriver:
             trace=live.trace,
         )
 
-    # --- a run under way
+    # --- running
 
     def _spawn(self, live: LiveRun, work: Coroutine[None, None, None]) -> None:
-        # The task says itself that it works on the run: one that is cancelled before its first step never runs a line.
+        # The task itself sets the run's task: a task that is cancelled before its first step never runs.
         with current(live.trace):
             task = asyncio.create_task(work, name=f"run {live.record.run_id}")
         self._tasks.add(task)
-        self.agents.hold(live.agent, until=task)  # one that does not stop in time outlives its run
+        self.agents.hold(live.agent, until=task)  # a task that does not stop in time outlives its run
         task.add_done_callback(self._tasks.discard)
 
     async def _wait_and_run(self, live: LiveRun, given: AgentInput) -> None:
@@ -251,16 +253,16 @@ class RunDriver:
             try:
                 await asyncio.shield(turn)
             except asyncio.CancelledError:
-                if told or live.cancel_reason is None:  # not the run is stopped, but the process
+                if told or live.cancel_reason is None:  # the process stops, not the run
                     raise
 
     async def _keep_left(self, live: LiveRun) -> None:
-        """Keep that a run has left the queue. Its words and its log have to wait: until its turn the thread is another
-        run's.
+        """Store that a run has left the queue. Its messages and its log must wait for its turn: until then the thread
+        is another run's.
         """
         try:
             await unhurt(self.store.queue_run(live.record))
-        except GatewayError as error:  # then its turn is when it is kept, as all else of it
+        except GatewayError as error:  # then it is stored when its turn comes, with everything else
             logger.warning(
                 "a run that left the queue is not kept as ended yet",
                 extra={"run_id": live.record.run_id, "code": error.code},
@@ -284,7 +286,7 @@ class RunDriver:
         await self._finish(live, terminal)
 
     async def _leave_open(self, live: LiveRun) -> None:
-        """The process ends, and the run's provider works on: the next process takes it up from what is kept."""
+        """The process ends, and the run's provider goes on: the next process continues the run from the store."""
         if live.finishing:
             return
         live.enter(Phase.ENDING)
@@ -308,7 +310,7 @@ class RunDriver:
         raise GatewayError("the agent stopped without an end")
 
     async def _finish(self, live: LiveRun, terminal: Terminal) -> None:
-        """Keep the run's end, then show it: the only place where runs end."""
+        """Store the run's end, then show it: the only place where runs end."""
         if live.finishing:
             return
         live.enter(Phase.ENDING)
@@ -323,7 +325,7 @@ class RunDriver:
         except Exception as error:
             self._end_unkept(live, failed(live.record, error, self._redacted))
         else:
-            live.become(record)  # not before: an end that was told and not kept would change after a kill -9
+            live.become(record)  # not before: an end that was shown but not stored would change after a kill -9
             live.publish_numbered()
             self._leave(live)
 
@@ -345,7 +347,7 @@ class RunDriver:
         return record
 
     def _end_unkept(self, live: LiveRun, terminal: RunFailed) -> None:
-        """The run's end cannot be kept as it is: viewers are told, and an end is kept once there is room."""
+        """The run's end cannot be stored now: viewers are told, and it is stored once there is room."""
         terminal = replace(terminal, usage=live.fold.usage.total)
         self.metrics.store_failed(terminal.code)
         logger.error("a run ended before it could be kept", extra={"run_id": live.record.run_id, "code": terminal.code})
@@ -362,7 +364,7 @@ class RunDriver:
         self._spawn(live, self._keep_later(live, terminal))
 
     async def _keep_later(self, live: LiveRun, terminal: RunFailed) -> None:
-        # The thread stays locked until then: what it holds is not what its viewers saw.
+        # The thread stays locked until then: the stored thread is not what its viewers saw.
         live.work_in(asyncio.current_task())
         try:
             while True:
@@ -382,7 +384,7 @@ class RunDriver:
             self._leave(live)
 
     def _leave(self, live: LiveRun) -> None:
-        """The run is over, or never began: forget it and let the next of its thread run."""
+        """The run is over, or never began: remove it and let the thread's next one run."""
         key = (live.record.owner, live.record.client_id)
         if self.runs.get(key) is not live:
             return
@@ -396,12 +398,12 @@ class RunDriver:
     # --- stopping
 
     def cancel(self, live: LiveRun, reason: str) -> None:
-        """Stop a run: it will have ended within a second. Harmless when repeated."""
+        """Stop a run: it will have ended within a second. Repeated calls have no effect."""
         if live.stop(reason):
             asyncio.get_running_loop().call_later(_CANCEL_SECONDS, self._force_end, live)
 
     def _force_end(self, live: LiveRun) -> None:
-        """End a run whose task does not."""
+        """End a run whose task does not end."""
         if live.finishing or not live.begun:
             return
         logger.warning("a run's work did not stop in time", extra={"run_id": live.record.run_id})
@@ -415,7 +417,9 @@ class RunDriver:
             self.cancel(live, "abandoned")
 
     async def shut_down(self, drain_seconds: float) -> None:
-        """Take no more runs, let those under way end, stop what has not ended by then. A second call does not wait."""
+        """Refuse new runs, let running ones end, and stop those that have not ended by then. A second call does not
+        wait.
+        """
         if self._draining:
             drain_seconds = 0
         self._draining = True
@@ -429,7 +433,7 @@ class RunDriver:
                 if not live.leave():
                     self.cancel(live, "server_shutdown")
             await asyncio.wait([live.ended for live in live_runs], timeout=2 * _CANCEL_SECONDS)
-        # What cannot be kept now is ended at the next start, from what the log has.
+        # Runs whose end cannot be stored now are ended at the next start, from their logs.
         for task in list(self._tasks):
             task.cancel()
         if self._tasks:
@@ -437,11 +441,11 @@ class RunDriver:
 
     @property
     def draining(self) -> bool:
-        """No more runs are to be started."""
+        """Whether new runs are refused."""
         return self._draining
 
     async def recover(self) -> None:
-        """End the runs that an earlier process left behind, or go on with them. Call once, before serving."""
+        """End or continue the runs that an earlier process left behind. Call once, before serving."""
         for left in await recover(self.store, self.clock, self.agents):
             trace = kept_trace(left.taken_up.input)
             live = self.open(left.record, left.agent, unattended=left.input.unattended, earlier_trace=trace)
@@ -458,14 +462,14 @@ class RunDriver:
 
 
 async def _tools(live: LiveRun) -> tuple[Mapping[str, Tool], Mapping[str, Approvers | None]]:
-    """OpenAgent.tools; none where the run is stopped before they are there: a tool server may take its time."""
+    """OpenAgent.tools; none if the run is stopped meanwhile: a tool server may take its time."""
     task = asyncio.current_task()
     assert task is not None
     before = live.work_in(task)
     try:
         return await live.agent.tools()
     except asyncio.CancelledError:
-        if live.cancel_reason is None or task.uncancel():  # not the run is stopped, but the request
+        if live.cancel_reason is None or task.uncancel():  # the request was cancelled, not the run
             raise
         return {}, {}
     finally:

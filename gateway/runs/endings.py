@@ -1,7 +1,7 @@
-"""What a run's begin and end make of the records that are kept; and how a run that its process left behind is ended.
+"""The records that a run's begin and end store; and the end of a run that its process left behind.
 
-Below: the words, store, transcript, event_order. Above: the run driver, the runner. Pure but for
-`end_left_behind` and a line in the log.
+Below: events, messages, store, transcript, event_order. Above: the run driver, the runner. Pure, except
+`end_left_behind` and log lines.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ _PAGE = 5_000
 
 
 def input_digest(given: AgentInput, produced: frozenset[str] = frozenset()) -> str:
-    """What makes a repeated request the same: its messages and answers, but for the messages that the run produced.
+    """A digest by which a repeated request is recognised: its messages and answers, without messages that the run
+    produced.
 
     Ids that the gateway minted do not count: a repeated request cannot repeat them.
     """
@@ -62,14 +63,14 @@ def input_digest(given: AgentInput, produced: frozenset[str] = frozenset()) -> s
     if minted:
         rows = [(None if message_id in minted else message_id, role, said) for message_id, role, said in rows]
     try:
-        encoded = orjson.dumps((rows, answers))  # dataclasses as they are: ten times faster than records
+        encoded = orjson.dumps((rows, answers))  # orjson encodes dataclasses directly: ten times faster than records
     except TypeError:
         encoded = repr((rows, answers)).encode(errors="surrogatepass")
     return hashlib.blake2b(encoded, digest_size=16).hexdigest()
 
 
 def title_of(messages: Sequence[Message]) -> str | None:
-    """A thread's first title: the beginning of its first user message with words."""
+    """A thread's first title: the beginning of its first user message with text."""
     for message in messages:
         if message.role == "user" and (words := " ".join(message.text.split())):
             return words if len(words) <= _TITLE_CHARACTERS else words[: _TITLE_CHARACTERS - 1] + "…"
@@ -79,7 +80,7 @@ def title_of(messages: Sequence[Message]) -> str | None:
 def without_claims(
     sent: tuple[Message, ...], thread: Thread, tools: Mapping[str, Tool], cache: HistoryCache | None = None
 ) -> tuple[Message, ...]:
-    """`sent` but for results that a client may not give: those of backend calls that this server's models made."""
+    """`sent` without results that a client may not give: those of backend calls of this server's models."""
     calls = own_calls(thread.messages) if cache is None else cache.own_calls(thread.messages)
     ours = {call_id for call_id, call in calls.items() if call.name in tools}
     ours |= {item.call.call_id for item in thread.interrupts}
@@ -100,7 +101,7 @@ def without_claims(
 
 
 def still_asked(interrupts: Sequence[OpenInterrupt], messages: Sequence[Message]) -> tuple[OpenInterrupt, ...]:
-    """The interrupts whose call is still in the history: an edit that removes the answer withdraws its questions."""
+    """The interrupts whose call is still in the history: an edit that removes the answer withdraws its interrupts."""
     if not interrupts:
         return ()
     calls = {call.call_id for message in messages for call in message.tool_calls}
@@ -136,20 +137,24 @@ def _status_after(terminal: Terminal) -> RunStatus:
 
 
 def words_alone(given: AgentInput) -> AgentInput:
-    """What is kept of the input of a run that is stopped before it begins: nothing that could answer or replace."""
+    """The part of the input that is stored for a run that is stopped before it begins: no answers, no replaced
+    history.
+    """
     words = tuple(message for message in given.messages if message.tool_result is None)
     return replace(given, messages=words, answers=(), must_answer=False, history="append")
 
 
 def stopped(reason: str | None) -> Terminal:
-    """How a run ends that was stopped."""
+    """The terminal event of a run that was stopped."""
     if reason == "server_shutdown":
         return RunFailed("server_shutdown", "the server is shutting down")
     return RunFinished(Cancelled(reason or "cancelled"))
 
 
 def failed(record: RunRecord, error: Exception, redacted: Callable[[str], str]) -> RunFailed:
-    """How a run ends that fails like this; the log has what viewers are not told. `redacted` takes secrets out."""
+    """The terminal event of a run that fails with `error`; the log has what viewers are not told. `redacted` removes
+    secrets.
+    """
     if isinstance(error, GatewayError):
         message, said = error.message, {}
         if isinstance(error, ModelError):
@@ -161,7 +166,7 @@ def failed(record: RunRecord, error: Exception, redacted: Callable[[str], str]) 
 
 
 def terminal_of(record: RunRecord) -> Terminal:
-    """The run's terminal event as far as its row tells: what was pending or asked, its log alone knew."""
+    """The run's terminal event as far as its record knows it: pending calls and interrupts were only in its log."""
     match record.status:
         case RunStatus.FAILED:
             return RunFailed(record.error_code or "internal_error", record.error_message or "", record.usage)
@@ -174,7 +179,7 @@ def terminal_of(record: RunRecord) -> Terminal:
 def conversation_of(
     agent: AgentDefinition, capabilities: ModelCapabilities, thread: Thread, name: str
 ) -> Conversation | None:
-    """What the agent's model's server holds of the conversation `name`; None where the model is not stateful."""
+    """What the server of the agent's model keeps of the conversation `name`; None if the model is not stateful."""
     if not capabilities.is_stateful:
         return None
     return Conversation(thread.model_states.get(agent.id, {}), name, capabilities.state_holder)
@@ -188,14 +193,14 @@ def ended_thread(
     state: JsonValue | Absent,
     conversation: Conversation | None = None,
 ) -> Thread:
-    """The thread after its run: with what was produced, and with the interrupts that the run left open.
+    """The thread after its run: with the produced messages and the interrupts that the run left open.
 
-    `conversation`: what the model's server holds by now; whatever the end, only whole responses are in it.
+    `conversation`: what the model's server keeps by now; it has only whole responses, however the run ended.
     """
     if conversation is not None:
         produced = marked(tuple(produced), (), conversation.mark)
     messages = (*thread.messages, *produced)
-    interrupts = thread.interrupts  # what the request left uncovered stays open where the run did not get to ask again
+    interrupts = thread.interrupts  # interrupts without an answer stay open if the run could not ask again
     if isinstance(terminal, RunFinished) and not isinstance(terminal.outcome, Cancelled):
         interrupts = _opened(terminal, messages, thread, now)
     model_states = thread.model_states
@@ -224,10 +229,10 @@ def _opened(
 
 
 async def end_left_behind(store: Store, clock: Clock, record: RunRecord, *, code: str, message: str) -> None:
-    """End a run whose task is gone, from what the log has of it: closed properly, its words kept, nothing run again.
+    """End a run whose task is gone, from its log: close it properly, keep its messages, repeat nothing.
 
     Raises:
-        StoreError: not now.
+        StoreError: the store cannot be used now.
     """
     sealer = Sealer()
     now = clock.now()
@@ -258,17 +263,17 @@ async def end_left_behind(store: Store, clock: Clock, record: RunRecord, *, code
 
 
 def no_thread(thread_id: str) -> NotFoundError:
-    """What is told of a thread that is not there, or not there for whoever asks."""
+    """The error for a thread that does not exist, or belongs to another owner."""
     return NotFoundError(f"there is no thread {thread_id!r}", code="thread_not_found")
 
 
 def approval_answered() -> ConflictError:
-    """What is told to whoever answers a question too late."""
+    """The error for an answer that comes too late."""
     return ConflictError("the question was answered or withdrawn meanwhile", code="approval_answered")
 
 
 def run_exists(given: AgentInput) -> ConflictError:
-    """What a request is told that is not the one that began the run of its id."""
+    """The error for a request that reuses the id of another request's run."""
     return ConflictError(
         f"run {given.run_id!r} exists and was begun with another agent, thread or messages; use a new"
         f" {given.names.run_id}",

@@ -1,10 +1,10 @@
-"""Which of the runs that are kept is meant by the id that a client gives.
+"""Finds the stored run that a client's run id means.
 
-Below: store, live_run, replay. Above: the runner. A client's id for a run is the run's own, with one exception: who
-answers a run's interrupts may do it under that run's id once more (CopilotKit does,
-https://github.com/CopilotKit/CopilotKit/issues/6999). What has the answers is another run, with an id and a log of its
-own; on the wire it has the id that its client gave, which means the newest run of that id from then on. A chain of
-questions may make many runs of one id. No two of them are under way at one time.
+Below: store, live_run, replay. Above: the runner. A client's id is the run's own id, with one exception: a client may
+answer a run's interrupts under that run's id (CopilotKit does, https://github.com/CopilotKit/CopilotKit/issues/6999).
+The answers belong to another run, with an id and a log of its own; on the wire it has the client's id, which from then
+on means the newest run of that id. A chain of interrupts may make many runs of one id. Only one of them is under way at
+a time.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ class RunIds:
         self._live = live
 
     async def settled(self, owner: str, run_id: str) -> LiveRun | None:
-        """The run of that id that is under way and will not be refused any more."""
+        """The run of that id that is under way and cannot be refused any more."""
         while (live := self._live.get((owner, run_id))) is not None and live.phase is Phase.OPENED:
             await asyncio.wait((live.settled,))
         return live
 
     async def newest(self, owner: str, run_id: str) -> RunRecord:
-        """The record of what that id means. Raises NotFoundError."""
+        """The record of the run that the id means. Raises NotFoundError."""
         if (live := self._live.get((owner, run_id))) is not None:
             return live.record
         return (await self.known(owner, run_id))[0]
@@ -48,11 +48,11 @@ class RunIds:
         return records
 
     async def of_cursor(self, owner: str, run_id: str, log_id: str, after: int) -> RunRecord:
-        """The record of the run that a cursor is of: without `log_id`, that of the first run of that id.
+        """The record of the run that a cursor belongs to: without `log_id`, the first run of that id.
 
         Raises:
             NotFoundError: there is no run of that id.
-            InvalidRequestError: there is none of that id which has such a log.
+            InvalidRequestError: no run of that id has such a log.
         """
         if not log_id and not after:
             return await self.newest(owner, run_id)
@@ -69,21 +69,21 @@ class RunIds:
         )
 
     async def before(self, owner: str, given: AgentInput) -> Sequence[RunRecord]:
-        """The runs that an input's id means already, the newest first; none where it is new, as nearly always."""
+        """The earlier runs of the input's id, the newest first; none if the id is new, as nearly always."""
         live = await self.settled(owner, given.run_id)
         if live is None and await self._store.load_start(owner, given.run_id, given.thread_id) is None:
             return ()
         return await self._all(owner, given.run_id)
 
     async def goes_on(self, owner: str, agent_id: str, given: AgentInput, before: Sequence[RunRecord]) -> bool:
-        """Whether an input answers what a run of its id left open, and so begins another run under that id."""
+        """Whether the input answers interrupts of an earlier run of its id, and so begins another run under that id."""
         if not given.answers:
             return False
         named = {answer.interrupt_id for answer in given.answers}
         named &= await self._left_open(agent_id, given.thread_id, before)
         if not named:
             return False
-        # At the end, and most often without waiting: the same request may have come at the same moment.
+        # Last, and usually without waiting: the same request may have arrived at the same moment.
         thread = await self._store.load_thread(owner, given.thread_id)
         is_under_way = (owner, given.run_id) in self._live
         return not is_under_way and thread is not None and any(each.interrupt.id in named for each in thread.interrupts)
@@ -106,7 +106,7 @@ class RunIds:
     async def begun_by(
         self, owner: str, agent_id: str, given: AgentInput, before: Sequence[RunRecord]
     ) -> tuple[RunRecord, frozenset[str]] | None:
-        """The run that this very request began, and the ids of the messages that the run produced."""
+        """The run that an earlier copy of this request began, and the ids of the messages that the run produced."""
         for record in before:
             live = self.live(record)
             produced = frozenset(m.id for m in await produced_by(self._store, record, live))
@@ -122,7 +122,7 @@ class RunIds:
 
     async def _all(self, owner: str, run_id: str) -> list[RunRecord]:
         records = await self._store.runs_known_as(owner, run_id)
-        live = self._live.get((owner, run_id))  # perhaps since then
+        live = self._live.get((owner, run_id))  # it may have begun meanwhile
         if live is not None:
             newest = live.record
             records = [newest, *(record for record in records if record.run_id != newest.run_id)]

@@ -1,6 +1,6 @@
-"""How a request is taken in: what its thread becomes, and which of a person's answers count.
+"""Takes a request's input into its thread, and decides which of a person's answers count.
 
-Below: endings, approvals, history. Above: the run driver, which keeps what this gives. Pure.
+Below: endings, approvals, history. Above: the run driver, which stores the result. Pure.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from gateway.tool import Tool
 @quickly_made
 @dataclass(frozen=True, slots=True)
 class Intake:
-    """`thread` with the input in it, and the interrupts that nobody has answered; `keep` as in Store.begin_run."""
+    """`thread` with the input in it, and the interrupts without an answer; `keep` as in Store.begin_run."""
 
     thread: Thread
     keep: int
@@ -49,20 +49,20 @@ def take_in(
     *,
     waited: bool = False,
 ) -> Intake:
-    """What the thread becomes; `tools` are the backend's, by name, and `approvals` as in LoopContext; `conversation` is
-    a stateful model's.
+    """The thread with the input. `tools` are the backend tools by name, `approvals` as in LoopContext; `conversation`
+    is a stateful model's.
 
-    `waited`: the run waited for its turn, so that there are messages which nobody could know when it was asked for.
+    `waited`: the run waited for its turn, so the thread may have messages that were unknown at the request.
 
     Raises:
-        InvalidRequestError: an answer that does not fit its interrupt.
-        ForbiddenError: it approves what is not the sender's to approve.
-        ConflictError: there is nothing to answer any more, and the input is there for that alone.
+        InvalidRequestError: an answer does not fit its interrupt.
+        ForbiddenError: it approves what the sender may not approve.
+        ConflictError: the input only answers interrupts, and none of them is open any more.
         StaleHistoryError: the thread has messages that the client has not seen.
     """
     cache = given.history_cache
     sent = without_claims(up_to_date(given, thread.messages, waited=waited), thread, tools, cache)
-    # No message at all is no history to replace one with: the answers alone carry the thread on.
+    # Without any message there is no history to replace the stored one: the answers alone continue the thread.
     append = not sent or (given.history or definition.history) == "append"
     merge = merge_history if cache is None else cache.merge
     messages = append_history(thread.messages, sent) if append else merge(thread.messages, sent)
@@ -90,14 +90,14 @@ def take_in(
         state=thread.state if isinstance(given.state, Absent) else given.state,
         interrupts=verdict.still_open,
         last_run_id=given.run_id,
-        # A thread whose runs all force a tool is no conversation of a person's: CopilotKit asks for suggestions so.
+        # A thread whose runs all force a tool is not a person's conversation: CopilotKit asks for suggestions this way.
         listed=given.forced_tool is None or (thread.listed and thread.last_run_id is not None),
     )
     return Intake(becomes, unchanged_prefix(thread.messages, messages), verdict.decisions)
 
 
 def up_to_date(given: AgentInput, stored: Sequence[Message], *, waited: bool = False) -> tuple[Message, ...]:
-    """The messages that were sent; with what came to the thread meanwhile, where the run `waited` for its turn.
+    """The sent messages; if the run `waited` for its turn, with those that the thread got meanwhile.
 
     Raises:
         StaleHistoryError: the thread has messages that the client has not seen.
@@ -113,10 +113,10 @@ def up_to_date(given: AgentInput, stored: Sequence[Message], *, waited: bool = F
 
 
 def _lost_by_client(answers: Sequence[Answer], thread: Thread, messages: Sequence[Message]) -> list[Message]:
-    """What the thread has of the calls that are answered and that the client's own history is without.
+    """The thread's messages of the answered calls that the client's history lacks.
 
-    Clients lose calls (a reload, a history of their own making). A person's answer is not lost with them: it names the
-    question, so that nobody can have meant to withdraw it.
+    Clients lose calls (a reload, a history of their own making). The person's answer still counts: it names the
+    interrupt, so nobody meant to withdraw it.
     """
     if not thread.interrupts:
         return []

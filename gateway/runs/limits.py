@@ -1,11 +1,12 @@
-"""How much a new run may bring: in one piece, in all, and to the store. Strangers are held to it.
+"""Limits of a new run's input: of one thing, of all that is new, and of a site's share of the store.
 
-Below: the words, records. Above: callers, who have such limits, and the runner, which asks before a run begins. Pure.
+Below: agent, messages, records. Above: callers, who have such limits, and the runner, which checks them before a run
+begins. Pure.
 
-What counts is what is new. Clients send their whole history with each request, and resend what a tool made of the
-state: what the thread has already costs nothing. Everything else does, whatever it is called: messages of every role,
-tools with their schemas, context, state, properties, answers. The bytes of pictures and other files are no text; how
-large these may be, the limit of the request's body says. A file that is text counts with what is new in all.
+Only what is new counts. Clients send their whole history with each request, and send back what a tool made of the
+state: what the thread has already is free. Everything else counts: messages of every role, tools with their schemas,
+context, state, properties, answers. The bytes of pictures and other files are not text; the limit of the request's body
+bounds them. A text file counts towards all that is new.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class RunLimits:
 
 
 class _Thing(NamedTuple):
-    """Something that is new. `size` are the bytes of its text, `beside` those that count only with all others."""
+    """Something new. `size` are the bytes of its text; `beside` are bytes that count only in the sum."""
 
     pointer: str
     name: str
@@ -67,9 +68,9 @@ def check_input(
     *,
     replaces: bool,
 ) -> None:
-    """Refuse an input with more that is new to its thread, which has `stored` messages and `state`.
+    """Refuse an input with too much that is new to its thread, which has `stored` messages and `state`.
 
-    `replaces`: the input's messages are the whole history, so that what it has under other ids is not there twice.
+    `replaces`: the input's messages are the whole history, so stored ones with other ids do not count as new.
 
     Raises:
         TooLargeError: it names the fields.
@@ -86,10 +87,10 @@ def check_input(
 
 
 def check_stored(stored_bytes: int, limits: RunLimits) -> None:
-    """Refuse a run of a site whose visitors have all in the store that they may have.
+    """Refuse a run of a site whose visitors have used all of its share of the store.
 
     Raises:
-        TooManyRequestsError: nobody knows when there is room again.
+        TooManyRequestsError: it is unknown when there will be room.
     """
     if limits.max_stored_bytes is not None and stored_bytes >= limits.max_stored_bytes:
         raise TooManyRequestsError(
@@ -159,7 +160,7 @@ def _new_things(
 
 
 def _new_messages(sent: Sequence[Message], stored: Sequence[Message], *, replaces: bool) -> list[Message]:
-    """Those that the thread does not have: as its own answers by id, as they are, or said under other ids."""
+    """Messages that the thread does not have: neither as its own by id, nor unchanged, nor under other ids."""
     known = {message.id: message for message in stored}
     new = [message for message in sent if not _is_known(message, known.get(message.id))]
     if any(message.role == "tool" for message in new):
@@ -170,7 +171,7 @@ def _new_messages(sent: Sequence[Message], stored: Sequence[Message], *, replace
         new = [message for message in new if (result := message.tool_result) is None or result.call_id not in answered]
     if len(new) < 2 or not replaces:
         return new
-    # Some clients give their messages other ids each time. Each that is stored stands for one that is sent.
+    # Some clients give their messages new ids each time. Each stored one stands for one sent one.
     sent_ids = {message.id for message in sent}
     spare = Counter(_said(message) for message in stored if message.id not in sent_ids)
     found = []
@@ -184,7 +185,7 @@ def _new_messages(sent: Sequence[Message], stored: Sequence[Message], *, replace
 
 
 def _is_known(message: Message, earlier: Message | None) -> bool:
-    """Whether the thread has it: what this server made stays what it is, whatever comes under its id."""
+    """Whether the thread has it: the server's own messages stay, whatever comes under their ids."""
     return earlier is not None and (earlier.turn_id is not None or earlier is message or earlier == message)
 
 
@@ -221,7 +222,7 @@ def _texts(message: Message) -> Iterator[str]:
 
 
 def _beside(message: Message) -> int:
-    """The ids in a message, and files that are text."""
+    """The ids in a message, and text files."""
     size = _size([message.id])
     for block in _blocks(message.content):
         if isinstance(block, ToolCall | ToolResult):

@@ -1,8 +1,8 @@
-"""A run under way: its numbered events, and what a viewer that joins late is told first.
+"""A run under way: its numbered events, and the prelude for viewers that join late.
 
-Below: the words, event_order, transcript, records, store, audience, phases. Above: the run driver, which owns the task
-that feeds a run. An event is numbered and handed to the store when it is accepted, and reaches viewers once the store
-has it: nobody ever sees an event that a crash could take back.
+Below: events, messages, event_order, transcript, records, store, audience, phases. Above: the run driver, which owns
+the task that feeds a run. An accepted event is numbered and handed to the store, and reaches viewers once the store has
+it: nobody ever sees an event that a crash could take back.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ from gateway.transcript import RunFold
 
 logger = logging.getLogger(__name__)
 
-# The first of these in a run is what a person waits for: it is kept at once, not together with what comes next.
+# A person waits for the first of these in a run: it is committed at once, without waiting for later events.
 _FIRST_SIGNS = (TextStarted, ReasoningStarted, ToolCallStarted)
 
 
 class LiveRun:
-    """A run from its begin to its end. Nobody but its own methods writes to it. The run driver leads it."""
+    """A run from its begin to its end. Only its own methods change it. The run driver calls them."""
 
-    # Too many for objects to share a table of their names: each run would have one, 2 KB.
+    # Above CPython's limit for shared attribute tables: without slots each run would have a table of its own, 2 KB.
     __slots__ = (
         "_clock", "_gathered", "_kept_waiters", "_last_future", "_phases", "_sealer", "_store", "_unkept", "_window",
         "accepted", "agent", "audience", "cancel_reason", "conversation", "failure", "first_sign_at", "fold", "kept",
@@ -75,28 +75,28 @@ class LiveRun:
     ) -> None:
         """`on_abandoned` is called once nobody has watched for `grace_seconds`. Runs share a `window`."""
         self.record = record
-        self.agent: Final = agent  # which it holds
-        self.unattended: Final = unattended  # it goes on also where nobody watches it
-        self.trace: Final = trace  # ended with the run, where traces are collected
+        self.agent: Final = agent  # which it holds open
+        self.unattended: Final = unattended  # it goes on without viewers
+        self.trace: Final = trace  # its span; ends with the run; None without tracing
         self.task: asyncio.Task[None] | None = None
         self.cancel_reason: str | None = None
-        self.failure: GatewayError | None = None  # why the store could not keep the run
-        self.fold = RunFold()  # of all events that were accepted
-        self.conversation: Conversation | None = None  # what a stateful model's server holds
-        self.thread: Thread | None = None  # as the run found it and took its input in; None while it waits
-        self.unkept: StoreError | None = None  # why its end cannot be kept for now
-        self.accepted = False  # the answer under way comes from the background: another process may take it up
-        self.must_be_kept = False  # such an answer is over, which has to be in the log before any of its tools is run
-        self.left = False  # it was told to leave: what closes its loop late has to know that too
-        self.first_sign_at: float | None = None  # when the model showed something, in Unix seconds
-        self.sequence = 0  # the number of the last event accepted
-        self.kept = 0  # the number of the last event that the store has and viewers got
+        self.failure: GatewayError | None = None  # why the store could not store the run
+        self.fold = RunFold()  # of all accepted events
+        self.conversation: Conversation | None = None  # what a stateful model's server keeps
+        self.thread: Thread | None = None  # with the run's input; None while the run waits
+        self.unkept: StoreError | None = None  # why its end cannot be stored now
+        self.accepted = False  # its answer comes from a background response: another process may continue it
+        self.must_be_kept = False  # a background answer is over and must be in the log before its tools run
+        self.left = False  # it was told to leave, which code that closes its loop later must know
+        self.first_sign_at: float | None = None  # of the model's first output, in Unix seconds
+        self.sequence = 0  # the number of the last accepted event
+        self.kept = 0  # the number of the last event that is stored and shown
         self._phases = Phases()
         self._sealer = Sealer()
         self._store = store
         self._clock = clock
         self._window = window or CommitWindow()
-        self._gathered: Events = []  # numbered, and not with the store yet
+        self._gathered: Events = []  # numbered, but not handed to the store yet
         self._unkept: deque[tuple[asyncio.Future[None] | None, int, Events]] = deque()
         self._last_future: asyncio.Future[None] | None = None
         self._kept_waiters: list[asyncio.Future[None]] = []
@@ -118,20 +118,20 @@ class LiveRun:
 
     @property
     def begun(self) -> bool:
-        """The store has its first event: it is kept as begun, and counted."""
+        """The store has its first event: its begin is stored and counted."""
         return self.kept > 0
 
     @property
     def retracted(self) -> frozenset[str]:
-        """The messages that were taken back: their words must not stay in the log."""
+        """The ids of retracted messages: their text must not stay in the log."""
         return self.fold.transcript.retracted
 
     @property
     def sealed(self) -> bool:
-        """The terminal event was accepted: nothing more will be."""
+        """The terminal event was accepted; no event follows."""
         return self._sealer.sealed
 
-    # --- where it stands
+    # --- its phase
 
     @property
     def phase(self) -> Phase:
@@ -139,17 +139,17 @@ class LiveRun:
 
     @property
     def finishing(self) -> bool:
-        """Nothing is added to it any more, and nothing stops it."""
+        """No events are added any more, and it can no longer be stopped."""
         return self._phases.now in FINISHING
 
     @property
     def settled(self) -> asyncio.Future[None]:
-        """Done when it will not be refused any more, or was."""
+        """Done when it was refused, or cannot be refused any more."""
         return self._phases.reached(SETTLED)
 
     @property
     def concluded(self) -> asyncio.Future[None]:
-        """Done when it has ended, or its end cannot be kept for now (`unkept`)."""
+        """Done when it has ended, or its end cannot be stored now (`unkept`)."""
         return self._phases.reached(CONCLUDED)
 
     @property
@@ -158,20 +158,20 @@ class LiveRun:
         return self._phases.reached(OVER)
 
     def enter(self, phase: Phase) -> None:
-        """Go on to that phase. Raises PhaseError where that is no way to go."""
+        """Go to that phase. Raises PhaseError if the table does not allow it."""
         self._phases.enter(phase)
 
     def become(self, record: RunRecord) -> None:
-        """This is its record from now on."""
+        """Replace its record."""
         self.record = record
 
     def work_in(self, task: asyncio.Task[None] | None) -> asyncio.Task[None] | None:
-        """This task works on it from now on: `stop` and `leave` cancel it. Gives the one that did before."""
+        """`stop` and `leave` cancel this task from now on. Gives the previous one."""
         before, self.task = self.task, task
         return before
 
     def stop(self, reason: str) -> bool:
-        """Have its work stop. False: it was stopped before, or its end is coming."""
+        """Stop its work. False: it was stopped before, or is ending."""
         if self.cancel_reason is not None or self.finishing:
             return False
         self.cancel_reason = reason
@@ -180,7 +180,7 @@ class LiveRun:
         return True
 
     def leave(self) -> bool:
-        """Have its work stop without an end where the next process may take the run up. False: it may not."""
+        """Stop its work without an end, if the next process may continue the run. False: it may not."""
         may_leave = self.accepted and self.cancel_reason is None and self.phase is Phase.RUNNING
         if not may_leave or self.task is None:
             return False
@@ -190,12 +190,12 @@ class LiveRun:
         return True
 
     def stop_keeping(self) -> None:
-        """Have nobody try any more to keep its end, which cannot be kept for now: its thread is deleted."""
+        """Stop trying to store its end: its thread is deleted."""
         if self.phase is Phase.UNKEPT and self.task is not None:
             self.task.cancel()
 
     def finish(self) -> None:
-        """The run is over and everything is published: viewers read what they have, then end."""
+        """The run is over and everything is published: viewers read what is left, then end."""
         self.audience.finish()
         self.enter(Phase.OVER)
         self._wake_kept_waiters()
@@ -203,8 +203,8 @@ class LiveRun:
     # --- events in
 
     def begin_with(self, thread: Thread, conversation: Conversation | None, cache: HistoryCache | None = None) -> None:
-        """The thread as the run found it and took its input in, what a stateful model's server holds of it, and what is
-        known of its messages.
+        """Set the thread with the run's input, the stateful model's conversation in it, and the cache of its
+        messages.
         """
         cache, messages = cache or HistoryCache(), thread.messages
         self.thread, self.conversation = thread, conversation
@@ -212,17 +212,17 @@ class LiveRun:
         self._sealer.reserve(cache.ids(messages))
 
     def resume_after(self, events: Events) -> None:
-        """Stand where the run's log, which has these, ends."""
+        """Continue at the end of the run's log, which has these events."""
         self.follow(events)
         self.sequence = self.kept = len(events)
 
     def rename_thread(self, title: str | None) -> None:
-        """The thread's title is another one by now: the run's end keeps the thread as a whole."""
+        """The thread has a new title: the run's end stores the whole thread."""
         if self.thread is not None:
             self.thread = replace(self.thread, title=title)
 
     def follow(self, batch: Events) -> Events:
-        """Put the batch in order and take it into the fold; what of it may leave, not yet numbered."""
+        """Put the batch in order and fold it; gives the events to send, not yet numbered."""
         events = self._sealer.follow(batch)
         retracted = False
         for event in self.fold.follow(events):
@@ -234,14 +234,14 @@ class LiveRun:
                 self.accepted = True
             elif kind is MessageRetracted:
                 retracted = True
-        if retracted:  # clients know a snapshot, and no other way to change what was said
+        if retracted:  # clients have no other way to change a message than a snapshot of all
             events = [*events, MessagesReplaced(self._closed_messages())]
         return events
 
     def accept(self, batch: Events) -> None:
-        """Take the next events in and hand them to the store."""
+        """Accept the next events and hand them to the store."""
         if len(batch) == 1:
-            # One more delta of the open text: as nearly all batches of a model that is slower than the network.
+            # One more delta of the open text: most batches of a model that is slower than the network.
             event, transcript = batch[0], self.fold.transcript
             if type(event) is TextDelta and event.message_id == transcript.text_id and event.text:
                 if self.failure is None:
@@ -257,8 +257,8 @@ class LiveRun:
             self.append(events)
 
     def append(self, events: Events) -> None:
-        """Number events that `follow` gave; the store gets them soon, and viewers when it has them."""
-        if self.failure is not None:  # behind what the store did not take they would leave a gap in the log
+        """Number events that `follow` gave. The store gets them soon, and viewers once it has them."""
+        if self.failure is not None:  # after lost events, they would leave a gap
             return
         self.sequence += len(events)
         first = not self._gathered
@@ -270,7 +270,7 @@ class LiveRun:
             self._window.add(self)
 
     def hand_over(self) -> int:
-        """Give the store what was gathered, to be kept at once; how many events."""
+        """Hand the gathered events to the store; gives how many."""
         events = self._gathered
         if not events:
             return 0
@@ -282,7 +282,7 @@ class LiveRun:
         first = self.sequence - len(events) + 1
         try:
             records = encode_events(events)
-        except Exception:  # in a timer's call for many runs: it is this one's failure alone
+        except Exception:  # in a timer's call for many runs: only this one must fail
             logger.exception("events could not be written as JSON", extra={"run_id": run_id})
             self._fail(GatewayError("the gateway failed; its log has the details"))
             return 0
@@ -294,7 +294,7 @@ class LiveRun:
         return len(events)
 
     def number(self, events: Events) -> tuple[int, EventRecords]:
-        """Number events that go to the store by another way (begin, end): the first number, the records."""
+        """Number events that are stored in another way (begin, end); gives the first number and the records."""
         self.hand_over()
         first = self.sequence + 1
         self.sequence += len(events)
@@ -302,13 +302,13 @@ class LiveRun:
         return first, encode_events(events)
 
     def publish_numbered(self) -> None:
-        """What `number` gave out is in the store, and everything before it."""
+        """The events that `number` gave, and all before them, are stored."""
         while self._unkept:
             _, first, events = self._unkept.popleft()
             self._publish(first, events)
 
     def give_up(self, events: Events) -> None:
-        """The store cannot keep the run's end: show these all the same, without numbers, and let the viewers go."""
+        """The store cannot store the run's end: show these without numbers, and end the viewers."""
         self._unkept.clear()
         self._gathered = []
         self._window.discard(self)
@@ -316,7 +316,7 @@ class LiveRun:
         self._wake_kept_waiters()
 
     def block(self, error: StoreError) -> None:
-        """The store cannot keep the run's end for now; whoever waits for that end is told."""
+        """The store cannot store the run's end now; tell those who wait for it."""
         self.unkept = error
         self.enter(Phase.UNKEPT)
         self._wake_kept_waiters()
@@ -327,10 +327,10 @@ class LiveRun:
         return self.sequence - self.kept
 
     async def wait_kept(self) -> None:
-        """Until the store has what was appended last.
+        """Wait until everything appended is stored.
 
         Raises:
-            StoreError: it could not keep it.
+            StoreError: it could not be stored.
         """
         self.must_be_kept = False
         self.hand_over()
@@ -351,14 +351,14 @@ class LiveRun:
         self._publish(first, events)
 
     def _fail(self, error: BaseException) -> None:
-        """What was said can no longer be kept: the run ends, and says so while it can."""
+        """Events can no longer be stored: end the run, and say so while it can be said."""
         if self.failure is None:
             self.failure = error if isinstance(error, GatewayError) else StoreError("the store failed")
             if self.task is not None:
                 self.task.cancel()
 
     def first_failure(self, error: GatewayError) -> GatewayError:
-        """Why the store could not keep the run: `error`, unless an earlier one made that come."""
+        """Why the run could not be stored: `error`, or the earlier one that caused it."""
         return self.failure or error
 
     def _publish(self, first: int, events: Events) -> None:
@@ -370,14 +370,14 @@ class LiveRun:
     # --- viewers
 
     def watch(self) -> Viewer:
-        """A viewer of all that was not published yet."""
+        """A viewer of all events that are not published yet."""
         return self.audience.add(after=self.kept)
 
     async def join(self) -> Viewer:
-        """A viewer that is told first what there is so far, as a prelude, and then what comes.
+        """A viewer with a prelude of everything so far, then the next events.
 
         Raises:
-            StoreError: what there is so far could not be kept.
+            StoreError: the events so far could not be stored.
         """
         accepted = self.sequence
         record, messages = self.record, self._closed_messages()
@@ -387,13 +387,13 @@ class LiveRun:
         self.hand_over()
         try:
             await self._until_kept(accepted)
-        except BaseException:  # the one who asked is gone: nobody else could close it
+        except BaseException:  # the caller is gone, so nobody else could close it
             viewer.close()
             raise
         return viewer
 
     async def follow_from(self, after: int) -> Viewer:
-        """A viewer of the events after that number: from the log, then as they come."""
+        """A viewer of the events after that number: from the log, then live."""
         viewer = self.audience.add(after=max(after, self.kept))
         owner, run_id = self.key
         viewer.read_first(read_log(self._store, owner, run_id, after=after, until=self.kept))

@@ -1,16 +1,16 @@
-"""The phases of a run as one table, and the object that keeps every run to it.
+"""The phases of a run as one table, and the object that enforces it.
 
-Below: nothing of ours. Above: live_run, each of which has one `Phases`.
+Below: the standard library. Above: live_run, each of which has one `Phases`.
 
-    opened   asked for: it may still be refused
+    opened   requested: it may still be refused
     waiting  for its turn on the thread
     running  it begins, and its loop works
-    leaving  its loop stops without an end: another process is to take the run up
-    ending   its end is being kept, or what it leaves to be taken up
-    unkept   its end cannot be kept for now; that is tried again
+    leaving  its loop stops without an end: another process is to continue the run
+    ending   its end is being stored, or what the next process needs
+    unkept   its end cannot be stored now; that is tried again
     over     it has ended, was refused, or is left to another process
 
-A run never goes back, and any run may be over at any time. `_NEXT` has all other ways; another one is refused.
+A run never goes back, and any run may go to `over` at any time. `_NEXT` has all other transitions; others are refused.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Final
 
 
 class Phase(Enum):
-    """Where a run stands. See the module."""
+    """A run's phase. See the module."""
 
     OPENED = "opened"
     WAITING = "waiting"
@@ -43,9 +43,9 @@ _NEXT: Final[Mapping[Phase, frozenset[Phase]]] = {
     Phase.OVER: frozenset(),
 }
 
-# It will not be refused any more, or was.
+# It was refused, or cannot be refused any more.
 SETTLED: Final = frozenset(Phase) - {Phase.OPENED}
-# Nothing is added to it any more, and nothing stops it.
+# No events are added any more, and it can no longer be stopped.
 FINISHING: Final = frozenset({Phase.ENDING, Phase.UNKEPT, Phase.OVER})
 # Whoever waits for its end need not wait longer.
 CONCLUDED: Final = frozenset({Phase.UNKEPT, Phase.OVER})
@@ -53,7 +53,7 @@ OVER: Final = frozenset({Phase.OVER})
 
 
 class PhaseError(RuntimeError):
-    """A run was to go a way that the table does not have: a fault of ours."""
+    """The table does not have this transition: a bug of the gateway."""
 
 
 class Phases:
@@ -66,10 +66,10 @@ class Phases:
         self._awaited: dict[frozenset[Phase], asyncio.Future[None]] = {}
 
     def enter(self, phase: Phase) -> None:
-        """The run goes on to that phase.
+        """Go to that phase.
 
         Raises:
-            PhaseError: there is no such way.
+            PhaseError: the table has no such transition.
         """
         if phase not in _NEXT[self.now]:
             raise PhaseError(f"a run that is {self.now.value} cannot be {phase.value} next")
@@ -79,7 +79,7 @@ class Phases:
                 future.set_result(None)
 
     def reached(self, wanted: frozenset[Phase]) -> asyncio.Future[None]:
-        """Done once the run is, or was since this was first asked, in one of these phases. One future for all."""
+        """Done once the run is in one of these phases, or was since the first call. One future for all callers."""
         future = self._awaited.get(wanted)
         if future is None:
             future = self._awaited[wanted] = asyncio.get_running_loop().create_future()

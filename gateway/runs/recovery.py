@@ -1,7 +1,7 @@
-"""What becomes of the runs that an earlier process left behind: they are ended, or gone on with.
+"""Ends or continues the runs that an earlier process left behind.
 
-Below: endings, live_run, turns.resumption. Above: the run driver. A run can be gone on with where its provider works on
-in the background. All else is ended with what the log has of it: a tool that was under way is never run again.
+Below: endings, live_run, turns.resumption. Above: the run driver. A run can be continued if its provider works on in
+the background. Every other run is ended from its log: a tool that was running is never run again.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ class LeftOpen:
 
 
 async def recover(store: Store, clock: Clock, agents: Mapping[str, OpenAgent]) -> list[LeftOpen]:
-    """End the runs that an earlier process left behind; those that can be gone on with are given.
+    """End the runs that an earlier process left behind; gives those that can be continued.
 
     Raises:
-        StoreError: not now.
+        StoreError: the store cannot be used now.
     """
     found: list[LeftOpen] = []
     for record in await store.unfinished_runs():
@@ -55,7 +55,7 @@ async def recover(store: Store, clock: Clock, agents: Mapping[str, OpenAgent]) -
             await end_left_behind(store, clock, record, code="server_restarted", message=RESTARTED)
         except StoreError:
             raise
-        except Exception:  # one log that cannot be read is no reason to serve nobody
+        except Exception:  # one unreadable log must not stop the gateway
             logger.exception("a run of the last process cannot be ended", extra={"run_id": record.run_id})
     return found
 
@@ -75,7 +75,7 @@ async def _left_open(store: Store, agents: Mapping[str, OpenAgent], record: RunR
 
 
 def restore(live: LiveRun, left: LeftOpen) -> None:
-    """Bring a run to where its log ends."""
+    """Bring a run to the end of its log."""
     logger.warning(
         "going on with a run that the last process left behind",
         extra={"run_id": left.record.run_id, "response_id": left.taken_up.response_id},
@@ -85,4 +85,4 @@ def restore(live: LiveRun, left: LeftOpen) -> None:
     live.begin_with(thread, conversation)
     live.resume_after(list(left.events))
     live.enter(Phase.RUNNING)
-    live.watch().close()  # from now on somebody is waited for, where nobody may be away for long
+    live.watch().close()  # starts the wait for a viewer, for runs that end without one

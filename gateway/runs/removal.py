@@ -1,9 +1,9 @@
-"""Threads that are deleted: here, and at the providers whose servers keep responses of them.
+"""Deletes threads: here, and at the providers whose servers keep responses of them.
 
-Below: store, directory, model, providers.background_tasks. Above: the runner. A thread is gone at once; its provider
-is told afterwards, one response after the other. What is still to be told is in the store from the moment in which the
-thread is not, so that it is told also where the process ends meanwhile or the provider is down: at the next start, or
-the next `go_on`. What a provider does not let go of is in the log.
+Below: store, directory, model, providers.background_tasks. Above: the runner. A thread is deleted here at once, and its
+responses at the provider afterwards, one after the other. The due deletions are stored in the same transaction, so they
+are done even if the process ends or the provider is down: at the next start, or the next `go_on`. The log has what a
+provider refuses to delete.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ logger = logging.getLogger(__name__)
 AGAIN_SECONDS = 3.0
 LONGEST_WAIT_SECONDS = 60.0
 MOST_TRIES = 3
-# Of those that came to nothing after MOST_TRIES: a day where they are an hour apart.
+# After MOST_TRIES failed tries: a day if they are an hour apart.
 MOST_ROUNDS = 24
-# By then providers forget by themselves: https://platform.openai.com/docs/guides/your-data
+# By then providers delete them themselves: https://platform.openai.com/docs/guides/your-data
 LONGEST_SECONDS = 30 * 86_400.0
-MOST_NAMED = 20  # in a line of the log
+MOST_NAMED = 20  # in a log line
 
 
 class ThreadRemoval:
-    """One for the process. `close` before the agents are."""
+    """One for the process. Call `close` before the agents are closed."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
@@ -43,10 +43,10 @@ class ThreadRemoval:
         self._under_way: set[str] = set()
 
     async def look(self, agents: AgentDirectory, owner: str, thread_id: str) -> Thread | None:
-        """The thread, where a provider's server may hold something of it: for `delete`.
+        """The thread, if a provider's server may hold responses of it: for `delete`.
 
         Raises:
-            StoreError: not now.
+            StoreError: the store cannot be used now.
         """
         if any(agent.model.capabilities.is_stateful for agent in agents.values()):
             return await self._store.load_thread(owner, thread_id)
@@ -61,13 +61,13 @@ class ThreadRemoval:
         *,
         tells_later: bool = False,
     ) -> bool:
-        """Delete a thread on which nothing runs, and which looked like `thread`. False: there is none.
+        """Delete a thread without runs whose last known content is `thread`. False: there is none.
 
-        `tells_later`: its provider is told by the next `go_on`, as where many threads are deleted one after the other.
-        It is the store's before anything else can happen: no run begins meanwhile.
+        `tells_later`: the next `go_on` tells its provider, for deleting many threads in a row. The store gets the
+        deletion before anything else can happen: no run begins meanwhile.
 
         Raises:
-            StoreError: not now.
+            StoreError: the store cannot be used now.
         """
         held = [] if thread is None else list(_held(agents, thread, self._clock.now()))
         due = [deletion for deletion in held if _who_asks(agents, deletion) is not None]
@@ -81,19 +81,19 @@ class ThreadRemoval:
         return True
 
     async def go_on(self, agents: AgentDirectory) -> None:
-        """Have done what is still due of earlier deletions, those of earlier processes among them.
+        """Do the deletions that are still due, also those of earlier processes.
 
         Raises:
-            StoreError: not now.
+            StoreError: the store cannot be used now.
         """
         self._start(agents, await self._store.due_deletions())
 
     async def close(self) -> None:
-        """Let what is being deleted go, if that does not take long."""
+        """Let deletions under way finish, if that does not take long."""
         await self._errands.close()
 
     def _start(self, agents: AgentDirectory, due: Sequence[DueDeletion]) -> None:
-        """One after the other: nobody waits for them, and providers limit how often they are asked."""
+        """One after the other: nobody waits for them, and providers limit requests."""
         fresh = [deletion for deletion in due if deletion.deletion_id not in self._under_way]
         if fresh:
             self._under_way.update(deletion.deletion_id for deletion in fresh)
@@ -112,8 +112,8 @@ class ThreadRemoval:
                     _tell_of_nobody(deletion)
                     left = deletion.names
                 await self._store.update_deletion(self._still_due(deletion, left))
-        except StoreError as error:  # they stay as they are
-            logger.warning("what is due at providers could not be kept", extra={"code": error.code})
+        except StoreError as error:  # they stay due
+            logger.warning("deletions that are due at providers could not be stored", extra={"code": error.code})
         finally:
             self._under_way.difference_update(deletion.deletion_id for deletion in due)
 
@@ -126,10 +126,10 @@ class ThreadRemoval:
         return replace(deletion, names=() if is_late else tuple(left), tries=tries)
 
     async def _forget(self, model: StatefulModel, deletion: DueDeletion) -> Sequence[str]:
-        """What is to be asked for again later."""
+        """The names to try again later."""
         left, refused = list(deletion.names), dict[str, ModelError]()
         error: ModelError | None = None
-        tries = 0  # since the last one that it let go of
+        tries = 0  # counted since the last successful deletion
         try:
             while tries < MOST_TRIES:
                 if tries and error is not None:
@@ -159,7 +159,7 @@ class ThreadRemoval:
 
 
 def _held(agents: AgentDirectory, thread: Thread, now: float) -> Iterator[DueDeletion]:
-    """What is held of a thread, where and by whom."""
+    """What providers hold of a thread, where, and for which agent."""
     for agent_id, chains in thread.model_states.items():
         for holder in dict.fromkeys(chain.holder for chain in chains.values()):
             names = [name for chain in chains.values() if chain.holder == holder for name in chain.names]
@@ -175,7 +175,7 @@ def _who_asks(agents: AgentDirectory, deletion: DueDeletion) -> StatefulModel | 
 
 
 async def _forget_each(model: StatefulModel, left: list[str], refused: dict[str, ModelError]) -> ModelError | None:
-    """Forget the last one of `left` until there is none; the error that others would have, too."""
+    """Delete the last one of `left` until none is left; gives the error that the others would get, too."""
     while left:
         try:
             await model.forget(left[-1])

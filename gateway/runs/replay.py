@@ -1,4 +1,4 @@
-"""A run that is over, from its log, or one that is ending.
+"""Shows a finished run from its log, or one that is ending.
 
 Below: store, live_run, viewer, transcript. Above: the runner.
 """
@@ -30,7 +30,9 @@ def replay(store: Store, clock: Clock, record: RunRecord, *, after: int) -> View
 
 
 async def _to_the_end(log: AsyncGenerator[Batch]) -> AsyncGenerator[Batch]:
-    """The log, which must lead to the run's end: one whose thread is deleted meanwhile must not look like a success."""
+    """The log up to the run's end; an error if that is missing: a run whose thread is deleted meanwhile must not look
+    successful.
+    """
     last: Event | None = None
     async with aclosing(log) as batches:
         async for batch in batches:
@@ -51,7 +53,7 @@ async def produced_by(store: Store, record: RunRecord, live: LiveRun | None) -> 
 
 
 def without_log(clock: Clock, record: RunRecord) -> Viewer:
-    """A viewer of a run whose log is gone: that it was, and how it ended."""
+    """A viewer of a run whose log was deleted: RunStarted and its end."""
     viewer = Viewer(clock)
     viewer.feed_unnumbered([RunStarted(record.thread_id, record.run_id), terminal_of(record)])
     viewer.finish()
@@ -59,7 +61,7 @@ def without_log(clock: Clock, record: RunRecord) -> Viewer:
 
 
 async def last_event(store: Store, owner: str, run_id: str) -> Terminal:
-    """How a run ended. Where its log is gone, as its record says."""
+    """A run's terminal event; from its record if its log was deleted."""
     last = await store.last_sequence(owner, run_id)
     for row in await store.read_events(owner, run_id, after=last - 1, limit=1):
         if isinstance(row.event, RunFinished | RunFailed):
@@ -69,17 +71,17 @@ async def last_event(store: Store, owner: str, run_id: str) -> Terminal:
 
 
 async def join(live: LiveRun) -> Viewer | None:
-    """A viewer of all there is and comes; None once the run has ended.
+    """A viewer of everything so far and of what comes; None once the run has ended.
 
     Raises:
-        StoreError: what there is cannot be kept for now.
+        StoreError: the events so far cannot be stored now.
     """
     if live.trace is not None:
         live.trace.note_watched()
     if not live.finishing:
         try:
             return await live.join()
-        except StoreError:  # it ended meanwhile, without all that was said: its log and its thread tell the rest
+        except StoreError:  # it ended meanwhile, with events lost: its log and its thread have the rest
             if live.phase is not Phase.OVER:
                 raise
             return None

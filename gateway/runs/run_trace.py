@@ -1,4 +1,4 @@
-"""The span of a run: from when it is asked for until its end is kept, whoever still watches.
+"""The span of a run: from its request until its end is stored, even without viewers.
 
 Below: live_run, telemetry, traces. Above: the driver.
 https://github.com/open-telemetry/semantic-conventions-genai/blob/main/docs/gen-ai/gen-ai-agent-spans.md

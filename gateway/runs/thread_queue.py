@@ -1,7 +1,7 @@
-"""One thread, one run at a time: the runs of each thread in the order in which they may work on it.
+"""Lets one run at a time work on each thread, in the order of the requests.
 
 Below: live_run, store (the errors). Above: the run driver, which decides what a run does when its turn comes. The head
-of a line works, the others wait. Everything here happens in one step of the event loop but where it says await.
+of a line works, the others wait. Everything here happens in one step of the event loop, except at `await`.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from gateway.runs.live_run import LiveRun
 
 Policy: TypeAlias = Literal["reject", "enqueue", "cancel_previous"]
 
-# A browser's Stop closes its socket and its next message may overtake the news of that: a network's matter, not a
-# policy's, so this is the machine's time.
+# A browser's Stop closes its connection, and its next message may arrive before the gateway notices. That is a matter
+# of the network, so this is real time and not the clock's.
 _DISCONNECT_NEWS_SECONDS = 0.2
 
 
 class _Turn:
-    """The turn of a run that has to wait for it; `is_patient`: its request does not wait with it."""
+    """The turn of a waiting run; `is_patient`: no request waits with it."""
 
     __slots__ = ("come", "is_patient")
 
@@ -33,7 +33,7 @@ class _Turn:
 
 
 class ThreadLines:
-    """`stop(run, reason)` cancels a run; `ends_unwatched(run)` says whether it is to end when nobody watches it."""
+    """`stop(run, reason)` cancels a run; `ends_unwatched(run)` says whether it ends when nobody watches it."""
 
     def __init__(
         self, max_waiting: int, *, stop: Callable[[LiveRun, str], None], ends_unwatched: Callable[[LiveRun], bool]
@@ -42,28 +42,28 @@ class ThreadLines:
         self._stop = stop
         self._ends_unwatched = ends_unwatched
         self._lines: dict[tuple[str, str], deque[LiveRun]] = {}
-        self._turns: dict[LiveRun, _Turn] = {}  # of those in the lines that had to wait
+        self._turns: dict[LiveRun, _Turn] = {}  # of the runs that had to wait
         self._held: dict[tuple[str, str], list[asyncio.Future[None]]] = {}
 
     def __len__(self) -> int:
         return len(self._lines)
 
     def line(self, owner: str, thread_id: str) -> Sequence[LiveRun]:
-        """The thread's runs as they are now, the one at work first."""
+        """The thread's runs in order, the working one first."""
         return tuple(self._lines.get((owner, thread_id), ()))
 
     def head(self, owner: str, thread_id: str) -> LiveRun | None:
-        """The run at work."""
+        """The working run."""
         line = self._lines.get((owner, thread_id))
         return line[0] if line else None
 
     def turn(self, live: LiveRun) -> asyncio.Future[None]:
-        """Done when the turn of a run that `enter` had wait has come."""
+        """Done when it is the turn of a run for which `enter` gave True."""
         return self._turns[live].come
 
     @contextmanager
     def held(self, owner: str, thread_id: str) -> Iterator[None]:
-        """Let nobody into the thread's line, which is empty, until this is over: what would be read is about to go."""
+        """Keep all runs out of the thread's line, which is empty, during this block: the thread is being deleted."""
         over = asyncio.get_running_loop().create_future()
         holders = self._held.setdefault((owner, thread_id), [])
         holders.append(over)
@@ -76,12 +76,12 @@ class ThreadLines:
             over.set_result(None)
 
     async def enter(self, live: LiveRun, policy: Policy) -> bool:
-        """Stand in the thread's line. True: the run is to wait for its turn; False: its turn has come.
+        """Join the thread's line. True: the run must wait for its turn; False: it is its turn.
 
         Raises:
             ConflictError: the thread is busy.
-            TooManyRequestsError: too many wait.
-            StoreError: the thread's last run cannot be kept at present, so that nothing can go on from it.
+            TooManyRequestsError: too many runs wait.
+            StoreError: the end of the thread's last run cannot be stored now, so that no run can build on it.
         """
         key = live.thread_key
         while True:
@@ -114,7 +114,7 @@ class ThreadLines:
         return False
 
     def leave(self, live: LiveRun) -> None:
-        """The run is over, or does not want to wait any more: the next one's turn may have come."""
+        """The run is over, or gives up waiting: it may be the next one's turn."""
         line = self._lines.get(live.thread_key)
         if line is None or live not in line:
             return
@@ -126,7 +126,7 @@ class ThreadLines:
             turn.come.set_result(None)
 
     def block(self, live: LiveRun, error: StoreError) -> None:
-        """The run's end cannot be kept for now. Requests that wait for their answer are not left waiting."""
+        """The run's end cannot be stored now. Requests that wait behind it are refused."""
         live.block(error)
         for waiting in self.line(*live.thread_key):
             turn = self._turns.get(waiting)
@@ -137,7 +137,7 @@ class ThreadLines:
         return next((run for run in self._lines.get(key, ()) if not self._gives_way(run)), None)
 
     def _gives_way(self, run: LiveRun) -> bool:
-        """Whether the run ends by itself soon, or is to end because nobody watches it."""
+        """Whether the run ends soon by itself, or because nobody watches it."""
         if run.cancel_reason is not None or run.finishing:
             return True
         return not run.audience.has_viewers and self._ends_unwatched(run)

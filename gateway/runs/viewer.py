@@ -1,7 +1,7 @@
-"""One reader of a run's events: what the log has, then what comes, and what is told first.
+"""One reader of a run's events: a prelude, the log's events, then live ones.
 
-Below: the words, transcript (what is open), store. Above: live_run, which feeds the viewers of a run under way; replay,
-which makes those of a run that is over; the protocols, which read them.
+Below: events, messages, transcript (what is open), store. Above: live_run, which feeds the viewers of a run under way;
+replay, which makes those of a finished run; the protocols, which read them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _PAGE = 2_000
 
 
 class Batch(NamedTuple):
-    """Events with consecutive numbers from `first`; below 1 they have none. No events: the stream is over."""
+    """Events with consecutive numbers from `first`; below 1 they have no numbers. No events: the stream is over."""
 
     first: int
     events: Sequence[Event]
@@ -35,9 +35,9 @@ END = Batch(0, ())
 @quickly_made
 @dataclass(frozen=True, slots=True)
 class Prelude:
-    """What a viewer without a cursor is told before the tail, so that it has the whole thread.
+    """The start of a viewer without a cursor: the thread so far, before the live events.
 
-    `state` is ABSENT where there is none; `messages` are those that will not change any more.
+    `state` is ABSENT if there is none; `messages` are those that will not change any more.
     """
 
     thread_id: str
@@ -48,10 +48,10 @@ class Prelude:
 
 
 class Viewer:
-    """One reader of a run's events: what the log has after its cursor, then what comes.
+    """One reader of a run's events: the log's after its cursor, then live ones.
 
-    `prelude` is to be shown first, where there is one. `log_id` is its run's (RunRecord.log_id). `dropped` says that
-    the reader was too slow: its stream ends without a terminal event, and it goes on from the log.
+    `prelude`, if any, is to be shown first. `log_id` is its run's (RunRecord.log_id). `dropped`: the reader was too
+    slow, its stream ends without a terminal event, and the client continues from the log.
     """
 
     def __init__(
@@ -68,8 +68,8 @@ class Viewer:
         self.log_id = log_id
         self.dropped = False
         self._clock = clock
-        self._loop = asyncio.get_running_loop()  # asking for it again asks the system for the process's number
-        self._after = after  # events up to this number are not for this viewer, or come from the log
+        self._loop = asyncio.get_running_loop()  # kept, because asking for it calls getpid each time
+        self._after = after  # events up to this number come from the log, or are not for this viewer
         self._on_close = on_close
         self._max_events = max_events
         self._first = 0
@@ -83,12 +83,12 @@ class Viewer:
         self._log: AsyncGenerator[Batch] | None = None
 
     async def next(self, timeout_seconds: float) -> Batch | None:
-        """What came since the last call; waits for it, but not longer than that: then None. `END` at the end."""
+        """The events since the last call; waits up to `timeout_seconds` for them, then gives None. `END` at the end."""
         if self._log is not None:
             try:
                 if (logged := await anext(self._log, None)) is not None:
                     return logged
-            except BaseException:  # also a cancelled read: what comes next would leave a gap
+            except BaseException:  # also a cancelled read: later events would leave a gap
                 self._drop()
                 raise
             self._log = None
@@ -107,18 +107,18 @@ class Viewer:
         return END if self._over else None
 
     def take(self) -> Batch | None:
-        """What is there already; None where `next` would have to wait or to read."""
+        """The events at hand; None if `next` would have to wait or read."""
         if self._log is not None or not self._events:
             return None
         batch, self._events = Batch(self._first, self._events), ()
         return batch
 
     def read_first(self, log: AsyncGenerator[Batch]) -> None:
-        """Show these before anything that is fed: for whoever made the viewer."""
+        """Show these before all fed events; for the viewer's maker."""
         self._log = log
 
     def feed(self, first: int, events: Sequence[Event]) -> None:
-        """More events, for whoever made the viewer."""
+        """Add events; for the viewer's maker."""
         if self._over:
             return
         if first <= self._after:
@@ -129,24 +129,24 @@ class Viewer:
         if not self._events:
             self._first = first
             self._events = events
-        elif len(self._events) > self._max_events:  # before these: a burst alone is no reader's fault
+        elif len(self._events) > self._max_events:  # without these: a single burst is not the reader's fault
             self._drop()
         else:
             self._events = [*self._events, *events]
         self._wake()
 
     def feed_unnumbered(self, events: Sequence[Event]) -> None:
-        """The last events, which the log does not have; what was fed before and not read yet goes first."""
+        """The last events, which are not in the log; unread events go first."""
         if not self._over:
             self._farewell = list(events)
 
     def finish(self) -> None:
-        """No more will come."""
+        """No more events will come."""
         self._over = True
         self._wake()
 
     def close(self) -> None:
-        """The reader is gone. Harmless when repeated."""
+        """The reader has left. Repeated calls have no effect."""
         if self._closed:
             return
         self._closed = True
@@ -164,7 +164,7 @@ class Viewer:
         self._farewell = []
 
     def _waiting(self, timeout_seconds: float) -> asyncio.Future[None]:
-        """Done when there is something to read, or when it is time. To be forgotten then."""
+        """Done when there is something to read, or at the timeout; use it for one wait."""
         waiter: asyncio.Future[None] = self._loop.create_future()
         self._waiter = waiter
         self._wait_until = self._clock.monotonic() + timeout_seconds
@@ -173,7 +173,7 @@ class Viewer:
         return waiter
 
     def _time_up(self) -> None:
-        # One timer for many waits: one for each wait costs as much as the rest of it.
+        # One timer for many waits: a timer for each costs as much as the rest of the wait.
         self._timer = None
         if self._waiter is None:
             return
