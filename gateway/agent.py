@@ -16,6 +16,8 @@ from gateway.history.cache import HistoryCache
 from gateway.history.context_limits import NO_LIMITS, HistoryLimits
 from gateway.messages import ContentBlock, JsonObject, JsonValue, Message, TextBlock, ToolSpec, new_message_id
 from gateway.owners import is_visitors
+from gateway.wishes.generation import NO_OPTIONS, GenerationOptions
+from gateway.wishes.run_wishes import ConcurrentRuns, RunWishes
 
 ClientVoice: TypeAlias = Literal["system", "user", "ignore"]
 Approval: TypeAlias = Literal["never", "always"]
@@ -58,10 +60,11 @@ class ModelSettings:
     """Which model stands behind an agent. `endpoint` is a base URL, None for the provider's own.
 
     `params` go out last in every request, exactly as they are; `headers` with each, in place of the gateway's own of
-    that name. `compute_environment` names where a stateful model runs. `stateful`: the provider's server keeps the
-    conversation; `background`: it works on when nobody listens. `fallback` models are asked in turn once this one has
-    failed before anything of its answer was seen; they have no fallback of their own, and are told everything each
-    time.
+    that name. `options` say in no provider's words what `model_parameters` say in one's: they win over these, and hold
+    for the fallback models too. `compute_environment` names where a stateful model runs. `stateful`: the provider's
+    server keeps the conversation; `background`: it works on when nobody listens. `fallback` models are asked in turn
+    once this one has failed before anything of its answer was seen; they have no fallback of their own, and are told
+    everything each time.
     """
 
     model_provider: str
@@ -70,6 +73,7 @@ class ModelSettings:
     credential: Mapping[str, Secret] = field(default_factory=dict)
     region: str | None = None
     model_parameters: JsonObject = field(default_factory=dict)
+    options: GenerationOptions = NO_OPTIONS
     params: JsonObject = field(default_factory=dict)
     headers: Mapping[str, Secret] = field(default_factory=dict)
     compute_environment: str | None = None
@@ -141,7 +145,7 @@ class ClientInstructions:
 
 @dataclass(frozen=True, slots=True)
 class AgentDefinition:
-    """An agent as its operator wrote it."""
+    """An agent as its operator wrote it. `locked`: what callers may not set for their runs (wishes.LOCKABLE)."""
 
     id: str
     name: str
@@ -151,11 +155,12 @@ class AgentDefinition:
     system_prompt: str = ""
     tools: tuple[ToolSettings, ...] = ()
     on_disconnect: Literal["cancel", "continue"] = "cancel"
-    on_concurrent_run: Literal["reject", "enqueue", "cancel_previous"] = "reject"
+    on_concurrent_run: ConcurrentRuns = "reject"
     history: HistoryMode = "replace"
     budgets: Budgets = Budgets()
     context: ContextSettings = ContextSettings()
     client_instructions: ClientInstructions = ClientInstructions()
+    locked: frozenset[str] = frozenset()
 
 
 @quickly_made
@@ -224,6 +229,11 @@ class InputNames:
     parent_run_id: str = "parent_run_id"
     forwarded: str = "forwarded"
     answers: str = "answers"
+    instructions: str = "instructions"
+    response_format: str = "response_format"
+    stop: str = "stop"
+    tool_choice: str = "tool_choice"
+    selected_tools: str = "selected_tools"
 
 
 @quickly_made
@@ -239,7 +249,8 @@ class AgentInput:
     `tools`, which the first answer of the model has to call. `request_id` is what the log knows the request by.
     `must_answer`: the input is there for its `answers`, and begins nothing where none of their interrupts is open any
     more. `unattended`: nobody has to watch the run. `origin` is the name of the protocol that it came by, and `request`
-    what that protocol wants to know of it later; the run's record keeps both. `names` are the protocol's own.
+    what that protocol wants to know of it later; the run's record keeps both. `wishes` are what the request says of how
+    this one run is to be done. `names` are the protocol's own.
     """
 
     thread_id: str
@@ -262,6 +273,7 @@ class AgentInput:
     unattended: bool = False
     origin: str = field(default="", compare=False)
     request: JsonObject | None = field(default=None, compare=False)
+    wishes: RunWishes | None = None
     names: InputNames = field(default=InputNames(), compare=False, repr=False)
 
 

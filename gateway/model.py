@@ -21,16 +21,7 @@ from gateway.http_client.clients import HttpClients
 from gateway.messages import JsonObject, Message, ToolSpec
 from gateway.model_state import Continuation
 from gateway.traces import Span
-
-
-@dataclass(frozen=True, slots=True)
-class OneTool:
-    """A model's answer has to be a call of this tool."""
-
-    name: str
-
-
-ToolChoice: TypeAlias = Literal["auto", "none"] | OneTool
+from gateway.wishes.generation import NO_OPTIONS, FormatKind, GenerationOptions, ToolChoice
 
 
 @quickly_made
@@ -42,10 +33,10 @@ class ModelRequest:
     turns, every assistant turn with calls followed at once by one tool message per call, in call order; nothing
     orphaned, nothing unanswered, no incomplete call. `system` is the agent's own prompt with the context in it, or
     empty. `tool_choice` outranks the agent's parameters; a model that cannot be told to call one certain tool is asked
-    without. `parameters` are the agent's `model_parameters`, passed on as they are. `continuation` is where a stateful
-    model's server already stands, and which of the messages are new to it; where it does not stand there any more,
-    `messages` are all there is to say. `settled` is the beginning of `messages` that the thread's next request will
-    have too, as long as nobody shortened these: whoever uses it has to look.
+    without. `parameters` are the agent's `model_parameters`, passed on as they are but for what `options` say. And
+    `continuation` is where a stateful model's server already stands, and which of the messages are new to it; where it
+    does not stand there any more, `messages` are all there is to say. `settled` is the beginning of `messages` that the
+    thread's next request will have too, as long as nobody shortened these: whoever uses it has to look.
 
     No model is shown `elsewhere`: what was said in the thread's other conversations, whose ids are taken all the same.
 
@@ -64,6 +55,7 @@ class ModelRequest:
     tools: tuple[ToolSpec, ...] = ()
     tool_choice: ToolChoice = "auto"
     parameters: JsonObject = field(default_factory=dict)
+    options: GenerationOptions = NO_OPTIONS
     continuation: Continuation | None = None
     settled: SettledView | None = field(default=None, compare=False, repr=False)
     elsewhere: tuple[Message, ...] = ()
@@ -75,13 +67,29 @@ class ModelRequest:
     trace: Span | None = field(default=None, compare=False, repr=False)
 
 
+ForcedTool: TypeAlias = Literal["one", "any"]
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerOptions:
+    """What a request can ask of a model: names of GenerationOptions, kinds of formats, calls that have to be made.
+
+    `most_stops`: how many texts `stop` may have; None: any number.
+    """
+
+    names: frozenset[str] = frozenset()
+    formats: frozenset[FormatKind] = frozenset()
+    forced_tools: frozenset[ForcedTool] = frozenset()
+    most_stops: int | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class ModelCapabilities:
     """What a model takes and gives, as far as its provider's file knows.
 
     `state_holder`: the model is stateful, and this names everything that a conversation cannot be taken away from (the
     provider, the model's family, the endpoint, ...); empty: it is told everything each time. `background`: its provider
-    works on when nobody listens, and its answers begin with ModelCallAccepted.
+    works on when nobody listens, and its answers begin with ModelCallAccepted. `options`: what else a request may say.
     """
 
     streaming: bool = True
@@ -93,6 +101,7 @@ class ModelCapabilities:
     document_input: bool = False
     state_holder: str = ""
     background: bool = False
+    options: AnswerOptions = AnswerOptions()
 
     @property
     def is_stateful(self) -> bool:

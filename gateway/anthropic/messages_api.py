@@ -10,7 +10,7 @@ import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from gateway.providers.endpoints import address_below, split_endpoint
 from gateway.providers.token_counts import token_count
@@ -55,21 +55,29 @@ def is_server_item(kind: str) -> bool:
 class Profile:
     """What one family of models takes. `pattern` fits the start of the model id.
 
-    `max_tokens`: the longest answer, which every request has to limit; `reasons`: whether it can think.
+    `max_tokens`: the longest answer, which every request has to limit; `reasons`: whether it can think. `effort`: how
+    it is told how much to think, by a budget of tokens or by a level; empty: not at all. `samplers`: it takes
+    temperature, top_p and top_k. `schema_formats`: an answer's format may be a schema.
     """
 
     pattern: str
     max_tokens: int
     reasons: bool = True
     documents: bool = True
+    effort: Literal["", "budget", "level"] = ""
+    samplers: bool = True
+    schema_formats: bool = False
 
 
 # The first that fits counts. https://docs.claude.com/en/docs/about-claude/models/overview
 _PROFILES = (
     Profile(r"claude-3-(opus|sonnet|haiku)|claude-2|claude-instant", 4_096, reasons=False, documents=False),
     Profile(r"claude-3-5", 8_192, reasons=False),
-    Profile(r"claude-(opus-4-0|opus-4-1|opus-4-2025)", 32_000),
-    Profile(r"claude-", 64_000),
+    Profile(r"claude-opus-4(-[01]|-2025|$)", 32_000, effort="budget"),
+    Profile(r"claude-(3-7|sonnet-4(-0|-2025|$))", 64_000, effort="budget"),
+    Profile(r"claude-[a-z]+-4-5", 64_000, effort="budget", schema_formats=True),
+    Profile(r"claude-[a-z]+-4-6", 64_000, effort="level", schema_formats=True),
+    Profile(r"claude-", 64_000, effort="level", samplers=False, schema_formats=True),
 )
 UNKNOWN = Profile("", 8_192)  # what calls itself compatible
 

@@ -24,6 +24,7 @@ from gateway.anthropic.messages_api import (
     is_server_item,
     wire_name,
 )
+from gateway.anthropic.options import anthropic_options, fit_beside_thinking
 from gateway.messages import (
     AudioBlock,
     Base64Source,
@@ -45,12 +46,14 @@ from gateway.messages import (
     UrlSource,
     VideoBlock,
 )
-from gateway.model import ModelRequest, OneTool, ToolChoice
+from gateway.model import ModelRequest
 from gateway.providers.media import LeftOutMedia, UnsendableError, picture, reachable, text_in, whole
+from gateway.providers.option_table import with_options
 from gateway.wire import stand_ins, strict_json
 from gateway.wire.media_bytes import bare_type, is_written
 from gateway.wire.stand_ins import GO_ON, NO_CONTENT, OPENING
 from gateway.wire.tool_schema import object_schema
+from gateway.wishes.generation import NO_OPTIONS, OneTool, ToolChoice
 
 _WITHHELD = "(this message is withheld: the model declined to answer it)"
 
@@ -60,11 +63,18 @@ _OWN_PARAMETERS = frozenset({PROMPT_CACHING, BETAS})
 
 LEAST_ANSWER = 4_096  # tokens, beside those of its thoughts
 
+_ALONE = "disable_parallel_tool_use"
 _OWN_FILES = (None, "anthropic", PROVIDER_NAME)
 
 
 def anthropic_request(request: ModelRequest, model_id: str, profile: Profile) -> JsonObject:
-    """The body of the request. `model_parameters` win over the gateway's own fields; a null removes a field."""
+    """The body of the request. `model_parameters` win over the gateway's own fields; a null removes a field.
+
+    The run's options win over `model_parameters`.
+    """
+    parameters, options = request.parameters, request.options
+    if options is not NO_OPTIONS:
+        parameters = with_options(parameters, options, anthropic_options(profile))
     writer = _HistoryWriter(model_id, profile)
     turns = _arranged(map(writer.turn, _without_refused(request.messages)))
     writer.left_out.tell()
@@ -75,15 +85,18 @@ def anthropic_request(request: ModelRequest, model_id: str, profile: Profile) ->
     body["messages"] = cast(JsonValue, turns)
     if request.tools:
         body["tools"] = [_tool(spec) for spec in request.tools]
-    thinking = request.parameters.get("thinking")
+    thinking = parameters.get("thinking")
     if isinstance(thinking, dict) and isinstance(budget := thinking.get("budget_tokens"), int):
         body["max_tokens"] = max(profile.max_tokens, budget + LEAST_ANSWER)  # refused where thinking may take it all
-    body |= {name: value for name, value in request.parameters.items() if name not in _OWN_PARAMETERS}
+    body |= {name: value for name, value in parameters.items() if name not in _OWN_PARAMETERS}
+    if options is not NO_OPTIONS:
+        fit_beside_thinking(body, options)
+        _complete_tool_choice(body)
     if request.tools and request.tool_choice != "auto":  # no parameter may override the choice of the loop
         _place_tool_choice(body, request.tool_choice)
     if not body.get("tools"):
         body.pop("tool_choice", None)  # refused in a request without tools, such as one for a summary
-    if caching := request.parameters.get(PROMPT_CACHING):
+    if caching := parameters.get(PROMPT_CACHING):
         _place_cache_points(body, turns, caching)
     _drop_impossible_thinking(body, turns)
     return {name: value for name, value in body.items() if value is not None}
@@ -255,11 +268,20 @@ def _is_paused(blocks: Sequence[JsonObject]) -> bool:
     return bool(blocks) and is_server_item(str(blocks[-1]["type"]))
 
 
+def _complete_tool_choice(body: JsonObject) -> None:
+    """A choice that says only whether calls may be parallel is the usual one."""
+    if isinstance(choice := body.get("tool_choice"), dict):
+        body["tool_choice"] = {"type": "auto", **choice}
+
+
 def _place_tool_choice(body: JsonObject, choice: ToolChoice) -> None:
-    if type(choice) is not OneTool:
+    if choice == "none":
         body["tool_choice"] = {"type": "none"}
         return
-    body["tool_choice"] = {"type": "tool", "name": wire_name(choice.name)}
+    before = body.get("tool_choice")
+    alone = {_ALONE: before[_ALONE]} if isinstance(before, dict) and _ALONE in before else {}
+    named: JsonObject = {"type": "tool", "name": wire_name(choice.name)} if type(choice) is OneTool else {"type": "any"}
+    body["tool_choice"] = {**named, **alone}
     if "thinking" in body:
         body["thinking"] = {"type": "disabled"}  # refused together with a tool that has to be called
 

@@ -26,6 +26,7 @@ from gateway.bedrock.guardrails import (
     guarded_turns,
 )
 from gateway.bedrock.media import MAX_BYTES, media_format
+from gateway.bedrock.options import converse_options, fit_beside_thinking
 from gateway.bedrock.parameters import PROMPT_CACHING, request_fields
 from gateway.messages import (
     AudioBlock,
@@ -44,11 +45,13 @@ from gateway.messages import (
     UrlSource,
     VideoBlock,
 )
-from gateway.model import ModelRequest, OneTool, ToolChoice
+from gateway.model import ModelRequest
 from gateway.providers.media import MEDIA_KINDS, LeftOutMedia, UnsendableError, whole
+from gateway.providers.option_table import with_options
 from gateway.wire import stand_ins, strict_json
 from gateway.wire.media_bytes import MediaKind, head_of
 from gateway.wire.tool_schema import object_schema
+from gateway.wishes.generation import NO_OPTIONS, OneTool, ToolChoice
 
 logger = logging.getLogger(__name__)
 
@@ -79,7 +82,7 @@ def converse_request(request: ModelRequest, model_id: str, family: Family) -> Co
         turns[0]["content"][:0] = [{"text": text} for text in system]
         system = []
     tools = _offered(request, turns)
-    body: dict[str, object] = dict(request_fields(request.parameters, one_sampler=family.one_sampler))
+    body = _fields(request, family)
     body["messages"] = turns
     if system:
         body["system"] = [{"text": text} for text in system]
@@ -88,10 +91,21 @@ def converse_request(request: ModelRequest, model_id: str, family: Family) -> Co
     if request.parameters.get(PROMPT_CACHING):
         converse.place_cache_points(body, turns, family, request.parameters[PROMPT_CACHING])
     if family.signed_reasoning:
-        converse.drop_impossible_thinking(body, turns, forced=type(request.tool_choice) is OneTool)
+        forced = type(request.tool_choice) is OneTool or request.tool_choice == "required"
+        converse.drop_impossible_thinking(body, turns, forced=forced)
     names = {converse.tool_name(spec.name): spec.name for spec in tools}
     guardrail = _guard(body, turns, request.parameters.get(GUARD_CONTENT))
     return ConverseRequest(body, {wire: name for wire, name in names.items() if wire != name}, guardrail)
+
+
+def _fields(request: ModelRequest, family: Family) -> dict[str, object]:
+    """What the agent's parameters and the run's options say."""
+    if request.options is NO_OPTIONS:
+        return request_fields(request.parameters, one_sampler=family.one_sampler)
+    parameters = with_options(request.parameters, request.options, converse_options(family))
+    fields = request_fields(parameters, one_sampler=family.one_sampler)
+    fit_beside_thinking(fields, request.options)
+    return fields
 
 
 def _guard(body: dict[str, object], turns: Sequence[converse.Turn], wish: object) -> GuardrailMode:
@@ -298,14 +312,13 @@ def _offered(request: ModelRequest, turns: Sequence[converse.Turn]) -> list[Tool
 
 
 def _tool_choice(choice: ToolChoice, family: Family) -> JsonObject:
-    if type(choice) is not OneTool:
+    if choice in ("auto", "none"):
         return {}
+    tool = choice.name if type(choice) is OneTool else ""
     if not family.forced_tool:
-        logger.warning(
-            "this model cannot be told which tool to call", extra={"tool": choice.name, "family": family.name}
-        )
+        logger.warning("this model cannot be told which tool to call", extra={"tool": tool, "family": family.name})
         return {}
-    return {"toolChoice": {"tool": {"name": converse.tool_name(choice.name)}}}
+    return {"toolChoice": {"tool": {"name": converse.tool_name(tool)}} if tool else {"any": {}}}
 
 
 def _tool(spec: ToolSpec) -> JsonObject:

@@ -8,7 +8,7 @@ report them. An unknown family gets the strictest rules, which every family acce
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 Kind: TypeAlias = Literal["text", "image", "document", "video", "audio"]
@@ -24,6 +24,9 @@ class Family:
     signature; elsewhere it is never sent. `thinking_tags`: the model writes its reasoning into its text between these.
     `one_sampler`: temperature and top_p exclude each other. `forced_tool`: it can be told to call one certain tool.
     `input_media` and `reasons` are for the capabilities only.
+
+    What a run's options may say: `samplers` (temperature, top_p), `top_k`, `schema_formats` (an answer's format may be
+    a schema), and `effort`, how it is told how much to think: by a budget of tokens, a level, or a field of its own.
     """
 
     name: str
@@ -39,6 +42,10 @@ class Family:
     forced_tool: bool = False
     cache_places: frozenset[CachePlace] = frozenset()
     input_media: frozenset[Kind] = frozenset({"document"})
+    samplers: bool = True
+    top_k: bool = False
+    schema_formats: bool = False
+    effort: Literal["", "budget", "level", "field"] = ""
 
 
 _ALL_CACHES: frozenset[CachePlace] = frozenset({"tools", "system", "messages"})
@@ -48,43 +55,50 @@ _PICTURES: frozenset[Kind] = frozenset({"image", "document"})
 
 UNKNOWN = Family("unknown", "")
 
+_CLAUDE = Family(
+    "claude",
+    r"anthropic\.claude-(3-7|(sonnet|opus)-4-2025)",
+    beside_results=_CLAUDE_BESIDE,
+    inside_results=_CLAUDE_INSIDE,
+    result_status=True,
+    forced_tool=True,
+    signed_reasoning=True,
+    reasons=True,
+    cache_places=_ALL_CACHES,
+    input_media=_PICTURES,
+    top_k=True,
+    effort="budget",
+)
+
 # The first that fits counts: the special before the general.
 FAMILIES: tuple[Family, ...] = (
-    Family(
-        "claude without thinking",
-        r"anthropic\.claude-(3-(haiku|sonnet|opus|5)|v2|instant)",
-        beside_results=_CLAUDE_BESIDE,
-        inside_results=_CLAUDE_INSIDE,
-        result_status=True,
-        forced_tool=True,
-        signed_reasoning=True,
-        cache_places=_ALL_CACHES,
-        input_media=_PICTURES,
+    replace(
+        _CLAUDE,
+        name="claude without thinking",
+        pattern=r"anthropic\.claude-(3-(haiku|sonnet|opus|5)|v2|instant)",
+        reasons=False,
+        effort="",
     ),
-    Family(
-        "claude",
-        r"anthropic\.claude-(3-7|(sonnet|opus)-4-2025)",
-        beside_results=_CLAUDE_BESIDE,
-        inside_results=_CLAUDE_INSIDE,
-        result_status=True,
-        forced_tool=True,
-        signed_reasoning=True,
-        reasons=True,
-        cache_places=_ALL_CACHES,
-        input_media=_PICTURES,
-    ),
-    Family(
-        "claude since 4.1",
-        r"anthropic\.",
-        beside_results=_CLAUDE_BESIDE,
-        inside_results=_CLAUDE_INSIDE,
-        result_status=True,
-        forced_tool=True,
-        signed_reasoning=True,
-        reasons=True,
+    _CLAUDE,
+    replace(_CLAUDE, name="claude 4.1", pattern=r"anthropic\.claude-[a-z]+-4-1", one_sampler=True),
+    replace(_CLAUDE, name="claude 4.5", pattern=r"anthropic\.claude-[a-z]+-4-5", one_sampler=True, schema_formats=True),
+    replace(
+        _CLAUDE,
+        name="claude 4.6",
+        pattern=r"anthropic\.claude-[a-z]+-4-6",
         one_sampler=True,
-        cache_places=_ALL_CACHES,
-        input_media=_PICTURES,
+        schema_formats=True,
+        effort="level",
+    ),
+    replace(
+        _CLAUDE,
+        name="claude since 4.7",
+        pattern=r"anthropic\.",
+        one_sampler=True,
+        samplers=False,
+        top_k=False,
+        schema_formats=True,
+        effort="level",
     ),
     Family(
         "nova",
@@ -104,7 +118,14 @@ FAMILIES: tuple[Family, ...] = (
     Family("early command", r"cohere\.command-(text|light)", system_prompt=False),
     Family("llama with eyes", r"meta\.llama(3-2-(11|90)b|4)", input_media=_PICTURES),
     Family("llama", r"meta\."),
-    Family("reasoning in the open", r"(deepseek|openai|qwen|minimax|moonshot|moonshotai|zai)\.", reasons=True),
+    Family("gpt-oss", r"openai\.", reasons=True, schema_formats=True, effort="field"),
+    Family("reasoning in the open", r"deepseek\.r1|zai\.", reasons=True),
+    Family(
+        "reasoning in the open, with schemas",
+        r"(deepseek|qwen|minimax|moonshot|moonshotai)\.",
+        reasons=True,
+        schema_formats=True,
+    ),
 )
 
 _REGION_PREFIX = re.compile(r"^(us|eu|apac|us-gov|jp|au|ca|global)\.")

@@ -9,7 +9,7 @@ import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 from urllib.parse import quote, urlunsplit
 
 from gateway.providers.endpoints import split_endpoint
@@ -79,14 +79,26 @@ TOP_LEVEL = frozenset(
 class Profile:
     """What one family of models takes. `pattern` fits the start of the model id.
 
-    `signed_calls`: calls of the current turn are refused without a signature.
+    `signed_calls`: calls of the current turn are refused without a signature. `thinking`: how it is told how much to
+    think, by a budget of tokens or by a level; empty: not at all. `least_thinking` is the least that it can be told.
+    `penalties`: it takes penalties for what was said before.
     """
 
     pattern: str
     signed_calls: bool = False
+    thinking: Literal["", "budget", "level"] = ""
+    least_thinking: int | str = 0
+    penalties: bool = False
 
 
-_PROFILES = (Profile(r"gemini-(1|2)(\D|$)"), Profile(r"gemini-", signed_calls=True))
+# The first that fits counts. https://ai.google.dev/gemini-api/docs/thinking
+_PROFILES = (
+    Profile(r"gemini-2\.5-pro", thinking="budget", least_thinking=128),
+    Profile(r"gemini-2\.5", thinking="budget"),
+    Profile(r"gemini-(1|2)(\D|$)", penalties=True),
+    Profile(r"gemini-.*flash", signed_calls=True, thinking="level", least_thinking="minimal"),
+    Profile(r"gemini-", signed_calls=True, thinking="level", least_thinking="low"),
+)
 UNKNOWN = Profile("")
 
 

@@ -22,6 +22,7 @@ from gateway.gemini.generate_content import (
     function_name,
     schema_subset,
 )
+from gateway.gemini.options import gemini_options
 from gateway.messages import (
     AudioBlock,
     Base64Source,
@@ -42,11 +43,13 @@ from gateway.messages import (
     UrlSource,
     VideoBlock,
 )
-from gateway.model import ModelRequest, OneTool, ToolChoice
+from gateway.model import ModelRequest
 from gateway.providers.media import MEDIA_KINDS, LeftOutMedia, UnsendableError, whole
+from gateway.providers.option_table import with_options
 from gateway.wire import stand_ins, strict_json
 from gateway.wire.media_bytes import bare_type, is_written
 from gateway.wire.stand_ins import GO_ON, NO_CONTENT, OPENING
+from gateway.wishes.generation import NO_OPTIONS, OneTool, ToolChoice
 
 # Gemini 3 refuses a call of its turn under way without a signature, but for those that say that they come from
 # elsewhere: https://ai.google.dev/gemini-api/docs/thought-signatures#faqs
@@ -62,7 +65,7 @@ def gemini_request(request: ModelRequest, model_id: str, profile: Profile) -> Js
     """The body of the request. `MediaFetcher` must have made media behind https URLs inline before.
 
     `model_parameters` win over the gateway's own fields. Members of the request stay as they are, all others go into
-    `generationConfig`, and a null removes a field.
+    `generationConfig`, and a null removes a field. The run's options win over `model_parameters`.
     """
     writer = _HistoryWriter(model_id, profile, request.messages)
     body: JsonObject = {"contents": cast(JsonValue, writer.contents())}
@@ -71,7 +74,7 @@ def gemini_request(request: ModelRequest, model_id: str, profile: Profile) -> Js
         body["systemInstruction"] = {"parts": system}
     if request.tools:
         body["tools"] = [{"functionDeclarations": [_declared(spec) for spec in request.tools]}]
-    _place_parameters(body, request.parameters)
+    _place_parameters(body, request, profile)
     if request.tools and request.tool_choice != "auto":  # no parameter may override the choice of the loop
         body["toolConfig"] = {"functionCallingConfig": _calling(request.tool_choice)}
     if not body.get("tools"):
@@ -79,9 +82,9 @@ def gemini_request(request: ModelRequest, model_id: str, profile: Profile) -> Js
     return {name: value for name, value in body.items() if value is not None}
 
 
-def _place_parameters(body: JsonObject, parameters: JsonObject) -> None:
+def _place_parameters(body: JsonObject, request: ModelRequest, profile: Profile) -> None:
     config: JsonObject = {}
-    for name, value in parameters.items():
+    for name, value in request.parameters.items():
         if name == "generationConfig" and isinstance(value, dict):
             config |= value
         elif name == "tools" and isinstance(value, list):
@@ -91,6 +94,8 @@ def _place_parameters(body: JsonObject, parameters: JsonObject) -> None:
             body[name] = value
         else:
             config[name] = value
+    if request.options is not NO_OPTIONS:
+        config = with_options(config, request.options, gemini_options(profile))
     if config:
         body["generationConfig"] = {name: value for name, value in config.items() if value is not None}
 
@@ -98,7 +103,7 @@ def _place_parameters(body: JsonObject, parameters: JsonObject) -> None:
 def _calling(choice: ToolChoice) -> JsonObject:
     if type(choice) is OneTool:
         return {"mode": "ANY", "allowedFunctionNames": [function_name(choice.name)]}
-    return {"mode": "NONE"}
+    return {"mode": "ANY" if choice == "required" else "NONE"}
 
 
 def _declared(spec: ToolSpec) -> JsonObject:

@@ -33,7 +33,7 @@ from gateway.events import (
 from gateway.history.cache import HistoryCache, SettledView, turns_of
 from gateway.loop import AgentType, LoopContext, LoopEnvironment, TakenUp
 from gateway.messages import Message, ToolCall, new_id
-from gateway.model import ModelRequest, OneTool, ToolChoice
+from gateway.model import ModelRequest
 from gateway.transcript import RunFold
 from gateway.turns.attempts import TriedStream, stream_with_retries
 from gateway.turns.client_words import ClientWords, client_words, own_messages
@@ -42,6 +42,7 @@ from gateway.turns.prompt import system_text
 from gateway.turns.resumption import Retold, kept_input
 from gateway.turns.tool_calls import CompiledSchemas
 from gateway.turns.tool_turn import ToolTurns, calls_of, open_outcome
+from gateway.wishes.generation import OneTool, ToolChoice
 
 logger = logging.getLogger(__name__)
 

@@ -15,6 +15,7 @@ from functools import partial
 
 from gateway.agent import ModelSettings
 from gateway.anthropic.messages_api import PROVIDER_NAME, VERSION, messages_url, profile_of
+from gateway.anthropic.options import anthropic_options
 from gateway.anthropic.reader import MessageReader
 from gateway.anthropic.request import anthropic_request, beta_header
 from gateway.events import Events
@@ -46,7 +47,10 @@ class AnthropicModel:
         self._environment = environment
         self._timeouts = StreamTimeouts.of_model(settings.timeouts)
         self.capabilities = ModelCapabilities(
-            reasoning=self._profile.reasons, image_input=True, document_input=self._profile.documents
+            reasoning=self._profile.reasons,
+            image_input=True,
+            document_input=self._profile.documents,
+            options=anthropic_options(self._profile).taken,
         )
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[Events]:

@@ -18,6 +18,7 @@ from gateway.bedrock.converse_request import converse_request, encoded
 from gateway.bedrock.errors import protocol_error, provider_error, refusal
 from gateway.bedrock.families import family_of
 from gateway.bedrock.media import MAX_BYTES
+from gateway.bedrock.options import converse_options
 from gateway.bedrock.parameters import MODEL_FAMILY, request_fields
 from gateway.bedrock.signing import BEDROCK_API_KEY, CREDENTIAL_NAMES, AwsSigner, bedrock_signer
 from gateway.errors import ConfigurationError, ModelError, ModelErrorKind
@@ -62,6 +63,7 @@ class BedrockConverseModel:
             audio_input="audio" in media,
             video_input="video" in media,
             document_input="document" in media,
+            options=converse_options(self._family).taken,
         )
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Events]:

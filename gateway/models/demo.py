@@ -18,9 +18,10 @@ from gateway.demo.situation import Answered, Situation
 from gateway.errors import ConfigurationError
 from gateway.events import Events, StopReason, Usage
 from gateway.messages import TextBlock, ToolCall
-from gateway.model import ModelCapabilities, ModelEnvironment, ModelProvider, ModelRequest, OneTool
+from gateway.model import AnswerOptions, ModelCapabilities, ModelEnvironment, ModelProvider, ModelRequest
 from gateway.providers.answer_builder import AnswerBuilder
 from gateway.turns.client_words import is_client_words
+from gateway.wishes.generation import OneTool
 
 NAME = "demo"
 _READ_CHARACTERS = 2_000  # of the user's words; matching more would only take time
@@ -30,7 +31,12 @@ class DemoModel:
     """One demo model. Everything it says follows from the request."""
 
     provider = NAME
-    capabilities = ModelCapabilities(reasoning=True, image_input=True, document_input=True)
+    capabilities = ModelCapabilities(
+        reasoning=True,
+        image_input=True,
+        document_input=True,
+        options=AnswerOptions(forced_tools=frozenset({"one", "any"})),
+    )
 
     def __init__(
         self, clock: Clock, *, model_id: str = NAME, words_per_second: float = 60.0, reasoning: bool = True

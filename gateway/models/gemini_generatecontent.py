@@ -17,6 +17,7 @@ from functools import partial
 from gateway.agent import ModelSettings
 from gateway.events import Events
 from gateway.gemini.generate_content import PROVIDER_NAME, profile_of, stream_url
+from gateway.gemini.options import gemini_options
 from gateway.gemini.reader import GenerateContentReader
 from gateway.gemini.request import gemini_request
 from gateway.http_client.clients import HttpCall, StreamTimeouts
@@ -38,9 +39,6 @@ class GeminiModel:
     """One Gemini."""
 
     provider = PROVIDER_NAME
-    capabilities = ModelCapabilities(
-        reasoning=True, image_input=True, audio_input=True, video_input=True, document_input=True
-    )
 
     def __init__(self, settings: ModelSettings, environment: ModelEnvironment) -> None:
         self._url = checked_address(
@@ -48,6 +46,14 @@ class GeminiModel:
         )
         self.model_id = settings.model_id
         self._profile = profile_of(settings.model_id)
+        self.capabilities = ModelCapabilities(
+            reasoning=True,
+            image_input=True,
+            audio_input=True,
+            video_input=True,
+            document_input=True,
+            options=gemini_options(self._profile).taken,
+        )
         self._headers = {
             "accept": "text/event-stream",
             "content-type": "application/json",

@@ -18,6 +18,7 @@ from gateway.events import Events
 from gateway.http_client.clients import HttpCall, StreamTimeouts
 from gateway.model import ModelCapabilities, ModelEnvironment, ModelProvider, ModelRequest
 from gateway.openai.chat_completions import PROVIDER_NAME, completions_url, dialect_of
+from gateway.openai.chat_options import chat_options
 from gateway.openai.chat_reader import ChatCompletionReader
 from gateway.openai.chat_request import chat_request
 from gateway.providers.access import checked_address, key_header
@@ -50,6 +51,7 @@ class ChatCompletionsModel:
             audio_input=True,
             video_input=self._dialect.videos,
             document_input=True,
+            options=chat_options(self._dialect, settings.model_id).taken,
         )
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[Events]:

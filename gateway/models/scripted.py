@@ -41,8 +41,9 @@ from gateway.clock import Clock
 from gateway.errors import ConfigurationError, ModelError, ModelErrorKind
 from gateway.events import Events, StopReason, Usage
 from gateway.messages import JsonObject, Message, TextBlock
-from gateway.model import ModelCapabilities, ModelEnvironment, ModelProvider, ModelRequest, OneTool
+from gateway.model import AnswerOptions, ModelCapabilities, ModelEnvironment, ModelProvider, ModelRequest
 from gateway.providers.answer_builder import AnswerBuilder
+from gateway.wishes.generation import OPTION_NAMES, OneTool
 
 NAME = "scripted"
 
@@ -143,7 +144,15 @@ class ScriptedModel:
 
     provider = NAME
     capabilities = ModelCapabilities(
-        reasoning=True, image_input=True, audio_input=True, video_input=True, document_input=True
+        reasoning=True,
+        image_input=True,
+        audio_input=True,
+        video_input=True,
+        document_input=True,
+        # It takes whatever is asked of it, and plays its script.
+        options=AnswerOptions(
+            frozenset(OPTION_NAMES), frozenset({"json_object", "json_schema"}), frozenset({"one", "any"})
+        ),
     )
 
     def __init__(self, script: Script, clock: Clock, *, model_id: str = NAME) -> None:

@@ -37,6 +37,9 @@ class Dialect:
     reasoning goes back verbatim. `call_id_length`: how long a call's id may be, or with `exact_call_id_length` must be
     (then of letters and digits). `documents`: media types that it takes as `file` parts; `file_urls`: whether such a
     file may be a URL; `videos`: whether it takes `video_url` parts.
+
+    `lacks`: names of GenerationOptions that it does not know. `token_limit`, `seed`: what it calls these. `most_stops`:
+    how many texts `stop` may have. `schema_formats`: whether an answer's format may be a schema.
     """
 
     developer_role: str = "system"
@@ -49,9 +52,21 @@ class Dialect:
     documents: frozenset[str] = frozenset({"application/pdf"})
     file_urls: bool = False
     videos: bool = False
+    lacks: frozenset[str] = frozenset()
+    token_limit: str = "max_tokens"
+    seed: str = "seed"
+    most_stops: int | None = None
+    schema_formats: bool = True
 
 
-_OPENAI = Dialect(developer_role="developer", participant_names=True)
+_NO_TOP_K = frozenset({"top_k"})
+_OPENAI = Dialect(
+    developer_role="developer",
+    participant_names=True,
+    lacks=_NO_TOP_K,
+    token_limit="max_completion_tokens",
+    most_stops=4,
+)
 
 # Host suffixes; the longest that fits counts. Reasoning: https://api-docs.deepseek.com/guides/thinking_mode,
 # https://platform.moonshot.ai/docs, https://docs.z.ai/guides/capabilities/thinking-mode,
@@ -67,14 +82,28 @@ _DIALECTS: Mapping[str, Dialect] = {
         reasoning_details=True,
         file_urls=True,
         videos=True,
+        lacks=frozenset(),
+        token_limit="max_tokens",
     ),
-    "api.deepseek.com": Dialect(reasoning_field="reasoning_content"),
-    "api.moonshot.ai": Dialect(reasoning_field="reasoning_content"),
-    "api.moonshot.cn": Dialect(reasoning_field="reasoning_content"),
-    "api.z.ai": Dialect(reasoning_field="reasoning_content"),
-    "open.bigmodel.cn": Dialect(reasoning_field="reasoning_content"),
-    "api.mistral.ai": Dialect(stream_usage=False, call_id_length=9, exact_call_id_length=True),
+    "api.deepseek.com": Dialect(
+        reasoning_field="reasoning_content",
+        lacks=frozenset({"top_k", "seed", "parallel_calls"}),
+        most_stops=16,
+        schema_formats=False,
+    ),
+    "api.moonshot.ai": Dialect(reasoning_field="reasoning_content", lacks=_NO_TOP_K),
+    "api.moonshot.cn": Dialect(reasoning_field="reasoning_content", lacks=_NO_TOP_K),
+    "api.z.ai": Dialect(reasoning_field="reasoning_content", lacks=_NO_TOP_K),
+    "open.bigmodel.cn": Dialect(reasoning_field="reasoning_content", lacks=_NO_TOP_K),
+    "api.mistral.ai": Dialect(
+        stream_usage=False, call_id_length=9, exact_call_id_length=True, lacks=_NO_TOP_K, seed="random_seed"
+    ),
 }
+
+# Families of OpenAI's models by their bare ids. Sources: https://platform.openai.com/docs/models,
+# https://platform.openai.com/docs/guides/reasoning, and the API's 400s ("Unsupported parameter: 'temperature' ...").
+WITHOUT_REASONING = re.compile(r"gpt-(3\.5|4)|chatgpt|gpt-5(\.\d+)?-chat")
+WITHOUT_SAMPLERS = re.compile(r"o\d|gpt-5(-(?!chat)|$)|codex-")
 
 
 def dialect_of(url: str) -> Dialect:

@@ -31,7 +31,7 @@ from gateway.messages import (
     UrlSource,
     VideoBlock,
 )
-from gateway.model import ModelRequest, OneTool, ToolChoice
+from gateway.model import ModelRequest
 from gateway.openai.chat_completions import (
     DETAILS,
     EXTRA_CONTENT,
@@ -41,11 +41,14 @@ from gateway.openai.chat_completions import (
     safe_participant,
     safe_tool_name,
 )
+from gateway.openai.chat_options import chat_options
 from gateway.providers.media import MEDIA_KINDS, LeftOutMedia, UnsendableError, quoted, reachable, whole
+from gateway.providers.option_table import with_options
 from gateway.wire import stand_ins, strict_json
 from gateway.wire.media_bytes import bare_type, is_written
 from gateway.wire.stand_ins import NO_CONTENT, NO_OUTPUT, OPENING
 from gateway.wire.tool_schema import object_schema
+from gateway.wishes.generation import NO_OPTIONS, OneTool, ToolChoice
 
 _ABOUT_TOOLS = ("tool_choice", "parallel_tool_calls")  # refused in a request without tools, such as one for a summary
 _INSTRUCTIONS = frozenset({"system", "developer"})
@@ -53,13 +56,19 @@ _AUDIO_FORMATS = {"mpeg": "mp3", "mp3": "mp3", "wav": "wav", "wave": "wav", "x-w
 
 
 def chat_request(request: ModelRequest, model_id: str, dialect: Dialect) -> JsonObject:
-    """The body of the request. `model_parameters` win over the gateway's own fields; a null removes a field."""
+    """The body of the request. `model_parameters` win over the gateway's own fields; a null removes a field.
+
+    The run's options win over `model_parameters`.
+    """
     body: JsonObject = {"model": model_id, "messages": list(_messages(request, model_id, dialect)), "stream": True}
     if dialect.stream_usage:
         body["stream_options"] = {"include_usage": True}
     if request.tools:
         body["tools"] = [_tool(spec) for spec in request.tools]
-    body |= request.parameters
+    if request.options is NO_OPTIONS:
+        body |= request.parameters
+    else:
+        body |= with_options(request.parameters, request.options, chat_options(dialect, model_id))
     if request.tools and request.tool_choice != "auto":  # no parameter may override the choice of the loop
         body["tool_choice"] = _tool_choice(request.tool_choice)
     if not body.get("tools"):
@@ -69,9 +78,9 @@ def chat_request(request: ModelRequest, model_id: str, dialect: Dialect) -> Json
 
 
 def _tool_choice(choice: ToolChoice) -> JsonValue:
-    if type(choice) is OneTool:
+    if isinstance(choice, OneTool):
         return {"type": "function", "function": {"name": safe_tool_name(choice.name)}}
-    return "none"
+    return choice
 
 
 def _tool(spec: ToolSpec) -> JsonObject:

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any
 from urllib.parse import quote, urlsplit, urlunsplit
 
-from gateway.openai.chat_completions import TokenCounts
+from gateway.openai.chat_completions import WITHOUT_REASONING, WITHOUT_SAMPLERS, TokenCounts
 from gateway.providers.endpoints import address_below
 from gateway.providers.error_bodies import ProviderError, parse_error
 from gateway.providers.token_counts import token_count
@@ -82,10 +82,10 @@ _SERVERS: Mapping[str, Profile] = MappingProxyType(
 # ("Encrypted content is not supported with this model.", "Unsupported parameter: 'temperature' ...").
 _PLAIN: Mapping[str, Any] = MappingProxyType({"reasons": False, "encrypted_reasoning": False})
 _FAMILIES: tuple[tuple[re.Pattern[str], Mapping[str, Any]], ...] = (
-    (re.compile(r"gpt-(3\.5|4)|chatgpt|gpt-5(\.\d+)?-chat"), _PLAIN),
+    (WITHOUT_REASONING, _PLAIN),
     (re.compile(r"gpt-oss"), {"images": False, "multimodal_outputs": False, "documents": frozenset()}),
     (re.compile(r"o1-mini|o3-mini"), {"samplers": False, "images": False, "multimodal_outputs": False}),
-    (re.compile(r"o\d|gpt-5(-|$)|codex-"), {"samplers": False}),
+    (WITHOUT_SAMPLERS, {"samplers": False}),
     (re.compile(r"(mistral|ministral|magistral|llama|qwen2)"), {"encrypted_reasoning": False}),
 )
 _PREFIX = re.compile(r"^(?:(?:us|eu|apac|us-gov|jp|au|ca|global)\.)?(?:[a-z0-9-]+[./])?(?=[a-z])", re.I)

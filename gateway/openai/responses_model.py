@@ -30,6 +30,7 @@ from gateway.openai.responses import (
     refuses_replayed_reasoning,
 )
 from gateway.openai.responses_background import BackgroundResponse
+from gateway.openai.responses_options import responses_options
 from gateway.openai.responses_reader import ResponsesReader
 from gateway.openai.responses_request import ResponsesTarget, responses_request
 from gateway.openai.responses_stored import ExistingAccess, StoredResponses
@@ -142,6 +143,7 @@ class ResponsesModel:
             document_input=bool(profile.documents),
             state_holder=self._holder,
             background=self._target.background,
+            options=responses_options(profile).taken,
         )
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Events]:

@@ -38,7 +38,7 @@ from gateway.messages import (
     UrlSource,
     VideoBlock,
 )
-from gateway.model import ModelRequest, OneTool, ToolChoice
+from gateway.model import ModelRequest
 from gateway.openai.chat_completions import safe_tool_name
 from gateway.openai.responses import (
     MESSAGE_ITEM,
@@ -50,11 +50,14 @@ from gateway.openai.responses import (
     replayed_item,
     replayed_reasoning,
 )
+from gateway.openai.responses_options import responses_options
 from gateway.providers.media import LeftOutMedia, UnsendableError, picture, quoted, reachable, whole
+from gateway.providers.option_table import with_options
 from gateway.wire import stand_ins, strict_json
 from gateway.wire.media_bytes import bare_type, is_written
 from gateway.wire.stand_ins import NO_CONTENT, NO_OUTPUT, OPENING
 from gateway.wire.tool_schema import object_schema
+from gateway.wishes.generation import NO_OPTIONS, OneTool, ToolChoice
 
 _EXTENSIONS = {"application/pdf": "pdf", "application/msword": "doc", "application/vnd.ms-excel": "xls"}
 _CALL_ID = re.compile(r"[a-zA-Z0-9_.:-]{1,64}")
@@ -84,8 +87,8 @@ class ResponsesTarget:
 def responses_request(request: ModelRequest, target: ResponsesTarget) -> JsonObject:
     """The body of the request: the whole conversation, or only what follows the response that it continues.
 
-    `model_parameters` win over the gateway's own fields; a null removes a field. Their `tools` (a web search at the
-    provider, ...) and `include` are joined with the gateway's.
+    `model_parameters` win over the gateway's own fields, and the run's options over these; a null removes a field. The
+    `tools` (a web search at the provider, ...) and `include` of `model_parameters` are joined with the gateway's.
     """
     body: JsonObject = {"model": target.wire_model_id, "stream": True, "store": target.stored}
     if target.background:
@@ -102,9 +105,12 @@ def responses_request(request: ModelRequest, target: ResponsesTarget) -> JsonObj
     if target.sealed:
         body["include"] = [SEALED_REASONING]
     ours = {name: listed for name in _LISTS if isinstance(listed := body.get(name), list)}
-    body |= request.parameters
+    parameters = request.parameters
+    if request.options is not NO_OPTIONS:
+        parameters = with_options(parameters, request.options, responses_options(target.profile))
+    body |= parameters
     for name, listed in ours.items():
-        if isinstance(theirs := request.parameters.get(name), list):
+        if isinstance(theirs := parameters.get(name), list):
             body[name] = [*listed, *(entry for entry in theirs if entry not in listed)]
     if request.tools and request.tool_choice != "auto":  # no parameter may override the choice of the loop
         body["tool_choice"] = _tool_choice(request.tool_choice)
@@ -137,7 +143,7 @@ def _message(role: str, content: JsonValue) -> JsonObject:
 
 
 def _tool_choice(choice: ToolChoice) -> JsonValue:
-    return {"type": "function", "name": safe_tool_name(choice.name)} if type(choice) is OneTool else "none"
+    return {"type": "function", "name": safe_tool_name(choice.name)} if isinstance(choice, OneTool) else choice
 
 
 def _tool(spec: ToolSpec) -> JsonObject:

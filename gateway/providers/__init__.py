@@ -14,6 +14,7 @@ headers.py           headers of the operator's own
 endpoints.py         base URLs, as operators write them
 media.py             a medium, made what a provider takes or said to be left out
 media_fetch.py       media that messages only point at
+option_table.py      where a wire has the options of a run
 tagged_reasoning.py  reasoning between two tags in a text
 token_counts.py      how providers count tokens
 background_tasks.py  what is done when nobody waits for it any more

@@ -82,7 +82,9 @@ class TracedModel:
         answer.end()
 
     def _told(self, request: ModelRequest) -> Attributes:
+        options = request.options
         numbers = {name: request.parameters.get(name) for name in _PARAMETERS}
+        numbers |= {name: value for name in _PARAMETERS if (value := getattr(options, name)) is not None}
         return {
             "gen_ai.operation.name": "chat",
             "gen_ai.provider.name": vendor_of(self.provider),

@@ -39,8 +39,9 @@ from gateway.messages import (
     ToolSpec,
     UrlSource,
 )
-from gateway.model import ModelRequest, OneTool
+from gateway.model import ModelRequest
 from gateway.wire.stand_ins import GO_ON, NO_CONTENT, OPENING
+from gateway.wishes.generation import OneTool
 from tests.history_samples import any_histories
 from tests.recorded_traffic import Entry, Recordings, each
 from tests.said_messages import assistant, result

@@ -36,7 +36,8 @@ from gateway.messages import (
     UrlSource,
     VideoBlock,
 )
-from gateway.model import ModelRequest, OneTool
+from gateway.model import ModelRequest
+from gateway.wishes.generation import OneTool
 from tests.bedrock_recordings import recorded_model_id, recorded_request, recordings
 from tests.converse_rules import broken_rules
 from tests.said_messages import message, result

@@ -25,9 +25,10 @@ from gateway.events import (
 from gateway.http_client.clients import HttpClients
 from gateway.loop import Decision
 from gateway.messages import Base64Source, ImageBlock, JsonObject, Message, TextBlock, ToolSpec
-from gateway.model import ModelEnvironment, ModelRequest, OneTool
+from gateway.model import ModelEnvironment, ModelRequest
 from gateway.models.demo import PROVIDER, DemoModel
 from gateway.tool import ToolContext
+from gateway.wishes.generation import OneTool
 from tests.loop_runs import FunctionTool, LoopRun, adder, tool_giving, user
 from tests.movable_clock import MovableClock
 

@@ -1,0 +1,112 @@
+"""Where a wire has the options that are written in no provider's words.
+
+Below: wishes. Above: the vendors' files `options.py`, each with a table of its own, and their request writers. A table
+is data: it says under which names the wire has an option, and which other spellings of an operator's
+`model_parameters` it stands for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from gateway.messages import JsonObject, JsonValue
+from gateway.model import AnswerOptions, ForcedTool
+from gateway.wishes.generation import FormatKind, GenerationOptions
+
+Path: TypeAlias = tuple[str, ...]
+
+
+def _as_it_is(value: Any) -> JsonValue:
+    return list(value) if isinstance(value, tuple) else value
+
+
+@dataclass(frozen=True, slots=True)
+class WireMember:
+    """One member of `model_parameters` that an option is written to.
+
+    `spellings` are all ways in which an operator may have written it: the value goes where one of them stands already,
+    else to the first. What is under `excludes` must not stand beside it. `value` puts the option into the wire's words;
+    None: the wire says this by leaving it out.
+    """
+
+    spellings: tuple[Path, ...]
+    excludes: tuple[Path, ...] = ()
+    value: Callable[[Any], JsonValue] = _as_it_is
+
+
+def member(
+    *spellings: str, excludes: Sequence[str] = (), value: Callable[[Any], JsonValue] = _as_it_is
+) -> tuple[WireMember, ...]:
+    """The one member that an option has, with paths that are written with dots: `inferenceConfig.topP`."""
+    return (WireMember(_paths(spellings), _paths(excludes), value),)
+
+
+def _paths(dotted: Sequence[str]) -> tuple[Path, ...]:
+    return tuple(tuple(path.split(".")) for path in dotted)
+
+
+@dataclass(frozen=True, slots=True)
+class OptionTable:
+    """What a wire takes. `members` say options, by the names of GenerationOptions; the rest is as in AnswerOptions."""
+
+    members: Mapping[str, tuple[WireMember, ...]]
+    formats: frozenset[FormatKind] = frozenset()
+    forced_tools: frozenset[ForcedTool] = frozenset()
+    most_stops: int | None = None
+
+    @property
+    def taken(self) -> AnswerOptions:
+        """What a model of this wire can be asked for."""
+        return AnswerOptions(frozenset(self.members), self.formats, self.forced_tools, self.most_stops)
+
+
+def with_options(parameters: JsonObject, options: GenerationOptions, table: OptionTable) -> JsonObject:
+    """An agent's `model_parameters` with the options in them, as the wire has them.
+
+    They are put in by the table's order. Of two limits of tokens the smaller counts. What the table does not have is
+    left out.
+    """
+    merged = {**parameters}
+    for name, places in table.members.items():
+        if (wish := getattr(options, name)) is None:
+            continue
+        for place in places:
+            value = place.value(wish)
+            standing = [(path, given) for path in place.spellings if (given := _taken(merged, path)) is not None]
+            if name == "max_tokens":
+                value = min([value, *(given for _, given in standing if type(given) is int)])  # type: ignore[type-var]
+            for path in place.excludes:
+                _taken(merged, path)
+            if value is not None:
+                _put(merged, standing[0][0] if standing else place.spellings[0], value)
+    return merged
+
+
+def _taken(parameters: JsonObject, path: Path) -> JsonValue:
+    """Take a value out, and give it; None where there is none. Mappings on the way are copied, and go when empty."""
+    name, *rest = path
+    value = parameters.get(name)
+    if not rest:
+        return parameters.pop(name, None)
+    if not isinstance(value, dict):
+        return None
+    inner = {**value}
+    found = _taken(inner, tuple(rest))
+    if inner:
+        parameters[name] = inner
+    else:
+        del parameters[name]
+    return found
+
+
+def _put(parameters: JsonObject, path: Path, value: JsonValue) -> None:
+    name, *rest = path
+    if not rest:
+        parameters[name] = value
+        return
+    inner = parameters.get(name)
+    copy: JsonObject = {**inner} if isinstance(inner, dict) else {}
+    _put(copy, tuple(rest), value)
+    parameters[name] = copy
