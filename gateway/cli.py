@@ -17,11 +17,12 @@ import sys
 from collections.abc import Callable, Sequence
 from html import escape
 from pathlib import Path
-from typing import TypeAlias, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 from urllib.parse import quote
 
 from gateway import __version__
 from gateway.agent import AgentDefinition
+from gateway.clock import SystemClock
 from gateway.configuration.known_parts import known_parts
 from gateway.configuration.sections import json_schema
 from gateway.errors import ConfigurationError, GatewayError
@@ -36,9 +37,13 @@ from gateway.settings import (
     store_file,
 )
 
+if TYPE_CHECKING:
+    from gateway.server.reload_outcome import ReloadOutcome
+
 _Command: TypeAlias = Callable[[argparse.Namespace], int]
 
 _KEY_VARIABLE = "AGUI_GATEWAY_KEY"
+_RELOAD_SECONDS = 30.0
 _NO_AGENTS = "no agents are configured; add one under 'agents', or serve the demonstration with --demo"
 
 logger = logging.getLogger(__name__)
@@ -83,6 +88,13 @@ def _parser() -> argparse.ArgumentParser:
     reload = commands.add_parser("reload", help="make the running gateway use the agents of its changed file")
     _add_config(reload)
     _add_store(reload)
+    reload.add_argument(
+        "--timeout",
+        metavar="SECONDS",
+        type=_seconds,
+        default=_RELOAD_SECONDS,
+        help=f"how long to wait until the gateway says what has changed (default: {_RELOAD_SECONDS:g})",
+    )
     reload.set_defaults(command=_reload)
 
     config = commands.add_parser("config", help="check a configuration file, or print its schema or an example")
@@ -124,6 +136,12 @@ def _port(text: str) -> int:
     return port
 
 
+def _seconds(text: str) -> float:
+    if not (text.isascii() and text.replace(".", "", 1).isdigit() and len(text) < 10):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds; give one such as 30")
+    return float(text)
+
+
 def _serve(arguments: argparse.Namespace) -> int:
     flags = Flags(arguments.config, arguments.host, arguments.port, arguments.store, arguments.demo)
     settings = load_settings(flags)
@@ -158,7 +176,9 @@ def _log_source(settings: Settings, flags: Flags) -> None:
 
 
 def _reload(arguments: argparse.Namespace) -> int:
-    from gateway.server.pid_file import serving_pid  # here, because Windows has neither these locks nor this signal
+    # here, because Windows has neither these locks nor this signal
+    from gateway.server.pid_file import serving_pid
+    from gateway.server.reload_outcome import outcome_file, wait_for_outcome
 
     parts = known_parts()
     settings = check_settings(Flags(arguments.config, store=arguments.store, demo=arguments.demo), parts=parts)
@@ -170,12 +190,27 @@ def _reload(arguments: argparse.Namespace) -> int:
         raise ConfigurationError(
             f"no gateway serves the store {str(store)!r}; start one with 'agui-gateway serve', or name its store"
         )
+    asked = SystemClock().now()
     try:
         os.kill(pid, signal.SIGHUP)
     except OSError as error:
         raise ConfigurationError(f"cannot signal process {pid}: {error.strerror}; run this as its user") from error
-    print(f"process {pid} reads its file again; its log lists the changes, and what needs a restart")
-    return 0
+    outcome = wait_for_outcome(
+        outcome_file(store), asked=asked, seconds=arguments.timeout, is_serving=lambda: serving_pid(store) == pid
+    )
+    if outcome is not None:
+        return _tell_outcome(pid, outcome)
+    if serving_pid(store) != pid:
+        raise GatewayError(f"process {pid} ended before it had read its file again")
+    seconds = f"{arguments.timeout:g} seconds"
+    raise GatewayError(f"process {pid} did not say within {seconds} whether it took over the file; see its log")
+
+
+def _tell_outcome(pid: int, outcome: ReloadOutcome) -> int:
+    where = sys.stdout if outcome.accepted else sys.stderr
+    did = "took over the agents of its file" if outcome.accepted else "changed nothing"
+    print(f"process {pid} {did}:", *outcome.lines, sep="\n  ", file=where)
+    return 0 if outcome.accepted else 1
 
 
 def _config_check(arguments: argparse.Namespace) -> int:

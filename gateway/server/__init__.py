@@ -1,7 +1,8 @@
 """The process around the application, and its connections.
 
-process.py     the socket, uvicorn, the signals
-reloading.py   reads the configuration file again while the process serves
-pid_file.py    finds the process that serves a store
-connection.py  one client's connection
+process.py         the socket, uvicorn, the signals
+reloading.py       reads the configuration file again while the process serves
+reload_outcome.py  what came of that, for the command that asked for it
+pid_file.py        finds the process that serves a store
+connection.py      one client's connection
 """

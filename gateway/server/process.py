@@ -90,12 +90,10 @@ async def _serve(
     )
     server = _Server(config)
     async with application.starlette.router.lifespan_context(application.starlette):
-        reloading = Reloading(application, flags)
+        store = store_file(application.settings, application.parts)
+        reloading = Reloading(application, flags, store)
         try:
-            with (
-                _signals(application, server, reloading),
-                kept_pid(store_file(application.settings, application.parts)),
-            ):
+            with _signals(application, server, reloading), kept_pid(store):
                 server.on_listening = on_listening
                 await server.serve([listener])
         finally:

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from gateway.server.pid_file import pid_file, serving_pid
+from gateway.server.reload_outcome import outcome_file
 from gateway.settings import Flags, load_settings
 from tests.running_gateway import (
     DEADLINE_SECONDS,
@@ -62,16 +63,23 @@ async def reloadable(
         yield gateway
 
 
-async def reload_command(directory: Path, *arguments: str) -> tuple[int, str]:
+async def reload_command(directory: Path, *arguments: str, env: Mapping[str, str] | None = None) -> tuple[int, str]:
     """`agui-gateway reload`: its exit code and all that it says."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "gateway", "reload", "--config", str(directory / "gateway.yaml"), *arguments,
-        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT, env={**os.environ, **(env or {})},
     )  # fmt: skip
     async with asyncio.timeout(DEADLINE_SECONDS):
         output, _ = await process.communicate()
     assert process.returncode is not None
     return process.returncode, output.decode()
+
+
+def pending_signals(pid: int) -> set[int]:
+    """Those that were sent to a process which is stopped."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    masks = [int(line.split()[1], 16) for line in status.splitlines() if line.startswith(("SigPnd", "ShdPnd"))]
+    return {number for number in range(1, 65) for mask in masks if mask >> (number - 1) & 1}
 
 
 # --- what a signal does
@@ -199,11 +207,12 @@ async def test_the_command_finds_the_process_by_its_store(tmp_path: Path) -> Non
         assert stat.S_IMODE(pid_file(store).stat().st_mode) == 0o600
         write_configuration(tmp_path, [agent("a", HELLO), agent("b", HELLO)])
         code, output = await reload_command(tmp_path)
-        assert (code, f"process {gateway.process.pid} reads its file again" in output) == (0, True)
-        await until_logged(gateway, TOOK_OVER)
+        assert (code, f"process {gateway.process.pid} took over the agents of its file" in output) == (0, True)
         assert await agent_ids(gateway) == ["a", "b"]
+        assert stat.S_IMODE(outcome_file(store).stat().st_mode) == 0o600
         assert await gateway.signal(signal.SIGTERM) == 0
     assert not pid_file(store).exists()
+    assert not outcome_file(store).exists()
     code, output = await reload_command(tmp_path)
     assert (code, "no gateway serves the store" in output) == (1, True)
 
@@ -216,8 +225,55 @@ async def test_the_command_says_what_is_wrong_with_a_file_and_signals_nobody(tmp
         assert f"{tmp_path / 'gateway.yaml'}:3:11: agents[0].model.model_provider: " in output
         write_configuration(tmp_path, [agent("b", HELLO)])
         assert (await reload_command(tmp_path))[0] == 0
-        await until_logged(gateway, TOOK_OVER)
+        assert await agent_ids(gateway) == ["b"]
         assert "nothing was changed" not in gateway.log.read_text()
+
+
+async def test_the_command_says_what_has_changed_and_what_needs_a_restart(tmp_path: Path) -> None:
+    async with reloadable(tmp_path, agent("a", HELLO), agent("b", HELLO), agent("c", HELLO)) as gateway:
+        took_over = f"process {gateway.process.pid} took over the agents of its file:"
+        assert await reload_command(tmp_path) == (0, f"{took_over}\n  no agent has changed\n")
+        server = {"drain_seconds": 1, "max_waiting_runs": 3}
+        write_configuration(tmp_path, [agent("b", CHANGED), agent("c", HELLO), agent("d", HELLO)], server=server)
+        changes = ["added: d", "changed: b", "removed: a"]
+        restart = "a restart is needed for: server.drain_seconds, server.max_waiting_runs"
+        assert await reload_command(tmp_path) == (0, "\n  ".join([took_over, *changes, restart]) + "\n")
+
+
+async def test_the_command_says_why_the_process_refuses_a_file_that_the_command_itself_takes(tmp_path: Path) -> None:
+    async with reloadable(tmp_path, agent("a", HELLO)) as gateway:
+        write_configuration(tmp_path, [agent("b", {**HELLO, "headers": {"x-shop": "${env:ONLY_THE_COMMAND_HAS_IT}"}})])
+        code, output = await reload_command(tmp_path, env={"ONLY_THE_COMMAND_HAS_IT": "4711 4711 4711"})
+        assert (code, f"process {gateway.process.pid} changed nothing:\n" in output) == (1, True)
+        assert "agents[0].model.headers.x-shop: " in output
+        assert "ONLY_THE_COMMAND_HAS_IT" in output
+        assert await agent_ids(gateway) == ["a"]
+
+
+async def test_the_command_does_not_take_an_earlier_outcome_for_its_own(tmp_path: Path) -> None:
+    async with reloadable(tmp_path, agent("a", HELLO)) as gateway:
+        await reload_command(tmp_path)
+        write_configuration(tmp_path, [agent("a", HELLO), agent("b", HELLO)])
+        gateway.process.send_signal(signal.SIGSTOP)  # it hears nothing until it goes on
+        code, output = await reload_command(tmp_path, "--timeout", "0.2")
+        assert (code, f"process {gateway.process.pid} did not say within 0.2 seconds" in output) == (1, True)
+        gateway.process.send_signal(signal.SIGCONT)
+        code, output = await reload_command(tmp_path)
+        assert code == 0
+        assert await agent_ids(gateway) == ["a", "b"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="it is seen in /proc that the signal was sent")
+async def test_the_command_does_not_wait_for_a_process_that_ends(tmp_path: Path) -> None:
+    async with reloadable(tmp_path, agent("a", HELLO)) as gateway:
+        gateway.process.send_signal(signal.SIGSTOP)
+        asked = asyncio.create_task(reload_command(tmp_path, "--timeout", "60"))
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            while signal.SIGHUP not in pending_signals(gateway.process.pid):
+                await asyncio.sleep(0)
+        gateway.process.kill()
+        code, output = await asked
+        assert (code, f"process {gateway.process.pid} ended before it had read its file again" in output) == (1, True)
 
 
 async def test_what_a_killed_process_left_behind_is_no_process(tmp_path: Path) -> None:
