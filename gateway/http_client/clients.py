@@ -41,6 +41,7 @@ from httpx_aiohttp import AiohttpTransport
 from gateway.agent import ModelTimeouts
 from gateway.clock import Clock, Deadline, DeadlineError, Timer
 from gateway.errors import ModelError, ModelErrorKind
+from gateway.http_client.endpoint_policy import CheckedResolver, EndpointAddressError, EndpointPolicy
 from gateway.http_client.fetch_policy import DEFAULT_FETCH_PORTS
 from gateway.http_client.fetcher import Fetcher, Resolver, Route
 from gateway.http_client.transport_errors import TRANSPORT_ERRORS, model_error
@@ -307,8 +308,12 @@ class HttpClients:
         tls: ssl.SSLContext | None = None,
         resolver: Resolver | None = None,
         route: Route | None = None,
+        endpoints: EndpointPolicy | None = None,
     ) -> None:
+        """`endpoints`: which ones calls may reach, where callers named them; None: the operator named them all."""
         self._clock = clock
+        self.endpoints = endpoints
+        self._resolver = None if endpoints is None else CheckedResolver(endpoints, resolver, route)
         self._environment_proxies = environment_proxies
         self._tls = tls
         self._clients: dict[tuple[str, str, int | None], _Transport] = {}
@@ -351,6 +356,8 @@ class HttpClients:
         try:
             with deadline:
                 endpoint = _endpoint(call.url)
+                if self.endpoints is not None:
+                    _check_endpoint(endpoint.encoded, self.endpoints)
                 client = self._clients.get(endpoint.origin) or await self._client(endpoint)
                 return await client.handle_async_request(
                     httpx.Request(
@@ -363,6 +370,8 @@ class HttpClients:
         except DeadlineError as error:
             raise ModelError(ModelErrorKind.TIMEOUT, "the model provider did not begin to answer in time") from error
         except TRANSPORT_ERRORS as error:
+            if isinstance(error, aiohttp.ClientConnectorError) and isinstance(error.os_error, EndpointAddressError):
+                raise _refused_endpoint(str(error.os_error.strerror)) from error
             raise model_error(error) from error
         finally:
             deadline.close()
@@ -374,14 +383,20 @@ class HttpClients:
         return known or self._clients.setdefault(endpoint.origin, self._open_client(endpoint.url, tls))
 
     def _open_client(self, url: httpx.URL, tls: ssl.SSLContext | bool) -> _Transport:
-        connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEPALIVE_SECONDS, ssl=tls or True)
+        connector = aiohttp.TCPConnector(
+            limit=0,
+            keepalive_timeout=KEEPALIVE_SECONDS,
+            ssl=tls or True,
+            resolver=self._resolver,
+            use_dns_cache=self._resolver is None,
+        )
         session = aiohttp.ClientSession(
             connector=connector,
             cookie_jar=aiohttp.DummyCookieJar(),
             max_line_size=LARGEST_HEADER,
             max_field_size=LARGEST_HEADER,
         )
-        proxy = environment_proxy(url) if self._environment_proxies else None
+        proxy = environment_proxy(url) if self._environment_proxies and self.endpoints is None else None
         return _Transport(verify=tls, proxy=httpx.Proxy(proxy) if proxy else None, client=session)
 
     async def _tls_context(self) -> ssl.SSLContext:
@@ -396,6 +411,16 @@ class HttpClients:
         clients, self._clients = self._clients, {}
         for client in clients.values():
             await client.aclose()
+
+
+def _check_endpoint(url: yarl.URL, endpoints: EndpointPolicy) -> None:
+    """Checks the very URL that the call is sent to: two parsers could read a hostile one differently."""
+    if (refusal := endpoints.refusal(str(url), sent_to=url)) is not None:
+        raise _refused_endpoint(refusal)
+
+
+def _refused_endpoint(why: str) -> ModelError:
+    return ModelError(ModelErrorKind.INVALID, f"this endpoint may not be reached: {why}", retryable=False)
 
 
 def environment_proxy(url: httpx.URL) -> str | None:

@@ -192,20 +192,25 @@ class _Pinned(AbstractResolver):
     ) -> list[ResolveResult]:
         if host.rstrip(".") != self._host.rstrip("."):
             raise OSError(None, f"{host!r} was not checked")
-        return [
-            ResolveResult(
-                hostname=host,
-                host=address,
-                port=target_port,
-                family=socket.AF_INET6 if ":" in address else socket.AF_INET,
-                proto=0,
-                flags=socket.AI_NUMERICHOST,
-            )
-            for address, target_port in self._targets
-        ]
+        return resolved(host, self._targets)
 
     async def close(self) -> None:
         return None
+
+
+def resolved(host: str, targets: Sequence[tuple[str, int]]) -> list[ResolveResult]:
+    """Addresses and ports in the form in which aiohttp's resolvers give them."""
+    return [
+        ResolveResult(
+            hostname=host,
+            host=address,
+            port=port,
+            family=socket.AF_INET6 if ":" in address else socket.AF_INET,
+            proto=0,
+            flags=socket.AI_NUMERICHOST,
+        )
+        for address, port in targets
+    ]
 
 
 async def resolve(host: str, port: int) -> Sequence[str]:

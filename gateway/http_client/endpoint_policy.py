@@ -1,0 +1,129 @@
+"""Which endpoints the models and tools of callers may reach: trusted patterns, and addresses of the public internet.
+
+Above: clients, which asks before every call. Below: fetch_policy, whose rules on addresses hold here too. The model or
+tool of a caller names its endpoint, so that whoever may make an agent could send the gateway's requests anywhere. Both
+locks have to open: the URL matches a pattern, and the connection goes to an address that was checked.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import yarl
+from aiohttp.abc import AbstractResolver, ResolveResult
+
+from gateway.errors import ConfigurationError, InvalidRequestError
+from gateway.http_client.fetch_policy import address_allowed, looks_numeric, parse_fetch_url
+from gateway.http_client.fetcher import Resolver, Route, resolve, resolved
+
+_SCHEME_END = "://"
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointPattern:
+    """A regular expression for whole URLs; the part of it for the authority (`host` or `host:port`) holds alone, too.
+
+    Otherwise `https://api\\..*\\.example\\.com/.*` would match `https://api.evil.test/x.example.com/`: `.*` does not
+    stop at a slash.
+    """
+
+    url: re.Pattern[str]
+    authority: re.Pattern[str]
+
+    @classmethod
+    def parse(cls, text: str) -> EndpointPattern:
+        """Raises ConfigurationError for a pattern without a part for the authority, or that is no expression."""
+        _, found, rest = text.partition(_SCHEME_END)
+        authority = rest.partition("/")[0].removesuffix("$")
+        if not found or not authority:
+            raise ConfigurationError(
+                f"the pattern {text!r} names no host; write what the whole URL has to match, with the host between "
+                "'://' and the next '/', as in '^https://api\\.example\\.com/.*$'"
+            )
+        try:
+            return cls(re.compile(text), re.compile(authority))
+        except re.error as error:
+            raise ConfigurationError(
+                f"the pattern {text!r} is not a regular expression ({error}); the part between '://' and the next '/' "
+                "has to be one by itself"
+            ) from None
+
+    def matches(self, url: yarl.URL) -> bool:
+        """Whether both match, with the port left out where it is the scheme's own."""
+        return self.authority.fullmatch(_authority(url)) is not None and self.url.fullmatch(_shown(url)) is not None
+
+
+class EndpointPolicy:
+    """`patterns` are regular expressions, see EndpointPattern; at least one has to match.
+
+    `private_addresses`: endpoints may be in private networks, and on this machine. Link-local addresses, where clouds
+    keep their metadata, and the other special ranges are never reached.
+    """
+
+    def __init__(self, patterns: Sequence[str], *, private_addresses: bool = False) -> None:
+        """Raises ConfigurationError for a pattern that cannot be used."""
+        self._patterns = [EndpointPattern.parse(pattern) for pattern in patterns]
+        self.private_addresses = private_addresses
+
+    def refusal(self, url: str, *, sent_to: yarl.URL | None = None) -> str | None:
+        """Why no call may go to `url`, by what the URL says; None where one may. Names are resolved with the call.
+
+        `sent_to`: the URL as the HTTP client will read it.
+        """
+        try:
+            parsed = parse_fetch_url(url)
+        except InvalidRequestError as error:
+            return str(error).partition(": ")[2]
+        if sent_to is not None and sent_to.origin() != parsed.origin():
+            return "its host can be read in two ways"
+        if not any(pattern.matches(parsed) for pattern in self._patterns):
+            return "it matches none of the trusted endpoints (callers.endpoints)"
+        host = (parsed.raw_host or "").rstrip(".")
+        try:
+            ipaddress.ip_address(host)
+        except ValueError:
+            return "its host is a number, but not a proper address" if looks_numeric(host) else None
+        return None if address_allowed(host, self.private_addresses) else "its host is not on the public internet"
+
+
+class CheckedResolver(AbstractResolver):
+    """Gives a connection only addresses that the policy allows: it connects to what was checked, and nothing else.
+
+    A name is resolved for each new connection, and all of its addresses have to be allowed.
+    """
+
+    def __init__(self, policy: EndpointPolicy, lookup: Resolver | None, route: Route | None) -> None:
+        """`lookup` and `route` are for tests, as the fetcher's."""
+        self._policy = policy
+        self._lookup = lookup or resolve
+        self._route = route
+
+    async def resolve(self, host: str, port: int = 0, family: int = 0) -> list[ResolveResult]:
+        """Raises OSError where there is no address, or one that is not allowed."""
+        addresses = await self._lookup(host, port)
+        if not all(address_allowed(address, self._policy.private_addresses) for address in addresses):
+            raise EndpointAddressError(0, "its host is not on the public internet")
+        targets = [(address, port) if self._route is None else self._route(address, port) for address in addresses]
+        return resolved(host, targets)
+
+    async def close(self) -> None:
+        return None
+
+
+class EndpointAddressError(OSError):
+    """A name led to an address that the policy does not allow."""
+
+
+def _authority(url: yarl.URL) -> str:
+    port = url.explicit_port
+    shown = "" if port is None or port == _DEFAULT_PORTS.get(url.scheme) else f":{port}"
+    host = url.raw_host or ""
+    return (f"[{host}]" if ":" in host else host) + shown
+
+
+def _shown(url: yarl.URL) -> str:
+    return f"{url.scheme}://{_authority(url)}{url.raw_path_qs}"
