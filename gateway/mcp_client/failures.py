@@ -37,6 +37,8 @@ def failure_of(error: BaseException, server: StdioServer | HttpServer, status: i
             return f"the command {command!r} cannot be run"
         case httpx2.ConnectError() | httpx2.ConnectTimeout():
             return "no server can be reached at its URL"
+        case httpx2.UnsupportedProtocol() if isinstance(server, HttpServer) and server.through is not None:
+            return str(error)
         case httpx2.HTTPError() | httpx2.InvalidURL():
             return "the HTTP connection to it failed"
         case MCPError():

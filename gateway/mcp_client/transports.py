@@ -22,6 +22,8 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
 
 from gateway import __version__
+from gateway.http_client.clients import HttpClients, StreamTimeouts
+from gateway.mcp_client.checked_transport import CheckedTransport
 from gateway.mcp_client.child_process import ChildProcess, child_process
 
 if TYPE_CHECKING:
@@ -49,10 +51,14 @@ class StdioServer:
 
 @dataclass(frozen=True, slots=True)
 class HttpServer:
-    """A server behind a URL, by streamable HTTP. `headers` go with every request."""
+    """A server behind a URL, by streamable HTTP. `headers` go with every request.
+
+    `through`: the HTTP client that checks where calls go, for a server that a caller named; None: the operator did.
+    """
 
     url: str
     headers: Mapping[str, str]
+    through: HttpClients | None = None
 
 
 @asynccontextmanager
@@ -103,11 +109,8 @@ async def _write_lines(child: ChildProcess, from_session: MemoryObjectReceiveStr
 async def http_transport(
     server: HttpServer, note_status: Callable[[httpx2.Response], Awaitable[None]]
 ) -> AsyncGenerator[TransportStreams]:
-    # reading the certificate authorities blocks noticeably
-    secure = server.url.lower().startswith("https:")
-    tls: ssl.SSLContext | bool = await asyncio.to_thread(httpx2.create_ssl_context) if secure else False
     client = httpx2.AsyncClient(
-        transport=_BoundedTransport(verify=tls, trust_env=False),
+        transport=_BoundedTransport(await _transport_to(server)),
         headers={"user-agent": f"agui-gateway/{__version__}", **server.headers},
         timeout=httpx2.Timeout(_HTTP_SECONDS, read=_HTTP_READ_SECONDS),
         trust_env=False,  # as in http_client: no proxy of the environment
@@ -120,11 +123,31 @@ async def http_transport(
         yield streams
 
 
-class _BoundedTransport(httpx2.AsyncHTTPTransport):
+async def _transport_to(server: HttpServer) -> httpx2.AsyncBaseTransport:
+    if server.through is not None:
+        times = StreamTimeouts(connect=_HTTP_SECONDS, first_byte=_HTTP_READ_SECONDS, idle=_HTTP_READ_SECONDS)
+        return CheckedTransport(server.through, times)
+    # reading the certificate authorities blocks noticeably
+    secure = server.url.lower().startswith("https:")
+    tls: ssl.SSLContext | bool = await asyncio.to_thread(httpx2.create_ssl_context) if secure else False
+    return httpx2.AsyncHTTPTransport(verify=tls, trust_env=False)
+
+
+class _BoundedTransport(httpx2.AsyncBaseTransport):
     """Ends answers that are too long. Event streams may be endless; the package bounds each of their events."""
 
+    def __init__(self, transport: httpx2.AsyncBaseTransport) -> None:
+        self._transport = transport
+
+    async def __aenter__(self) -> _BoundedTransport:
+        await self._transport.__aenter__()
+        return self
+
+    async def aclose(self) -> None:
+        await self._transport.aclose()
+
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        response = await super().handle_async_request(request)
+        response = await self._transport.handle_async_request(request)
         if not response.headers.get("content-type", "").lower().startswith("text/event-stream"):
             assert isinstance(response.stream, httpx2.AsyncByteStream)
             response.stream = _BoundedBody(response.stream)

@@ -266,6 +266,8 @@ def _server(
     if (parameters.command is None) == (parameters.url is None):
         raise ConfigurationError(f"the tool {label}: parameters need either 'command' or 'url'")
     if parameters.command is not None:
+        if environment.http.endpoints is not None:
+            raise parameter_error(settings, "command", "is for the operator; tools of callers have a 'url'")
         if parameters.headers:
             raise parameter_error(settings, "headers", "go with 'url', not with 'command'")
         variables = {name: _revealed(value) for name, value in parameters.env.items()}
@@ -289,7 +291,10 @@ def _server(
     for name, value in headers.items():
         if not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name) or re.search(r"[\x00-\x08\x0a-\x1f\x7f]", value):
             raise parameter_error(settings, "headers", "has a name or value that HTTP does not take")
-    return HttpServer(url, headers)
+    endpoints = environment.http.endpoints
+    if endpoints is not None and (refusal := endpoints.refusal(url)) is not None:
+        raise parameter_error(settings, "url", f"may not be reached: {refusal}")
+    return HttpServer(url, headers, None if endpoints is None else environment.http)
 
 
 def _revealed(text: str) -> str:

@@ -8,7 +8,6 @@ import logging
 import os
 import re
 import signal
-import socket
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -23,10 +22,10 @@ from gateway.messages import AudioBlock, ContentBlock, DocumentBlock, ImageBlock
 from gateway.tool import SharedState, Tool, Toolbox, ToolContext, ToolEnvironment
 from gateway.tools.mcp_server import TOOL_TYPE
 from tests.local_listener import listening, port_of
+from tests.mcp_http_demo import DEMO, HttpDemo
 from tests.movable_clock import MovableClock
 
 TESTS = Path(__file__).parent.parent
-DEMO = str(TESTS / "mcp_demo_server.py")
 ROUGH = str(TESTS / "mcp_rough_server.py")
 CONTEXT = ToolContext("call_1", "owner", "thread_1", "run_1", "agent_1", SharedState(None))
 DEADLINE_SECONDS = 30
@@ -317,37 +316,6 @@ class TestRoughServers:
     async def test_its_output_schema_cannot_stop_the_event_loop(self, clock: MovableClock) -> None:
         async with opened(clock, **rough("metadata")) as box:
             assert await answer((await connected(box))["bomb"]) == '{"a":"' + "a" * 40 + '!"}'
-
-
-class HttpDemo:
-    """The demo server over HTTP, on a port that stays the same when it is started again."""
-
-    def __init__(self) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
-        self.url = f"http://127.0.0.1:{self.port}/mcp"
-        self.process: asyncio.subprocess.Process | None = None
-
-    async def start(self) -> None:
-        self.process = await asyncio.create_subprocess_exec(sys.executable, DEMO, "http", str(self.port))
-        async with asyncio.timeout(DEADLINE_SECONDS):
-            while not await self._listens():
-                assert self.process.returncode is None, "the server ended"
-
-    async def _listens(self) -> bool:
-        try:
-            _, writer = await asyncio.open_connection("127.0.0.1", self.port)
-        except OSError:
-            return False
-        writer.close()
-        await writer.wait_closed()
-        return True
-
-    async def kill(self) -> None:
-        if self.process is not None and self.process.returncode is None:
-            self.process.kill()
-            await asyncio.wait_for(self.process.wait(), 10)
 
 
 @pytest.fixture
