@@ -72,6 +72,7 @@ REQUIRED = [
     "tool-exceptions",
     "private-files",
     "search-budget",
+    "search-nested",
     "special-addresses",
     "log-that-goes",
     "retention",

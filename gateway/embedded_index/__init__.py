@@ -1,10 +1,13 @@
-"""The inside of the embedded search engine (`search_engines/embedded.py` is the part).
+"""Documents in SQLite that are found by the query DSL: in the file of the embedded search engine, and in the store's.
 
 search.py        a search: sorted hits, a page of them, aggregations
 evaluation.py    the documents that a query finds, with their scores
+words.py         the words of texts, and how relevant they are
+columns.py       where the values of a field are
 aggregation.py   computes aggregations over all hits
+documents.py     the indices of the embedded search engine
+entries.py       stores what a document is found by
 budget.py        bounds the work of a search
-documents.py     stores the documents and looks up their fields
 
 Below: the query language, in `query_dsl/`.
 """

@@ -1,56 +1,52 @@
-"""Indices of JSON documents in one SQLite database: how documents are stored so that they can be found.
+"""Indices of JSON documents in the file of the embedded search engine.
 
-Words are in FTS5 tables, one for each text field, so that BM25 counts within one field. All other values are rows of
-one table. These functions block; the caller runs them in its own thread. Below: query_dsl.field_mapping. Above:
-evaluation.
+These functions block; the caller runs them in its own thread. Below: entries. Above: evaluation.
 """
 
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import re
 import sqlite3
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 
 import orjson
 
+from gateway.embedded_index.entries import TABLES, add_entries, add_fields, field_numbers, remove_entries
 from gateway.errors import ToolError
 from gateway.messages import JsonObject, JsonValue, new_id
-from gateway.query_dsl.field_mapping import FieldType, MappingError, document_values, extend_properties, field_types
+from gateway.query_dsl.field_mapping import FieldType, MappingError, extend_properties, field_types, searched_object
 
-_SCHEMA_VERSION = 1
-_SCHEMA = """
-CREATE TABLE indices (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, properties BLOB NOT NULL);
-CREATE TABLE documents (
-    row INTEGER PRIMARY KEY, index_id INTEGER NOT NULL, id TEXT NOT NULL, source BLOB NOT NULL, UNIQUE (index_id, id)
-);
-CREATE TABLE fields (id INTEGER PRIMARY KEY, index_id INTEGER NOT NULL, path TEXT NOT NULL, UNIQUE (index_id, path));
-CREATE TABLE field_values (field INTEGER NOT NULL, document INTEGER NOT NULL, text TEXT, number NUMERIC);
-CREATE INDEX values_by_text ON field_values (field, text);
-CREATE INDEX values_by_number ON field_values (field, number);
-CREATE INDEX values_by_document ON field_values (document);
-"""
-# ... and `words_<field id>` for each text field.
+_SCHEMA_VERSION = 2
+_SCHEMA = (
+    "CREATE TABLE indices (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, properties BLOB NOT NULL)",
+    "CREATE TABLE documents (row INTEGER PRIMARY KEY, index_id INTEGER NOT NULL, id TEXT, source BLOB,"
+    " path TEXT NOT NULL DEFAULT '', parent INTEGER, UNIQUE (index_id, id))",
+    "CREATE INDEX documents_by_path ON documents (index_id, path)",
+    "CREATE INDEX documents_by_parent ON documents (parent) WHERE parent IS NOT NULL",
+    *TABLES,
+)
 
 _INDEX_NAME = re.compile(r"^[^A-Z\s\\/*?\"<>|,#:_+\-][^A-Z\s\\/*?\"<>|,#:]{0,254}$")
 
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """An index: `properties` as a mapping has them, `types` the fields in them by their dotted paths."""
+    """An index: `types` are its fields by their dotted paths, `properties` what a mapping has of them."""
 
     id: int
     name: str
-    properties: dict[str, Any]
     types: Mapping[str, FieldType]
+    properties: Mapping[str, Any] = field(default_factory=dict)
 
 
 def prepare(database: sqlite3.Connection) -> None:
-    """Create the tables if there are none.
+    """Create the tables if there are none, or make them from those of the version before.
 
     Raises:
         ToolError: the file is no search index of this version.
@@ -58,14 +54,51 @@ def prepare(database: sqlite3.Connection) -> None:
     (version,) = database.execute("PRAGMA user_version").fetchone()
     if version == _SCHEMA_VERSION:
         return
-    if version or database.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
+    is_empty = database.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() is None
+    if version != 1 and not (version == 0 and is_empty):
         raise ToolError("the search index's file is not one of this version of the gateway; name another file")
-    database.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version = {_SCHEMA_VERSION}; COMMIT;")
+    with transaction(database):
+        documents = _take_out(database) if version == 1 else []
+        for statement in _SCHEMA:
+            database.execute(statement)
+        for name, properties, found in documents:
+            index = _extended_index(database, name, [], {"properties": orjson.loads(properties)})
+            for id_, source in found:
+                _put(database, index, {**orjson.loads(source), "_id": id_})
+        database.execute(f"PRAGMA user_version = {_SCHEMA_VERSION}")
+
+
+def _take_out(database: sqlite3.Connection) -> list[tuple[str, bytes, list[tuple[str, bytes]]]]:
+    """What the first version's tables have: each index's name, properties and documents. The tables go."""
+    found = [
+        (
+            name,
+            properties,
+            database.execute("SELECT id, source FROM documents WHERE index_id = ? ORDER BY row", (id_,)).fetchall(),
+        )
+        for id_, name, properties in database.execute("SELECT id, name, properties FROM indices").fetchall()
+    ]
+    words = database.execute("SELECT name FROM sqlite_master WHERE sql LIKE 'CREATE VIRTUAL TABLE%'").fetchall()
+    for (table,) in [*words, ("indices",), ("documents",), ("fields",), ("field_values",)]:
+        database.execute(f'DROP TABLE "{table}"')
+    return found
+
+
+@contextlib.contextmanager
+def transaction(database: sqlite3.Connection) -> Iterator[None]:
+    """All of what is written within, or none of it."""
+    database.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        database.execute("COMMIT")
+    except BaseException:
+        database.execute("ROLLBACK")
+        raise
 
 
 def _indices(database: sqlite3.Connection) -> list[Index]:
     rows = database.execute("SELECT id, name, properties FROM indices ORDER BY name")
-    return [Index(id_, name, found := orjson.loads(text), field_types(found)) for id_, name, text in rows]
+    return [Index(id_, name, field_types(found := orjson.loads(text)), found) for id_, name, text in rows]
 
 
 def find_indices(database: sqlite3.Connection, names: Sequence[str]) -> list[Index]:
@@ -89,7 +122,7 @@ def find_indices(database: sqlite3.Connection, names: Sequence[str]) -> list[Ind
 
 
 def count_documents(database: sqlite3.Connection) -> int:
-    """About how many documents all indices have. A replaced document counts again."""
+    """About how many documents all indices have, hidden ones included. A replaced document counts again."""
     (last,) = database.execute("SELECT max(row) FROM documents").fetchone()
     return last or 0
 
@@ -97,11 +130,14 @@ def count_documents(database: sqlite3.Connection) -> int:
 def described(index: Index) -> JsonValue:
     """Mappings and settings, as `GET /{index}` has them."""
     settings = {"number_of_shards": "1", "number_of_replicas": "0", "provided_name": index.name, "uuid": _uuid(index)}
-    return {"mappings": {"properties": index.properties}, "settings": {"index": dict(settings)}}
+    return {"mappings": {"properties": dict(index.properties)}, "settings": {"index": dict(settings)}}
 
 
 def cat_row(database: sqlite3.Connection, index: Index) -> JsonObject:
-    """A row of `_cat/indices?format=json`. The size is that of the documents as they were given."""
+    """A row of `_cat/indices?format=json`. As there, the objects in nested fields count as documents.
+
+    The size is that of the documents as they were given.
+    """
     count, size = database.execute(
         "SELECT count(*), coalesce(sum(length(source)), 0) FROM documents WHERE index_id = ?", (index.id,)
     ).fetchone()
@@ -140,15 +176,9 @@ def put_documents(
         raise ToolError(
             f'{name!r} cannot be the name of an index: lower case, without spaces or any of \\ / * ? " < > | ,'
         )
-    database.execute("BEGIN IMMEDIATE")
-    try:
+    with transaction(database):
         index = _extended_index(database, name, documents, mappings)
-        ids = [_put(database, index, document) for document in documents]
-        database.execute("COMMIT")
-    except BaseException:
-        database.execute("ROLLBACK")
-        raise
-    return ids
+        return [_put(database, index, document) for document in documents]
 
 
 def _extended_index(
@@ -159,9 +189,9 @@ def _extended_index(
 ) -> Index:
     row = database.execute("SELECT id, properties FROM indices WHERE name = ?", (name,)).fetchone()
     properties: dict[str, Any] = orjson.loads(row[1]) if row else {}
-    for field, definition in (mappings or {}).get("properties", {}).items():
-        if properties.setdefault(field, definition) != definition:
-            raise ToolError(f"the field {field!r} of the index {name!r} has another type already")
+    for path, definition in (mappings or {}).get("properties", {}).items():
+        if properties.setdefault(path, definition) != definition:
+            raise ToolError(f"the field {path!r} of the index {name!r} has another type already")
     for document in documents:
         extend_properties(properties, _content(document))
     types = field_types(properties)
@@ -171,16 +201,8 @@ def _extended_index(
         (name, orjson.dumps(properties)),
     )
     (id_,) = database.execute("SELECT id FROM indices WHERE name = ?", (name,)).fetchone()
-    known = {path for (path,) in database.execute("SELECT path FROM fields WHERE index_id = ?", (id_,))}
-    for path, kind in types.items():
-        if path not in known:
-            added = database.execute("INSERT INTO fields (index_id, path) VALUES (?, ?)", (id_, path))
-            if kind.kind == "text":
-                database.execute(
-                    f"CREATE VIRTUAL TABLE words_{added.lastrowid} "
-                    "USING fts5 (words, tokenize = 'unicode61 remove_diacritics 2')"
-                )
-    return Index(id_, name, properties, types)
+    add_fields(database, id_, types)
+    return Index(id_, name, types, properties)
 
 
 def _content(document: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
@@ -188,29 +210,19 @@ def _content(document: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
 
 
 def _put(database: sqlite3.Connection, index: Index, document: Mapping[str, JsonValue]) -> str:
-    fields = dict(database.execute("SELECT path, id FROM fields WHERE index_id = ?", (index.id,)).fetchall())
-    text_fields = {path: fields[path] for path, kind in index.types.items() if kind.kind == "text"}
+    fields = field_numbers(database, index.id)
     id_ = str(document.get("_id") or new_id("doc"))
-    old = database.execute("SELECT row FROM documents WHERE index_id = ? AND id = ?", (index.id, id_)).fetchone()
+    old = database.execute(
+        "SELECT row, source FROM documents WHERE index_id = ? AND id = ?", (index.id, id_)
+    ).fetchone()
     if old is not None:
-        database.execute("DELETE FROM documents WHERE row = ?", old)
-        database.execute("DELETE FROM field_values WHERE document = ?", old)
-        for field in text_fields.values():
-            database.execute(f"DELETE FROM words_{field} WHERE rowid = ?", old)
+        remove_entries(database, fields, old[0], searched_object(orjson.loads(old[1]), index.types))
+        database.execute("DELETE FROM documents WHERE row = ?", old[:1])
     content = _content(document)
     try:
         source = orjson.dumps(content)
     except TypeError as error:
         raise MappingError(f"the document {id_!r} is not JSON") from error
-    row = database.execute(
-        "INSERT INTO documents (index_id, id, source) VALUES (?, ?, ?)", (index.id, id_, source)
-    ).lastrowid
-    words: dict[str, list[str]] = {}
-    for value in document_values(content, index.types):
-        if value.kind == "text":
-            words.setdefault(value.field, []).append(value.text or "")
-        text = None if value.kind == "text" else value.text
-        database.execute("INSERT INTO field_values VALUES (?, ?, ?, ?)", (fields[value.field], row, text, value.number))
-    for path, texts in words.items():
-        database.execute(f"INSERT INTO words_{text_fields[path]} (rowid, words) VALUES (?, ?)", (row, "\n".join(texts)))
+    added = database.execute("INSERT INTO documents (index_id, id, source) VALUES (?, ?, ?)", (index.id, id_, source))
+    add_entries(database, index.id, fields, added.lastrowid or 0, searched_object(content, index.types))
     return id_

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial
@@ -18,7 +19,9 @@ import orjson
 from gateway.embedded_index.aggregation import Aggregator, FieldValues
 from gateway.embedded_index.budget import USUAL_STEPS, Budget, SearchSteps
 from gateway.embedded_index.documents import Index, count_documents, find_indices
-from gateway.embedded_index.evaluation import Evaluation, Work
+from gateway.embedded_index.entries import field_numbers
+from gateway.embedded_index.evaluation import Evaluation, plain
+from gateway.embedded_index.words import Work
 from gateway.messages import JsonObject
 from gateway.query_dsl import clauses
 from gateway.query_dsl.field_mapping import plain_text
@@ -36,17 +39,40 @@ def search_indices(
     """
     search = parse_search_body(body)
     indices = find_indices(database, [name.strip() for name in names.split(",") if name.strip()])
-    budget = Budget(count_documents(database), most)
+    return search_in(database, indices, search, Budget(count_documents(database), most))
+
+
+def search_in(
+    database: sqlite3.Connection,
+    indices: Sequence[Index],
+    search: SearchBody,
+    budget: Budget,
+    *,
+    hidden: AbstractSet[int] = frozenset(),
+) -> JsonObject:
+    """The answer of `_search` over these indices. Rows that are `hidden` are not there.
+
+    Raises:
+        ToolError: the search is too much work.
+        QueryError, MappingError: the search does not fit the fields.
+    """
     with budget.of(database):
-        return _answer(database, indices, search, budget)
+        return _answer(database, indices, search, budget, hidden)
 
 
-def _answer(database: sqlite3.Connection, indices: Sequence[Index], search: SearchBody, budget: Budget) -> JsonObject:
-    paths = {path for index in indices for path in index.types}
+def _answer(
+    database: sqlite3.Connection,
+    indices: Sequence[Index],
+    search: SearchBody,
+    budget: Budget,
+    hidden: AbstractSet[int],
+) -> JsonObject:
     hits: list[_Hit] = []
-    evaluations = [Evaluation(database, index, paths, Work(budget)) for index in indices]
+    evaluations = _evaluations(database, indices, budget)
     for evaluation in evaluations:
         index, scores = evaluation.index, evaluation.run(search.query)
+        if hidden:
+            scores = {row: score for row, score in scores.items() if row not in hidden}
         if search.minimum_score is not None:
             scores = {row: score for row, score in scores.items() if score >= search.minimum_score}
         budget.spend(len(scores) * (1 + len(search.sort)))
@@ -75,6 +101,16 @@ def _answer(database: sqlite3.Connection, indices: Sequence[Index], search: Sear
     return answer
 
 
+def _evaluations(database: sqlite3.Connection, indices: Sequence[Index], budget: Budget) -> list[Evaluation]:
+    searched = {path: known for index in indices for path, known in index.types.items()}
+    numbers = [field_numbers(database, index.id) for index in indices]
+    fields: dict[str, list[int]] = {}
+    for path, number in (item for each in numbers for item in each.items()):
+        fields.setdefault(path, []).append(number)
+    work = Work(database, budget, fields)
+    return [Evaluation(database, index, each, searched, work) for index, each in zip(indices, numbers, strict=True)]
+
+
 def _aggregator(evaluations: Sequence[Evaluation], budget: Budget) -> Aggregator:
     """Over all the indices that are searched: the documents' rows differ."""
 
@@ -90,8 +126,8 @@ def _aggregator(evaluations: Sequence[Evaluation], budget: Budget) -> Aggregator
 
     def value_of(path: str, value: clauses.Scalar) -> str | int | float:
         for evaluation in evaluations:
-            if (known := evaluation.index.types.get(path)) is not None:
-                return evaluation.plain(path, known.kind, value)
+            if (kind := evaluation.kind_of(path)) is not None:
+                return plain(path, kind, value)
         return plain_text(value)
 
     return Aggregator(values, found, value_of, budget)

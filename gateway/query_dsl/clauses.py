@@ -177,6 +177,20 @@ class Bool:
     boost: float = 1.0
 
 
+@dataclass(frozen=True, slots=True)
+class Nested:
+    """A query over the objects in a nested field. A document is found where one of them is, and scored by all of these.
+
+    `ignore_unmapped`: where there is no such nested field, nothing is found.
+    """
+
+    path: str
+    query: Clause
+    score_mode: Literal["avg", "sum", "min", "max", "none"] = "avg"
+    ignore_unmapped: bool = False
+    boost: float = 1.0
+
+
 FieldQuery: TypeAlias = Match | MatchPhrase | Range | Pattern
 Clause: TypeAlias = (
     MatchAll
@@ -192,6 +206,7 @@ Clause: TypeAlias = (
     | ConstantScore
     | DisjunctionMax
     | Bool
+    | Nested
 )
 
 

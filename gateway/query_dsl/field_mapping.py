@@ -1,7 +1,8 @@
 """The types of an index's fields in OpenSearch's form, given or found in documents; and values of these types. Pure.
 
-Source: https://docs.opensearch.org/latest/field-types/ (3.x; text, keyword, the numbers, boolean, date, object),
-dynamic mapping included: text gets a `keyword` beside it. Above: the search engines.
+Source: https://docs.opensearch.org/latest/field-types/ (3.x; text, keyword, the numbers, boolean, date, object, nested,
+flat_object), dynamic mapping included: text gets a `keyword` beside it. Fields of the type binary, with `index: false`
+and below `enabled: false` are kept and not searched. Above: the search engines.
 """
 
 from __future__ import annotations
@@ -9,19 +10,25 @@ from __future__ import annotations
 import calendar
 import math
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any, Literal, TypeAlias
 
 Json: TypeAlias = Any  # wire formats stand beside messages.py, whose JsonValue this would be
-Kind: TypeAlias = Literal["text", "keyword", "long", "double", "boolean", "date"]
+Kind: TypeAlias = Literal["text", "keyword", "long", "double", "boolean", "date", "flat_object", "nested"]
 
 KEYWORD_LIMIT = 256
 """How long a text may be to count as a keyword too (`ignore_above`)."""
 
+# Between the path of a value within a flat_object and the value itself.
+PATH_END = "\x1f"
+FLAT_LIMIT = 8_191
+"""How long a value in a flat_object may be to be searched."""
+
 _MAX_FIELDS = 1_000
 _MAX_DEPTH = 20
+_MAX_FLAT_DEPTH = 50
 _KINDS: Mapping[str, Kind] = {
     "text": "text",
     "keyword": "keyword",
@@ -34,7 +41,10 @@ _KINDS: Mapping[str, Kind] = {
     "double": "double",
     "boolean": "boolean",
     "date": "date",
+    "flat_object": "flat_object",
+    "nested": "nested",
 }
+_UNSEARCHED = frozenset({"binary", "object"})
 _LONG_LIMIT = 2**63
 
 
@@ -44,20 +54,38 @@ class MappingError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class FieldType:
-    """A field's type. `limit`: longer keywords are left out."""
+    """A field's type. `limit`: longer keywords are left out. `nested`: the nested field that it is in; empty: none."""
 
     kind: Kind
     limit: int | None = None
+    nested: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class FieldValue:
-    """One value of one field in the form that is searched: text (text, keyword) or a number (dates in milliseconds)."""
+    """One value of one field in the form that is searched: text (text, keyword) or a number (dates in milliseconds).
+
+    A value in a flat_object comes twice: by itself, in the field `flat_values` of the name, and behind its path.
+    """
 
     field: str
     kind: Kind
     text: str | None
     number: int | float | None
+
+
+@dataclass(frozen=True, slots=True)
+class SearchedObject:
+    """What is searched of a document, or of one object in the nested field `path`, with the objects within it."""
+
+    path: str = ""
+    values: list[FieldValue] = field(default_factory=list)
+    inner: list[SearchedObject] = field(default_factory=list)
+
+
+def flat_values(path: str) -> str:
+    """The hidden field that has the values of a flat_object without their paths."""
+    return path + PATH_END
 
 
 def field_types(properties: Mapping[str, Json]) -> dict[str, FieldType]:
@@ -66,28 +94,28 @@ def field_types(properties: Mapping[str, Json]) -> dict[str, FieldType]:
     Raises:
         MappingError: a type that is not known.
     """
-    return dict(_field_types(properties, "", 0))
+    return dict(_field_types(properties, "", 0, ""))
 
 
-def _field_types(properties: Mapping[str, Json], prefix: str, depth: int) -> Iterator[tuple[str, FieldType]]:
+def _field_types(
+    properties: Mapping[str, Json], prefix: str, depth: int, nested: str
+) -> Iterator[tuple[str, FieldType]]:
     if depth > _MAX_DEPTH:
         raise MappingError(f"{prefix!r} is nested too deeply: {_MAX_DEPTH} levels are possible")
     for name, definition in properties.items():
         path = prefix + name
         if not isinstance(definition, Mapping):
             raise MappingError(f"the mapping of {path!r} is an object such as {{'type': 'text'}}")
-        if "properties" in definition:
-            yield from _field_types(definition["properties"], f"{path}.", depth + 1)
+        if definition.get("enabled") is False or definition.get("index") is False:
             continue
         kind = definition.get("type", "object")
-        if kind == "object":
-            continue
-        if kind not in _KINDS:
-            raise MappingError(
-                f"the type {kind!r} of {path!r} is not supported; there are: {', '.join(_KINDS)}, object"
-            )
-        yield path, FieldType(_KINDS[kind], definition.get("ignore_above"))
-        yield from _field_types(definition.get("fields", {}), f"{path}.", depth + 1)
+        if kind not in _KINDS and kind not in _UNSEARCHED:
+            listed = ", ".join([*_KINDS, *sorted(_UNSEARCHED)])
+            raise MappingError(f"the type {kind!r} of {path!r} is not supported; there are: {listed}")
+        if kind not in _UNSEARCHED:
+            yield path, FieldType(_KINDS[kind], definition.get("ignore_above"), nested)
+        beside = definition.get("properties" if kind in ("object", "nested") else "fields", {})
+        yield from _field_types(beside, f"{path}.", depth + 1, path if kind == "nested" else nested)
 
 
 def extend_properties(properties: dict[str, Json], document: Mapping[str, Json]) -> None:
@@ -108,7 +136,9 @@ def _extend(properties: dict[str, Json], document: Mapping[str, Json], prefix: s
         for item in _flat(value):
             if isinstance(item, Mapping):
                 inner = properties.setdefault(name, {"properties": {}})
-                if inner.get("type", "object") != "object":
+                if inner.get("type") == "flat_object" or inner.get("enabled") is False:
+                    continue
+                if inner.get("type", "object") not in ("object", "nested"):
                     raise MappingError(f"{prefix + name!r} is {inner['type']!r} and cannot hold an object")
                 _extend(inner.setdefault("properties", {}), item, f"{prefix}{name}.", depth + 1)
             elif name not in properties:
@@ -132,7 +162,7 @@ def _definition_of(value: Json) -> dict[str, Json]:
     return {"type": "text", "fields": {"keyword": {"type": "keyword", "ignore_above": KEYWORD_LIMIT}}}
 
 
-def document_values(document: Mapping[str, Json], types: Mapping[str, FieldType]) -> Iterator[FieldValue]:
+def searched_object(document: Mapping[str, Json], types: Mapping[str, FieldType]) -> SearchedObject:
     """Every value of a document that can be searched.
 
     Raises:
@@ -141,22 +171,63 @@ def document_values(document: Mapping[str, Json], types: Mapping[str, FieldType]
     beside: dict[str, list[str]] = {}
     for path in types:
         parent = path.rpartition(".")[0]
-        if parent in types:
+        if parent in types and types[parent].kind not in ("nested", "flat_object"):
             beside.setdefault(parent, []).append(path)
-    for path, value in _leaves(document, ""):
-        for field in (path, *beside.get(path, ())):
-            if (kind := types.get(field)) is None:
-                continue
-            if kind.limit is not None and len(str(value)) > kind.limit:
-                continue
-            yield _field_value(field, kind.kind, value)
+    return _Reading(types, beside).read("", document, "")
 
 
-def _leaves(document: Mapping[str, Json], prefix: str) -> Iterator[tuple[str, Json]]:
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    types: Mapping[str, FieldType]
+    beside: Mapping[str, Sequence[str]]  # the fields beside a field
+
+    def read(self, path: str, document: Mapping[str, Json], prefix: str) -> SearchedObject:
+        found = SearchedObject(path)
+        self._read_into(found, document, prefix, 0)
+        return found
+
+    def _read_into(self, found: SearchedObject, document: Mapping[str, Json], prefix: str, depth: int) -> None:
+        if depth > _MAX_DEPTH:
+            return  # no mapping goes as deep
+        for name, value in document.items():
+            path = prefix + name
+            kind = None if (known := self.types.get(path)) is None else known.kind
+            for item in _flat(value):
+                if kind in ("nested", "flat_object"):
+                    if not isinstance(item, Mapping):
+                        raise MappingError(f"{path!r} is {kind}: its values are objects, and not {str(item)[:100]!r}")
+                    if kind == "nested":
+                        found.inner.append(self.read(path, item, f"{path}."))
+                    else:
+                        found.values.extend(_values_in(path, item))
+                elif isinstance(item, Mapping):
+                    self._read_into(found, item, f"{path}.", depth + 1)
+                else:
+                    found.values.extend(self._values(path, item))
+
+    def _values(self, path: str, value: Json) -> Iterator[FieldValue]:
+        for name in (path, *self.beside.get(path, ())):
+            known = self.types.get(name)
+            if known is not None and (known.limit is None or len(str(value)) <= known.limit):
+                yield _field_value(name, known.kind, value)
+
+
+def _values_in(path: str, document: Mapping[str, Json]) -> Iterator[FieldValue]:
+    """The values of a flat_object."""
+    for place, value in _leaves(document, "", 0):
+        text = plain_text(value)
+        if len(text) <= FLAT_LIMIT:
+            yield FieldValue(flat_values(path), "flat_object", text, None)
+            yield FieldValue(path, "flat_object", f"{place.replace(PATH_END, ' ')}{PATH_END}{text}", None)
+
+
+def _leaves(document: Mapping[str, Json], prefix: str, depth: int) -> Iterator[tuple[str, Json]]:
+    if depth > _MAX_FLAT_DEPTH:
+        raise MappingError(f"{prefix[:100]!r} is nested too deeply: {_MAX_FLAT_DEPTH} levels are possible")
     for name, value in document.items():
         for item in _flat(value):
             if isinstance(item, Mapping):
-                yield from _leaves(item, f"{prefix}{name}.")
+                yield from _leaves(item, f"{prefix}{name}.", depth + 1)
             else:
                 yield prefix + name, item
 
@@ -178,7 +249,8 @@ def _field_value(field: str, kind: Kind, value: Json) -> FieldValue:
 
 def plain_text(value: Json) -> str:
     """A value as a text or keyword field holds it."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return text if text.isascii() else _HALF_PAIR.sub("\ufffd", text)  # which is no text to a database
 
 
 def plain_number(field: str, kind: Kind, value: Json, *, round_up: bool = False) -> int | float:
@@ -221,6 +293,7 @@ def _number(value: Json) -> int | float:
     return float(number)
 
 
+_HALF_PAIR = re.compile("[\ud800-\udfff]")
 _FULL_DATE = re.compile(r"^\d{4}-\d{2}-\d{2}(T|$)", re.ASCII)
 _DATE = re.compile(
     r"^(?P<year>\d{4})(?:-(?P<month>\d{1,2})(?:-(?P<day>\d{1,2})"

@@ -26,6 +26,7 @@ from gateway.query_dsl.clauses import (
     MatchAll,
     MatchPhrase,
     MultiMatch,
+    Nested,
     Pattern,
     QueryError,
     Range,
@@ -296,6 +297,15 @@ def _bool(parser: _Parser, value: dict[str, Json]) -> Clause:
     return Bool(must, filters, should, must_not, minimum, boost)
 
 
+def _nested(parser: _Parser, value: dict[str, Json]) -> Clause:
+    options = QueryOptions("nested", value)
+    path, query = options.text("path"), parser.clause(options.take("query"))
+    mode = options.choice("score_mode", ("avg", "sum", "min", "max", "none"))
+    ignore, boost = options.take("ignore_unmapped", False) is True, options.number("boost", 1.0)
+    options.done()
+    return Nested(str(path), query, mode, ignore, boost)
+
+
 _QUERIES: Mapping[str, Callable[[_Parser, dict[str, Json]], Clause]] = {
     "bool": _bool,
     "constant_score": _constant_score,
@@ -309,6 +319,7 @@ _QUERIES: Mapping[str, Callable[[_Parser, dict[str, Json]], Clause]] = {
     "match_phrase": _match_phrase,
     "match_phrase_prefix": _match_phrase_prefix,
     "multi_match": _multi_match,
+    "nested": _nested,
     "prefix": _prefix,
     "query_string": _query_string,
     "simple_query_string": _simple_query_string,

@@ -1,10 +1,10 @@
-"""The embedded search engine: indices in SQLite, words ranked by BM25 (FTS5), asked in a subset of the query DSL.
+"""The embedded search engine: indices in SQLite, words ranked by BM25, asked in a subset of the query DSL.
 
 `embedded:` is empty and in memory, `embedded:sample` has the sample documents in it (`sample_data/`), and
 `embedded:/path/search.db` is a file that is made where there is none. What it has of the DSL is in `query_dsl/`.
-It differs from OpenSearch in three things: words are split by FTS5's `unicode61` (a run of Chinese is one word) and
-nothing is stemmed; scores rank alike but are other numbers; and a query for a field that no searched index has is an
-error that names the fields, because whoever wrote it (a model) can then correct itself. `took` is not measured.
+It differs from OpenSearch in three things: words are compared without their accents; the scores of all searched indices
+are reckoned together; and a query for a field that no searched index has is an error that names the fields, because
+whoever wrote it (a model) can then correct itself. `took` is not measured.
 
 Every statement runs in the engine's one thread, so the event loop never waits for a disk and SQLite sees one caller.
 Below: search_engine (the contract), embedded_index.

@@ -1,0 +1,195 @@
+"""The words of texts: how a text is taken apart, and how it is found by its words, the most relevant first (BM25).
+
+Words are rows of a table, by field: so that what counts for one index is never seen in another, and what is deleted is
+gone from the file (which SQLite's own full-text index, FTS5, can do neither of). Below: entries. Above: evaluation.
+The scores are those of OpenSearch 3: https://github.com/apache/lucene/blob/main/lucene/core/src/java/org/apache/lucene/
+search/similarities/BM25Similarity.java
+"""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from gateway.embedded_index.budget import Budget
+from gateway.embedded_index.entries import POSITION_BYTES, unpack_positions
+from gateway.query_dsl import clauses
+
+Scores: TypeAlias = dict[int, float]
+"""What a clause found: the documents' row numbers with their scores."""
+
+_K1, _B = 1.2, 0.75
+_BEHIND_ALL = "\U0010ffff"  # sorts after every other character in SQLite
+_MAX_LOOKUPS = 10_000
+_MAX_FUZZY_WORDS = 256
+_ROWS_PER_STEP = 2
+
+
+@dataclass(slots=True)
+class Work:
+    """What one search has looked up, in all the indices it is for: even a few clauses may have many words in many
+    fields. `fields` are the ids of the fields of each path, one for each index that has it: how rare a word is and how
+    long texts are is counted over all of them, so that scores from different indices compare.
+    """
+
+    database: sqlite3.Connection
+    budget: Budget
+    fields: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    lookups: int = 0
+    fuzzy_words: int = 0
+    vocabularies: dict[int, Sequence[str]] = field(default_factory=dict)  # by the fields that have them
+    _lengths: dict[str, tuple[int, float]] = field(default_factory=dict)
+    _weights: dict[tuple[str, str, bool], float] = field(default_factory=dict)
+
+    def look_up(self, count: int = 1) -> None:
+        self.lookups += count
+        if self.lookups > _MAX_LOOKUPS:
+            raise clauses.QueryError(
+                f"the search looks up too many words and values; at most {_MAX_LOOKUPS} are possible; "
+                "ask for fewer words, in fewer fields, in fewer clauses"
+            )
+
+    def look_near(self) -> None:
+        self.fuzzy_words += 1
+        if self.fuzzy_words > _MAX_FUZZY_WORDS:
+            raise clauses.QueryError(
+                f"the search has too many words with 'fuzziness'; at most {_MAX_FUZZY_WORDS} are possible, "
+                "where a word counts in each field it is looked for in"
+            )
+
+    def lengths(self, path: str) -> tuple[int, float]:
+        """How many documents have a text in the field, and how many words these have on average."""
+        if path not in self._lengths:
+            count, total = self._sum("SELECT count(*), ifnull(sum(number), 0) FROM field_values WHERE field = ?", path)
+            self._lengths[path] = int(count), total / count if count else 0.0
+        return self._lengths[path]
+
+    def weight(self, path: str, word: str, *, is_prefix: bool = False) -> float:
+        """What a word counts for: the fewer documents have it, the more."""
+        key = (path, word, is_prefix)
+        if key not in self._weights:
+            if is_prefix:
+                counted = "SELECT count(DISTINCT document), 0 FROM words WHERE field = ? AND word >= ? AND word <= ?"
+                found, _ = self._sum(counted, path, word, word + _BEHIND_ALL)
+            else:
+                found, _ = self._sum("SELECT count(*), 0 FROM words WHERE field = ? AND word = ?", path, word)
+            self._weights[key] = math.log(1 + (self.lengths(path)[0] - found + 0.5) / (found + 0.5))
+        return self._weights[key]
+
+    def _sum(self, statement: str, path: str, *values: str) -> tuple[float, float]:
+        rows = [self.database.execute(statement, (each, *values)).fetchone() for each in self.fields.get(path, ())]
+        return sum(count for count, _ in rows), sum(total for _, total in rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """The words of one text field of one index: `number` is the field's id, `path` what it is called."""
+
+    number: int
+    path: str
+    work: Work
+
+    def scores(self, word: str) -> Scores:
+        """The documents that have the word, with their relevance."""
+        return self._relevant("word = ?", (word,), self.work.weight(self.path, word))
+
+    def any_of(self, words: Iterable[str]) -> Scores:
+        """The documents that have one of the words. The relevance of several adds up."""
+        found: Scores = {}
+        for word in words:
+            for row, score in self.scores(word).items():
+                found[row] = found.get(row, 0.0) + score
+        return found
+
+    def having(self, words: Sequence[str], score: float) -> Scores:
+        """The documents that have one of the words, all with one score."""
+        found: Scores = {}
+        for word in words:
+            found |= dict.fromkeys(self._read("document", "word = ?", (word,)), score)
+        return found
+
+    def phrase(self, words: Sequence[str], *, prefix: bool = False) -> Scores:
+        """The documents that have the words in this order. With `prefix` the last may be the beginning of one."""
+        if len(words) == 1 and not prefix:
+            return self.scores(words[0])
+        ends = [prefix and number == len(words) for number in range(1, len(words) + 1)]
+        lengths: dict[int, int] = {}
+        places: list[dict[int, bytes]] = []
+        for word, is_prefix in zip(words, ends, strict=True):
+            found = self._places(word, is_prefix=is_prefix, lengths=lengths)
+            if not found:
+                return {}
+            places.append(found)
+        weight = sum(
+            self.work.weight(self.path, word, is_prefix=is_prefix) for word, is_prefix in zip(words, ends, strict=True)
+        )
+        norm, norm_of_word = self._norm()
+        scores: Scores = {}
+        for row in set.intersection(*map(set, places)):
+            if count := _occurrences([each[row] for each in places]):
+                scores[row] = weight * count / (count + norm + norm_of_word * lengths[row])
+        return scores
+
+    def vocabulary(self, begin: str = "") -> Sequence[str]:
+        """All words of the field that begin like this."""
+        known = self.work.vocabularies
+        if begin:
+            if self.number in known:
+                return [word for word in known[self.number] if word.startswith(begin)]
+            return self._read("DISTINCT word", "word >= ? AND word <= ?", (begin, begin + _BEHIND_ALL))
+        if self.number not in known:
+            known[self.number] = self._read("DISTINCT word", "TRUE", ())
+        return known[self.number]
+
+    def _read(self, what: str, condition: str, values: Sequence[object]) -> list[Any]:
+        self.work.look_up()
+        rows = self.work.database.execute(
+            f"SELECT {what} FROM words WHERE field = ? AND {condition}", (self.number, *values)
+        ).fetchall()
+        self.work.budget.spend(len(rows) // _ROWS_PER_STEP)
+        return [value for (value,) in rows]
+
+    def _norm(self) -> tuple[float, float]:
+        """What a document's relevance is divided by, besides how often it has the word: so much, and so much for each
+        of its words.
+        """
+        _, average = self.work.lengths(self.path)
+        return _K1 * (1 - _B), _K1 * _B / average if average else 0.0
+
+    def _relevant(self, condition: str, values: Sequence[object], weight: float) -> Scores:
+        self.work.look_up()
+        count = f"(length(positions) / {POSITION_BYTES}.0)"
+        rows = self.work.database.execute(
+            f"SELECT document, ? * {count} / ({count} + ? + ? * length) FROM words WHERE field = ? AND {condition}",
+            (weight, *self._norm(), self.number, *values),
+        ).fetchall()
+        self.work.budget.spend(len(rows) // _ROWS_PER_STEP)
+        return dict(rows)
+
+    def _places(self, word: str, *, is_prefix: bool, lengths: dict[int, int]) -> dict[int, bytes]:
+        """Where the word stands, by the documents; `lengths` is told how many words these have."""
+        self.work.look_up()
+        end = word + _BEHIND_ALL if is_prefix else word
+        rows = self.work.database.execute(
+            "SELECT document, length, positions FROM words WHERE field = ? AND word >= ? AND word <= ?",
+            (self.number, word, end),
+        ).fetchall()
+        self.work.budget.spend(len(rows) // _ROWS_PER_STEP)
+        found: dict[int, bytes] = {}
+        for row, length, positions in rows:
+            lengths[row] = length
+            found[row] = found[row] + positions if row in found else positions
+        return found
+
+
+def _occurrences(places: Sequence[bytes]) -> int:
+    """How often the words stand behind each other."""
+    first, *others = places
+    if all(len(each) == POSITION_BYTES for each in places):
+        place = int.from_bytes(first, "little")
+        return all(int.from_bytes(other, "little") == place + n for n, other in enumerate(others, 1))
+    behind = [set(unpack_positions(each)) for each in others]
+    return sum(all(place + n in each for n, each in enumerate(behind, 1)) for place in unpack_positions(first))
