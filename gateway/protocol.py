@@ -126,16 +126,19 @@ class ProtocolEnvironment:
         _check_agent(caller, agent_id)
         return await self._runner.connect(caller.owner, agent_id, given)
 
-    async def attach(self, caller: Caller, run_id: str, *, after: int = 0, log_id: str = "") -> Viewer | None:
+    async def attach(
+        self, caller: Caller, run_id: str, *, after: int = 0, log_id: str = "", pace: float | None = None
+    ) -> Viewer | None:
         """Watch a run's events after that number; None where the run is over and there are none.
 
-        `log_id` stands in front of the number in what told it (RunRecord.log_id).
+        `log_id` stands in front of the number in what told it (RunRecord.log_id). `pace`: those that the log has come
+        with the pauses that were between them, divided by that.
 
         Raises:
             NotFoundError: no such run.
             InvalidRequestError: the run's log has not come that far.
         """
-        return await self._runner.attach(caller.owner, run_id, after=after, log_id=log_id)
+        return await self._runner.attach(caller.owner, run_id, after=after, log_id=log_id, pace=pace)
 
     async def cancel(self, caller: Caller, run_id: str) -> RunRecord:
         """Stop a run; its record as it is now: one that has not ended will within a second. Raises NotFoundError."""

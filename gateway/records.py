@@ -48,11 +48,13 @@ class EventRecords:
     """Consecutive events as a store keeps them: how many, and their lines.
 
     A line is an event's record, or stands for several deltas of one text, one reasoning or one call: then it has a list
-    of what each of them says. Written so, they take a tenth of the time and of the room.
+    of what each of them says. Written so, they take a tenth of the time and of the room. `at` is when they came, in
+    Unix seconds; None: nobody said.
     """
 
     count: int
     lines: bytes
+    at: float | None = None
 
 
 NO_EVENTS = EventRecords(0, b"")
@@ -65,13 +67,13 @@ _DELTA_FIELDS: dict[type, tuple[str, str]] = {
 }
 
 
-def encode_events(events: Sequence[Event]) -> EventRecords:
-    """The events as lines, in order."""
+def encode_events(events: Sequence[Event], at: float | None = None) -> EventRecords:
+    """The events as lines, in order; `at` as in EventRecords."""
     if not (lines := _line_of_one_text(events)):
         lines = b"\n".join(_lines(events))
     # A line as orjson made it has 4 KB of room behind it, however short it is, and waits with those of all other runs:
     # what is joined is made anew.
-    return EventRecords(len(events), b"".join((lines, b"")))
+    return EventRecords(len(events), b"".join((lines, b"")), at)
 
 
 def _line_of_one_text(events: Sequence[Event]) -> bytes:

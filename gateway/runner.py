@@ -189,10 +189,13 @@ class Runner:
         for record in records:
             await self.store.delete_run(owner, record.run_id)
 
-    async def attach(self, owner: str, run_id: str, *, after: int, log_id: str = "") -> Viewer | None:
+    async def attach(
+        self, owner: str, run_id: str, *, after: int, log_id: str = "", pace: float | None = None
+    ) -> Viewer | None:
         """Watch a run's events after that number; None where the run is over and there are none.
 
-        `log_id` stands in front of the number in what told it (RunRecord.log_id).
+        `log_id` stands in front of the number in what told it (RunRecord.log_id). `pace`: those that the log has come
+        with the pauses that were between them, divided by that.
 
         Raises:
             NotFoundError: no such run.
@@ -213,12 +216,12 @@ class Runner:
             self._metrics.resumed("attached")
             if live.trace is not None:
                 live.trace.note_watched()
-            return await live.follow_from(after)
+            return await live.follow_from(after, pace)
         if after == last:
             self._metrics.resumed("ended")
             return None
         self._metrics.resumed("replayed")
-        return replay(self.store, self.clock, record, after=after)
+        return replay(self.store, self.clock, record, after=after, pace=pace)
 
     async def connect(self, owner: str, agent_id: str, given: AgentInput) -> Viewer:
         """Watch a thread: its history, then its live run's tail, or how its last run ended.

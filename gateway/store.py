@@ -146,10 +146,14 @@ class Page(Generic[Item]):
 
 @dataclass(frozen=True, slots=True)
 class NumberedEvent:
-    """An event with its number in its run's log, from 1."""
+    """An event with its number in its run's log, from 1.
+
+    `at`: when those came that were kept together with it, in Unix seconds; None where nobody said.
+    """
 
     sequence: int
     event: Event
+    at: float | None = field(default=None, compare=False)
 
 
 class Kept(asyncio.Future[Item]):

@@ -130,6 +130,7 @@ REQUIRED = [
     "agents-replaced",
     "reload",
     "run-records",
+    "paced-replay",
 ]
 
 

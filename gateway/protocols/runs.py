@@ -6,6 +6,7 @@ Below: the protocols' environment, AG-UI's words for messages and events. Shapes
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from starlette.requests import Request
@@ -49,6 +50,8 @@ from gateway.store import RunRecord, ThreadSummary
 
 _MAX_TITLE = 500
 _MAX_CURSOR_DIGITS = 18
+_PACE = re.compile(r"[0-9]{1,3}(\.[0-9]{1,6})?", re.ASCII)
+_SLOWEST, _FASTEST = 0.1, 100
 
 
 class _Endpoints:
@@ -65,7 +68,7 @@ class _Endpoints:
         profile = _profile(request)
         record = await self._environment.run(caller, run_id)
         log_id, after = _cursor(request)
-        viewer = await self._environment.attach(caller, run_id, after=after, log_id=log_id)
+        viewer = await self._environment.attach(caller, run_id, after=after, log_id=log_id, pace=_pace(request))
         if viewer is None:
             return Response(status_code=204)
         return event_stream(self._environment, caller, viewer, profile, record.thread_id, run_id)
@@ -174,6 +177,21 @@ def _cursor(request: Request) -> tuple[str, int]:
     return log_id, int(number)
 
 
+def _pace(request: Request) -> float | None:
+    """How fast the log is to be shown, 1 as it came; None: at once."""
+    text = request.query_params.get("pace")
+    if text is None:
+        return None
+    if not (_PACE.fullmatch(text) and _SLOWEST <= float(text) <= _FASTEST):
+        raise InvalidRequestError(
+            f"pace is {text[:64]!r}; it has to be a number from {_SLOWEST} to {_FASTEST}, 1 for the pace at which the"
+            " events came",
+            code="invalid_pace",
+            status=400,
+        )
+    return float(text)
+
+
 def _title(body: JsonValue) -> str | None:
     if not isinstance(body, dict) or "title" not in body:
         raise InvalidRequestError("nothing to change", problems=[FieldProblem("/title", "expected a string or null")])
@@ -230,7 +248,7 @@ def _run_operations() -> Sequence[Operation]:
                     "204": answer("The run has ended, and the cursor is at its end: nothing will come."),
                 },
                 description="Any number of viewers may follow one run, while it goes on and afterwards.",
-                parameters=["runId", "lastEventId", "after", "protocolVersion"],
+                parameters=["runId", "lastEventId", "after", "pace", "protocolVersion"],
                 problems=["400", "404", "503"],
             ),
         ),
@@ -316,6 +334,14 @@ def _parameters() -> JsonObject:
         "threadId": parameter("path", "threadId", "The thread's id.", an_id),
         "lastEventId": parameter("header", "Last-Event-ID", "The `id` of the last event that arrived.", cursor),
         "after": parameter("query", "after", "The same, where a header cannot be set.", cursor),
+        "pace": parameter(
+            "query",
+            "pace",
+            "Show what the log has with the pauses that were between the events: `1` as they came, `2` twice as fast."
+            " Without it the log comes at once, as do events of earlier versions, which kept no times. What a run under"
+            " way says from now on comes as it is said.",
+            {"type": "number", "minimum": _SLOWEST, "maximum": _FASTEST},
+        ),
         "protocolVersion": parameter(
             "query",
             "protocolVersion",

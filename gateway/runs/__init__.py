@@ -5,6 +5,7 @@ live_run.py      one run under way: its numbered events
 phases.py        the phases of a run as one table
 audience.py      a run's viewers, and how long it waits for one
 viewer.py        one reader of a run's events
+paced_viewer.py  a log with the pauses that it was stored with
 thread_queue.py  one run at a time on each thread; the others wait in line
 intake.py        takes a request's input into its thread
 approvals.py     matches a request's answers with open interrupts

@@ -257,7 +257,7 @@ async def end_left_behind(store: Store, clock: Clock, record: RunRecord, *, code
         thread,
         keep=keep,
         first=last + 1,
-        records=encode_events(closing),
+        records=encode_events(closing, now),
         erase=fold.transcript.retracted,
     )
 

@@ -37,6 +37,7 @@ from gateway.model_state import Conversation
 from gateway.open_agent import OpenAgent
 from gateway.records import EventRecords, encode_events
 from gateway.runs.audience import Audience
+from gateway.runs.paced_viewer import PacedViewer
 from gateway.runs.phases import CONCLUDED, FINISHING, OVER, SETTLED, Phase, Phases
 from gateway.runs.viewer import Prelude, Viewer, read_log
 from gateway.store import RunRecord, Store, Thread
@@ -281,7 +282,7 @@ class LiveRun:
         owner, run_id = self.key
         first = self.sequence - len(events) + 1
         try:
-            records = encode_events(events)
+            records = encode_events(events, self._clock.now())
         except Exception:  # in a timer's call for many runs: only this one must fail
             logger.exception("events could not be written as JSON", extra={"run_id": run_id})
             self._fail(GatewayError("the gateway failed; its log has the details"))
@@ -299,7 +300,7 @@ class LiveRun:
         first = self.sequence + 1
         self.sequence += len(events)
         self._unkept.append((None, first, events))
-        return first, encode_events(events)
+        return first, encode_events(events, self._clock.now())
 
     def publish_numbered(self) -> None:
         """The events that `number` gave, and all before them, are stored."""
@@ -392,11 +393,14 @@ class LiveRun:
             raise
         return viewer
 
-    async def follow_from(self, after: int) -> Viewer:
-        """A viewer of the events after that number: from the log, then live."""
+    async def follow_from(self, after: int, pace: float | None = None) -> Viewer:
+        """A viewer of the events after that number: from the log, at that `pace` (PacedViewer's), then live."""
         viewer = self.audience.add(after=max(after, self.kept))
         owner, run_id = self.key
-        viewer.read_first(read_log(self._store, owner, run_id, after=after, until=self.kept))
+        log = read_log(self._store, owner, run_id, after=after, until=self.kept, by_time=pace is not None)
+        if pace is not None:
+            return PacedViewer(self._clock, log, viewer, pace)
+        viewer.read_first(log)
         return viewer
 
     def _closed_messages(self) -> tuple[Message, ...]:

@@ -15,17 +15,21 @@ from gateway.events import Completed, Event, RunFailed, RunFinished, RunStarted
 from gateway.messages import Message
 from gateway.runs.endings import Terminal, terminal_of
 from gateway.runs.live_run import LiveRun
+from gateway.runs.paced_viewer import PacedViewer
 from gateway.runs.phases import Phase
 from gateway.runs.viewer import Batch, Viewer, read_log
 from gateway.store import RunRecord, Store
 from gateway.transcript import Transcript
 
 
-def replay(store: Store, clock: Clock, record: RunRecord, *, after: int) -> Viewer:
-    """A viewer of the events after that number."""
+def replay(store: Store, clock: Clock, record: RunRecord, *, after: int, pace: float | None = None) -> Viewer:
+    """A viewer of the events after that number, at that `pace` (PacedViewer's)."""
     viewer = Viewer(clock, log_id=record.log_id)
-    viewer.read_first(_to_the_end(read_log(store, record.owner, record.run_id, after=after, until=None)))
+    log = read_log(store, record.owner, record.run_id, after=after, until=None, by_time=pace is not None)
     viewer.finish()
+    if pace is not None:
+        return PacedViewer(clock, _to_the_end(log), viewer, pace)
+    viewer.read_first(_to_the_end(log))
     return viewer
 
 

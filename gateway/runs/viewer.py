@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import NamedTuple
 
 from gateway.agent import Absent
@@ -23,10 +24,14 @@ _PAGE = 2_000
 
 
 class Batch(NamedTuple):
-    """Events with consecutive numbers from `first`; below 1 they have no numbers. No events: the stream is over."""
+    """Events with consecutive numbers from `first`; below 1 they have no numbers. No events: the stream is over.
+
+    `at` is NumberedEvent's where all of them have it in common; None also where nobody asked.
+    """
 
     first: int
     events: Sequence[Event]
+    at: float | None = None
 
 
 END = Batch(0, ())
@@ -189,12 +194,18 @@ class Viewer:
             waiter.set_result(None)
 
 
-async def read_log(store: Store, owner: str, run_id: str, *, after: int, until: int | None) -> AsyncGenerator[Batch]:
-    """The log's events after one number and up to another (None: to its end), a page at a time."""
+async def read_log(
+    store: Store, owner: str, run_id: str, *, after: int, until: int | None, by_time: bool = False
+) -> AsyncGenerator[Batch]:
+    """The log's events after one number and up to another (None: to its end), a page at a time. `by_time`: what came at
+    one time is a batch.
+    """
     while until is None or after < until:
         page = await store.read_events(owner, run_id, after=after, limit=_PAGE)
         rows = [row for row in page if row.sequence > after and (until is None or row.sequence <= until)]
         if not rows:
             return
-        yield Batch(rows[0].sequence, [row.event for row in rows])
+        for at, batch in groupby(rows, key=lambda row: row.at) if by_time else [(None, rows)]:
+            events = [*batch]
+            yield Batch(events[0].sequence, [row.event for row in events], at)
         after = rows[-1].sequence

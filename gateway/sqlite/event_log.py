@@ -16,8 +16,8 @@ from gateway.records import decode_events, encode_events
 from gateway.sqlite.stored_bytes import discount_logs
 from gateway.store import NumberedEvent
 
-# run key, number of the first event, of the last, their lines (records.encode_events)
-EventRow: TypeAlias = tuple[int, int, int, bytes]
+# run key, number of the first event, of the last, their lines and time (records.EventRecords)
+EventRow: TypeAlias = tuple[int, int, int, bytes, float | None]
 
 SLICE_RUNS = 100
 SLICE_ROWS = 500
@@ -25,13 +25,13 @@ SLICE_ROWS = 500
 # Several rows by one statement: each statement releases the GIL, and under load taking it again costs a wait.
 _STATEMENT_ROWS = (64, 16, 4, 1)
 _INSERT = {
-    count: "INSERT INTO events (run, first, last, records) VALUES " + ", ".join(["(?, ?, ?, ?)"] * count)
+    count: "INSERT INTO events (run, first, last, records, at) VALUES " + ", ".join(["(?, ?, ?, ?, ?)"] * count)
     for count in _STATEMENT_ROWS
 }
 
 # From the row that contains the event after `after`.
 _READ = """
-    SELECT first, records FROM events
+    SELECT first, records, at FROM events
     WHERE run = :run AND first >= coalesce((SELECT max(first) FROM events WHERE run = :run AND first <= :after + 1), 0)
     ORDER BY first
 """
@@ -110,7 +110,7 @@ def sweep_forgotten(connection: sqlite3.Connection) -> bool:
 
 
 def _events(connection: sqlite3.Connection, run: int, after: int) -> Iterator[NumberedEvent]:
-    for first, lines in connection.execute(_READ, {"run": run, "after": after}):
+    for first, lines, at in connection.execute(_READ, {"run": run, "after": after}):
         for sequence, event in enumerate(decode_events(lines), first):
             if sequence > after:
-                yield NumberedEvent(sequence, event)
+                yield NumberedEvent(sequence, event, at)

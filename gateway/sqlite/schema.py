@@ -156,9 +156,12 @@ _REMEMBERED_REQUESTS: Migration = (
     "ALTER TABLE runs ADD COLUMN last_message_id TEXT",
 )
 
+# When a row's events came, in Unix seconds; NULL: before this was kept.
+_EVENT_TIMES: Migration = ("ALTER TABLE events ADD COLUMN at REAL",)
+
 MIGRATIONS: Sequence[Migration] = (
     *(_FIRST, _SECRETS, _MODEL_STATES, _DUE_DELETIONS, _LISTED_THREADS, _REUSED_IDS),
-    *(_VISITORS, _APPROVALS, _REMEMBERED_REQUESTS),
+    *(_VISITORS, _APPROVALS, _REMEMBERED_REQUESTS, _EVENT_TIMES),
 )
 
 

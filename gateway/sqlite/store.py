@@ -470,7 +470,7 @@ def _kept_log(connection: sqlite3.Connection, owner: str, run_id: str) -> int | 
 
 
 def _event_row(key: int, first: int, records: EventRecords) -> event_log.EventRow:
-    return key, first, first + records.count - 1, records.lines
+    return key, first, first + records.count - 1, records.lines, records.at
 
 
 def _sweep_slice(connection: sqlite3.Connection) -> bool:

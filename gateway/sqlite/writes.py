@@ -78,9 +78,10 @@ class RunLog:
 class _Row:
     """One run's events in one commit."""
 
-    __slots__ = ("first", "last", "lines")
+    __slots__ = ("at", "first", "last", "lines")
 
-    def __init__(self, first: int) -> None:
+    def __init__(self, first: int, at: float | None) -> None:
+        self.at = at
         self.first = first
         self.last = 0
         self.lines: list[bytes] = []
@@ -102,7 +103,7 @@ class EventGroup(Operation[None]):
     def add(self, run: RunLog, first: int, records: EventRecords) -> None:
         row = self.runs.get(run)
         if row is None:
-            row = self.runs[run] = _Row(first)
+            row = self.runs[run] = _Row(first, records.at)
         row.lines.append(records.lines)
         run.next = first + records.count
         row.last = run.next - 1
@@ -115,7 +116,7 @@ class EventGroup(Operation[None]):
 
 def _insert(runs: Mapping[RunLog, _Row], connection: sqlite3.Connection) -> None:
     rows: list[EventRow] = [
-        (run.key, row.first, row.last, row.lines[0] if len(row.lines) == 1 else b"\n".join(row.lines))
+        (run.key, row.first, row.last, row.lines[0] if len(row.lines) == 1 else b"\n".join(row.lines), row.at)
         for run, row in runs.items()
     ]
     insert_events(connection, rows)

@@ -106,3 +106,16 @@ async def test_the_bytes_of_a_deleted_run_are_a_sites_no_more(store: Store) -> N
     assert await within(store.remove_logs(finished_before=1000.0)) == 1
     assert await within(store.delete_run(anna, "r2"))
     assert await within(store.stored_bytes("shop")) == before, "a log that was gone already"
+
+
+async def test_events_keep_the_times_at_which_they_came(store: Store) -> None:
+    await within(store.begin_run(run(), thread(), keep=0, records=replace(records(1, 2), at=10.25)))
+    later = [replace(records(3, 3), at=20.5), replace(records(4, 4), at=20.75)]
+    for first, said in enumerate(later, 3):
+        await within(store.append_events(OWNER, "r1", first, said))
+    # In one commit, and so with one time, the first's:
+    store.append_events(OWNER, "r1", 5, replace(records(5, 5), at=25.0))
+    await within(store.append_events(OWNER, "r1", 6, replace(records(6, 6), at=26.0)))
+    await within(store.end_run(ended(), thread(), keep=1, first=7, records=records(7, 7)))
+    rows = await within(store.read_events(OWNER, "r1", after=0, limit=100))
+    assert [row.at for row in rows] == [10.25, 10.25, 20.5, 20.75, 25.0, 25.0, None]

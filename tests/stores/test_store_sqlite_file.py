@@ -426,6 +426,8 @@ async def test_a_file_of_each_earlier_version_opens_with_its_threads(tmp_path: P
     old_run = RunRecord(OWNER, "r1", "old", "assistant", RunStatus.COMPLETED, 1.0, None, 2.0, input_digest="d1")
     assert (await within(store.list_runs(OWNER, "old", limit=5, cursor=None))).items == (old_run,)
     assert await logged(store) == numbered(2)
+    rows = await within(store.read_events(OWNER, "r1", after=0, limit=5))
+    assert [row.at for row in rows] == [None, None]
     assert await within(store.keep_secret("a", b"fresh")) == b"fresh"
     due = DueDeletion("d1", "assistant", "holder", ("resp_1",), 3.0)
     assert await within(store.delete_thread(OWNER, "old", [due]))

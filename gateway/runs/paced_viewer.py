@@ -1,0 +1,71 @@
+"""A run's log at the pace at which it came: with the pauses that were between what the store kept.
+
+Below: viewer, clock. Above: live_run and replay. What was kept before the times were is shown without pauses, and so is
+what comes to a run under way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+
+from gateway.clock import Clock
+from gateway.runs.viewer import END, Batch, Viewer
+
+
+class PacedViewer(Viewer):
+    """One reader of a log, batch by batch, and then of what the viewer `rest` is shown."""
+
+    def __init__(self, clock: Clock, log: AsyncGenerator[Batch], rest: Viewer, pace: float) -> None:
+        """`log` has batches of one time each. `pace`: 1 for pauses as they were, 2 for half of them."""
+        super().__init__(clock, log_id=rest.log_id)
+        self._rows: AsyncGenerator[Batch] | None = log
+        self._rest = rest
+        self._pace = pace
+        self._upcoming: Batch | None = None
+        self._start: tuple[float, float] | None = None  # when the first batch with a time was shown, and that time
+
+    async def next(self, timeout_seconds: float) -> Batch | None:
+        if self._rows is not None and (batch := await self._next_logged(self._rows)) is not None:
+            return await self._in_time(batch, timeout_seconds)
+        self._rows = None
+        batch = await self._rest.next(timeout_seconds)
+        self.dropped = self.dropped or self._rest.dropped
+        return batch
+
+    def close(self) -> None:
+        super().close()
+        self._rest.close()
+
+    async def _next_logged(self, rows: AsyncGenerator[Batch]) -> Batch | None:
+        if self._upcoming is None:
+            try:
+                self._upcoming = await anext(rows, None)
+            except BaseException:  # also a cancelled read: what comes next would leave a gap
+                self._rest.close()
+                self.dropped = True
+                raise
+        return self._upcoming
+
+    async def _in_time(self, batch: Batch, timeout_seconds: float) -> Batch | None:
+        """The batch once its time has come; None where that takes longer."""
+        seconds = self._seconds_until(batch)
+        if seconds > 0 and not self._closed:
+            try:
+                await self._waiting(min(seconds, timeout_seconds))
+            finally:
+                self._waiter = None
+        if self._closed:
+            return END
+        if seconds > timeout_seconds:
+            return None
+        self._upcoming = None
+        return batch
+
+    def _seconds_until(self, batch: Batch) -> float:
+        if batch.at is None:
+            return 0.0
+        now = self._clock.monotonic()
+        if self._start is None:
+            self._start = now, batch.at
+        shown_at, came_at = self._start
+        return shown_at + (batch.at - came_at) / self._pace - now
