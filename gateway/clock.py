@@ -1,7 +1,7 @@
-"""The time and waiting as a value that tests can replace; deadlines; and a wait that nothing cuts short.
+"""The clock, which tests can replace; deadlines; and a wait that cannot be cut short.
 
-Nearly all of the package asks this clock. The machine's own time is asked only where the machine itself is measured (an
-event loop, a disk, a request's duration), and for the time limit on a request's body.
+Nearly all of the package uses this clock. The system's own time is used where the machine itself is measured (an event
+loop, a disk, a request's duration), and for the time limit on a request's body.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ ResultT = TypeVar("ResultT")
 
 
 class Timer(Protocol):
-    """A call that is due later."""
+    """A scheduled call."""
 
     def cancel(self) -> None:
-        """Forget the call. Harmless once it was made."""
+        """Cancel the call. Harmless once it was made."""
 
 
 class Clock(Protocol):
-    """What the gateway knows of time."""
+    """The gateway's source of time."""
 
     def now(self) -> float:
         """Unix time in seconds: for what people and other machines read."""
@@ -41,7 +41,7 @@ class Clock(Protocol):
 class SystemClock:
     """The machine's time."""
 
-    # Without a function of ours around them: they are asked with every batch of every stream.
+    # The functions themselves, not methods around them: every batch of every stream calls them.
     now = staticmethod(time.time)
     monotonic = staticmethod(time.monotonic)
 
@@ -57,25 +57,25 @@ TIMED_OUT: Final = "the time for it is over"
 
 
 class DeadlineError(TimeoutError):
-    """The moment came before what was waited for."""
+    """The deadline passed before the wait was over."""
 
 
 class Deadline:
-    """Bounds every wait in its `with` block, which one task may enter again and again, also by a generator.
+    """Bounds every wait in its `with` block. One task, or a generator in it, may enter the block again and again.
 
         deadline = Deadline(clock, 30.0)
         with deadline:
             batch = await anext(stream)
 
-    Only a wait inside the block is interrupted: a generator leaves the block before it yields, or calls `pause`, or the
-    deadline would interrupt whatever its consumer waits for. `close` forgets the moment.
+    Only a wait inside the block is interrupted. A generator must leave the block before it yields, or call `pause`;
+    otherwise the deadline would interrupt its consumer's waits. `close` cancels the deadline.
     """
 
     def __init__(self, clock: Clock, seconds: float | None) -> None:
         """`seconds` from now; None: never."""
         self.expired = False
-        self._entrant: asyncio.Task[object] | None = None  # who enters the block
-        self._task: asyncio.Task[object] | None = None  # who is in it
+        self._entrant: asyncio.Task[object] | None = None  # the task that enters the block
+        self._task: asyncio.Task[object] | None = None  # the task that is in it
         self._cancelling = 0
         self._interrupted = False
         self._timer = None if seconds is None else clock.call_later(max(0.0, seconds), self._expire)
@@ -85,7 +85,7 @@ class Deadline:
             self._timer.cancel()
 
     def __enter__(self) -> Deadline:
-        """Raises DeadlineError where the moment has come already."""
+        """Raises DeadlineError if the deadline has passed already."""
         if self.expired:
             raise DeadlineError
         task = self._entrant
@@ -102,18 +102,18 @@ class Deadline:
         if not self._interrupted or task is None:
             return
         self._interrupted = False
-        # Somebody else may have cancelled the task as well: that cancellation goes on as it is.
+        # If somebody else has cancelled the task as well, that cancellation goes on.
         if task.uncancel() <= self._cancelling and error is not None:
             raise DeadlineError from error
 
     def pause(self) -> None:
-        """Inside the block: interrupt nothing until `resume`. Less than to leave the block and to enter it again, which
-        was a twentieth of what a delta costs.
+        """Inside the block: interrupt nothing until `resume`. Leaving and entering the block again costs more: a
+        twentieth of a delta's cost.
         """
         self._task = None
 
     def resume(self) -> None:
-        """Raises DeadlineError where the moment has come meanwhile."""
+        """Raises DeadlineError if the deadline has passed meanwhile."""
         if self.expired:
             raise DeadlineError
         self._task = self._entrant
@@ -126,7 +126,7 @@ class Deadline:
 
 
 async def unhurt(work: Coroutine[None, None, ResultT]) -> ResultT:
-    """Await work to its end, also when this task is cancelled meanwhile: nothing may be left half kept."""
+    """Await work to its end, even if this task is cancelled meanwhile: nothing must be left half stored."""
     task = asyncio.ensure_future(work)
     while not task.done():
         try:

@@ -1,6 +1,6 @@
-"""Gathers the events of many runs for a short time, so that one commit keeps them all.
+"""Gathers the events of many runs for a short time, so that one commit stores them all.
 
-Nothing of ours is below. Above: live_run, whose runs hand their events over when the window closes; answer_reader,
+Below: the standard library. Above: live_run, whose runs hand over their events when the window closes; answer_reader,
 which reads on at that time.
 """
 
@@ -11,22 +11,21 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-# How long events may wait for others to share their commit, and how long at most on an event loop that is overloaded.
+# How long events may wait to share a commit, normally and at most on an overloaded event loop.
 COMMIT_WINDOW_SECONDS = 0.010
 LONGEST_COMMIT_WINDOW_SECONDS = 0.200
-# An event loop is overloaded where it worked for more than this share of the time since the last window closed, or
-# where a window closes late by this share of the shortest window: then other processes had its processor. It has time
-# to spare below the other share.
+# An event loop is overloaded if it worked for more than this share of the time since the last window closed, or if a
+# window closes late by this share of the shortest window: then other processes had its processor. It has time to spare
+# below the other share.
 _BUSY_SHARE = 0.9
 _CALM_SHARE = 0.6
 _LATE_SHARE = 1 / 4
-# A window that brings each run fewer events than this is short for an overloaded loop; with so many it is long.
+# With fewer events per run than this, a window is too short for an overloaded loop; with so many, it is long enough.
 _FEW_EVENTS = 16
 _MANY_EVENTS = 64
-# A longer window brings no more events of a run whose events are so far apart.
+# If a run's events are so far apart, a longer window gathers no more of them.
 _LARGE_GAP_SECONDS = 0.040
-# How many turns of the loop readers have until what they read is handed over: one in which the system is asked what
-# came, one in which they take it in.
+# How many turns of the loop readers have before the handover: one to poll the sockets, one to process the data.
 _TURNS_TO_READ = 2
 
 
@@ -34,21 +33,21 @@ class WaitingRun(Protocol):
     """A run with events to be kept."""
 
     def hand_over(self) -> int:
-        """Give them to the store; how many."""
+        """Give them to the store; gives how many."""
 
 
 class CommitWindow:
-    """The runs whose events wait, so that many events of many runs go to the store together.
+    """The runs with waiting events, so that many events of many runs go to the store together.
 
     A call of the store for each event costs more than everything else that happens to the event. A window is 10 ms
-    long. On an overloaded event loop that brings each run hardly more than one event, and most of the work is then what
-    a window costs for each run: a row of the log, a viewer that is woken, a write to its client. So a window that
-    brought few events to an overloaded loop is followed by one twice as long, up to 200 ms, where the runs have more to
-    say. A window of a loop with time to spare is followed by one half as long.
+    long. On an overloaded event loop that is hardly more than one event per run, and most of the work is the window's
+    fixed cost per run: a row of the log, waking a viewer, a write to its client. So if a window brought few events to
+    an overloaded loop, the next one is twice as long, up to 200 ms. If the loop had time to spare, the next one is half
+    as long.
 
-    Measured with streams of words as fast as they go: 1,000 streams took 11 to 14 us of processor time per event when
-    only a late window made the next one longer, and take 6 to 7 now; 300 streams took 7.5, and take 5.7. The first sign
-    of an answer never waits.
+    Measured with streams of words at full speed: 1,000 streams took 11 to 14 us of processor time per event when only a
+    late window made the next one longer, and take 6 to 7 now; 300 streams took 7.5, and take 5.7. The first events of
+    an answer never wait.
     """
 
     def __init__(
@@ -58,13 +57,15 @@ class CommitWindow:
         monotonic: Callable[[], float] = time.monotonic,
         thread_time: Callable[[], float] = time.thread_time,
     ) -> None:
-        """`seconds`: how long the shortest window is; 0: nothing waits. The two clocks tell how much the loop works."""
+        """`seconds`: the length of the shortest window; 0: nothing waits. The two clocks measure how much the loop
+        works.
+        """
         self._monotonic = monotonic
         self._thread_time = thread_time
         self._shortest = self._seconds = seconds
         self._due = 0.0
         self._is_late = False
-        self._last = self._last_work = 0.0  # when the last window closed, and how long this thread had worked then
+        self._last = self._last_work = 0.0  # when the last window closed, and this thread's working time at that moment
         self._runs: dict[WaitingRun, None] = {}
         self._readers: list[Callable[[], None]] = []
         self._timer: asyncio.TimerHandle | None = None
@@ -85,8 +86,8 @@ class CommitWindow:
         return self._seconds
 
     def when_closed(self, read: Callable[[], None]) -> None:
-        """Call `read`, which must not raise, when the window closes; a window opens where none is open. What is read
-        then goes to the store with what the runs hand over.
+        """Call `read`, which must not raise, when the window closes; opens a window if none is open. What it reads goes
+        to the store together with the runs' events.
         """
         if self._seconds:
             self._readers.append(read)
@@ -96,7 +97,7 @@ class CommitWindow:
 
     def _begin(self) -> None:
         if self._timer is None:
-            # how long a commit may be put off is the machine's time, not the clock's
+            # how long a commit waits is real time, not the clock's
             loop = asyncio.get_running_loop()
             self._due = loop.time() + self._seconds
             self._timer = loop.call_at(self._due, self._time_up)
@@ -124,14 +125,14 @@ class CommitWindow:
             self._begin()
 
     def _share_of_work(self) -> float:
-        """The share of the time since the last window closed for which the loop was at work."""
+        """The share of the time since the last window closed in which the loop worked."""
         now, work = self._monotonic(), self._thread_time()
         share = (work - self._last_work) / max(now - self._last, 1e-6)
         self._last, self._last_work = now, work
         return share
 
     def _choose_length(self, share_of_work: float, events_each: float) -> None:
-        """How long the next window is, by what this one was like."""
+        """Choose the next window's length from this one's load."""
         gap = self._seconds / events_each if events_each else 0.0
         is_overloaded = self._is_late or share_of_work > _BUSY_SHARE
         has_time_to_spare = not self._is_late and share_of_work < _CALM_SHARE

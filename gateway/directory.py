@@ -1,8 +1,8 @@
-"""The agents there are, by id. They can be replaced while runs go on: a run keeps the agent that it began with.
+"""The agents of the gateway, by id. They can be replaced while runs go on: a run keeps the agent that it began with.
 
-Below: open_agent. Above: runs, the runner, the composition root. An agent that is replaced or left out is retired: no
-new run gets it, and it is closed once nothing holds it any more. Everything here happens in one step of the event loop
-but where it says await.
+Below: open_agent. Above: runs, the runner, the composition root. An agent that is replaced or left out is retired: new
+runs do not get it, and it is closed once nothing holds it any more. Everything here happens in one step of the event
+loop, except at `await`.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ logger = logging.getLogger(__name__)
 
 
 class AgentDirectory(Mapping[str, OpenAgent]):
-    """The agents that new runs may use, in the order of the configuration. `close` it once no run is left."""
+    """The agents for new runs, in the order of the configuration. `close` it once no run is left."""
 
     def __init__(self, agents: Iterable[OpenAgent] = ()) -> None:
         self._agents = _by_id(agents)
         self._holders: Counter[OpenAgent] = Counter()
-        self._retired: set[OpenAgent] = set()  # and still held
+        self._retired: set[OpenAgent] = set()  # retired, but still held
         self._closing: set[asyncio.Task[None]] = set()
 
     def __getitem__(self, agent_id: str) -> OpenAgent:
@@ -38,19 +38,19 @@ class AgentDirectory(Mapping[str, OpenAgent]):
         return len(self._agents)
 
     def find(self, agent_id: str) -> OpenAgent:
-        """The agent of that id. Who works with it behind an `await` needs `holding` or `hold`. Raises NotFoundError."""
+        """The agent of that id. To use it after an `await`, call `holding` or `hold` instead. Raises NotFoundError."""
         if (agent := self._agents.get(agent_id)) is None:
             raise no_agent(agent_id)
         return agent
 
     def hold(self, agent: OpenAgent, until: asyncio.Future[Any]) -> None:
-        """Keep an agent of the directory open until that is done, also where it is retired meanwhile."""
+        """Keep an agent of the directory open until `until` is done, even if it is retired meanwhile."""
         self._holders[agent] += 1
         until.add_done_callback(lambda _: self._release(agent))
 
     @contextmanager
     def holding(self, agent_id: str) -> Generator[OpenAgent]:
-        """The agent of that id, which stays open for as long as the block takes. Raises NotFoundError."""
+        """The agent of that id, which stays open during the block. Raises NotFoundError."""
         agent = self.find(agent_id)
         self._holders[agent] += 1
         try:
@@ -59,7 +59,7 @@ class AgentDirectory(Mapping[str, OpenAgent]):
             self._release(agent)
 
     def replace(self, agents: Iterable[OpenAgent]) -> None:
-        """From now on these are the agents. Those of before that are not among them are retired."""
+        """Use these agents from now on. Earlier ones that are not among them are retired."""
         before = self._agents
         self._agents = _by_id(agents)
         stay = set(self._agents.values())
@@ -68,7 +68,7 @@ class AgentDirectory(Mapping[str, OpenAgent]):
                 self._retire(agent)
 
     async def close(self) -> None:
-        """Close every agent that is open, held or not, and wait for those that are being closed."""
+        """Close every open agent, held or not, and wait for those that are closing."""
         agents, self._agents = self._agents, {}
         left, self._retired = self._retired, set()
         for agent in (*agents.values(), *left):
@@ -100,7 +100,7 @@ class AgentDirectory(Mapping[str, OpenAgent]):
 async def _closed(agent: OpenAgent) -> None:
     try:
         await agent.close()
-    except Exception:  # what it holds is nobody's any more: no reason to stop anything else
+    except Exception:  # a retired agent's failure must not stop anything else
         logger.exception("an agent could not be closed", extra={"agent_id": agent.definition.id})
 
 

@@ -1,22 +1,22 @@
 """The grammar of a run's events as one table, and the sealer that makes every stream follow it.
 
-Below: events. Above: live_run, which lets every batch pass through one `Sealer` per run.
+Below: events. Above: live_run, which passes every batch through one `Sealer` per run.
 
-The rules (what AG-UI's verifier asks, and a little more: nothing is reopened, nothing empty, one result per call):
+The rules (those of AG-UI's verifier, and a little more: nothing is reopened, nothing empty, one result per call):
 
     first                    RunStarted, once
     last                     RunFinished or RunFailed, once; before it everything open is closed
     TextDelta, TextEnded     the text is open
     ReasoningDelta, ...      the reasoning is open
     ToolCallDelta, ...       the call is open
-    TextStarted, ...         the message's id is new in this run; a text's may be that of its calls' message
+    TextStarted, ...         the message's id is new in this run; a text's may be the id of its calls' message
     ToolCallStarted          the call's id is new in this run; its message is an assistant's
     ToolReturned             the call has no result yet; it may have been made in an earlier run
-    MessageRetracted         the text or reasoning was said in this run; what of it is open ends first
+    MessageRetracted         the text or reasoning belongs to this run; if it is open, it ends first
     StepStarted/StepEnded    the name is not open / open
 
-What breaks a rule never leaves: content without a start gets one, a reused id gets a fresh one, the rest is dropped
-with a warning. A stream that follows the rules passes as the very list it came in.
+Events that break a rule are repaired or dropped: content without a start gets one, a reused id gets a fresh one, the
+rest is dropped with a warning. A stream that follows the rules passes as the same list, uncopied.
 """
 
 from __future__ import annotations
@@ -71,15 +71,15 @@ _KINDS: Final = frozenset(get_args(Event))
 class _Kind(Enum):
     """What a message id of the run stands for."""
 
-    ANSWER = "answer"  # a text of the assistant: calls may be part of it
-    PARENT = "parent"  # so far only the message that calls are part of: it may still get its text
-    WORDS = "words"  # a text of somebody else
+    ANSWER = "answer"  # a text of the assistant, of which calls may be part
+    PARENT = "parent"  # so far only the message of calls: it may still get its text
+    WORDS = "words"  # a text of another role
     REASONING = "reasoning"
     RESULT = "result"
 
 
 class Sealer:
-    """Follows one run from its first event to its terminal one."""
+    """Follows one run from its first event to its terminal event."""
 
     def __init__(self) -> None:
         self._started = False
@@ -89,22 +89,22 @@ class Sealer:
         self._reasoning: dict[str, None] = {}
         self._calls: dict[str, None] = {}
         self._steps: dict[str, None] = {}
-        # Every id of this run, and those that others have. Calls and messages may share an id, two messages may not.
+        # All ids of this run, and those of other messages. A call and a message may share an id, two messages may not.
         self._messages: dict[str, _Kind] = {}
         self._taken: Container[str] = frozenset()
         self._made: set[str] = set()
         self._answered: set[str] = set()
-        # What stands for a reused id; by kind, because an id may stand for an open text and an open reasoning at once.
+        # Replacements of reused ids; by kind, because an id may stand for an open text and an open reasoning at once.
         self._answers: dict[str, str] = {}  # texts, and the messages that calls are part of
         self._thoughts: dict[str, str] = {}
-        self._told: frozenset[tuple[str, str]] = frozenset()  # what the log has of dropped events: each kind once
+        self._told: frozenset[tuple[str, str]] = frozenset()  # dropped events that the log has already: each kind once
 
     def reserve(self, message_ids: Container[str]) -> None:
-        """Ids that the thread has already: what a model says anew under one of them gets another."""
+        """The thread's own ids: a model's new message under one of them gets another id."""
         self._taken = message_ids
 
     def follow(self, events: Events) -> Events:
-        """The events as they may leave: the same list where all are in order."""
+        """The events in order: the same list if they already are."""
         texts = self._texts
         for position, event in enumerate(events):
             kind = type(event)
@@ -149,7 +149,7 @@ class Sealer:
                 return self._seal(event)
             case _ if type(event) in _KINDS:
                 return [event]
-            case _:  # a loop may be anybody's
+            case _:  # the loop may be foreign code
                 raise TypeError(f"a loop yields lists of gateway.events, and not {event!r:.200}")
 
     def _follow_first(self, event: Event) -> Events:
@@ -237,7 +237,7 @@ class Sealer:
                 return [event]
 
     def _kind_of(self, name: str) -> _Kind | None:
-        """What the message is; None for one that is new."""
+        """The kind of the message; None for a new one."""
         known = self._messages.get(name)
         return _Kind.WORDS if known is None and name in self._taken else known
 
@@ -261,7 +261,7 @@ class Sealer:
             del self._calls[event.call_id]
             before.append(ToolCallEnded(event.call_id))
         name = event.message_id
-        # Some clients make a message of a call's own id: a result needs another.
+        # Some clients make a message of a call's own id: the result needs another.
         if self._kind_of(name) is not None or name == event.call_id or name in self._made:
             name = new_message_id()
         self._messages[name] = _Kind.RESULT

@@ -1,7 +1,7 @@
-"""Makes frozen dataclasses as quickly as others, and copies them with changes as quickly.
+"""Makes instances of frozen dataclasses as quickly as those of others, and copies them with changes as quickly.
 
-Nothing of ours is below. A frozen dataclass sets each of its fields by a call past its own `__setattr__`: one of twelve
-fields takes 18,000 instructions to be made, and 53,000 to be copied by `dataclasses.replace`; 5,000 and 6,000 here.
+Below: the standard library. A frozen dataclass sets each of its fields by a call around its own `__setattr__`: making
+one of twelve fields takes 18,000 instructions, and copying it with `dataclasses.replace` 53,000; here 5,000 and 6,000.
 
 End to end, with it and without, as multiples of the bare server's processor time (`python -m tests.benchmarks`, the
 median of three measurements each, taken in turns): 1.26 and 1.35 for a text run of 200 deltas, 0.73 and 1.01 with all
@@ -18,14 +18,14 @@ ClassT = TypeVar("ClassT", bound=type)
 
 _DRAFT = "_draft"
 _MADE_ANEW = "_made_anew"
-# How an object becomes one of another class, past a frozen one's `__setattr__`.
+# Changes an object's class without calling a frozen class's `__setattr__`.
 _become = vars(object)["__class__"].__set__
 
 
 def quickly_made(cls: ClassT) -> ClassT:
-    """The class, with the same `__init__` written otherwise. To be put on top of `@dataclass(frozen=True, slots=True)`.
+    """The class with a faster `__init__`. Use it on top of `@dataclass(frozen=True, slots=True)`.
 
-    Until it has all of its fields, an object is of a class with the same slots that may be written.
+    Until it has all of its fields, an object has a writable class with the same slots.
     """
     fields = dataclasses.fields(cls)
     if hasattr(cls, "__post_init__") or not all(field.init and not field.kw_only for field in fields):
@@ -58,10 +58,10 @@ def quickly_made(cls: ClassT) -> ClassT:
 
 
 def draft_of(cls: type) -> type[Any]:
-    """A class with the slots of one that is `quickly_made`, without any values: for what is made by the thousand.
+    """A writable class with the slots of a `quickly_made` one, for objects that are made by the thousand.
 
-    Whoever makes an object of it sets all of its fields and then its `__class__`, which takes two thirds of what a call
-    of the class does.
+    Its user sets all fields of a new object and then its `__class__`, which takes two thirds of the time of a normal
+    call.
     """
     draft: type[Any] = getattr(cls, _DRAFT)
     return draft

@@ -1,6 +1,6 @@
-"""What a loop is: how an agent type turns an input into events; and the `AgentType` part.
+"""The contract of loops: how an agent type turns an input into events; and the `AgentType` part.
 
-Below: the words, model, tool. Above: the run driver, which drives it and owns everything that outlives it.
+Below: events, messages, model, tool. Above: the run driver, which runs it and owns everything that outlives it.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from gateway.traces import Span
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What a person decided about a call. Made only by `intake`, only from interrupts that were open on the thread.
+    """A person's decision about a call. Only `intake` makes it, from interrupts that were open on the thread.
 
-    `arguments` replaces the model's arguments where the person edited them; already valid. `reason` goes to the model.
+    `arguments` replaces the model's arguments if the person edited them; they are valid. `reason` goes to the model.
     """
 
     call: ToolCall
@@ -38,9 +38,9 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class TakenUp:
-    """A run as its log has it: what came `before` the answer under way, and what was `told` of that.
+    """A run as its log has it: what came `before` the answer under way, and the logged events of that answer (`told`).
 
-    `before` ends with the ModelCallStarted of the open call, and what failed tries of it reported.
+    `before` ends with the ModelCallStarted of the open call, and the reports of its failed tries.
     """
 
     before: tuple[Event, ...]
@@ -52,17 +52,16 @@ class TakenUp:
 @quickly_made
 @dataclass(frozen=True, slots=True)
 class LoopContext:
-    """Everything one run of a loop works with.
+    """Everything that one run of a loop works with.
 
-    `messages` is the thread's history, this run's input in it; `elsewhere` what was said in the thread's other
-    conversations, where a stateful model keeps them apart. `tools` are the backend tools by name, `approvals` those
-    that need a person first, with who that may be (see owners.may_approve). `input.tools` are the frontend tools that
-    remain after name collisions. `decisions` are to be carried out before anything else; `still_open` interrupts, which
-    the request left uncovered, end the run again after that. `fallback` are asked once `model` has failed; `fits` is
-    what is known of threads that were too long for it. `conversation` is what the model's server holds, where it is
-    stateful. `taken_up`: the run was begun by another process, and goes on in the middle of an answer. `is_left` tells
-    whether this process gives the run up, so that another one can go on with it. `trace` is the run's span, for what
-    the loop asks models and tools.
+    `messages` is the thread's history with this run's input; `elsewhere` has the messages of the thread's other
+    conversations, if a stateful model keeps them apart. `tools` are the backend tools by name; `approvals` are those
+    that need approval, and by whom (see owners.may_approve). `input.tools` are the frontend tools that remain after
+    name collisions. `decisions` must be carried out before anything else. After that, `still_open` interrupts, which
+    the request did not answer, end the run again. `fallback` models are asked once `model` has failed; `fits` remembers
+    threads that were too long for it. `conversation` is what the model's server keeps, if it is stateful. `taken_up`:
+    another process began the run, and it continues in the middle of an answer. `is_left` tells whether this process
+    gives the run up for another one to continue. `trace` is the run's span, the parent of the loop's calls.
     """
 
     agent: AgentDefinition
@@ -87,16 +86,16 @@ class LoopContext:
 
 
 class Loop(Protocol):
-    """How one agent works. One object serves all of its runs at once: where a run stands is a local of `run`."""
+    """How one agent works. One object serves all of its runs at once: a run's state is in the locals of `run`."""
 
     def run(self, context: LoopContext) -> AsyncGenerator[Events]:
         """Batches of events, none empty, without RunStarted (the run driver's); the last event is RunFinished.
 
-        The loop tells ModelCallStarted before each answer, and passes on what the model tells; ToolReturned and what
-        tools did to the state come from turns.tool_turn. An outcome with open calls or interrupts ends the run: the
-        next request has the results in its `messages`, or the `decisions`, and comes to a run of its own.
+        The loop emits ModelCallStarted before each answer, and passes on the model's events; ToolReturned and changes
+        of the state come from turns.tool_turn. An outcome with open calls or interrupts ends the run: the next request
+        is a run of its own, with the results in its `messages`, or the `decisions`.
 
-        Cancelling the run is cancelling the generator's task. Open texts and calls need not be closed: the sealer does.
+        Cancelling the run cancels the generator's task. Open texts and calls need not be closed: the sealer does that.
 
         Raises:
             GatewayError: the run failed; the run driver makes it RunFailed.
@@ -105,7 +104,7 @@ class Loop(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LoopEnvironment:
-    """What loops may use of the process. `directory` is where the configuration file is."""
+    """The process's resources for loops. `directory` is the configuration file's."""
 
     clock: Clock
     http: HttpClients
@@ -114,7 +113,7 @@ class LoopEnvironment:
 
 @dataclass(frozen=True, slots=True)
 class AgentType:
-    """A part: how the loops of the agents of one `type` are opened, one for each agent.
+    """A part: opens the loops of the agents of one `type`, one for each agent.
 
     `open` does no I/O; it raises ConfigurationError for a definition that can never work.
     """

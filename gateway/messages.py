@@ -1,7 +1,7 @@
-"""Messages, their content blocks, and the tools that messages speak of.
+"""Messages, their content blocks, and the tools that messages refer to.
 
-The lowest words: nothing is below them. A message that is stored, sent to a model or shown by a protocol is one of
-these. All types are immutable; a message is replaced, never changed.
+Below: the standard library and pydantic. The store, the models and the protocols all use these types for messages. All
+types are immutable; a message is replaced, never changed.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from pydantic import JsonValue as JsonValue
 
 from gateway.frozen import quickly_made
 
-# pydantic's, not our own, so that a border's models can name them too.
+# pydantic's own types, so that models at the borders can use them too.
 JsonObject: TypeAlias = dict[str, JsonValue]
 
 Role: TypeAlias = Literal["system", "developer", "user", "assistant", "reasoning", "tool"]
 
 
 def new_id(prefix: str) -> str:
-    """A fresh identifier such as `turn_0f6c...`: 32 hex digits of randomness behind the prefix."""
+    """A new id such as `turn_0f6c...`: 32 random hex digits after the prefix."""
     return f"{prefix}_{os.urandom(16).hex()}"
 
 
 def new_message_id() -> str:
-    """A fresh message's id: a UUID, as there are clients that read nothing else."""
+    """A new message's id: a UUID, because some clients accept nothing else."""
     return str(uuid4())
 
 
 def json_kind(value: object) -> str:
-    """What a JSON value is, as a message says it: `expected an object, got an array`."""
+    """The kind of a JSON value for messages: `expected an object, got an array`."""
     match value:
         case None:
             return "null"
@@ -50,10 +50,10 @@ def json_kind(value: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """Something that only the provider and model that minted it understand, and that goes back only there.
+    """Data that only the provider and model that made it understand, and that is sent back only to them.
 
-    `kind` is the provider's own word for it (`signature`, `redacted`, `thought_signature`, `encrypted_content`, ...);
-    `value` is text exactly as it came (base64 where the provider uses base64).
+    `kind` is the provider's own name for it (`signature`, `redacted`, `thought_signature`, `encrypted_content`, ...);
+    `value` is its exact text (base64 if the provider uses base64).
     """
 
     provider: str
@@ -65,7 +65,7 @@ class Opaque:
 @quickly_made
 @dataclass(frozen=True, slots=True)
 class TextBlock:
-    """Words."""
+    """Text."""
 
     text: str
     index: int = -1
@@ -75,7 +75,7 @@ class TextBlock:
 @quickly_made
 @dataclass(frozen=True, slots=True)
 class ReasoningBlock:
-    """What the model thought; `text` may be empty where only the opaque part exists (redacted thinking)."""
+    """The model's reasoning; `text` may be empty if only the opaque part exists (redacted thinking)."""
 
     text: str
     index: int = -1
@@ -92,7 +92,7 @@ class Base64Source:
 
 @dataclass(frozen=True, slots=True)
 class UrlSource:
-    """Media somewhere else. Fetched only where a provider cannot, and only under the fetch policy."""
+    """Media at a URL. Fetched only if a provider cannot, and only under the fetch policy."""
 
     url: str
     media_type: str | None = None
@@ -112,7 +112,7 @@ MediaSource: TypeAlias = Base64Source | UrlSource | FileSource
 
 @dataclass(frozen=True, slots=True)
 class ImageBlock:
-    """A picture. `name` is the file's name where the sender gave one: nothing but what people are shown."""
+    """A picture. `name` is the file's name, if the sender gave one; it is only shown to people."""
 
     source: MediaSource
     name: str | None = None
@@ -120,7 +120,7 @@ class ImageBlock:
 
 @dataclass(frozen=True, slots=True)
 class AudioBlock:
-    """A sound. `name` is the file's name where the sender gave one: nothing but what people are shown."""
+    """A sound. `name` is the file's name, if the sender gave one; it is only shown to people."""
 
     source: MediaSource
     name: str | None = None
@@ -128,7 +128,7 @@ class AudioBlock:
 
 @dataclass(frozen=True, slots=True)
 class VideoBlock:
-    """A film. `name` is the file's name where the sender gave one: nothing but what people are shown."""
+    """A film. `name` is the file's name, if the sender gave one; it is only shown to people."""
 
     source: MediaSource
     name: str | None = None
@@ -136,7 +136,7 @@ class VideoBlock:
 
 @dataclass(frozen=True, slots=True)
 class DocumentBlock:
-    """A document (PDF, CSV, ...). `name` is the file's name where the sender gave one."""
+    """A document (PDF, CSV, ...). `name` is the file's name, if the sender gave one."""
 
     source: MediaSource
     name: str | None = None
@@ -145,10 +145,10 @@ class DocumentBlock:
 @quickly_made
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """The model's wish to call a tool.
+    """The model's request to call a tool.
 
     `call_id` is unique in its thread. `arguments` is the JSON text exactly as the model wrote it: it may be empty or
-    invalid. `provider_call_id` is the provider's own id where it differs (some repeat theirs in every response).
+    invalid. `provider_call_id` is the provider's own id if it differs (some repeat theirs in every response).
     """
 
     call_id: str
@@ -162,7 +162,7 @@ class ToolCall:
 @quickly_made
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What a call gave. `content` holds text and media blocks; an empty tuple is an empty result."""
+    """The result of a call. `content` holds text and media blocks; an empty tuple is an empty result."""
 
     call_id: str
     content: tuple[ContentBlock, ...]
@@ -176,7 +176,7 @@ MediaBlock: TypeAlias = ImageBlock | AudioBlock | VideoBlock | DocumentBlock
 
 
 def block_of_media(kind: str, source: MediaSource, name: str | None = None) -> MediaBlock:
-    """The block for the first half of a media type; what is no `image`, `audio` or `video` is a document."""
+    """The block for the first half of a media type; anything but `image`, `audio` and `video` is a document."""
     match kind:
         case "image":
             return ImageBlock(source, name)
@@ -193,12 +193,12 @@ def block_of_media(kind: str, source: MediaSource, name: str | None = None) -> M
 class Message:
     """One message of a thread.
 
-    What the blocks of each role are: `system`, `developer`: one TextBlock; `user`: text and media; `assistant`: at most
-    one TextBlock, then ToolCalls; `reasoning`: one ReasoningBlock; `tool`: one ToolResult. One answer of a model may
-    be several messages (text, reasoning and text again): they share a `turn_id`, and the blocks' `index` is their place
-    in it (-1: as they stand). `turn_id` is None on what a client wrote. `incomplete` marks an answer that was cut off
-    by a failure or a cancel. `conversation` names the one of the thread's conversations that it was said in, where that
-    is not the default one. `model_view` (history.py) makes of them what a provider may be sent.
+    The blocks of each role: `system`, `developer`: one TextBlock; `user`: text and media; `assistant`: at most one
+    TextBlock, then ToolCalls; `reasoning`: one ReasoningBlock; `tool`: one ToolResult. One answer of a model may be
+    several messages (text, reasoning and text again): they share a `turn_id`, and the blocks' `index` is their place in
+    it (-1: in the order of the messages). `turn_id` is None on a client's message. `incomplete` marks an answer that
+    was cut off by a failure or a cancel. `conversation` names the thread's conversation it belongs to, if that is not
+    the default one. `history.model_view` turns messages into what a provider may be sent.
     """
 
     id: str
@@ -222,7 +222,7 @@ class Message:
 
     @property
     def tool_result(self) -> ToolResult | None:
-        """The result in this message, where it is a tool's."""
+        """The result in a tool message; None in any other."""
         for block in self.content:
             if isinstance(block, ToolResult):
                 return block

@@ -1,8 +1,8 @@
-"""What the gateway counts, for Prometheus.
+"""The gateway's metrics, for Prometheus.
 
-Nothing of ours is below. One object per application, no globals: two applications in one process do not share counts.
-Labels are names from the configuration and fixed words, never the ids of threads, runs or people. The counters' cost
-(about a microsecond) is meant for a batch of events, not for each.
+Below: prometheus_client. One object per application, no globals: two applications in one process do not share counts.
+Labels are names from the configuration and fixed words, never ids of threads, runs or people. Counting costs about a
+microsecond: count batches of events, not each event.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ DropReason = Literal["slow"]
 
 
 class Metrics:
-    """The registry and everything in it."""
+    """The registry and all metrics."""
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
@@ -36,7 +36,7 @@ class Metrics:
         self.runs_waiting = self._gauge("runs_waiting", "Runs that wait for their thread.")
         self.viewers_active = self._gauge("viewers_active", "Open event streams.")
         self.events_total = self._counter("events_total", "Canonical events of all runs.")
-        # What every run counts: to find the child of a metric by its labels costs twice as much as to count.
+        # Metrics that every run counts: looking a metric up by its labels costs twice as much as counting.
         self._runs = cache(self._counter("runs_total", "Ended runs.", "agent", "outcome", "code").labels)
         self._run_seconds = cache(
             self._histogram("run_seconds", "From a run's start to its end.", _RUN_SECONDS, "agent").labels
@@ -50,21 +50,25 @@ class Metrics:
         self._resumes = self._counter("resume_total", "Requests for a run that had begun.", "result")
         self._retries = self._counter("provider_retries_total", "Repeated model calls.", "provider", "code")
         self._fallbacks = self._counter(
-            "provider_fallbacks_total", "Model calls that another model was asked instead.", "provider", "code"
+            "provider_fallbacks_total", "Failed model calls for which another model was asked.", "provider", "code"
         )
         self._open_circuits = self._gauge(
-            "provider_circuits_open", "Models that are down and not asked where another can be.", "provider", "model"
+            "provider_circuits_open", "Models that are down and skipped if another can be asked.", "provider", "model"
         )
         self._reductions = self._counter(
-            "context_reductions_total", "Conversations that a model found too long and that were shortened.", "provider"
+            "context_reductions_total",
+            "Conversations that were shortened because a model refused them as too long.",
+            "provider",
         )
         self._tool_errors = self._counter("tool_errors_total", "Backend tool calls that failed.", "tool")
         self._tokens = self._counter("tokens_total", "Tokens as providers report them.", "provider", "model", "kind")
-        self._refusals = self._counter("refusals_total", "Requests refused at the door or by a limit.", "code", "key")
+        self._refusals = self._counter(
+            "refusals_total", "Requests refused by the access middleware or by a limit.", "code", "key"
+        )
         self._store_errors = self._counter("store_errors_total", "Failed writes.", "code")
 
     def run_ended(self, agent: str, outcome: str, code: str = "", seconds: float | None = None) -> None:
-        """A run is over. `outcome` is its status (`completed`, ...); `code` that of its error, if it failed."""
+        """A run is over. `outcome` is its status (`completed`, ...); `code` is its error's, if it failed."""
         self._runs(agent, outcome, code).inc()
         if seconds is not None:
             self._run_seconds(agent).observe(seconds)
@@ -99,7 +103,7 @@ class Metrics:
             gauge.dec()
 
     def tool_failed(self, tool: str) -> None:
-        """`tool` is a backend tool's name: those are bounded by the configuration, what a model invents is not."""
+        """`tool` is a backend tool's name: the configuration bounds these, while a model may invent any name."""
         self._tool_errors.labels(tool).inc()
 
     def tokens_used(self, provider: str, model: str, input_tokens: int | None, output_tokens: int | None) -> None:
@@ -109,7 +113,7 @@ class Metrics:
             self._tokens.labels(provider, model, "output").inc(output_tokens)
 
     def refused(self, code: str, key: str) -> None:
-        """A request was turned away with that problem's code. `key` is the configured key's name, empty for none."""
+        """A request was refused with that problem's code. `key` is the configured key's name, empty for none."""
         self._refusals.labels(code, key).inc()
 
     def store_failed(self, code: str) -> None:

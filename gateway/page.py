@@ -1,11 +1,11 @@
 """The built page, the sample shop and the widget: read once at start, served from memory.
 
-Above: the application. Below: errors. `web-demo/` is what they are made from, `make page` makes them, and this package
-carries the result in `page_files/`: HTML files, `assets/` whose names hold a hash of their content, `widget.js`, and in
-`widget/` and `texts/` the scripts and the words that the widget asks for when it needs them.
+Above: the application. Below: errors. `make page` builds them from `web-demo/`, and this package contains the result in
+`page_files/`: HTML files, `assets/` whose names contain a hash of their content, `widget.js`, and in `widget/` and
+`texts/` the scripts and texts that the widget loads when it needs them.
 
-What may be asked for is a table that is made at start, so no request ever reaches the file system. A gateway whose page
-was not built serves everything else, and says at `/` what is missing.
+The served paths are a table that is made at start, so no request reaches the file system. Without a built page the
+gateway serves everything else, and says at `/` what is missing.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _CONTENT_TYPES = {
     "webp": "image/webp",
     "woff2": "font/woff2",
 }
-_ENCODINGS = {"br": ".br", "gzip": ".gz"}  # the best one first; the build writes the compressed files beside the others
+_ENCODINGS = {"br": ".br", "gzip": ".gz"}  # best first; the build writes the compressed files
 
 _NO_WEIGHT = re.compile(r"q=0(\.0*)?")
 _POLICY_NAME = "content-security-policy"
@@ -62,13 +62,13 @@ _HTML_HEADERS = {
     "referrer-policy": "no-referrer",
 }
 _ASSET_HEADERS = {
-    "cache-control": "public, max-age=31536000, immutable",  # another content has another name
+    "cache-control": "public, max-age=31536000, immutable",  # changed content has a new name
     _POLICY_NAME: _POLICY,  # an SVG that is opened by itself is a document
     "cross-origin-resource-policy": "same-origin",
 }
 _WIDGET_HEADERS = {
-    "access-control-allow-origin": "*",  # a module of another origin is asked for with CORS, always
-    # Sites keep the tag for years: what is behind it changes with the gateway, within minutes.
+    "access-control-allow-origin": "*",  # browsers always load a module of another origin with CORS
+    # Sites keep the tag for years: its script changes with the gateway, within minutes.
     "cache-control": "public, max-age=300, stale-while-revalidate=3600",
     "cross-origin-resource-policy": "cross-origin",
 }
@@ -100,7 +100,7 @@ Then start the gateway again. <code>make run</code> does both.</p>
 
 @dataclass(frozen=True, slots=True)
 class PageFile:
-    """A file as it goes over the wire: with its headers, and by encoding what it is compressed, the best one first."""
+    """A file with its headers and its compressed forms by encoding, best first."""
 
     content: bytes
     compressed: Mapping[str, bytes]
@@ -108,7 +108,7 @@ class PageFile:
     headers: Mapping[str, str]
 
     def response(self, request: Request) -> Response:
-        """The file, in the best encoding that the client takes; 304 where the client has it."""
+        """The file in the best encoding that the client accepts; 304 if the client has it."""
         headers = dict(self.headers)
         body, tag = self.content, self.digest
         if self.compressed:
@@ -126,7 +126,7 @@ class PageFile:
 
 @dataclass(frozen=True, slots=True)
 class WebPage:
-    """What is served to browsers: `files` by their paths."""
+    """Everything served to browsers: `files` by their paths."""
 
     files: Mapping[str, PageFile]
 
@@ -136,7 +136,7 @@ class WebPage:
 
     @property
     def open_paths(self) -> Sequence[str]:
-        """What needs no key and may be asked for from anywhere, since it holds no secret."""
+        """The paths that need no key and allow any origin, since they hold no secret."""
         return ["/", SHOP_PATH, WIDGET_PATH, _ICON_PATH, f"/{_ASSETS}", *self.files]
 
     def routes(self) -> Sequence[Route]:
@@ -156,7 +156,7 @@ class WebPage:
 
 
 def read_page(directory: Traversable | None = None) -> WebPage:
-    """Read a built page, by default the package's own; one without files where there is none."""
+    """Read a built page, by default the package's own; without files if there is none."""
     root = files("gateway").joinpath("page_files") if directory is None else directory
     found: dict[str, PageFile] = {}
     if root.is_dir():
@@ -168,7 +168,7 @@ def read_page(directory: Traversable | None = None) -> WebPage:
 
 
 def page_is_built() -> bool:
-    """Whether the package carries a page."""
+    """Whether the package contains a built page."""
     return files("gateway").joinpath("page_files", "index.html").is_file()
 
 
@@ -186,14 +186,14 @@ def _walk(directory: Traversable, prefix: str) -> Sequence[tuple[str, Traversabl
 
 
 def _paths(name: str) -> Sequence[str]:
-    """Where a file is served: a document also without its ending, `index.html` as the root."""
+    """The paths of a file: a document is also served without its ending, `index.html` at the root."""
     if name == "index.html":
         return ["/"]
     return [f"/{name.removesuffix('.html')}", f"/{name}"] if name.endswith(".html") else [f"/{name}"]
 
 
 def _page_file(name: str, contents: Mapping[str, bytes]) -> PageFile | None:
-    """One of `contents`; None where it is of no kind that is served."""
+    """A file; None if its kind is not served."""
     content_type = _CONTENT_TYPES.get(name.rpartition(".")[2])
     if content_type is None:
         return None
@@ -214,13 +214,15 @@ def _headers(name: str) -> Mapping[str, str]:
 
 
 def _encodings_taken(accept_encoding: str) -> frozenset[str]:
-    """https://www.rfc-editor.org/rfc/rfc9110#section-12.5.3, but `*`: who takes one of ours names it."""
+    """https://www.rfc-editor.org/rfc/rfc9110#section-12.5.3, without `*`: clients that accept these encodings name
+    them.
+    """
     codings = (coding.replace(" ", "").partition(";") for coding in accept_encoding.lower().split(","))
     return frozenset(name for name, _, weight in codings if not _NO_WEIGHT.fullmatch(weight))
 
 
 def _has(tag: str, if_none_match: str) -> bool:
-    """Weakly compared: a proxy that compresses makes a tag weak."""
+    """A weak comparison: a proxy that compresses makes a tag weak."""
     known = {each.strip().removeprefix("W/") for each in if_none_match.split(",")}
     return tag in known or "*" in known
 

@@ -1,7 +1,7 @@
-"""Collect the parts of a room and of the entry points of the same name.
+"""Collects the parts of a room and of the entry points of the same name.
 
 A part is a typed constant at the end of a module (`PROVIDER = ModelProvider("demo", open_demo)`). Above: the
-composition root. Below: the contracts. Nothing here names a single part: a new file is all that a new part needs.
+composition root. Below: the contracts. No part is named here: a new part needs only a new file.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from gateway.errors import ConfigurationError
 
 
 class Part(Protocol):
-    """What every kind of part has."""
+    """The interface of every kind of part."""
 
     @property
     def name(self) -> str: ...
@@ -31,7 +31,7 @@ def collect(room: str, kind: type[PartT]) -> Mapping[str, PartT]:
     """The parts of type `kind` in `gateway.<room>` and in the entry point group of that name, by their names.
 
     Raises:
-        ConfigurationError: two parts of one name, or an entry point that gives none.
+        ConfigurationError: two parts have one name, or an entry point has no part.
     """
     found: dict[str, PartT] = {}
     origins: dict[str, str] = {}
@@ -49,7 +49,7 @@ def find(parts: Mapping[str, PartT], name: str, what: str) -> PartT:
     """The part called `name`.
 
     Raises:
-        ConfigurationError: there is none; the message lists those there are.
+        ConfigurationError: there is none; the message lists all parts.
     """
     try:
         return parts[name]
@@ -69,7 +69,7 @@ def _parts(room: str, kind: type[PartT]) -> Iterator[tuple[str, PartT]]:
 
 
 def _plugged_in(entry_point: EntryPoint, kind: type[PartT]) -> list[tuple[str, PartT]]:
-    """The parts of somebody else's package: one part, or the module that has them."""
+    """The parts of an installed package: one part, or a module that has some."""
     where = f"the entry point {entry_point.name!r} = {entry_point.value!r} of {entry_point.group!r}"
     try:
         loaded = entry_point.load()
@@ -79,7 +79,7 @@ def _plugged_in(entry_point: EntryPoint, kind: type[PartT]) -> list[tuple[str, P
         return [(entry_point.value, loaded)]
     found = list(_constants(loaded, kind)) if isinstance(loaded, ModuleType) else []
     if not found:
-        raise ConfigurationError(f"{where} is no {kind.__name__} and no module with one")
+        raise ConfigurationError(f"{where} is neither a {kind.__name__} nor a module with one")
     return found
 
 

@@ -1,6 +1,6 @@
-"""What a wire protocol is to the application: its routes, its form of errors; and what it gets: one door to runs.
+"""The contract of wire protocols: their routes and their form of errors; and ProtocolEnvironment, their access to runs.
 
-Below: the runner, access. A protocol parses requests into AgentInput (pure), asks its ProtocolEnvironment, and renders
+Below: the runner, access. A protocol parses requests into AgentInput (pure), calls its ProtocolEnvironment, and renders
 events (pure).
 """
 
@@ -38,14 +38,14 @@ from gateway.wire import strict_json
 
 _PAGE = 50
 _MAX_PAGE = 500
-_SLASH = "\0"  # in no id: they have no control characters
+_SLASH = "\0"  # no id has control characters
 
 
 class ProtocolEnvironment:
-    """The one door to agents, runs and threads, for every protocol.
+    """The access of every protocol to agents, runs and threads.
 
-    Each method takes the caller first. It refuses what this caller may not do, and counts what is limited: a protocol
-    has nothing to remember. Threads and runs are the caller's own; another's are unknown.
+    Each method takes the caller first. It refuses what this caller may not do, and counts what is limited, so that
+    protocols need no checks of their own. Threads and runs are the caller's own; those of others are unknown.
     """
 
     __slots__ = ("_configured_url", "_open_to_all", "_runner", "_runs", "streams", "visitors")
@@ -60,7 +60,7 @@ class ProtocolEnvironment:
         configured_url: str | None = None,
         open_to_all: bool = False,
     ) -> None:
-        """`runs` counts them. `open_to_all`: strangers may be among the callers without a key."""
+        """`runs` counts them. `open_to_all`: other machines' users may be among the callers without a key."""
         self._runner = runner
         self._runs = runs
         self._configured_url = configured_url
@@ -69,27 +69,29 @@ class ProtocolEnvironment:
         self.visitors = visitors
 
     def is_operators(self, caller: Caller) -> bool:
-        """Whether the caller may know why a model failed: who has an API key, or is alone with a gateway without."""
+        """Whether the caller may see why a model failed: it has an API key, or only this machine reaches a gateway
+        without.
+        """
         return not caller.is_visitor and (bool(caller.key_name) or not self._open_to_all)
 
     def public_url(self, request: Request) -> str:
-        """The address under which the caller reaches the gateway, without a slash at the end."""
+        """The URL by which the caller reaches the gateway, without a slash at the end."""
         return (self._configured_url or str(request.base_url)).rstrip("/")
 
     # --- agents
 
     def agents(self, caller: Caller) -> Sequence[OpenAgent]:
-        """All agents that there are for this caller."""
+        """All agents of this caller."""
         return [agent for agent in self._runner.agents.values() if caller.may_use(agent.definition.id)]
 
     def agent(self, caller: Caller, agent_id: str) -> OpenAgent:
-        """The agent of that id, to read what it is. Raises NotFoundError, also where this caller does not have it."""
+        """The agent of that id, to read its definition. Raises NotFoundError, also if this caller may not use it."""
         _check_agent(caller, agent_id)
         return self._runner.agent(agent_id)
 
     @contextmanager
     def holding(self, caller: Caller, agent_id: str) -> Generator[OpenAgent]:
-        """The agent of that id, to ask it something that takes time: a reload does not close it within the block.
+        """The agent of that id, for calls that take time: a reload does not close it within the block.
 
         Raises:
             NotFoundError: no such agent for this caller.
@@ -101,24 +103,24 @@ class ProtocolEnvironment:
     # --- runs
 
     async def start(self, caller: Caller, agent_id: str, given: AgentInput) -> Viewer:
-        """Begin a run and watch it; a request that was made before is watched again. Close the viewer at the end.
+        """Begin a run and watch it; a repeated request watches its earlier run again. Close the viewer at the end.
 
-        What a visitor says in the operator's voice is left out.
+        A visitor's system and developer messages are left out.
 
         Raises:
             NotFoundError: no such agent for this caller.
             ConflictError: the thread is busy, or the run id belongs to another request.
             TooManyRequestsError: too many runs wait for the thread, or a limit of the caller's is reached.
-            TooLargeError: it brings more that is new than the caller may send.
-            InvalidRequestError: an answer that does not fit its interrupt.
-            StoreError, UnavailableError: not now.
+            TooLargeError: more of the input is new than the caller may send.
+            InvalidRequestError: an answer does not fit its interrupt.
+            StoreError, UnavailableError: the store or the gateway cannot be used now.
         """
         _check_agent(caller, agent_id)
         admission = self._admission(caller)
         return await self._runner.start(caller.owner, agent_id, caller.admitted(given), admission, caller.run_limits())
 
     async def connect(self, caller: Caller, agent_id: str, given: AgentInput) -> Viewer:
-        """Watch a thread: its history, then its live run's tail, or how its last run ended.
+        """Watch a thread: its history, then its live run's events, or how its last run ended.
 
         Raises:
             NotFoundError: no such agent for this caller.
@@ -129,19 +131,21 @@ class ProtocolEnvironment:
     async def attach(
         self, caller: Caller, run_id: str, *, after: int = 0, log_id: str = "", pace: float | None = None
     ) -> Viewer | None:
-        """Watch a run's events after that number; None where the run is over and there are none.
+        """Watch a run's events after that number; None if the run is over and has no more.
 
-        `log_id` stands in front of the number in what told it (RunRecord.log_id). `pace`: those that the log has come
-        with the pauses that were between them, divided by that.
+        `log_id` is the prefix of the event id that had the number (RunRecord.log_id). `pace`: logged events come with
+        the pauses between them, divided by it.
 
         Raises:
             NotFoundError: no such run.
-            InvalidRequestError: the run's log has not come that far.
+            InvalidRequestError: the run's log does not reach that number.
         """
         return await self._runner.attach(caller.owner, run_id, after=after, log_id=log_id, pace=pace)
 
     async def cancel(self, caller: Caller, run_id: str) -> RunRecord:
-        """Stop a run; its record as it is now: one that has not ended will within a second. Raises NotFoundError."""
+        """Cancel a run; gives its record as it is now: one that has not ended will end within a second. Raises
+        NotFoundError.
+        """
         return await self._runner.cancel(caller.owner, run_id)
 
     async def run(self, caller: Caller, run_id: str) -> RunRecord:
@@ -174,21 +178,21 @@ class ProtocolEnvironment:
         return await self._runner.thread_runs(caller.owner, thread_id, limit=limit, cursor=cursor)
 
     async def interrupts(self, caller: Caller, thread_id: str) -> Sequence[Interrupt]:
-        """The thread's questions that somebody may still answer; none for an unknown thread."""
+        """The thread's interrupts that can still be answered; none for an unknown thread."""
         return await self._runner.interrupts(caller.owner, thread_id)
 
     async def rename(self, caller: Caller, thread_id: str, title: str | None) -> None:
-        """Give a thread a title, or none. Raises NotFoundError."""
+        """Set or remove a thread's title. Raises NotFoundError."""
         await self._runner.rename_thread(caller.owner, thread_id, title)
 
     async def delete(self, caller: Caller, thread_id: str) -> None:
-        """Forget a thread and its runs; a run on it is cancelled first. Raises NotFoundError."""
+        """Delete a thread and its runs; a running one is cancelled first. Raises NotFoundError."""
         await self._runner.delete_thread(caller.owner, thread_id)
 
     # --- approvals
 
     def check_approver(self, caller: Caller) -> None:
-        """Refuse who may not approve; all below do, too. Raises ForbiddenError."""
+        """Refuse callers that may not approve; all methods below do so, too. Raises ForbiddenError."""
         if not caller.may_approve:
             raise ForbiddenError(
                 "this is for keys that may approve; add 'approvals: true' to the key in server.api_keys",
@@ -196,26 +200,26 @@ class ProtocolEnvironment:
             )
 
     async def approvals(self, caller: Caller, *, limit: int, cursor: str | None = None) -> Page[Approval]:
-        """A page of what waits for a person, whoever owns it, the oldest first. Raises ForbiddenError."""
+        """A page of all open approvals, of every owner, the oldest first. Raises ForbiddenError."""
         self.check_approver(caller)
         return await self._runner.approvals(limit=limit, cursor=cursor)
 
     async def answer(self, caller: Caller, approval_id: str, answer: Answer) -> RunRecord:
-        """Answer an approval for whoever owns its thread: gives the run that goes on with it, which counts for the
+        """Answer an approval for the owner of its thread; gives the run that continues with it, which counts for the
         caller. `answer` needs no ids.
 
         Raises:
             ForbiddenError: the caller may not approve.
             NotFoundError: there is no such approval, or its agent is gone.
             ConflictError: it was answered, or has expired; or the thread is busy.
-            InvalidRequestError: arguments that do not fit the tool.
+            InvalidRequestError: the arguments do not fit the tool.
             StoreError, TooManyRequestsError, UnavailableError: as `start`.
         """
         self.check_approver(caller)
         return await self._runner.answer(approval_id, answer, self._admission(caller))
 
     def _admission(self, caller: Caller) -> Admission | None:
-        """What the runner asks before a new run of this caller; None where nothing is counted."""
+        """The check that the runner calls before a new run of this caller; None if nothing is counted."""
         quotas = caller.run_quotas()
         if not (quotas or self._runs.bounded):
             return None
@@ -229,13 +233,12 @@ def _check_agent(caller: Caller, agent_id: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class WireProtocol:
-    """A part: `routes(environment)` gives what the protocol serves.
+    """A part: `routes(environment)` gives the protocol's routes.
 
-    `paths` are patterns of further paths that are the protocol's, written as those of routes: `/v1/{rest:path}`.
-    `open_paths` are no patterns. They need no key and may be asked for from any website, so there is no `caller_of` a
-    request for them; one that ends with `/` opens everything below it.
-    `error_form` is how it tells errors, on its routes' paths and on these: also what is refused before a route is
-    reached, as without a key, and where there is no route. `api` is its part of the API document.
+    `paths` are patterns of further paths that belong to the protocol, written as those of routes: `/v1/{rest:path}`.
+    `open_paths` are not patterns. They need no key and allow any website, so requests for them have no `caller_of`; one
+    that ends with `/` includes everything below it. `error_form` renders errors on its routes' paths and on these, also
+    before a route is reached, as without a key, and where there is no route. `api` is its part of the API document.
     """
 
     name: str
@@ -247,13 +250,13 @@ class WireProtocol:
 
 
 class ErrorForms:
-    """In whose form a request's error is told: the one of the protocol with the most specific pattern of its path.
+    """Chooses the form of a request's error: that of the protocol with the most specific pattern for its path.
 
-    Of two patterns the one that is literal further to the left is more specific, `{id}` more than `{rest:path}`.
+    Of two patterns, the one that is literal further to the left is more specific, `{id}` more than `{rest:path}`.
     """
 
     def __init__(self, served: Iterable[tuple[WireProtocol, Sequence[BaseRoute]]]) -> None:
-        """The protocols with their routes."""
+        """`served`: the protocols with their routes."""
         patterns = [
             (pattern, protocol.error_form)
             for protocol, routes in served
@@ -263,7 +266,7 @@ class ErrorForms:
         self._forms = [(compile_path(pattern)[0], form) for pattern, form in patterns]
 
     def of(self, scope: Scope) -> ErrorForm:
-        """The form for this request; problem+json where nobody's pattern matches."""
+        """The form for this request; problem+json if no pattern matches."""
         path = path_with_marked_slashes(scope["raw_path"])
         return next((form for pattern, form in self._forms if pattern.match(path)), problem_json)
 
@@ -282,9 +285,9 @@ def _specificity(pattern: str) -> list[int]:
 
 
 class VisitorRoute(Route):
-    """A route that visitors of websites may use too: it shows the caller's own threads, runs and agents alone.
+    """A route that visitors of websites may use too: it shows only the caller's own threads, runs and agents.
 
-    All others are closed to them, also those of protocols that know nothing of visitors. No id in its path is empty.
+    All other routes are closed to visitors, also in protocols that do not consider them. No id in its path is empty.
     """
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
@@ -293,7 +296,7 @@ class VisitorRoute(Route):
 
 
 def check_open_to_visitors(routes: Sequence[BaseRoute], scope: Scope) -> None:
-    """Refuse what no VisitorRoute serves; what nothing serves is left to the router.
+    """Refuse visitors on routes other than VisitorRoute; unknown paths are left to the router.
 
     Raises:
         ForbiddenError
@@ -306,10 +309,10 @@ def check_open_to_visitors(routes: Sequence[BaseRoute], scope: Scope) -> None:
 
 
 class Endpoint:
-    """A function from a request to its response as an ASGI application, to be a route's endpoint.
+    """A function from a request to its response as an ASGI application, for a route's endpoint.
 
-    Starlette wraps functions in its own handling of exceptions, which every chunk of a stream then passes;
-    the access middleware answers for exceptions.
+    Starlette wraps functions in its own exception handling, which every chunk of a stream would pass; the access
+    middleware handles exceptions instead.
     """
 
     __slots__ = ("_answer",)
@@ -323,51 +326,51 @@ class Endpoint:
 
 
 def caller_of(request: Request) -> Caller:
-    """Who asks, as the access middleware found out."""
+    """The caller, whom the access middleware has identified."""
     caller: Caller = request.scope["state"]["caller"]
     return caller
 
 
 def path_id(request: Request, name: str) -> str:
-    """An id from the path. Ids are any text, so a `/` in one arrives as itself."""
+    """An id from the path. Ids are any text, so a `/` in one arrives unchanged."""
     value: str = request.path_params[name]
     return value.replace(_SLASH, "/")
 
 
 def path_with_marked_slashes(raw_path: bytes) -> str:
-    """The path with the slashes in it that were sent as `%2F`: these part nothing, and stand for themselves in an id.
+    """The path with `%2F` marked: such a slash separates nothing, and belongs to an id.
 
-    Otherwise nobody could ask for the run `a/events`: servers decode a path before it is taken apart.
+    Otherwise nobody could ask for the run `a/events`: servers decode a path before it is split.
     """
     parts = (unquote(part.decode("ascii", "replace")) for part in raw_path.split(b"/"))
-    # a NUL that was sent is no slash, and in no id either
+    # a NUL that was sent is not a slash, and in no id either
     return "/".join(part.replace(_SLASH, "\ufffd").replace("/", _SLASH) for part in parts)
 
 
 def page_asked(request: Request) -> tuple[int, str | None]:
-    """How many of a list are asked for, and behind which cursor. Raises InvalidRequestError (400)."""
+    """The requested length of a list and its cursor. Raises InvalidRequestError (400)."""
     text = request.query_params.get("limit", str(_PAGE))
     if not (text.isascii() and text.isdigit() and len(text) <= 9 and 1 <= int(text) <= _MAX_PAGE):
-        raise InvalidRequestError(f"limit is {text[:64]!r}; it has to be a number from 1 to {_MAX_PAGE}", status=400)
+        raise InvalidRequestError(f"limit is {text[:64]!r}; it must be a number from 1 to {_MAX_PAGE}", status=400)
     return int(text), request.query_params.get("cursor")
 
 
 def time_text(seconds: float | None) -> str | None:
-    """A time in Unix seconds as answers tell it (RFC 3339, UTC)."""
+    """A time in Unix seconds as text for answers (RFC 3339, UTC)."""
     if seconds is None:
         return None
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def json_response(value: JsonValue, status: int = 200) -> Response:
-    """A JSON answer that nobody may keep."""
+    """A JSON answer that must not be cached."""
     headers = {"cache-control": "no-store", "content-type": "application/json"}
     return Response(orjson.dumps(value), status, headers)
 
 
 @dataclass(frozen=True, slots=True)
 class BodyTimes:
-    """How long a body may pause, and take in all; the network's time, not the clock's."""
+    """How long a body may pause, and take in all; in real time, not the clock's."""
 
     pause_seconds: float = 30.0
     longest_seconds: float = 300.0
@@ -377,12 +380,12 @@ _USUAL_TIMES = BodyTimes()
 
 
 async def read_body(request: Request, *, max_bytes: int | None = None, times: BodyTimes = _USUAL_TIMES) -> bytes:
-    """The request's body. `max_bytes`: where an endpoint takes less than the access middleware lets through.
+    """The request's body. `max_bytes`: if an endpoint takes less than the access middleware admits.
 
     Raises:
-        InvalidRequestError: 408, it stopped coming: nobody may hold a request for ever.
+        InvalidRequestError: 408, it stopped arriving: a request may not stay open for ever.
         TooLargeError: it is larger than `max_bytes`.
-        ClientDisconnect: nobody is left to answer.
+        ClientDisconnect: there is nobody to answer.
     """
     size = 0
     loop = asyncio.get_running_loop()
@@ -403,12 +406,14 @@ async def read_body(request: Request, *, max_bytes: int | None = None, times: Bo
                     break
                 limit.reschedule(min(loop.time() + times.pause_seconds, latest))
     except TimeoutError:
-        raise InvalidRequestError("the body did not come in time", code="body_timeout", status=408) from None
+        raise InvalidRequestError(
+            "the body did not arrive in time; send it without pauses", code="body_timeout", status=408
+        ) from None
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
 async def read_json(request: Request, *, max_bytes: int | None = None) -> JsonValue:
-    """The request's body as read_body has it. Raises InvalidRequestError (400) where it is not strict JSON."""
+    """The request's body as parsed JSON, see read_body. Raises InvalidRequestError (400) if it is not strict JSON."""
     try:
         value: JsonValue = strict_json.load(await read_body(request, max_bytes=max_bytes))
     except strict_json.NotStrictJsonError as error:

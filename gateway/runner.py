@@ -1,7 +1,7 @@
-"""What is asked of runs and threads: to start, to stop, to watch again, to read, to rename, to forget.
+"""The requests about runs and threads: start, cancel, attach, connect, read, rename, delete.
 
-Below: runs, store. Above: the protocols' environment, which checks what a caller may do. All that can fail before the
-first byte fails in `start`, as an exception with a status.
+Below: runs, store. Above: the protocols' environment, which checks what a caller may do. Everything that can fail
+before the first byte fails in `start`, as an exception with a status.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _IDLE_AT_ONCE = 100
 
 
 class Runner:
-    """The runs and threads of this process's store. `driver` does the work on them."""
+    """The runs and threads of this process's store. `driver` runs them."""
 
     def __init__(self, driver: RunDriver) -> None:
         self.driver = driver
@@ -66,18 +66,18 @@ class Runner:
         admit: Admission | None = None,
         limits: RunLimits | None = None,
     ) -> Viewer:
-        """Begin a run and watch it; a request that was made before is watched again.
+        """Begin a run and watch it; a repeated request watches its earlier run again.
 
-        A new run is held to `limits`; then `admit` is asked, and may refuse it; what it gives is called once that run
-        is over.
+        A new run must keep `limits`; then `admit` is called, and may refuse it. The function that `admit` gives is
+        called once the run is over.
 
         Raises:
             NotFoundError: no such agent.
             ConflictError: the thread is busy, or the run id belongs to another request.
             TooManyRequestsError: too many runs wait for the thread, or `admit` or `limits` say so.
-            TooLargeError: it brings more that is new than `limits` allow.
-            InvalidRequestError: an answer that does not fit its interrupt.
-            StoreError, UnavailableError: not now.
+            TooLargeError: more of the input is new than `limits` allow.
+            InvalidRequestError: an answer does not fit its interrupt.
+            StoreError, UnavailableError: the store or the gateway cannot be used now.
         """
         agent = self.agent(agent_id)
         check_request(given.request)
@@ -89,10 +89,10 @@ class Runner:
                     return viewer
                 if await self._ids.are_all(owner, given.run_id, before):
                     raise run_exists(given)
-                continue  # the one that it began came to be, or was over, while the others were looked at
+                continue  # its own run began or ended while the others were checked
             if limits is not None:
                 await self._check_new(owner, agent, given, limits)
-            if (owner, given.run_id) not in self._runs:  # else it came meanwhile: the same request twice at one moment
+            if (owner, given.run_id) not in self._runs:  # else the same request came twice at one moment
                 break
         if self.driver.draining:
             raise UnavailableError("the gateway is shutting down; try again in a moment", code="shutting_down")
@@ -110,10 +110,10 @@ class Runner:
         return viewer
 
     async def _check_new(self, owner: str, agent: OpenAgent, given: AgentInput, limits: RunLimits) -> None:
-        """Hold a new run to the limits.
+        """Check a new run against the limits.
 
         Raises:
-            TooLargeError: it brings too much that is new.
+            TooLargeError: too much of its input is new.
             TooManyRequestsError: its site has no room left in the store.
         """
         site = site_of(owner)
@@ -124,7 +124,7 @@ class Runner:
         check_input(given, limits, messages, state, replaces=replaces)
 
     async def _standing(self, owner: str, thread_id: str) -> tuple[Sequence[Message], JsonValue | Absent]:
-        """A thread's messages and state, with what the run at work on it has made by now."""
+        """A thread's messages and state, including what the running run has added so far."""
         head = self._lines.head(owner, thread_id)
         if head is not None and head.thread is not None:
             return (*head.thread.messages, *head.fold.transcript.messages), head.fold.state
@@ -140,7 +140,7 @@ class Runner:
     async def _watch_again(
         self, owner: str, agent_id: str, given: AgentInput, before: Sequence[RunRecord]
     ) -> Viewer | None:
-        """A viewer of the run that this request began earlier, where it is one of these."""
+        """A viewer of the run that an earlier copy of this request began, if it is one of these."""
         if (begun := await self._ids.begun_by(owner, agent_id, given, before)) is None:
             return None
         record, produced = begun
@@ -154,20 +154,20 @@ class Runner:
             return without_log(self.clock, record)
         if not any(message.id in produced for message in given.messages):
             return replay(self.store, self.clock, record, after=0)
-        # The client holds a part of the answer: it has to go first, or the log would be added to it.
+        # The client has a part of the answer: it has to be removed first, or the log would be added to it.
         sent = tuple(message for message in given.messages if message.id not in produced)
         viewer = replay(self.store, self.clock, record, after=1)
         viewer.prelude = Prelude(record.thread_id, record.client_id, given.state, sent, OpenItems())
         return viewer
 
     async def cancel(self, owner: str, run_id: str) -> RunRecord:
-        """Stop a run; its record as it is now: one that has not ended will within a second.
+        """Cancel a run; gives its record as it is now: one that has not ended will end within a second.
 
         Raises:
             NotFoundError: no such run.
         """
         record = await self.run(owner, run_id)
-        if (live := self._runs.get((owner, run_id))) is None:  # not before: it may begin while the store is asked
+        if (live := self._runs.get((owner, run_id))) is None:  # after loading: it may begin while the store is read
             return record
         self.driver.cancel(live, "cancelled")
         return live.record
@@ -192,19 +192,19 @@ class Runner:
     async def attach(
         self, owner: str, run_id: str, *, after: int, log_id: str = "", pace: float | None = None
     ) -> Viewer | None:
-        """Watch a run's events after that number; None where the run is over and there are none.
+        """Watch a run's events after that number; None if the run is over and has no more.
 
-        `log_id` stands in front of the number in what told it (RunRecord.log_id). `pace`: those that the log has come
-        with the pauses that were between them, divided by that.
+        `log_id` is the prefix of the event id that had the number (RunRecord.log_id). `pace`: logged events come with
+        the pauses between them, divided by it.
 
         Raises:
             NotFoundError: no such run.
-            InvalidRequestError: the run's log has not come that far.
+            InvalidRequestError: the run's log does not reach that number.
         """
         while True:
             live = await self._ids.settled(owner, run_id)
             record = await self._ids.of_cursor(owner, run_id, log_id, after)
-            if live is self._runs.get((owner, run_id)):  # else it began while the store was asked
+            if live is self._runs.get((owner, run_id)):  # else it began while the store was read
                 break
         live = self._ids.live(record)
         last = live.sequence if live is not None else await self.store.last_sequence(owner, record.run_id)
@@ -224,7 +224,7 @@ class Runner:
         return replay(self.store, self.clock, record, after=after, pace=pace)
 
     async def connect(self, owner: str, agent_id: str, given: AgentInput) -> Viewer:
-        """Watch a thread: its history, then its live run's tail, or how its last run ended.
+        """Watch a thread: its history, then its live run's events, or how its last run ended.
 
         Raises:
             NotFoundError: no such agent.
@@ -256,18 +256,18 @@ class Runner:
     # --- approvals
 
     async def approvals(self, *, limit: int, cursor: str | None) -> Page[Approval]:
-        """What waits for a person, whoever owns it, the oldest first."""
+        """All open approvals, of every owner, the oldest first."""
         return await self.store.list_approvals(now=self.clock.now(), limit=limit, cursor=cursor)
 
     async def answer(self, approval_id: str, answer: Answer, admit: Admission | None = None) -> RunRecord:
-        """Answer an approval for whoever owns its thread: gives the run that goes on with it. `admit` as in `start`.
+        """Answer an approval for the owner of its thread; gives the run that continues with it. `admit` as in `start`.
 
         `answer` needs no ids.
 
         Raises:
             NotFoundError: there is no such approval, or its agent is gone.
             ConflictError: it was answered, or has expired; or the thread is busy.
-            InvalidRequestError: arguments that do not fit the tool.
+            InvalidRequestError: the arguments do not fit the tool.
             StoreError, TooManyRequestsError, UnavailableError: as `start`.
         """
         found = await self.store.find_approval(approval_id)
@@ -314,7 +314,7 @@ class Runner:
         return page
 
     async def interrupts(self, owner: str, thread_id: str) -> list[Interrupt]:
-        """The thread's questions that somebody may still answer; none for an unknown thread."""
+        """The thread's interrupts that can still be answered; none for an unknown thread."""
         now = self.clock.now()
         open_ones = [item.interrupt for item in await self.store.list_interrupts(owner, thread_id) or ()]
         return [each for each in open_ones if each.expires_at is None or each.expires_at > now]
@@ -327,7 +327,9 @@ class Runner:
             raise no_thread(thread_id)
 
     async def delete_thread(self, owner: str, thread_id: str) -> None:
-        """Forget a thread and its runs; a run on it is cancelled first. Raises NotFoundError for an unknown thread."""
+        """Delete a thread and its runs; a running one is cancelled first. Raises NotFoundError for an unknown
+        thread.
+        """
         deleted, held = False, await self.removal.look(self.agents, owner, thread_id)
         while line := self._lines.line(owner, thread_id):
             for live in line:
@@ -345,17 +347,17 @@ class Runner:
             raise no_thread(thread_id)
 
     async def delete_idle_visitors(self, *, before: float) -> int:
-        """Delete the threads of visitors whose last run ended before then; how many. Their providers are told by the
-        removal's next `go_on`.
+        """Delete the threads of visitors whose last run ended before then; gives how many. The removal's next `go_on`
+        tells their providers.
 
         Raises:
-            StoreError: not now.
+            StoreError: the store cannot be used now.
         """
         deleted = 0
         while idle := await self.store.idle_visitor_threads(before=before, limit=_IDLE_AT_ONCE):
             gone = sum([await self._delete_idle(owner, thread_id, before) for owner, thread_id in idle])
             deleted += gone
-            if not gone:  # they are busy again
+            if not gone:  # they have runs again
                 break
         return deleted
 

@@ -1,6 +1,6 @@
-"""What the search tools search in, and the `SearchEngineType` part.
+"""The contract of search engines, and the `SearchEngineType` part.
 
-Below: messages. The embedded engine and a cluster are two values of this.
+Below: messages. The embedded engine and a cluster implement it.
 """
 
 from __future__ import annotations
@@ -14,31 +14,32 @@ from gateway.messages import JsonObject
 
 
 class SearchEngine(Protocol):
-    """Indices of JSON documents, asked in (a subset of) the OpenSearch query DSL."""
+    """Indices of JSON documents, searched with (a subset of) the OpenSearch query DSL."""
 
     async def list_indices(self, names: tuple[str, ...] = ()) -> list[JsonObject]:
-        """A row per index as `_cat/indices?format=json` has it: `health status index uuid pri rep docs.count ...`.
+        """A row per index as in `_cat/indices?format=json`: `health status index uuid pri rep docs.count ...`.
 
         Raises:
-            ToolError: an index of that name is not there.
+            ToolError: there is no index of that name.
         """
 
     async def mapping(self, names: tuple[str, ...]) -> JsonObject:
         """`{index: {"mappings": {...}, "settings": {...}}}`.
 
         Raises:
-            ToolError: an index of that name is not there.
+            ToolError: there is no index of that name.
         """
 
     async def search(self, index: str, body: JsonObject) -> JsonObject:
-        """An OpenSearch `_search` answer: `{took, timed_out, hits: {total, max_score, hits: [...]}, ...}`.
+        """The answer of an OpenSearch `_search`: `{took, timed_out, hits: {total, max_score, hits: [...]}, ...}`.
 
         Raises:
-            ToolError: no such index, or a query that this engine does not have; the message says what it has.
+            ToolError: there is no such index, or this engine does not support the query; the message says what it
+            supports.
         """
 
     async def close(self) -> None:
-        """Let go of files and connections."""
+        """Close files and connections."""
 
 
 @dataclass(frozen=True, slots=True)

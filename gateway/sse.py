@@ -1,8 +1,8 @@
-"""Ready server-sent frames onto the wire: heartbeat, the client that goes away, the drain.
+"""Sends ready server-sent frames: heartbeats, clients that leave, the shutdown.
 
 Below: events. Above: the protocols, which give an `EventStreamResponse` a `FrameSource`.
 
-sse-starlette's EventSourceResponse is the response; its `__call__` is replaced, because it runs four tasks in a task
+The response is sse-starlette's EventSourceResponse with another `__call__`: the original runs four tasks in a task
 group per stream and passes each chunk through a cancel scope. Measured side by side (uvicorn 0.54 with uvloop and
 httptools, Python 3.11, ready bytes of one delta per chunk and a task switch before each, 200 chunks per stream; two
 shared cores, so read the ratios):
@@ -12,8 +12,8 @@ shared cores, so read the ratios):
     EventStreamResponse behind Starlette          15                  20
     EventSourceResponse behind Starlette          24                  42
 
-By default sse-starlette cuts all streams when uvicorn gets a signal. That is switched off here: who shuts the gateway
-down calls `OpenStreams.close`.
+By default sse-starlette cuts all streams when uvicorn gets a signal. That is switched off here: the application's
+shutdown calls `OpenStreams.close`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ AppStatus.disable_automatic_graceful_drain()  # type: ignore[no-untyped-call]
 logger = logging.getLogger(__name__)
 
 COMMENT: Final = b": keep-alive\n\n"
-"""A heartbeat: every reader of server-sent events skips it."""
+"""A heartbeat: a comment, which every reader of server-sent events skips."""
 
 _RAW_HEADERS: Final = (
     (b"cache-control", b"no-store, no-transform"),
@@ -45,42 +45,42 @@ _RAW_HEADERS: Final = (
 )
 
 
-# The task that watches a stream was a twentieth of a short answer's cost, so it begins late.
+# The task that watches a stream cost a twentieth of a short answer, so it starts late.
 UNWATCHED_SECONDS = 0.050
 _SILENCE_SECONDS = 15.0
 
 
 class CutOffError(Exception):
-    """A source gives up on its reader: the stream breaks off, and must not look as if it had come to its end.
+    """The source gives up its reader: the stream must break off, so that it does not look complete.
 
     Its text says why, for the log.
     """
 
 
 class FrameSource(Protocol):
-    """Where the frames of one stream come from."""
+    """The source of one stream's frames."""
 
     async def next(self, timeout_seconds: float) -> bytes | None:
-        """What there is to send; None when nothing came for that long; empty at the end.
+        """The next frames; None if none came in that time; empty at the end.
 
         Raises:
-            CutOffError: there is more, and this reader does not get it.
+            CutOffError: there are more, but this reader does not get them.
         """
 
     @property
     def ended(self) -> bool:
-        """Nothing will follow what `next` gave last. May stay False where only an empty `next` tells the end."""
+        """Whether the last frames of `next` were the end. May stay False if only an empty `next` tells the end."""
 
     def close(self) -> None:
-        """The stream is over, or the client is gone: a waiting `next` gives empty at once. May be called again."""
+        """The stream is over, or the client has left: a waiting `next` gives empty at once. May be called again."""
 
 
 class OpenStreams:
-    """All streams of the process that are open, and what they have in common. One per application."""
+    """All open streams of the process, and their common settings. One per application."""
 
     def __init__(self, *, heartbeat_seconds: float | None = 15.0, unwatched_seconds: float = UNWATCHED_SECONDS) -> None:
-        """`heartbeat_seconds`: how long a stream may be silent before a comment goes out; None: none ever does.
-        `unwatched_seconds`: how long a stream goes on before anybody looks whether its client is still there.
+        """`heartbeat_seconds`: how long a stream may be silent before a comment is sent; None: no comments.
+        `unwatched_seconds`: how long a stream runs before it checks whether its client is still there.
         """
         self.unwatched_seconds = unwatched_seconds
         self.silence_seconds = _SILENCE_SECONDS if heartbeat_seconds is None else heartbeat_seconds
@@ -93,13 +93,11 @@ class OpenStreams:
         return len(self._streams)
 
     def drain(self) -> None:
-        """The server is about to go down: every client that is sent comments is told when to come back, with the next
-        that it gets.
-        """
+        """The server is about to shut down: the next comment to each client also says when to reconnect."""
         self.draining = True
 
     def close(self) -> None:
-        """The server goes down: every client was told that, or is now, and its stream ends."""
+        """The server shuts down: tell clients that were not told yet when to reconnect, and end all streams."""
         self.draining = self.closing = True
         for stream in list(self._streams):
             stream.source.close()
@@ -114,12 +112,11 @@ class OpenStreams:
 
 
 class EventStreamResponse(EventSourceResponse):
-    """A stream of ready frames. One comment goes out at once, before the source is asked for anything, where comments
-    are sent at all.
+    """A stream of ready frames. If comments are sent at all, one goes out at once, before the first frames.
 
-    `opening` (ready frames) goes with it: each send costs as much as rendering twenty events. `headers` are further
-    ones. EventSourceResponse's own `__init__` is not called: for each stream it builds the same headers and a lock
-    anew, for a `__call__` that is replaced; what other code may look at is set here.
+    `opening` (ready frames) goes with it: each send costs as much as rendering twenty events. `headers` are additional.
+    EventSourceResponse's own `__init__` is not called: it builds the same headers and a lock for each stream, for a
+    `__call__` that is replaced. Attributes that other code may read are set here.
     """
 
     def __init__(
@@ -148,7 +145,7 @@ class EventStreamResponse(EventSourceResponse):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-            if scope["method"] == "HEAD":  # or a client waits for the end of a stream that it cannot see
+            if scope["method"] == "HEAD":  # otherwise the client would wait for the end of a stream that it cannot see
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
             else:
                 await self._stream(receive, send)
@@ -163,13 +160,13 @@ class EventStreamResponse(EventSourceResponse):
         try:
             await self._send_all(send)
         except CutOffError as error:
-            # The response stays incomplete: HttpAgent takes a stream that ends well for a run that did.
+            # The response stays incomplete: HttpAgent takes a stream that ends normally for a successful run.
             logger.warning("cut off a stream before its end", extra={"reason": str(error)})
         finally:
             timer.cancel()
             if self._watching is not None:
                 self._watching.cancel()
-                self._watching = None  # it ends with an exception whose traceback knows this object
+                self._watching = None  # it ends with an exception whose traceback refers to this object
             self._streams.remove(self)
 
     async def _send_all(self, send: Send) -> None:
@@ -178,7 +175,7 @@ class EventStreamResponse(EventSourceResponse):
         self._opening = b""
         more, told = not source.ended, False
         await send({"type": "http.response.body", "body": body, "more_body": more})
-        while more and self.active:  # once nobody reads, what a long log still has is left
+        while more and self.active:  # stop even if a long log has more to send
             body = await self._next_body()
             more = bool(body) and not source.ended
             if streams.draining and streams.has_comments and not told:
@@ -203,7 +200,7 @@ class EventStreamResponse(EventSourceResponse):
 
 
 def _farewell() -> bytes:
-    """Clients that can should come back, and not all at the same time."""
+    """Tells clients when to reconnect, at different times."""
     return b": the server is restarting\nretry: %d\n\n" % random.randint(500, 3000)
 
 
@@ -223,7 +220,7 @@ class _Batches:
         return COMMENT if body is None else body
 
 
-# --- a run as frames ---------------------------------------------------------------------------------------------
+# --- a run as frames --------------------------------------------------------------------------------------------------
 
 
 class Batch(Protocol):
@@ -237,21 +234,21 @@ class Batch(Protocol):
 
 
 class EventSource(Protocol):
-    """Where a run's events come from: a viewer of it."""
+    """The source of a run's events: one of its viewers."""
 
     @property
     def dropped(self) -> bool:
         """The reader was too slow: its events end before the run does."""
 
     async def next(self, timeout_seconds: float) -> Batch | None:
-        """What came; None when nothing came for that long."""
+        """The next events; None if none came in that time."""
 
     def close(self) -> None:
         """As FrameSource.close."""
 
 
 class RunFrames:
-    """A run's events as one viewer's frames; `prelude` (ready frames) goes first."""
+    """A run's events as frames for one viewer; `prelude` (ready frames) goes first."""
 
     def __init__(
         self, viewer: EventSource, render: Callable[[Sequence[Event], int], bytes], prelude: bytes = b""

@@ -1,10 +1,10 @@
-"""What a trace is to the rest of the gateway: spans that begin, learn and end.
+"""The tracing contract for the rest of the gateway: spans that begin, get attributes and end.
 
-Below: errors, clock. Above: whatever takes time that somebody wants to see. `telemetry` makes the spans. Where no
-traces are collected there is None in a span's place, and nothing else: who has none asks no more than that.
+Below: errors. Above: whatever is to be measured. `telemetry` makes the spans. Without tracing there is None in a span's
+place.
 
-A span travels in what is handed on anyway (LiveRun, LoopContext, ModelRequest, ToolContext). The current span of a task
-(`current`) is for log lines and for code that is not ours.
+A span travels in objects that are passed on anyway (LiveRun, LoopContext, ModelRequest, ToolContext). A task's current
+span (`current`) is for log lines and for other packages' code.
 """
 
 from __future__ import annotations
@@ -25,37 +25,39 @@ NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class Span(Protocol):
-    """A piece of work with a begin and an end. No method raises, and none waits."""
+    """A piece of work with a begin and an end. No method raises or waits."""
 
     @property
     def shows_content(self) -> bool:
-        """Whether it is to be told what was said: messages, arguments, results."""
+        """Whether it should get content: messages, arguments, results."""
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """What a request to another server carries, so that its work is seen below this: `traceparent`, ..."""
+        """The headers for a request to another server, so that the server's spans belong to this one: `traceparent`,
+        ...
+        """
 
     def begin(self, name: str, attributes: Attributes, *, kind: Kind = "internal") -> Span:
-        """A span below this one."""
+        """A child span."""
 
     def add(self, attributes: Attributes) -> None:
-        """Tell more of it. Without effect once it has ended."""
+        """Add attributes. Without effect once it has ended."""
 
     def rename(self, name: str) -> None:
-        """Give it the name that is known by now."""
+        """Replace its name."""
 
     def end(self, error: str = "") -> None:
-        """The work is over; `error` is what kind of failure it was, a stable word. Only the first end counts."""
+        """The work is over; `error` is a stable word for the kind of failure. Only the first end counts."""
 
     def current(self) -> AbstractContextManager[None]:
-        """Make it the current span of what is done, and of the tasks that are created, within the block."""
+        """Make it the current span of the code in the block, and of tasks that are created there."""
 
     def note_watched(self) -> None:
-        """Link the current span, which shows this one's work to somebody, to this one."""
+        """Link the current span, which shows this span's work to a viewer, to this one."""
 
 
 class Tracer(Protocol):
-    """Where spans come from. One object per application."""
+    """Makes spans. One object per application."""
 
     def begin(
         self, name: str, attributes: Attributes, *, shared: Attributes, earlier: Mapping[str, str] = NO_HEADERS
@@ -65,23 +67,23 @@ class Tracer(Protocol):
         """
 
     def begin_request(self, name: str, attributes: Attributes, headers: Mapping[str, str]) -> Span:
-        """The span of a request from outside, below the one that its headers (lower-case names) tell of."""
+        """The span of an incoming request, a child of the span in its headers (lower-case names)."""
 
     def line_fields(self) -> Mapping[str, str]:
-        """What a log line that is written now says of the current span: `trace_id`, `span_id`; empty without one."""
+        """The current span's fields for a log line: `trace_id`, `span_id`; empty without one."""
 
     async def close(self) -> None:
-        """Export what has ended, within some seconds: what takes longer is lost."""
+        """Export ended spans, within some seconds: what takes longer is lost."""
 
 
 def current(span: Span | None) -> AbstractContextManager[None]:
-    """`span.current()`, where there is one."""
+    """`span.current()`, if there is a span."""
     return nullcontext() if span is None else span.current()
 
 
 @contextmanager
 def part_of(parent: Span | None, name: str, attributes: Attributes) -> Generator[Span | None]:
-    """A span below `parent` for as long as the block takes; None where there is none."""
+    """A child span of `parent` during the block; None if there is no parent."""
     if parent is None:
         yield None
         return
@@ -95,7 +97,7 @@ def part_of(parent: Span | None, name: str, attributes: Attributes) -> Generator
 
 
 def error_type(error: BaseException) -> str:
-    """The stable word for a failure: our own code, or the exception's name."""
+    """The stable word for a failure: the gateway's own code, or the exception's name."""
     if isinstance(error, GatewayError):
         return error.code
     if isinstance(error, TimeoutError) or (isinstance(error, asyncio.CancelledError) and error.args == (TIMED_OUT,)):

@@ -1,4 +1,4 @@
-"""What a run's model calls cost, added up per provider and model.
+"""Adds up the tokens of a run's model calls, per provider and model.
 
 Below: events. Above: transcript, and through it the loop (budgets, the run's end) and live_run (runs that fail).
 """
@@ -12,7 +12,7 @@ from gateway.events import Event, ModelCallEnded, ModelCallStarted, Usage, Usage
 
 
 def total_usage(usages: Iterable[Usage]) -> tuple[Usage, ...]:
-    """One Usage per provider and model, in the order of their first calls. What no call reported stays None."""
+    """One Usage per provider and model, in the order of their first calls. Counts that no call reported stay None."""
     totals: dict[tuple[str, str], Usage] = {}
     for usage in usages:
         key = (usage.provider, usage.model)
@@ -21,7 +21,7 @@ def total_usage(usages: Iterable[Usage]) -> tuple[Usage, ...]:
 
 
 def add_usage(one: Usage, other: Usage) -> Usage:
-    """Both together, under the first one's names. What neither reported stays None."""
+    """The sum of both, with the first one's names. Counts that neither reported stay None."""
     return Usage(
         one.provider,
         one.model,
@@ -34,7 +34,7 @@ def add_usage(one: Usage, other: Usage) -> Usage:
 
 
 class UsageLedger:
-    """Follows a run's events and knows what they cost so far. Of several reports of one model call the last counts."""
+    """Adds up a run's usage while its events come. Of several reports of one model call the last counts."""
 
     def __init__(self) -> None:
         self._calls: list[Usage] = []
@@ -50,12 +50,12 @@ class UsageLedger:
 
     @property
     def total(self) -> tuple[Usage, ...]:
-        """As `total_usage`, with the call that is under way."""
+        """As `total_usage`, including the call that is under way."""
         return total_usage(self._calls if self._open is None else [*self._calls, self._open])
 
     @property
     def total_tokens(self) -> int:
-        """Of all models together; what was not reported counts nothing."""
+        """Of all models together; counts that were not reported are 0."""
         return sum((usage.input_tokens or 0) + (usage.output_tokens or 0) for usage in self.total)
 
     def _close_call(self) -> None:

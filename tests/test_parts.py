@@ -124,8 +124,8 @@ def test_an_entry_point_cannot_replace_a_part(write_file: Callable[[str, str], P
 @pytest.mark.parametrize(
     ("text", "value", "expected"),
     [
-        ("", "foreign_broken", "is no ModelProvider and no module with one"),
-        ("PROVIDER = 1", "foreign_broken:PROVIDER", "is no ModelProvider"),
+        ("", "foreign_broken", "is neither a ModelProvider nor a module with one"),
+        ("PROVIDER = 1", "foreign_broken:PROVIDER", "is neither a ModelProvider"),
         ("", "foreign_broken:PROVIDER", "cannot be loaded"),
         ("import a_package_that_is_not_there", "foreign_broken", "cannot be loaded"),
         ("1 / 0", "foreign_broken", "cannot be loaded"),
