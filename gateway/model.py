@@ -201,6 +201,7 @@ class ModelEnvironment:
     clock: Clock
     http: HttpClients
     window: CommitWindow | None = None  # in which events wait to be kept; None: nobody keeps them
+    own_identity: bool = True  # whether a model may act as the process: by an AWS role, a profile, a variable
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +211,9 @@ class ModelProvider:
     `open` does no I/O; it raises ConfigurationError for settings that can never work. `credentials` (the names it
     knows), `needs_model_id` and `options` (the settings it heeds of those that not all providers have) let
     `config check` say so early.
+
+    `from_callers`: agents that callers make may have such models too. `endpoints` are the provider's own hosts, as
+    patterns (see http_client.endpoint_policy): these agents reach them where the operator names no others.
     """
 
     name: str
@@ -217,3 +221,5 @@ class ModelProvider:
     credentials: frozenset[str] = frozenset()
     needs_model_id: bool = True
     options: frozenset[str] = frozenset()
+    from_callers: bool = False
+    endpoints: tuple[str, ...] = ()

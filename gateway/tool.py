@@ -161,11 +161,13 @@ class ToolEnvironment:
 class ToolType:
     """A part: how the tools of one `type` are opened.
 
-    `open` does no I/O; it raises ConfigurationError for parameters that can never work.
+    `open` does no I/O; it raises ConfigurationError for parameters that can never work. `from_callers`: agents that
+    callers make may have such tools too; what they reach, they reach by the environment's `http`.
     """
 
     name: str
     open: Callable[[ToolSettings, ToolEnvironment], Toolbox]
+    from_callers: bool = False
 
 
 @dataclass(frozen=True, slots=True)

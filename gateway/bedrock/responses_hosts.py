@@ -29,6 +29,10 @@ class Host:
         return f"https://bedrock-runtime.{region}.{domain}"
 
 
+# The hosts as patterns of whole URLs, see http_client.endpoint_policy.
+RUNTIME_HOSTS = r"^https://bedrock-runtime(-fips)?\.[a-z0-9-]+\.amazonaws\.com(\.cn)?/.*$"
+MANTLE_HOSTS = r"^https://bedrock-mantle\.[a-z0-9-]+\.api\.aws/.*$"
+
 RUNTIME = Host("bedrock-runtime", "bedrock", ("/openai/v1",))
 MANTLE = Host("bedrock-mantle", "bedrock-mantle", ("/v1", "/openai/v1"))
 

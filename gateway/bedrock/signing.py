@@ -132,14 +132,27 @@ class AwsSigner:
         return self._session
 
 
-def bedrock_signer(service: str, credential: Mapping[str, Secret], region: str | None) -> AwsSigner:
+def bedrock_signer(
+    service: str, credential: Mapping[str, Secret], region: str | None, *, own_identity: bool = True
+) -> AwsSigner:
     """Signs for Bedrock, or sends an API key: the credential's, else the environment's unless access keys are given.
 
+    Without `own_identity` nothing is looked for in this process's environment: neither keys, nor roles, nor a region.
+
     Raises:
-        ConfigurationError: one of access_key and secret_key is there without the other, or a session_token alone.
+        ConfigurationError: one of access_key and secret_key is there without the other, or a session_token alone;
+            something is missing that may not be looked for.
     """
     own_keys = credential.get("access_key") or credential.get("secret_key")
     api_key = credential.get(BEDROCK_API_KEY)
+    if not own_identity:
+        if not api_key and not own_keys:
+            raise ConfigurationError(
+                "the model needs a credential of its own: bedrock_api_key, or access_key and secret_key; this gateway's"
+                " AWS identity is not for the agents of callers (callers.own_identity)"
+            )
+        if not region:
+            raise ConfigurationError("the model needs a region, such as 'us-east-1'")
     if not api_key and not own_keys and (from_environment := os.environ.get(BEDROCK_API_KEY_VARIABLE)):
         api_key = Secret(from_environment)  # before the chain, as in AWS's own clients
     return AwsSigner(service, credential, region=region, bearer_token=api_key or None)

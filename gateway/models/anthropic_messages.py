@@ -74,4 +74,10 @@ def open_anthropic_messages(settings: ModelSettings, environment: ModelEnvironme
     return AnthropicModel(settings, environment)
 
 
-PROVIDER = ModelProvider(PROVIDER_NAME, open_anthropic_messages, credentials=frozenset({API_KEY}))
+PROVIDER = ModelProvider(
+    PROVIDER_NAME,
+    open_anthropic_messages,
+    credentials=frozenset({API_KEY}),
+    from_callers=True,
+    endpoints=(r"^https://api\.anthropic\.com/.*$",),
+)

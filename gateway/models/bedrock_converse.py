@@ -20,6 +20,7 @@ from gateway.bedrock.families import family_of
 from gateway.bedrock.media import MAX_BYTES
 from gateway.bedrock.options import converse_options
 from gateway.bedrock.parameters import MODEL_FAMILY, request_fields
+from gateway.bedrock.responses_hosts import RUNTIME_HOSTS
 from gateway.bedrock.signing import BEDROCK_API_KEY, CREDENTIAL_NAMES, AwsSigner, bedrock_signer
 from gateway.errors import ConfigurationError, ModelError, ModelErrorKind
 from gateway.events import Events
@@ -48,7 +49,7 @@ class BedrockConverseModel:
         self._path = path = f"/model/{quote(settings.model_id, safe='')}/converse-stream"
         endpoint = settings.endpoint
         self._url = checked_address(endpoint, lambda base: address_below(base, path)) if endpoint else None
-        self._signer = _open_signer(settings)
+        self._signer = _open_signer(settings, own_identity=environment.own_identity)
         self._environment = environment
         self._timeouts = StreamTimeouts.of_model(settings.timeouts)
         most = {block: MAX_BYTES[kind] for block, kind in MEDIA_KINDS.items()}
@@ -111,11 +112,11 @@ class BedrockConverseModel:
         )
 
 
-def _open_signer(settings: ModelSettings) -> AwsSigner:
+def _open_signer(settings: ModelSettings, *, own_identity: bool) -> AwsSigner:
     region = settings.region or _region_of(settings.model_id, r"^arn:[^:]+:[a-z]+:([a-z0-9-]+):")
     if settings.endpoint:
         region = region or _region_of(settings.endpoint, r"bedrock-runtime(?:-fips)?\.([a-z0-9-]+)\.")
-    return bedrock_signer("bedrock", settings.credential, region)
+    return bedrock_signer("bedrock", settings.credential, region, own_identity=own_identity)
 
 
 def _region_of(text: str, pattern: str) -> str | None:
@@ -149,4 +150,10 @@ def open_bedrock_converse(settings: ModelSettings, environment: ModelEnvironment
     return BedrockConverseModel(settings, environment)
 
 
-PROVIDER = ModelProvider(PROVIDER_NAME, open_bedrock_converse, credentials=CREDENTIAL_NAMES | {BEDROCK_API_KEY})
+PROVIDER = ModelProvider(
+    PROVIDER_NAME,
+    open_bedrock_converse,
+    credentials=CREDENTIAL_NAMES | {BEDROCK_API_KEY},
+    from_callers=True,
+    endpoints=(RUNTIME_HOSTS,),
+)

@@ -14,7 +14,17 @@ import logging
 from urllib.parse import urlsplit
 
 from gateway.agent import ModelSettings
-from gateway.bedrock.responses_hosts import MANTLE, Host, host_of, is_wrong_path, paths_of, region_in, wire_model_id
+from gateway.bedrock.responses_hosts import (
+    MANTLE,
+    MANTLE_HOSTS,
+    RUNTIME_HOSTS,
+    Host,
+    host_of,
+    is_wrong_path,
+    paths_of,
+    region_in,
+    wire_model_id,
+)
 from gateway.bedrock.signing import BEDROCK_API_KEY, CREDENTIAL_NAMES, bedrock_signer
 from gateway.errors import ConfigurationError
 from gateway.http_client.clients import HttpCall
@@ -33,7 +43,7 @@ NAME = "bedrock/responses"
 class _Endpoint:
     """A model's address, which names the region unless it is a private endpoint, and the scope of its signatures."""
 
-    def __init__(self, settings: ModelSettings, host: Host) -> None:
+    def __init__(self, settings: ModelSettings, host: Host, *, own_identity: bool = True) -> None:
         named = region_in(settings.model_id, settings.endpoint)
         in_endpoint = region_in("", settings.endpoint)
         if in_endpoint and settings.region and in_endpoint != settings.region:
@@ -41,7 +51,9 @@ class _Endpoint:
                 f"the endpoint is in {in_endpoint!r}, the region is {settings.region!r}; write the same, or one of them"
             )
         self._host = host
-        self._signer = bedrock_signer(host.service, settings.credential, settings.region or named)
+        self._signer = bedrock_signer(
+            host.service, settings.credential, settings.region or named, own_identity=own_identity
+        )
         self._base = settings.endpoint.rstrip("/") if settings.endpoint else None
         # An endpoint with a path says where the model is; all that is left to find out is the region.
         has_path = self._base is not None and urlsplit(self._base).path not in ("", "/")
@@ -103,7 +115,7 @@ def open_bedrock_responses(settings: ModelSettings, environment: ModelEnvironmen
     return ResponsesModel(
         NAME,
         settings,
-        _Endpoint(settings, host),
+        _Endpoint(settings, host, own_identity=environment.own_identity),
         profile_of(urlsplit(host.url("us-east-1")).hostname or "", settings.model_id),
         environment,
         holder=_holder(settings, host),
@@ -125,4 +137,6 @@ PROVIDER = ModelProvider(
     open_bedrock_responses,
     credentials=CREDENTIAL_NAMES | {BEDROCK_API_KEY},
     options=frozenset({"params", "compute_environment", "stateful", "background"}),
+    from_callers=True,
+    endpoints=(RUNTIME_HOSTS, MANTLE_HOSTS),
 )

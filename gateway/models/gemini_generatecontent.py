@@ -82,4 +82,10 @@ def open_gemini(settings: ModelSettings, environment: ModelEnvironment) -> Gemin
     return GeminiModel(settings, environment)
 
 
-PROVIDER = ModelProvider(PROVIDER_NAME, open_gemini, credentials=frozenset({API_KEY}))
+PROVIDER = ModelProvider(
+    PROVIDER_NAME,
+    open_gemini,
+    credentials=frozenset({API_KEY}),
+    from_callers=True,
+    endpoints=(r"^https://generativelanguage\.googleapis\.com/.*$",),
+)

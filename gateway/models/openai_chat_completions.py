@@ -72,4 +72,10 @@ def open_chat_completions(settings: ModelSettings, environment: ModelEnvironment
     return ChatCompletionsModel(settings, environment)
 
 
-PROVIDER = ModelProvider(PROVIDER_NAME, open_chat_completions, credentials=frozenset({API_KEY}))
+PROVIDER = ModelProvider(
+    PROVIDER_NAME,
+    open_chat_completions,
+    credentials=frozenset({API_KEY}),
+    from_callers=True,
+    endpoints=(r"^https://api\.openai\.com/.*$",),
+)

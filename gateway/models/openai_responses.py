@@ -60,5 +60,10 @@ def open_responses(settings: ModelSettings, environment: ModelEnvironment) -> Re
 
 
 PROVIDER = ModelProvider(
-    NAME, open_responses, credentials=frozenset({API_KEY}), options=frozenset({"params", "stateful", "background"})
+    NAME,
+    open_responses,
+    credentials=frozenset({API_KEY}),
+    options=frozenset({"params", "stateful", "background"}),
+    from_callers=True,
+    endpoints=(r"^https://api\.openai\.com/.*$",),
 )

@@ -51,6 +51,7 @@ class _HeadedClients(HttpClients):
         # Nothing is this object's own: connections, TLS and what may be fetched are the same for all models.
         self._shared = clients
         self.fetcher = clients.fetcher
+        self.endpoints = clients.endpoints
         self._headers = {name.lower(): secret.reveal().strip() for name, secret in headers.items()}
 
     @asynccontextmanager

@@ -113,4 +113,4 @@ def open_index_mapping(settings: ToolSettings, environment: ToolEnvironment) -> 
     return SingleTool(IndexMappingTool(spec, engine, parameters))
 
 
-TOOL_TYPE = ToolType("IndexMappingTool", open_index_mapping)
+TOOL_TYPE = ToolType("IndexMappingTool", open_index_mapping, from_callers=True)

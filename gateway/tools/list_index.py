@@ -100,4 +100,4 @@ def open_list_index(settings: ToolSettings, environment: ToolEnvironment) -> Too
     return SingleTool(ListIndexTool(spec, engine, parameters))
 
 
-TOOL_TYPE = ToolType("ListIndexTool", open_list_index)
+TOOL_TYPE = ToolType("ListIndexTool", open_list_index, from_callers=True)

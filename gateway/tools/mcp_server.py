@@ -301,4 +301,4 @@ def _revealed(text: str) -> str:
     return text.reveal() if isinstance(text, Secret) else text
 
 
-TOOL_TYPE = ToolType("McpServer", open_mcp_server)
+TOOL_TYPE = ToolType("McpServer", open_mcp_server, from_callers=True)

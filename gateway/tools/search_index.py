@@ -224,4 +224,4 @@ def _description(parameters: SearchIndexParameters) -> str:
     return f"Search {place}. Gives one JSON object per line for each document found, the best first."
 
 
-TOOL_TYPE = ToolType("SearchIndexTool", open_search_index)
+TOOL_TYPE = ToolType("SearchIndexTool", open_search_index, from_callers=True)
