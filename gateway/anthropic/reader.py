@@ -38,7 +38,7 @@ logger = logging.getLogger(__name__)
 
 _TEXT = "text"
 _DELTA = "content_block_delta"
-_LIKENESS = likeness("delta", "text", padding=" ")
+LIKENESS = likeness("delta", "text", padding=" ")
 
 
 @dataclass(slots=True)
@@ -56,7 +56,7 @@ class MessageReader(RecordReader):
     """Reads one response. It is complete only with its `message_stop`."""
 
     def __init__(self, request: ModelRequest, model_id: str) -> None:
-        super().__init__(AnswerBuilder(request, PROVIDER_NAME, model_id), _LIKENESS, takes_documents=False)
+        super().__init__(AnswerBuilder(request, PROVIDER_NAME, model_id), takes_documents=False)
         self._model_id = model_id
         self._names = {safe: spec.name for spec in request.tools if (safe := wire_name(spec.name)) != spec.name}
         self._blocks: dict[object, _Block] = {}
@@ -64,10 +64,13 @@ class MessageReader(RecordReader):
         self._usage: dict[str, object] = {}
         self._stop_reason: str | None = None
 
-    def _text_place(self) -> object:
+    @property
+    def text_place(self) -> object:
+        """As RecordReader says."""
         return self._text_index
 
-    def _on_more_text(self, texts: list[str]) -> None:
+    def take_texts(self, texts: list[str], last: bytes, number: int) -> None:
+        """As RecordReader says."""
         self._builder.texts(_TEXT, texts)
 
     def _read(self, records: list[bytes]) -> None:
@@ -79,7 +82,7 @@ class MessageReader(RecordReader):
             if texts:
                 self._builder.texts(_TEXT, texts)
                 texts = []
-            self._lesson = None
+            self.last_text = None
             self._record(record)
             if self._is_over():
                 return
@@ -98,7 +101,7 @@ class MessageReader(RecordReader):
             return None
         if type(text) is not str:
             return None
-        self._lesson = record, event, text
+        self.last_text = record, event, text
         return text
 
     def _record(self, record: bytes, *, cut: bool = False) -> None:

@@ -38,7 +38,7 @@ logger = logging.getLogger(__name__)
 _TEXT = "text"
 _THOUGHT = "thought"
 # Each chunk tells how many tokens there are by now: https://ai.google.dev/api/generate-content#UsageMetadata
-_LIKENESS = likeness("candidates", 0, "content", "parts", 0, "text", counted=True)
+LIKENESS = likeness("candidates", 0, "content", "parts", 0, "text", counted=True)
 _USAGE = b'"usageMetadata":'  # in no text: its quotes would be escaped
 
 
@@ -48,7 +48,7 @@ class GenerateContentReader(RecordReader):
     """
 
     def __init__(self, request: ModelRequest, model_id: str) -> None:
-        super().__init__(AnswerBuilder(request, PROVIDER_NAME, model_id), _LIKENESS, takes_documents=False)
+        super().__init__(AnswerBuilder(request, PROVIDER_NAME, model_id), takes_documents=False)
         self._model_id = model_id
         self._names = {safe: spec.name for spec in request.tools if (safe := function_name(spec.name)) != spec.name}
         self._in_text = False
@@ -62,12 +62,15 @@ class GenerateContentReader(RecordReader):
         """Whether the answer is whole, even if its connection does not end well."""
         return self._finish_reason is not None
 
-    def _text_place(self) -> str | None:
+    @property
+    def text_place(self) -> str | None:
+        """As RecordReader says."""
         return _TEXT if self._in_text else None
 
-    def _on_more_text(self, texts: list[str]) -> None:
-        if _USAGE in self._repeated.last:  # else what was counted before is still the latest
-            self._last_counted = self._repeated.last
+    def take_texts(self, texts: list[str], last: bytes, number: int) -> None:
+        """As RecordReader says."""
+        if _USAGE in last:  # else what was counted before is still the latest
+            self._last_counted = last
         self._builder.texts(_TEXT, texts)
 
     def _read(self, records: list[bytes]) -> None:
@@ -79,7 +82,7 @@ class GenerateContentReader(RecordReader):
             if texts:
                 self._builder.texts(_TEXT, texts)
                 texts = []
-            self._lesson = None
+            self.last_text = None
             self._record(record)
             if self.failure is not None:
                 return
@@ -101,7 +104,7 @@ class GenerateContentReader(RecordReader):
             return None
         if type(usage := chunk.get("usageMetadata")) is dict:
             self._usage, self._last_counted = usage, b""
-        self._lesson = record, chunk, text
+        self.last_text = record, chunk, text
         return text
 
     def _on_end(self) -> None:

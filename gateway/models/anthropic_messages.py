@@ -16,13 +16,14 @@ from functools import partial
 from gateway.agent import ModelSettings
 from gateway.anthropic.messages_api import PROVIDER_NAME, VERSION, messages_url, profile_of
 from gateway.anthropic.options import anthropic_options
-from gateway.anthropic.reader import MessageReader
+from gateway.anthropic.reader import LIKENESS, MessageReader
 from gateway.anthropic.request import anthropic_request, beta_header
 from gateway.events import Events
 from gateway.http_client.clients import HttpCall, StreamTimeouts
 from gateway.model import ModelCapabilities, ModelEnvironment, ModelProvider, ModelRequest
 from gateway.providers.access import checked_address, key_header
 from gateway.providers.answer_reader import read_answer
+from gateway.providers.repeated_events import RepeatedEventsReader
 from gateway.wire import strict_json
 
 DEFAULT_ENDPOINT = "https://api.anthropic.com"
@@ -55,7 +56,7 @@ class AnthropicModel:
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[Events]:
         """As the contract says."""
-        reader = MessageReader(request, self.model_id)
+        reader = RepeatedEventsReader(MessageReader(request, self.model_id), LIKENESS)
         return read_answer(self._environment, partial(self._call, request), self._timeouts, reader)
 
     async def close(self) -> None:

@@ -18,7 +18,7 @@ from gateway.agent import ModelSettings
 from gateway.events import Events
 from gateway.gemini.generate_content import PROVIDER_NAME, profile_of, stream_url
 from gateway.gemini.options import gemini_options
-from gateway.gemini.reader import GenerateContentReader
+from gateway.gemini.reader import LIKENESS, GenerateContentReader
 from gateway.gemini.request import gemini_request
 from gateway.http_client.clients import HttpCall, StreamTimeouts
 from gateway.model import ModelCapabilities, ModelEnvironment, ModelProvider, ModelRequest
@@ -26,6 +26,7 @@ from gateway.providers.access import checked_address, key_header
 from gateway.providers.answer_reader import read_answer
 from gateway.providers.media import MEDIA_KINDS
 from gateway.providers.media_fetch import MediaFetcher
+from gateway.providers.repeated_events import RepeatedEventsReader
 from gateway.wire import strict_json
 
 DEFAULT_ENDPOINT = "https://generativelanguage.googleapis.com/v1beta"
@@ -65,7 +66,7 @@ class GeminiModel:
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[Events]:
         """As the contract says."""
-        reader = GenerateContentReader(request, self.model_id)
+        reader = RepeatedEventsReader(GenerateContentReader(request, self.model_id), LIKENESS)
         return read_answer(self._environment, partial(self._call, request), self._timeouts, reader)
 
     async def close(self) -> None:

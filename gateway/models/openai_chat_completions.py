@@ -19,10 +19,11 @@ from gateway.http_client.clients import HttpCall, StreamTimeouts
 from gateway.model import ModelCapabilities, ModelEnvironment, ModelProvider, ModelRequest
 from gateway.openai.chat_completions import PROVIDER_NAME, completions_url, dialect_of
 from gateway.openai.chat_options import chat_options
-from gateway.openai.chat_reader import ChatCompletionReader
+from gateway.openai.chat_reader import LIKENESS, ChatCompletionReader
 from gateway.openai.chat_request import chat_request
 from gateway.providers.access import checked_address, key_header
 from gateway.providers.answer_reader import read_answer
+from gateway.providers.repeated_events import RepeatedEventsReader
 from gateway.wire import strict_json
 
 DEFAULT_ENDPOINT = "https://api.openai.com/v1"
@@ -56,7 +57,7 @@ class ChatCompletionsModel:
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[Events]:
         """As the contract says."""
-        reader = ChatCompletionReader(request, self.model_id)
+        reader = RepeatedEventsReader(ChatCompletionReader(request, self.model_id), LIKENESS)
         return read_answer(self._environment, partial(self._call, request), self._timeouts, reader)
 
     async def close(self) -> None:

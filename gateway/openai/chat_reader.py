@@ -40,7 +40,7 @@ logger = logging.getLogger(__name__)
 _DONE = b"[DONE]"
 _TEXT = "text"
 _REASONING = "reasoning"
-_LIKENESS = likeness("choices", 0, "delta", "content", padding="obfuscation")
+LIKENESS = likeness("choices", 0, "delta", "content", padding="obfuscation")
 _LEAST_DETAIL_BYTES = 16
 _REASONING_FIELDS = ("reasoning_content", "reasoning")
 
@@ -49,7 +49,7 @@ class ChatCompletionReader(RecordReader):
     """Reads one response: a stream, or the one JSON document that some servers send even when asked for a stream."""
 
     def __init__(self, request: ModelRequest, model_id: str) -> None:
-        super().__init__(AnswerBuilder(request, PROVIDER_NAME, model_id), _LIKENESS)
+        super().__init__(AnswerBuilder(request, PROVIDER_NAME, model_id))
         self._model_id = model_id
         self._in_document = False
         self._names = {safe: spec.name for spec in request.tools if (safe := safe_tool_name(spec.name)) != spec.name}
@@ -69,10 +69,13 @@ class ChatCompletionReader(RecordReader):
         """Whether the answer is whole, even if its connection does not end well."""
         return self._finish_reason is not None
 
-    def _text_place(self) -> str | None:
+    @property
+    def text_place(self) -> str | None:
+        """As RecordReader says."""
         return _TEXT if self._in_text else None
 
-    def _on_more_text(self, texts: list[str]) -> None:
+    def take_texts(self, texts: list[str], last: bytes, number: int) -> None:
+        """As RecordReader says."""
         self._builder.texts(_TEXT, texts)
 
     def _read(self, records: list[bytes]) -> None:
@@ -84,7 +87,7 @@ class ChatCompletionReader(RecordReader):
             if texts:
                 self._builder.texts(_TEXT, texts)
                 texts = []
-            self._lesson = None
+            self.last_text = None
             self._record(record)
             if self._is_over():
                 return
@@ -121,7 +124,7 @@ class ChatCompletionReader(RecordReader):
             return None
         if type(content) is not str or chunk.get("usage") or "error" in chunk or "x_groq" in chunk:
             return None
-        self._lesson = record, chunk, content
+        self.last_text = record, chunk, content
         return content
 
     def _record(self, record: bytes, *, cut: bool = False) -> None:

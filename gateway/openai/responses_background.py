@@ -17,11 +17,12 @@ from gateway.errors import ModelError, ModelErrorKind
 from gateway.events import Events
 from gateway.http_client.clients import HttpCall, HttpStream, StreamTimeouts
 from gateway.model import ModelEnvironment
-from gateway.openai.responses_reader import ResponsesReader
+from gateway.openai.responses_reader import LIKENESS, ResponsesReader
 from gateway.openai.responses_stored import ERRAND_TIMEOUTS, ExistingAccess
 from gateway.providers.answer_reader import AnswerStream
 from gateway.providers.error_bodies import parse_error_body
 from gateway.providers.failures import failure
+from gateway.providers.repeated_events import RepeatedEventsReader
 from gateway.providers.sse_reader import LONGEST_RECORD
 from gateway.wire.lenient_json import load
 
@@ -128,7 +129,7 @@ class BackgroundResponse:
             if not await self._is_answered(call, response, streamed=True):
                 return
             reader.take_up()
-            answer = AnswerStream(response, reader, self._window)
+            answer = AnswerStream(response, RepeatedEventsReader(reader, LIKENESS), self._window)
             while not reader.done:
                 events = await answer.next()
                 self._reached_at = self._clock.monotonic()

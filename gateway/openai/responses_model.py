@@ -31,13 +31,14 @@ from gateway.openai.responses import (
 )
 from gateway.openai.responses_background import BackgroundResponse
 from gateway.openai.responses_options import responses_options
-from gateway.openai.responses_reader import ResponsesReader
+from gateway.openai.responses_reader import LIKENESS, ResponsesReader
 from gateway.openai.responses_request import ResponsesTarget, responses_request
 from gateway.openai.responses_stored import ExistingAccess, StoredResponses
 from gateway.providers.answer_reader import AnswerStream
 from gateway.providers.error_bodies import ProviderError, parse_error_body
 from gateway.providers.failures import failure
 from gateway.providers.media_fetch import MediaFetcher
+from gateway.providers.repeated_events import RepeatedEventsReader
 from gateway.wire import strict_json
 
 logger = logging.getLogger(__name__)
@@ -203,7 +204,7 @@ class ResponsesModel:
         async with self._environment.http.stream(call, self._timeouts) as response:
             if response.status != 200:
                 raise await self._refusal(call, response)
-            answer = AnswerStream(response, reader, self._environment.window)
+            answer = AnswerStream(response, RepeatedEventsReader(reader, LIKENESS), self._environment.window)
             try:
                 while not reader.done:
                     if events := await answer.next():

@@ -26,7 +26,7 @@ from gateway.wire.lenient_json import load
 
 logger = logging.getLogger(__name__)
 
-_LIKENESS = likeness("delta", number="sequence_number", padding="obfuscation")
+LIKENESS = likeness("delta", number="sequence_number", padding="obfuscation")
 
 
 class ResponsesReader(RecordReader):
@@ -44,7 +44,7 @@ class ResponsesReader(RecordReader):
         background: bool = False,
     ) -> None:
         """`stored`: the provider keeps the response; `background`: it may have to be taken up again."""
-        super().__init__(AnswerBuilder(request, provider, model_id), _LIKENESS)
+        super().__init__(AnswerBuilder(request, provider, model_id))
         self.error: ProviderError | None = None  # the provider's own words for the failure, where they are its words
         self.response_id: str | None = None
         self.sequence_number = -1
@@ -72,15 +72,17 @@ class ResponsesReader(RecordReader):
             self._builder.name_after(response_id)
         self.failure = self.error = None
         self._body = AnswerBody()
-        self._takes_repeated = False
         self._taken_to = self.sequence_number
         self._output.forget_place()
 
-    def _text_place(self) -> object:
+    @property
+    def text_place(self) -> object:
+        """As RecordReader says."""
         return self._output.text_place
 
-    def _on_more_text(self, texts: list[str]) -> None:
-        self.sequence_number = self._repeated.number
+    def take_texts(self, texts: list[str], last: bytes, number: int) -> None:
+        """As RecordReader says."""
+        self.sequence_number = number
         self._output.take_more(texts)
 
     def _read(self, records: list[bytes]) -> None:
@@ -94,13 +96,13 @@ class ResponsesReader(RecordReader):
             else:
                 if (text := output.more_of_text(event)) is not None:
                     self.sequence_number = event["sequence_number"]
-                    self._lesson = record, event, text
+                    self.last_text = record, event, text
                     texts.append(text)
                     continue
             if texts:
                 output.take_more(texts)
                 texts = []
-            self._lesson = None
+            self.last_text = None
             self._take(event)
             if self._is_over():
                 return

@@ -4,7 +4,7 @@ answer_builder.py    canonical events of one answer, from what a vendor's reader
 answer_reader.py     from the bytes of an answer to events, whoever the provider is
 answer_body.py       what kind of body it is: records, one JSON document, a web page
 sse_reader.py        server-sent events, as their bytes come in
-repeated_events.py   events that are the same but for their text, read at once
+repeated_events.py   a reader around another: takes events that differ only in their text together
 error_bodies.py      errors in every shape that HTTP services write
 aws_exceptions.py    the names of AWS's exceptions
 failures.py          a provider's error as one of ours

@@ -20,12 +20,8 @@ from gateway.providers.answer_body import AnswerBody
 from gateway.providers.answer_builder import AnswerBuilder
 from gateway.providers.error_bodies import ProviderError
 from gateway.providers.failures import failure
-from gateway.providers.repeated_events import Likeness, RepeatedEvents
 from gateway.providers.sse_reader import UnreadableAnswerError
 
-# So much is read event by event before it is looked again whether what follows repeats one of them.
-_PART_BYTES = 1024
-_BLANKS = (b"\n\n", b"\n\r\n")
 # Behind one of these a run has shown its first sign, which nothing may hold back.
 _WORDS = (TextDelta, ReasoningDelta, ToolCallDelta)
 
@@ -61,53 +57,36 @@ class AnswerReader(ABC):
 class RecordReader(AnswerReader):
     """Reads an answer that comes as server-sent events, or as one document.
 
-    The reader of a wire implements the methods at the end of the class.
+    The reader of a wire implements the methods at the end of the class. `last_text` is there for who wants to learn how
+    this wire's text looks: of the last `read`, its last record with its JSON value and its text, where that record
+    brought more text and nothing else.
     """
 
-    def __init__(self, builder: AnswerBuilder, likeness: Likeness, *, takes_documents: bool = True) -> None:
-        """`likeness`: of the events that bring more text. `takes_documents`: the answer may be one JSON document
-        instead of a stream.
-        """
+    def __init__(self, builder: AnswerBuilder, *, takes_documents: bool = True) -> None:
+        """`takes_documents`: the answer may be one JSON document instead of a stream."""
         super().__init__(builder)
+        self.last_text: tuple[bytes, Any, str] | None = None
         self._body = AnswerBody(takes_documents=takes_documents)
-        self._repeated = RepeatedEvents(likeness)
-        self._takes_repeated = False  # what comes next may well be more of the text that comes
-        self._lesson: tuple[bytes, Any, str] | None = None  # the last event if it is one: its data, itself, its text
-        self._begun = False
 
     def feed(self, data: bytes) -> Events:
         """As AnswerReader says."""
-        while data:
-            if self._takes_repeated and (texts := self._repeated.take(data)):
-                self._on_more_text(texts)
-                data = data[self._repeated.taken :]
-            else:
-                data = self._feed_part(data)
+        self.read(data)
         return self._builder.take()
 
-    def _feed_part(self, data: bytes) -> bytes:
-        """Read event by event: everything, or only some events where repeated ones may follow. Gives what is left."""
+    def read(self, data: bytes) -> None:
+        """Take in what one network read brought, or a part of it. The next `feed` gives the events, too."""
         if self._is_over():
-            return b""
-        end = len(data)
-        if end > _PART_BYTES and (self._text_place() is not None or not self._begun):
-            end = next((at + len(blank) for blank in _BLANKS if (at := data.find(blank, _PART_BYTES)) >= 0), end)
-        part = data[:end]
-        self._begun = True
+            return
+        self.last_text = None
         try:
-            self._read(self._body.feed(part))
+            self._read(self._body.feed(data))
         except UnreadableAnswerError as error:
             self._fail(ModelErrorKind.PROTOCOL, str(error), error.sample)
-        place, lesson, self._lesson = self._text_place(), self._lesson, None
-        if lesson is not None and place is not None and self._repeated.wants_lesson(place):
-            self._repeated.learn(part, *lesson, place)
-        self._takes_repeated = (
-            place is not None
-            and self._repeated.is_known(place)
-            and self._body.is_between_records
-            and not self._is_over()
-        )
-        return data[end:]
+
+    @property
+    def expects_record(self) -> bool:
+        """Whether the next byte begins a record."""
+        return self._body.is_between_records and not self._is_over()
 
     def eof(self) -> Events:
         """As AnswerReader says."""
@@ -140,13 +119,16 @@ class RecordReader(AnswerReader):
     def _read(self, records: list[bytes]) -> None:
         """Take the records of one network read; there may be none."""
 
+    @property
     @abstractmethod
-    def _text_place(self) -> Hashable:
+    def text_place(self) -> Hashable:
         """The block that text is coming for; None where the next event is not likely to bring more of it."""
 
     @abstractmethod
-    def _on_more_text(self, texts: list[str]) -> None:
-        """Take the texts of events that bring more text for that block and nothing else."""
+    def take_texts(self, texts: list[str], last: bytes, number: int) -> None:
+        """Take the texts of events that bring more text for that block and nothing else. `last` is the record of the
+        last of them and `number` its number, where this wire's `Likeness` has those.
+        """
 
     @abstractmethod
     def _record(self, record: bytes, *, cut: bool = False) -> None:

@@ -1,10 +1,14 @@
-"""Takes the texts out of events that differ only in their text, without parsing each event. Pure.
+"""Reads events that differ only in their text without parsing each of them: a reader then costs up to 45 % less.
 
-Above: the readers of providers' answers. Most servers repeat an event byte for byte, only the words change. What stands
-before and after the words of one event, once it is read and found to hold nothing else, is looked for in what follows;
-the words of all events of a network read are then read together: neither are lines told apart nor is the rest of the
-JSON parsed, which cost more than everything else that is done with an event. Servers whose events differ in more than
-their `Likeness` allows are noticed and left to the ordinary way.
+Above: the models, which put a RepeatedEventsReader around the reader of a wire. Below: answer_reader. Pure. Without it
+everything is read all the same. What it saves depends on the wire: 30 to 47 % where much comes at once. Where each
+event comes by itself it is 36 to 45 % with chat completions and Anthropic, 9 % with responses, nothing with Gemini.
+
+Most servers repeat an event byte for byte, only the words change. What stands before and after the words of one event,
+once it is read and found to hold nothing else, is looked for in what follows. The words of all events of a network read
+are then read together: neither are lines told apart nor is the rest of the JSON parsed, which cost more than everything
+else that is done with an event. Servers whose events differ in more than their `Likeness` allows are noticed and left
+to the ordinary way.
 """
 
 from __future__ import annotations
@@ -17,8 +21,14 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from gateway.events import Events
+from gateway.providers.answer_reader import AnswerReader, RecordReader
+
+# So much is read event by event before it is looked again whether what follows repeats one of them.
+_PART_BYTES = 1024
 _MOST_LESSONS = 4
 _MOST_BYTES = 8192  # what is looked at together: one odd event among many must not have all of them looked at again
+_ENDS = (b"\n\n", b"\n\r\n")
 _DIGITS = b"0123456789"
 _OPENING = re.compile(rb"(?:event: [^\r\n]*\r?\n)?data: ")
 _BLANKS = (b"\n\n", b"\r\n\r\n")
@@ -89,6 +99,60 @@ class _Constant(NamedTuple):
             return None
         # A quotation mark that ends a text in the midst of what was taken for words makes them more than they are.
         return (texts, len(events)) if len(texts) == len(words) else None
+
+
+class RepeatedEventsReader(AnswerReader):
+    """A reader around another one, for one response: gives the same events as that one by itself."""
+
+    def __init__(self, reader: RecordReader, likeness: Likeness) -> None:
+        """`likeness`: of the events that bring more text on the wire that `reader` reads."""
+        super().__init__(reader._builder)
+        self._reader = reader
+        self._repeated = RepeatedEvents(likeness)
+        self._may_repeat = False  # what comes next may well be more of the text that comes
+        self._begun = False
+
+    @property
+    def has_finish_reason(self) -> bool:
+        """As AnswerReader says."""
+        return self._reader.has_finish_reason
+
+    def feed(self, data: bytes) -> Events:
+        """As AnswerReader says."""
+        repeated = self._repeated
+        while data:
+            if self._may_repeat and (texts := repeated.take(data)):
+                self._reader.take_texts(texts, repeated.last, repeated.number)
+                data = data[repeated.taken :]
+            else:
+                data = self._read_part(data)
+        return self._builder.take()
+
+    def eof(self) -> Events:
+        """As AnswerReader says."""
+        events = self._reader.eof()
+        self._note_end()
+        return events
+
+    def _read_part(self, data: bytes) -> bytes:
+        """Read event by event: everything, or only some events where repeated ones may follow. Gives what is left."""
+        if self._is_over():
+            return b""
+        reader, end = self._reader, len(data)
+        if end > _PART_BYTES and (reader.text_place is not None or not self._begun):
+            end = next((at + len(blank) for blank in _ENDS if (at := data.find(blank, _PART_BYTES)) >= 0), end)
+        part = data[:end]
+        self._begun = True
+        reader.read(part)
+        self._note_end()
+        place, lesson = reader.text_place, reader.last_text
+        if lesson is not None and place is not None and self._repeated.wants_lesson(place):
+            self._repeated.learn(part, *lesson, place)
+        self._may_repeat = place is not None and self._repeated.is_known(place) and reader.expects_record
+        return data[end:]
+
+    def _note_end(self) -> None:
+        self.done, self.failure = self._reader.done, self._reader.failure
 
 
 class RepeatedEvents:

@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from gateway.anthropic.messages_api import DECLINED, ITEM, PROVIDER_NAME, REDACTED, REFUSED, SIGNATURE, wire_name
-from gateway.anthropic.reader import MessageReader
+from gateway.anthropic.reader import LIKENESS, MessageReader
 from gateway.errors import LimitError, ModelError, ModelErrorKind
 from gateway.events import Raw, StopReason, Usage
 from gateway.messages import JsonObject, JsonValue, Message, Opaque, TextBlock, ToolSpec
 from gateway.model import ModelRequest
 from gateway.models.anthropic_messages import PROVIDER
+from gateway.providers.repeated_events import RepeatedEventsReader
 from tests.anthropic_events import block, text, whole
 from tests.model_answers import Answer, answer_of, read_to_end
 from tests.openai_chat_server import record
@@ -28,7 +29,7 @@ REQUEST = ModelRequest("turn", (HELLO,), tools=TOOLS)
 
 
 def read(*pieces: bytes, request: ModelRequest = REQUEST) -> tuple[Answer, ModelError | None]:
-    events, failure = read_to_end(MessageReader(request, MODEL), pieces)
+    events, failure = read_to_end(RepeatedEventsReader(MessageReader(request, MODEL), LIKENESS), pieces)
     return (Answer() if failure is not None else answer_of(events)), failure
 
 

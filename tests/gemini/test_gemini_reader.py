@@ -18,9 +18,10 @@ from gateway.gemini.generate_content import (
     TEXT_SIGNATURE,
     function_name,
 )
-from gateway.gemini.reader import GenerateContentReader
+from gateway.gemini.reader import LIKENESS, GenerateContentReader
 from gateway.messages import JsonObject, Message, Opaque, TextBlock, ToolSpec
 from gateway.model import ModelRequest
+from gateway.providers.repeated_events import RepeatedEventsReader
 from tests.gemini_chunks import chunk, record
 from tests.model_answers import Answer, answer_of, read_to_end
 from tests.recorded_traffic import Entry, Recordings, beginnings, each, ways_to_cut
@@ -34,7 +35,7 @@ REQUEST = ModelRequest("turn", (HELLO,), tools=TOOLS)
 
 
 def read(*pieces: bytes) -> tuple[Answer, ModelError | None]:
-    events, failure = read_to_end(GenerateContentReader(REQUEST, MODEL), pieces)
+    events, failure = read_to_end(RepeatedEventsReader(GenerateContentReader(REQUEST, MODEL), LIKENESS), pieces)
     return (Answer() if failure is not None else answer_of(events)), failure
 
 

@@ -15,7 +15,8 @@ from gateway.events import ModelCallEnded, StopReason, TextDelta, TextEnded, Tex
 from gateway.messages import JsonObject, Message, TextBlock, ToolCall, ToolSpec
 from gateway.model import ModelRequest
 from gateway.openai.chat_completions import PROVIDER_NAME, STOP_REASONS, safe_tool_name
-from gateway.openai.chat_reader import ChatCompletionReader
+from gateway.openai.chat_reader import LIKENESS, ChatCompletionReader
+from gateway.providers.repeated_events import RepeatedEventsReader
 from gateway.wire.stand_ins import TAKEN_BACK
 from tests.model_answers import Answer, answer_of, read_to_end
 from tests.openai_chat_server import DONE, chunk, record, text_records
@@ -27,7 +28,7 @@ REQUEST = ModelRequest("turn", (Message("u", "user", (TextBlock("Hi"),)),), tool
 
 
 def read(*pieces: bytes, request: ModelRequest = REQUEST) -> Answer:
-    events, failure = read_to_end(ChatCompletionReader(request, "gpt-x"), pieces)
+    events, failure = read_to_end(RepeatedEventsReader(ChatCompletionReader(request, "gpt-x"), LIKENESS), pieces)
     answer = answer_of(events)
     answer.failure = failure
     return answer

@@ -18,7 +18,8 @@ from gateway.model import ModelRequest
 from gateway.openai.chat_completions import safe_tool_name
 from gateway.openai.responses import MESSAGE_ITEM, OUTPUT_ITEM, REASONING_ITEM
 from gateway.openai.responses_output import OUTPUT_EVENTS
-from gateway.openai.responses_reader import RESPONSE_EVENTS, ResponsesReader
+from gateway.openai.responses_reader import LIKENESS, RESPONSE_EVENTS, ResponsesReader
+from gateway.providers.repeated_events import RepeatedEventsReader
 from tests.model_answers import Answer, answer_of, read_to_end
 from tests.recorded_traffic import Entry, each, ways_to_cut
 from tests.responses_events import (
@@ -41,7 +42,7 @@ REQUEST = ModelRequest("turn", (Message("u", "user", (TextBlock("Hi"),)),), tool
 
 def read(pieces: list[bytes], request: ModelRequest = REQUEST) -> tuple[Events, ModelError | None]:
     """All events, and the failure; the body ends after the pieces."""
-    return read_to_end(ResponsesReader(request, NAME, MODEL), pieces)
+    return read_to_end(RepeatedEventsReader(ResponsesReader(request, NAME, MODEL), LIKENESS), pieces)
 
 
 def answer(*events: dict[str, Any], request: ModelRequest = REQUEST) -> Answer:

@@ -16,17 +16,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gateway.anthropic import reader as anthropic_reader
 from gateway.anthropic.reader import MessageReader
 from gateway.bedrock.converse_reader import ConverseReader
 from gateway.bedrock.families import family_of
+from gateway.events import TextDelta
+from gateway.gemini import reader as gemini_reader
 from gateway.gemini.reader import GenerateContentReader
 from gateway.messages import Message, TextBlock
 from gateway.model import ModelRequest
+from gateway.openai import chat_reader, responses_reader
 from gateway.openai.chat_reader import ChatCompletionReader
 from gateway.openai.responses_output import ResponsesOutput
 from gateway.openai.responses_reader import ResponsesReader
 from gateway.providers.answer_builder import AnswerBuilder
-from gateway.providers.answer_reader import AnswerReader
+from gateway.providers.answer_reader import AnswerReader, RecordReader
+from gateway.providers.repeated_events import Likeness, RepeatedEventsReader
 from tests.bedrock_server import block_stop, event, exception, message_stop, metadata, text, thought, tool
 
 REQUEST = ModelRequest("turn", (Message("m", "user", (TextBlock("hello"),)),))
@@ -38,9 +43,12 @@ def open_converse(reader: type[ConverseReader]) -> ConverseReader:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A reader, the one that knows no short way, and the records that are put together in any order."""
+    """A reader, the one around it that takes repeated events together, the one that knows no short way, and the records
+    that are put together in any order.
+    """
 
     open: Callable[[], AnswerReader]
+    open_quick: Callable[[], AnswerReader]
     open_slow: Callable[[], AnswerReader]
     records: Sequence[bytes]
 
@@ -210,23 +218,36 @@ class SlowConverse(ConverseReader):
 
 
 def case_of(
-    reader: Callable[[ModelRequest, str], AnswerReader],
+    reader: Callable[[ModelRequest, str], RecordReader],
+    likeness: Likeness,
     slow: Callable[[ModelRequest, str], AnswerReader],
     records: Sequence[bytes],
 ) -> Case:
-    return Case(lambda: reader(REQUEST, "model"), lambda: slow(REQUEST, "model"), records)
+    return Case(
+        lambda: reader(REQUEST, "model"),
+        lambda: RepeatedEventsReader(reader(REQUEST, "model"), likeness),
+        lambda: slow(REQUEST, "model"),
+        records,
+    )
+
+
+def responses_of(reader: type[ResponsesReader]) -> Callable[[ModelRequest, str], ResponsesReader]:
+    return lambda request, model_id: reader(request, "openai", model_id)
 
 
 CASES = {
-    "chat completions": case_of(ChatCompletionReader, SlowChat, CHAT),
-    "anthropic": case_of(MessageReader, SlowAnthropic, ANTHROPIC),
-    "gemini": case_of(GenerateContentReader, SlowGemini, GEMINI),
-    "responses": Case(
-        lambda: ResponsesReader(REQUEST, "openai", "model"),
-        lambda: SlowResponses(REQUEST, "openai", "model"),
-        RESPONSES,
+    "chat completions": case_of(ChatCompletionReader, chat_reader.LIKENESS, SlowChat, CHAT),
+    "anthropic": case_of(MessageReader, anthropic_reader.LIKENESS, SlowAnthropic, ANTHROPIC),
+    "gemini": case_of(GenerateContentReader, gemini_reader.LIKENESS, SlowGemini, GEMINI),
+    "responses": case_of(
+        responses_of(ResponsesReader), responses_reader.LIKENESS, responses_of(SlowResponses), RESPONSES
     ),
-    "converse": Case(lambda: open_converse(ConverseReader), lambda: open_converse(SlowConverse), CONVERSE),
+    "converse": Case(
+        lambda: open_converse(ConverseReader),
+        lambda: open_converse(ConverseReader),
+        lambda: open_converse(SlowConverse),
+        CONVERSE,
+    ),
 }
 
 
@@ -261,10 +282,11 @@ def test_many_records_in_one_read_are_what_each_by_itself_is(name: str, drawn: s
     records = in_order(drawn.draw(st.lists(st.sampled_from(case.records), max_size=12)))
     whole = b"".join(records)
     expected = read(case.open_slow(), records)
-    assert read(case.open(), [whole]) == expected
-    assert read(case.open(), records) == expected
     cut = drawn.draw(st.integers(0, len(whole)))
-    assert read(case.open(), [whole[:cut], whole[cut:]]) == expected
+    for opened in (case.open, case.open_quick):
+        assert read(opened(), [whole]) == expected
+        assert read(opened(), records) == expected
+        assert read(opened(), [whole[:cut], whole[cut:]]) == expected
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -276,8 +298,9 @@ def test_a_stretch_of_text_is_read_the_short_way_to_the_same_end(name: str, draw
     plain = [record for record in case.records if b'"a ' in record or b'"b ' in record or b'"one ' in record]
     records = in_order(drawn.draw(st.lists(st.sampled_from([*plain * 5, *case.records]), min_size=3, max_size=40)))
     expected = read(case.open_slow(), records)
-    assert read(case.open(), [b"".join(records)]) == expected
-    assert read(case.open(), records) == expected
+    for opened in (case.open, case.open_quick):
+        assert read(opened(), [b"".join(records)]) == expected
+        assert read(opened(), records) == expected
 
 
 def test_the_usage_of_a_repeated_event_outlives_repeated_events_without_any() -> None:
@@ -287,4 +310,19 @@ def test_the_usage_of_a_repeated_event_outlives_repeated_events_without_any() ->
     uncounted = b'data: {"candidates":[{"content":{"parts":[{"text":"b "}],"role":"model"}}]}\r\n\r\n'
     records = [counted, counted, other, counted, uncounted, uncounted]
     case = CASES["gemini"]
-    assert read(case.open(), records) == read(case.open_slow(), records)
+    assert read(case.open_quick(), records) == read(case.open_slow(), records)
+
+
+def test_of_events_that_repeat_one_the_reader_itself_is_given_only_the_first() -> None:
+    given: list[bytes] = []
+
+    class Noting(ChatCompletionReader):
+        def _read(self, records: list[bytes]) -> None:
+            given.extend(records)
+            super()._read(records)
+
+    records = data(*[chunk({"content": f"{number} "}) for number in range(300)])
+    reader = RepeatedEventsReader(Noting(REQUEST, "model"), chat_reader.LIKENESS)
+    texts = [event.text for event in reader.feed(b"".join(records)) if isinstance(event, TextDelta)]
+    assert "".join(texts) == "".join(f"{number} " for number in range(300))
+    assert len(given) < 20
