@@ -1,7 +1,7 @@
-"""What an agent is and what it is given: the definition an operator writes, the input a caller sends.
+"""An agent's definition, which an operator writes, and the input of a run, which a caller sends.
 
-Below: messages. Every protocol parses its own request into one `AgentInput`; nothing after that knows which protocol
-it was.
+Below: messages. Every protocol parses its own request into one `AgentInput`; later code does not know which protocol it
+was.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ HistoryMode: TypeAlias = Literal["replace", "append"]
 
 
 class Secret(str):
-    """Text that prints as `***`: keys and tokens live in these, so that no log or repr shows them."""
+    """Text that prints as `***`: it holds keys and tokens, so that no log or repr shows them."""
 
     __slots__ = ()
 
@@ -37,7 +37,7 @@ class Secret(str):
         return "***"
 
     def reveal(self) -> str:
-        """The text itself, for the one place that sends it."""
+        """The text itself, for the code that sends it."""
         return str.__str__(self)
 
 
@@ -57,14 +57,13 @@ class ModelTimeouts:
 
 @dataclass(frozen=True, slots=True)
 class ModelSettings:
-    """Which model stands behind an agent. `endpoint` is a base URL, None for the provider's own.
+    """The model of an agent. `endpoint` is a base URL, None for the provider's own.
 
-    `params` go out last in every request, exactly as they are; `headers` with each, in place of the gateway's own of
-    that name. `options` say in no provider's words what `model_parameters` say in one's: they win over these, and hold
-    for the fallback models too. `compute_environment` names where a stateful model runs. `stateful`: the provider's
-    server keeps the conversation; `background`: it works on when nobody listens. `fallback` models are asked in turn
-    once this one has failed before anything of its answer was seen; they have no fallback of their own, and are told
-    everything each time.
+    `params` are put into every request last and unchanged; `headers` are sent with each, in place of the gateway's own
+    of that name. `compute_environment` names where a stateful model runs. `stateful`: the provider's server keeps the
+    conversation; `background`: it works on if the connection is lost. `fallback` models are asked in turn if this one
+    has failed before anything of its answer was seen; they have no fallback of their own, and get the whole
+    conversation each time.
     """
 
     model_provider: str
@@ -85,7 +84,7 @@ class ModelSettings:
 
 @dataclass(frozen=True, slots=True)
 class ToolSettings:
-    """One entry of an agent's `tools`: the tool type's name and what it is configured with."""
+    """One entry of an agent's `tools`: the tool type's name and its configuration."""
 
     type: str
     name: str | None = None
@@ -98,7 +97,7 @@ class ToolSettings:
 
 @dataclass(frozen=True, slots=True)
 class Budgets:
-    """What one run may use. None: no limit."""
+    """The limits of one run. None: no limit."""
 
     max_iteration: int = 10
     max_tool_calls: int = 50
@@ -118,8 +117,8 @@ class Budgets:
 class ContextSettings:
     """How much of a thread a model is shown; the thread keeps everything.
 
-    `limits` hold for every request. `summarize`: a conversation that its model refuses as too long is summed up by it,
-    where cutting the results of its tools is not enough. `written`: the names of those that the operator decided.
+    `limits` hold for every request. `summarize`: if cutting tool results is not enough for a conversation that is too
+    long, its model summarises it. `written`: the names of the settings that the operator set.
     """
 
     limits: HistoryLimits = NO_LIMITS
@@ -129,17 +128,17 @@ class ContextSettings:
 
 @dataclass(frozen=True, slots=True)
 class ClientInstructions:
-    """As whose words a model is shown callers' system and developer messages, their context and the shared state.
+    """How a model is shown callers' system and developer messages, their context and the shared state.
 
-    `system`: among the operator's own; `user`: in front of the user's, as the client's; `ignore`: not at all. Tools are
-    given the state in any case.
+    `system`: as the operator's words; `user`: in front of the user's words, as the client's; `ignore`: not at all.
+    Tools get the state in any case.
     """
 
     keys: ClientVoice = "system"
     visitors: ClientVoice = "user"
 
     def voice(self, owner: str) -> ClientVoice:
-        """What counts for a thread of that owner."""
+        """The setting for threads of that owner."""
         return self.visitors if is_visitors(owner) else self.keys
 
 
@@ -166,7 +165,7 @@ class AgentDefinition:
 @quickly_made
 @dataclass(frozen=True, slots=True)
 class ContextEntry:
-    """Something the application wants the model to know."""
+    """Information from the application for the model."""
 
     description: str
     value: str
@@ -184,11 +183,11 @@ ABSENT = Absent()
 
 @dataclass(frozen=True, slots=True)
 class SentAnswer:
-    """An answer as its request has it, which its protocol alone understands.
+    """An answer as its request has it, in its protocol's form.
 
-    `payload` tells a repeated request from another one, and counts against limits. `misfit` is the message where the
-    answer does not fit its interrupt, `arguments_pointer` the place of its arguments. `problems` are what is wrong with
-    its form: they count only if its interrupt is open.
+    `payload` identifies a repeated request, and counts towards limits. `misfit` is the error message if the answer does
+    not fit its interrupt, `arguments_pointer` the place of its arguments. `problems` are errors of its form: they count
+    only if its interrupt is open.
     """
 
     payload: JsonValue | Absent = ABSENT
@@ -199,10 +198,10 @@ class SentAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A person's answer to an interrupt: whether a call is `approved`, or, if `cancelled`, nothing, which denies it.
+    """A person's answer to an interrupt: a call is `approved` or denied; `cancelled` without a decision denies it, too.
 
-    An approved call is run with `arguments`, or with the model's own where they are None. `reason` is told the model.
-    `approval_id` (OpenInterrupt's) is there where it was given with a key that may approve, by that id.
+    An approved call runs with `arguments`, or with the model's own if they are None. `reason` is for the model.
+    `approval_id` (OpenInterrupt's) is set if the answer came by that id, with a key that may approve.
     """
 
     interrupt_id: str
@@ -223,7 +222,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class InputNames:
-    """What a protocol calls fields of its input, for messages that name them."""
+    """A protocol's names for fields of its input, for messages."""
 
     run_id: str = "run_id"
     parent_run_id: str = "parent_run_id"
@@ -242,15 +241,13 @@ class AgentInput:
     """One run's input.
 
     `messages` is the whole history (`history="replace"`), or only what is new (`"append"`); None leaves it to the
-    agent. `conversation_id` names the conversation that a stateful model's server keeps. Messages that came without an
-    id have one by now; `minted_ids` names those, because a repeated request cannot repeat them. `known` makes what
-    the last request came to cheap to go on from; it changes no result. `seen` is the id of the last message of the
-    thread that the client knows, None where it knows none; ABSENT where it does not say. `forced_tool` is one of
-    `tools`, which the first answer of the model has to call. `request_id` is what the log knows the request by.
-    `must_answer`: the input is there for its `answers`, and begins nothing where none of their interrupts is open any
-    more. `unattended`: nobody has to watch the run. `origin` is the name of the protocol that it came by, and `request`
-    what that protocol wants to know of it later; the run's record keeps both. `wishes` are what the request says of how
-    this one run is to be done. `names` are the protocol's own.
+    agent. `conversation_id` names the conversation that a stateful model's server keeps. Messages without an id have
+    been given one; `minted_ids` lists those, because a repeated request cannot repeat them. `known` is the cache of the
+    thread's last request; it changes no result. `seen` is the id of the thread's last message that the client knows,
+    None if it knows none, ABSENT if it does not say. `forced_tool` is one of `tools`, which the model's first answer
+    must call. `request_id` identifies the request in the log. `must_answer`: the input only carries `answers`, and
+    begins nothing if none of their interrupts is open. `unattended`: the run needs no viewers. `names` are the
+    protocol's own.
     """
 
     thread_id: str
@@ -278,7 +275,7 @@ class AgentInput:
 
 
 def text_input(text: str, *, thread_id: str, run_id: str) -> AgentInput:
-    """The plain-text form of an input: one new user message."""
+    """A plain-text input: one new user message."""
     return blocks_input((TextBlock(text),), thread_id=thread_id, run_id=run_id)
 
 

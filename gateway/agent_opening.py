@@ -1,7 +1,7 @@
-"""How a definition becomes an agent whose parts are open.
+"""Opens agents: makes a definition's loop, model and tools.
 
-Below: the parts that there are, open_agent. Above: the composition root. What is opened here shares the process's HTTP
-clients and its circuits: what was learned of a model outlives the agents that ask it.
+Below: the known parts, open_agent. Above: the composition root. All agents share the process's HTTP clients and
+circuits, so a model's circuit outlives the agents that use it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gateway.turns.circuit import Circuits
 
 @dataclass(frozen=True, slots=True)
 class AgentOpening:
-    """What the agents of a process are opened with."""
+    """The resources with which a process opens its agents."""
 
     parts: KnownParts
     models: ModelEnvironment

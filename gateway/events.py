@@ -1,7 +1,7 @@
 """The canonical events: the one vocabulary between model providers, the loop and every protocol.
 
-Below: messages. Above: everything else. Providers yield events through `answer_builder`, the loop passes them on
-and adds its own, `event_order` guards their order, `transcript` folds them into messages, protocols render them.
+Below: messages. Above: everything else. Providers yield events through `answer_builder`, the loop passes them on and
+adds its own, `event_order` enforces their order, `transcript` folds them into messages, protocols render them.
 
 A run is: RunStarted, anything in the middle, then one terminal event (RunFinished or RunFailed). Texts, reasoning and
 tool calls come as Started / Delta / Ended triplets that may interleave. In a run's log each event has a number, from 1.
@@ -50,7 +50,7 @@ class Usage:
 
     @property
     def total_tokens(self) -> int | None:
-        """None where one of the two is not known: a part is no total."""
+        """None if one of the two is unknown."""
         if self.input_tokens is None or self.output_tokens is None:
             return None
         return self.input_tokens + self.output_tokens
@@ -69,7 +69,7 @@ class RunStarted:
 
 @dataclass(frozen=True, slots=True)
 class StepStarted:
-    """A named stretch of the run. Names that are open at one time differ."""
+    """A named part of the run. Names that are open at the same time differ."""
 
     name: str
 
@@ -82,7 +82,7 @@ class StepEnded:
 @quickly_made
 @dataclass(frozen=True, slots=True)
 class ModelCallStarted:
-    """The loop asks a model. What follows until ModelCallEnded belongs to `turn_id`."""
+    """The loop asks a model. All events until ModelCallEnded belong to `turn_id`."""
 
     turn_id: str
     provider: str
@@ -92,10 +92,10 @@ class ModelCallStarted:
 @quickly_made
 @dataclass(frozen=True, slots=True)
 class ModelCallEnded:
-    """The model's response is over. `raw_reason` is the provider's own word, where it has one.
+    """The model's response is over. `raw_reason` is the provider's own word, if it has one.
 
     `response_id`: the provider keeps the response, with everything that led to it, under this name; `continued` names
-    the kept response that it was asked behind, None where it begins a conversation there (model_state.py).
+    the kept response before it, None if it begins a conversation there (model_state.py).
     """
 
     reason: StopReason
@@ -106,17 +106,18 @@ class ModelCallEnded:
 
 @dataclass(frozen=True, slots=True)
 class ModelCallAccepted:
-    """The model's provider is at work on the response that it calls `response_id`, also when nobody listens.
+    """The model's provider works on the response `response_id`, even if the connection is lost.
 
-    Where the process ends before the response does, another one may take it up: `input` is what the loop needs of the
-    run's input for that (`kept_input`), None where it cannot.
+    If the process ends first, another one can continue it: `input` is the part of the run's input that the loop needs
+    for that (`kept_input`), None if it cannot be continued.
     """
 
     response_id: str
     input: JsonObject | None = None
 
 
-# --- what the model says -----------------------------------------------------------------------------------------
+# --- the model's output
+# ------------------------------------------------------------------------------------------------
 
 
 @quickly_made
@@ -130,7 +131,7 @@ class TextStarted:
 @quickly_made
 @dataclass(frozen=True, slots=True)
 class TextDelta:
-    """`text` is never empty and never holds half a surrogate pair."""
+    """`text` is never empty and has no lone surrogates."""
 
     message_id: str
     text: str
@@ -197,9 +198,9 @@ class ToolCallEnded:
 
 @dataclass(frozen=True, slots=True)
 class MessageRetracted:
-    """The text or reasoning `message_id`, which is over, is taken back: it was shown and should not have been.
+    """The text or reasoning `message_id`, which has ended, is taken back: it should not have been shown.
 
-    `text` stands in its place, possibly empty: for viewers, in the thread, and for every model from now on.
+    `text` replaces it, possibly empty: for viewers, in the thread, and for every model from now on.
     """
 
     message_id: str
@@ -208,12 +209,13 @@ class MessageRetracted:
 
 @dataclass(frozen=True, slots=True)
 class UsageReported:
-    """What one model call cost. At most one per call counts: the last."""
+    """The tokens of one model call. At most one per call counts: the last."""
 
     usage: Usage
 
 
-# --- what the loop adds ------------------------------------------------------------------------------------------
+# --- the loop's own events
+# ---------------------------------------------------------------------------------------------
 
 
 @quickly_made
@@ -251,7 +253,7 @@ class MessagesReplaced:
 
 @dataclass(frozen=True, slots=True)
 class ActivityReplaced:
-    """Something to show beside the messages: `content` is the activity's own shape."""
+    """Something to show beside the messages: `content` has the activity's own shape."""
 
     message_id: str
     activity_type: str
@@ -276,7 +278,7 @@ class Custom:
 
 @dataclass(frozen=True, slots=True)
 class Raw:
-    """Something of a provider's that no canonical event says, passed on as it came (server-side tools, citations)."""
+    """A provider's event that no canonical event expresses, unchanged (server-side tools, citations)."""
 
     event: JsonValue
     source: str | None = None
@@ -287,7 +289,7 @@ class Raw:
 
 @dataclass(frozen=True, slots=True)
 class Interrupt:
-    """A question to a person that ended the run. Answered by a later request on the thread, by `id`.
+    """A question to a person that ended the run. A later request on the thread answers it by `id`.
 
     `expires_at` is Unix time in seconds; from then on it counts as denied.
     """
@@ -303,9 +305,9 @@ class Interrupt:
 
 @dataclass(frozen=True, slots=True)
 class OpenInterrupt:
-    """An interrupt this server opened on a thread and that nobody has answered, with the call that waits for it.
+    """An unanswered interrupt of this server on a thread, with the call that waits for it.
 
-    `approval_id` tells it from those of all other threads; `agent_id` is who asks. `opened_at` is Unix seconds.
+    `approval_id` is unique among all threads; `agent_id` is the asking agent. `opened_at` is Unix seconds.
     """
 
     interrupt: Interrupt
@@ -317,7 +319,7 @@ class OpenInterrupt:
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """The run did what it could. `pending_calls`: frontend calls that wait for the browser, in call order."""
+    """The run is complete. `pending_calls`: frontend calls that wait for the browser, in call order."""
 
     pending_calls: tuple[ToolCall, ...] = ()
 
@@ -396,7 +398,7 @@ Event: TypeAlias = (
 Events: TypeAlias = list[Event]
 
 
-# Deltas come by the hundred.
+# Deltas come by the hundred, so their constructors are written out.
 _DraftOfTextDelta = draft_of(TextDelta)
 
 
@@ -422,10 +424,10 @@ def text_deltas(message_id: str, texts: Iterable[str]) -> list[TextDelta]:
 
 
 def said_bytes(events: Events) -> int:
-    """How many bytes of text, reasoning and arguments these events bring, and of what is passed on as it came."""
+    """How many bytes of text, reasoning, arguments and raw events these events contain."""
     said = [event.text for event in events if type(event) is TextDelta]
     size = 0
-    if len(said) < len(events):  # else it is text alone, as nearly always
+    if len(said) < len(events):  # else all are text, as nearly always
         for event in events:
             kind = type(event)
             if kind is ReasoningDelta:

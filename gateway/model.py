@@ -1,7 +1,7 @@
-"""What a model is: one method, `stream`; what it is asked; and the `ModelProvider` part.
+"""The contract of models: one method, `stream`, and its request; and the `ModelProvider` part.
 
 Below: messages, events, agent, http_client. A provider is one file in `models/` that turns a `ModelRequest` into its
-own wire's request and the wire's bytes into canonical events through `answer_builder.AnswerBuilder`.
+wire's request, and the wire's bytes into canonical events through `answer_builder.AnswerBuilder`.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ from gateway.wishes.generation import NO_OPTIONS, FormatKind, GenerationOptions,
 @quickly_made
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """One question to a model.
+    """One request to a model.
 
-    `messages` is a model view (history.model_view): system and developer messages where they stand, user and assistant
-    turns, every assistant turn with calls followed at once by one tool message per call, in call order; nothing
-    orphaned, nothing unanswered, no incomplete call. `system` is the agent's own prompt with the context in it, or
-    empty. `tool_choice` outranks the agent's parameters; a model that cannot be told to call one certain tool is asked
-    without. `parameters` are the agent's `model_parameters`, passed on as they are but for what `options` say. And
-    `continuation` is where a stateful model's server already stands, and which of the messages are new to it; where it
-    does not stand there any more, `messages` are all there is to say. `settled` is the beginning of `messages` that the
-    thread's next request will have too, as long as nobody shortened these: whoever uses it has to look.
+    `messages` is a model view (history.model_view): system and developer messages in their places, user and assistant
+    turns, every assistant turn with calls followed at once by one tool message per call, in call order; no result
+    without a call, no call without a result, no incomplete call. `system` is the agent's own prompt with the context in
+    it, or empty. `tool_choice` overrides the agent's parameters; a model that cannot be forced to call one certain tool
+    is asked without it. `parameters` are the agent's `model_parameters`, unchanged. `continuation` says where a
+    stateful model's server stands, and which messages are new to it; if the server has lost that, `messages` are the
+    whole conversation. `settled` is the beginning of `messages` that the thread's next request will have too, unless
+    the messages were shortened: compare before using it.
 
-    No model is shown `elsewhere`: what was said in the thread's other conversations, whose ids are taken all the same.
+    No model is shown `elsewhere`: messages of the thread's other conversations, whose ids are taken nevertheless.
 
-    `accepted` is the response that answers this, where its provider was at work on it already when another process was
-    asked: it is given from its beginning. Whoever stops listening to a response in the background stops the provider's
-    work too, unless `is_left` says that somebody will take it up again. `on_kept` is told the name of each response
-    that the provider may keep, whatever became of it.
+    `accepted` is the response to this request, if its provider was at work on it already for another process: it is
+    given from its beginning. Closing the stream of a background response also stops the provider's work, unless
+    `is_left` says that another process will continue it. `on_kept` gets the name of each response that the provider may
+    keep, whatever becomes of it.
 
-    `max_answer_bytes` and `max_calls` bound what is held of the answer before anything of it is given; what is given
-    the loop counts. `trace` is the span of whoever asks, or of the try under way: its headers go to the provider.
+    `max_answer_bytes` and `max_calls` bound what is held of the answer before anything of it is given; the loop counts
+    what is given. `trace` is the caller's span, or that of the current try: its headers go to the provider.
     """
 
     turn_id: str
@@ -85,11 +85,11 @@ class AnswerOptions:
 
 @dataclass(frozen=True, slots=True)
 class ModelCapabilities:
-    """What a model takes and gives, as far as its provider's file knows.
+    """What a model accepts and gives, as far as its provider's file knows.
 
-    `state_holder`: the model is stateful, and this names everything that a conversation cannot be taken away from (the
-    provider, the model's family, the endpoint, ...); empty: it is told everything each time. `background`: its provider
-    works on when nobody listens, and its answers begin with ModelCallAccepted. `options`: what else a request may say.
+    `state_holder`: the model is stateful, and this names everything that a conversation is bound to (the provider, the
+    model's family, the endpoint, ...); empty: it gets the whole conversation each time. `background`: its provider
+    works on if the connection is lost, and its answers begin with ModelCallAccepted.
     """
 
     streaming: bool = True
@@ -110,7 +110,7 @@ class ModelCapabilities:
 
 
 class Model(Protocol):
-    """One model at one provider. Holds no conversation: everything it is asked is in the request."""
+    """One model at one provider. It keeps no conversation: a request contains everything."""
 
     @property
     def provider(self) -> str:
@@ -133,50 +133,50 @@ class Model(Protocol):
         """
 
     async def close(self) -> None:
-        """Let go of what is the model's own; shared clients are not."""
+        """Release the model's own resources; shared clients stay open."""
 
 
 @runtime_checkable
 class StatefulModel(Model, Protocol):
-    """A model whose provider's server keeps responses (`capabilities.is_stateful`), and lets go of them when asked."""
+    """A model whose provider's server keeps responses (`capabilities.is_stateful`) and can delete them."""
 
     async def forget(self, response_id: str) -> None:
-        """Have the provider delete a response; done, too, where there is none of that name.
+        """Have the provider delete a response; succeeds if there is none of that name.
 
         Raises:
-            ModelError: it is still there, as far as is known.
+            ModelError: the response may still be there.
         """
 
 
 class Circuit(Protocol):
-    """What is known of one model at one address: whether it is to be left alone for a while."""
+    """The state of one model at one address: whether it is to be skipped for a while."""
 
     @property
     def is_open(self) -> bool:
-        """Whether it is left alone."""
+        """Whether it is to be skipped."""
 
     def lets_through(self, now: float) -> bool:
-        """Whether a call may go there at `now` (monotonic seconds); where the circuit is open, one that looks."""
+        """Whether a call may be made at `now` (monotonic seconds); if the circuit is open, one as a test."""
 
     def failed(self, kind: ModelErrorKind, now: float) -> None:
         """A try failed before anything of an answer was seen."""
 
     def answered(self) -> None:
-        """There is somebody."""
+        """The model answered."""
 
 
 NextTry: TypeAlias = Literal["again", "shortened", "elsewhere"]
 """What follows a try that failed: the same again, the same with a shorter conversation, another model."""
 
 OnRetry: TypeAlias = Callable[[str, str, NextTry], None]
-"""Told the provider and the error's code of each try that failed and is followed by another; `circuit_open` where it
-was not even made.
+"""Called for each failed try that another one follows, with the provider and the error's code; `circuit_open` if the
+model was skipped.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """A model that is asked once those before it have failed, with parameters of its own."""
+    """A model that is asked if those before it have failed, with parameters of its own."""
 
     model: Model
     parameters: JsonObject
@@ -185,7 +185,7 @@ class Alternative:
 
 @dataclass(frozen=True, slots=True)
 class Fallback:
-    """Who is asked where an agent's own model has failed, in turn; `circuit` is that of the agent's own."""
+    """The models to ask in turn if an agent's own model has failed; `circuit` is the own model's."""
 
     others: tuple[Alternative, ...] = ()
     circuit: Circuit | None = None
@@ -196,24 +196,24 @@ NO_FALLBACK = Fallback()
 
 @dataclass(frozen=True, slots=True)
 class ModelEnvironment:
-    """What models may use of the process."""
+    """The process's resources for models."""
 
     clock: Clock
     http: HttpClients
-    window: CommitWindow | None = None  # in which events wait to be kept; None: nobody keeps them
+    window: CommitWindow | None = None  # in which events wait for a commit; None: nothing waits
     own_identity: bool = True  # whether a model may act as the process: by an AWS role, a profile, a variable
 
 
 @dataclass(frozen=True, slots=True)
 class ModelProvider:
-    """A part: how the models of one `model_provider` are opened.
+    """A part: opens the models of one `model_provider`.
 
-    `open` does no I/O; it raises ConfigurationError for settings that can never work. `credentials` (the names it
-    knows), `needs_model_id` and `options` (the settings it heeds of those that not all providers have) let
-    `config check` say so early.
+    `open` does no I/O; it raises ConfigurationError for settings that can never work. `credentials` (the known names),
+    `needs_model_id` and `options` (the supported ones of the settings that not all providers have) let `config check`
+    report errors early.
 
     `from_callers`: agents that callers make may have such models too. `endpoints` are the provider's own hosts, as
-    patterns (see http_client.endpoint_policy): these agents reach them where the operator names no others.
+    patterns (see http_client.endpoint_policy): these agents reach them if the operator names no others.
     """
 
     name: str

@@ -1,13 +1,13 @@
-"""What a provider's server holds of a thread's conversations, so that only what is new need be sent to it.
+"""What a provider's server keeps of a thread's conversations, so that only new messages need be sent to it.
 
-Below: messages, records. Above: the store, which keeps it with the thread; the loop, which asks `Conversation` what to
-send; the run driver, which commits it. The thread's own messages stay the truth: whatever is forgotten or refused here
-costs one request with the whole history, never a word of it.
+Below: messages, records. Above: the store, which stores it with the thread; the loop, which asks `Conversation` what to
+send; the run driver, which commits it. The thread's own messages are always complete: anything lost or refused here
+costs one request with the whole history, and no text.
 
-A chain is a line of responses, each given to the one before it and some new messages
-(https://platform.openai.com/docs/guides/conversation-state). A held response is known by the turn that it answered and
-by a digest of everything that came before, so that an edited or shortened history falls back to the latest response
-that it still continues.
+A chain is a line of responses, each made from the one before it and some new messages
+(https://platform.openai.com/docs/guides/conversation-state). A held response is identified by the turn that it answered
+and by a digest of everything before it, so that an edited or shortened history falls back to the latest response that
+it still continues.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ logger = logging.getLogger(__name__)
 
 DEFAULT_CONVERSATION = "default"
 
-# How far back an edited history can fall, and how many conversations of a thread's agent are remembered.
+# How far back an edited history can fall, and how many conversations of an agent are remembered per thread.
 KEPT_RESPONSES = 32
 KEPT_CONVERSATIONS = 100
-# How many names are remembered of responses that are not gone on from any more, for the day the thread is deleted.
+# How many unused responses are remembered by name, to delete them with the thread.
 KEPT_NAMES = 500
 
 
@@ -37,9 +37,9 @@ KEPT_NAMES = 500
 class HeldResponse:
     """A response that the server keeps, with everything that led to it.
 
-    It was asked with `message_count` messages of the model view, whose digest is `digest`; its answer is the turn
-    `turn_id`. `created_at` is in Unix seconds. `told` is the digest of the client's words (see prompt) that it was
-    asked with, which are no part of the messages.
+    It was requested with `message_count` messages of the model view, whose digest is `digest`; its answer is the turn
+    `turn_id`. `created_at` is in Unix seconds. `told` is the digest of the client's words in the request (see
+    client_words), which are not part of the messages.
     """
 
     response_id: str
@@ -52,10 +52,10 @@ class HeldResponse:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """A conversation as one server holds it. `holder` names everything that a response cannot be taken away from.
+    """A conversation as one server keeps it. `holder` names everything that a response is bound to.
 
-    `left` are the names of what the server may hold beside the `responses`, and nothing is gone on from: what an edit
-    left behind, what was cut off, what is too far back.
+    `left` are the names of other responses that the server may keep and nothing continues: from before an edit, cut
+    off, or too far back.
     """
 
     holder: str
@@ -64,7 +64,7 @@ class Chain:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of all that the server may hold of it, the oldest first."""
+        """The names of all responses that the server may keep, the oldest first."""
         return (*self.left, *(response.response_id for response in self.responses))
 
 
@@ -74,9 +74,9 @@ ModelState: TypeAlias = Mapping[str, Chain]
 
 @dataclass(frozen=True, slots=True)
 class Continuation:
-    """How a request goes on where the server stands: behind `response_id`, with `messages` alone.
+    """How a request continues at the server: after `response_id`, with `messages` alone.
 
-    `answer` is what that response said; `told` as in HeldResponse.
+    `answer` is that response's answer; `told` as in HeldResponse.
     """
 
     response_id: str
@@ -86,7 +86,7 @@ class Continuation:
 
 
 class Conversation:
-    """One conversation during one run. `state` is what is to be kept once the run is over."""
+    """One conversation during one run. `state` is to be stored once the run is over."""
 
     def __init__(self, state: ModelState, conversation_id: str, holder: str) -> None:
         self._state = state
@@ -104,11 +104,11 @@ class Conversation:
 
     @property
     def mark(self) -> str | None:
-        """What messages of this conversation have as `Message.conversation`."""
+        """The value of `Message.conversation` for its messages."""
         return None if self._id == DEFAULT_CONVERSATION else self._id
 
     def split(self, messages: tuple[Message, ...]) -> tuple[tuple[Message, ...], tuple[Message, ...]]:
-        """What was said in this conversation, and what elsewhere: that is nobody's business here."""
+        """The messages of this conversation, and those of others, which it is not shown."""
         if all(message.conversation == self.mark for message in messages):
             return messages, ()
         own = tuple(message for message in messages if message.conversation == self.mark)
@@ -127,12 +127,12 @@ class Conversation:
         return kept
 
     def continuation(self, messages: Sequence[Message]) -> Continuation | None:
-        """What of a model view is new to the server; None where it has to be told everything."""
+        """The messages of a model view that are new to the server; None if it needs all of them."""
         digests = _Digests(messages)
         for response in reversed(self._responses):
             at = response.message_count
             if at + 1 >= len(messages) or messages[at].turn_id != response.turn_id or messages[at].incomplete:
-                continue  # the answer is gone, or there is nothing behind it
+                continue  # the answer is gone, or no message follows it
             if digests.before(at) == response.digest:
                 return Continuation(response.response_id, tuple(messages[at + 1 :]), messages[at], response.told)
         return None
@@ -146,10 +146,10 @@ class Conversation:
         now: float,
         told: str = "",
     ) -> None:
-        """A response to `messages`, and to the client's words of that digest, is whole and held.
+        """A response to `messages`, and to the client's words of that digest, is complete and kept.
 
-        `continued`: the response it was chained to, None for a new chain. What was behind it is left: the conversation
-        took another way.
+        `continued`: the response it was chained to, None for a new chain. Responses after that one are unused from now
+        on.
         """
         ids = [response.response_id for response in self._responses]
         before = self._responses[: ids.index(continued) + 1] if continued in ids else ()
@@ -160,13 +160,13 @@ class Conversation:
         self._left.pop(response_id, None)
 
     def kept(self, response_id: str) -> None:
-        """The server may hold a response of that name, whether or not it was whole."""
+        """The server may keep a response of that name, complete or not."""
         if all(response.response_id != response_id for response in self._responses):
             self._left[response_id] = None
 
 
 def marked(messages: tuple[Message, ...], stored: Sequence[Message], mark: str | None) -> tuple[Message, ...]:
-    """The messages, each with the mark of its conversation: that which it was `stored` with, else `mark`."""
+    """The messages, each marked with its conversation: the one it was `stored` with, else `mark`."""
     marks = {message.id: message.conversation for message in stored}
     if mark is None and not any(marks.values()):
         return messages
@@ -178,12 +178,12 @@ def marked(messages: tuple[Message, ...], stored: Sequence[Message], mark: str |
 
 
 def history_digest(messages: Sequence[Message]) -> str:
-    """A digest of what the messages say, which ids and other things that no model sees do not change."""
+    """A digest of the messages' content; ids and other things that no model sees do not change it."""
     return _Digests(messages).before(len(messages))
 
 
 class _Digests:
-    """The digests of a history's beginnings, each message taken in once."""
+    """The digests of a history's beginnings; each message is hashed once."""
 
     def __init__(self, messages: Sequence[Message]) -> None:
         self._messages = messages
@@ -201,7 +201,7 @@ class _Digests:
 
 
 def _content(message: Message) -> bytes:
-    """What a server was told of the message. Ids differ from request to request where a client sends none."""
+    """The part of the message that a server was shown. Ids differ between requests if a client sends none."""
     said = replace(message, id="", turn_id=None, metadata=None, incomplete=False, conversation=None)
     return encode_message(said) + b"\n"
 

@@ -1,4 +1,4 @@
-"""An agent whose parts are open: its loop, its model, its tools.
+"""An opened agent: its loop, its model, its tools.
 
 Below: the contracts. Above: the directory, which closes it; the run driver; the composition root, which opens it.
 """
@@ -25,10 +25,10 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OpenAgent:
-    """Serves the runs of one agent. `toolboxes` stand in the order of the definition's `tools`.
+    """Serves the runs of one agent. `toolboxes` are in the order of the definition's `tools`.
 
-    `fits` remembers how threads that were too long for the model were made to fit; `clashes` are the names of tools
-    that stand twice, which are told once.
+    `fits` remembers how threads that were too long for the model were shortened; `clashes` are names of tools that
+    occur twice, which are logged once.
     """
 
     definition: AgentDefinition
@@ -40,7 +40,7 @@ class OpenAgent:
     clashes: set[str] = field(default_factory=set)
 
     async def tools(self) -> tuple[Mapping[str, Tool], Mapping[str, Approvers | None]]:
-        """The backend tools there are just now, by name, and who approves calls of those that need it."""
+        """The available backend tools by name, and who approves calls of those that need it."""
         found: dict[str, Tool] = {}
         approvals: dict[str, Approvers | None] = {}
         for settings, toolbox in self.toolboxes:
@@ -65,7 +65,7 @@ class OpenAgent:
         return [problem for _, toolbox in self.toolboxes if (problem := toolbox.problem()) is not None]
 
     def warn_of_ignored(self) -> None:
-        """Say once what of the configuration does nothing: a server that keeps the conversation sees to its length."""
+        """Log once which settings have no effect: a server that keeps the conversation handles its length itself."""
         context = self.definition.context
         ignored = [name for name in ("max_messages", "max_tokens") if getattr(context.limits, name) is not None]
         if context.summarize and "summarize" in context.written:
@@ -77,7 +77,7 @@ class OpenAgent:
             )
 
     async def close(self) -> None:
-        """Let go of everything the agent holds."""
+        """Close everything that the agent holds."""
         for _, toolbox in self.toolboxes:
             await toolbox.close()
         await self.model.close()
@@ -86,7 +86,7 @@ class OpenAgent:
 
 
 def with_frontend_tools(given: AgentInput, backend: Mapping[str, Tool]) -> AgentInput:
-    """The input with those of its tools that the browser runs: not what has a backend tool's name, or stands twice."""
+    """The input with the tools that the browser runs: without names of backend tools, and without repeated names."""
     kept: dict[str, ToolSpec] = {}
     dropped: list[str] = []
     for spec in given.tools:
@@ -103,5 +103,5 @@ def with_frontend_tools(given: AgentInput, backend: Mapping[str, Tool]) -> Agent
 
 
 def no_agent(agent_id: str) -> NotFoundError:
-    """What is told to whoever asks for an agent that is not there, or not there for them."""
+    """The error for an agent that does not exist, or that the caller may not use."""
     return NotFoundError(f"there is no agent {agent_id!r}; GET /agents lists them", code="agent_not_found")

@@ -1,7 +1,7 @@
-"""Events, messages and what hangs on them as JSON records, and back: what a store keeps.
+"""Converts events, messages and their parts to JSON records and back, for the store.
 
-Below: the words. Above: the stores and live_run. A record is a JSON object with the class's name as `type` and its
-fields by name; fields that have their default are left out, so a new field with a default reads old records.
+Below: events, messages. Above: the stores and live_run. A record is a JSON object with the class's name as `type` and
+its fields by name; fields with their default value are left out, so a new field with a default reads old records.
 """
 
 from __future__ import annotations
@@ -47,9 +47,8 @@ _CLASSES: dict[str, type] = {
 class EventRecords:
     """Consecutive events as a store keeps them: how many, and their lines.
 
-    A line is an event's record, or stands for several deltas of one text, one reasoning or one call: then it has a list
-    of what each of them says. Written so, they take a tenth of the time and of the room. `at` is when they came, in
-    Unix seconds; None: nobody said.
+    A line is an event's record, or the record of several deltas of one text, one reasoning or one call, with a list of
+    their contents. That takes a tenth of the time and of the space.
     """
 
     count: int
@@ -59,7 +58,7 @@ class EventRecords:
 
 NO_EVENTS = EventRecords(0, b"")
 
-# What a delta adds to, and what it adds.
+# For each kind of delta: the field with its id, and the field with its content.
 _DELTA_FIELDS: dict[type, tuple[str, str]] = {
     TextDelta: ("message_id", "text"),
     ReasoningDelta: ("message_id", "text"),
@@ -71,13 +70,13 @@ def encode_events(events: Sequence[Event], at: float | None = None) -> EventReco
     """The events as lines, in order; `at` as in EventRecords."""
     if not (lines := _line_of_one_text(events)):
         lines = b"\n".join(_lines(events))
-    # A line as orjson made it has 4 KB of room behind it, however short it is, and waits with those of all other runs:
-    # what is joined is made anew.
+    # orjson's output keeps a 4 KB buffer however short it is, and waits together with those of all other runs: joining
+    # makes a copy.
     return EventRecords(len(events), b"".join((lines, b"")), at)
 
 
 def _line_of_one_text(events: Sequence[Event]) -> bytes:
-    """The line of deltas of one text, as nearly all batches are, in two thirds of the time; nothing for any others."""
+    """The line of deltas of one text, as nearly all batches are, in two thirds of the time; empty for any others."""
     if not events or type(first := events[0]) is not TextDelta:
         return b""
     name = first.message_id
@@ -138,7 +137,7 @@ def decode_events(lines: bytes) -> Iterator[Event]:
 def encode_message(message: Message) -> bytes:
     """The message as one JSON object."""
     content = message.content
-    # A client's plain words, which come by the thousand, are written out.
+    # A client's plain texts, which come by the thousand, are written directly.
     if (
         len(content) == 1
         and type(block := content[0]) is TextBlock
@@ -161,7 +160,7 @@ def decode_message(data: bytes) -> Message:
 
 
 def encode_record(record: object) -> bytes:
-    """Any of the words (a Usage, an OpenInterrupt, ...) as one JSON object."""
+    """Any other record type (a Usage, an OpenInterrupt, ...) as one JSON object."""
     return dump_json(_to_json(record))
 
 
@@ -178,7 +177,7 @@ def decode_record(kind: type[Record], data: bytes) -> Record:
 
 
 def dump_json(value: JsonValue) -> bytes:
-    """Compact JSON. NaN and infinities become null, half surrogates escapes; integers of any size stay as they are.
+    """Compact JSON. NaN and infinities become null, lone surrogates escapes; integers of any size stay as they are.
 
     Raises:
         ValueError: it is nested too deeply (some hundreds of levels).
@@ -190,7 +189,7 @@ def dump_json(value: JsonValue) -> bytes:
 
 
 def load_json(data: bytes) -> Any:
-    """What `dump_json` wrote."""
+    """The value that `dump_json` wrote."""
     if data.startswith(_MARK):  # orjson would read its large integers as floats
         return json.loads(data)
     try:
@@ -199,7 +198,7 @@ def load_json(data: bytes) -> Any:
         return json.loads(data)
 
 
-# What orjson cannot write begins with a blank, so that it is not given to orjson to read.
+# JSON that orjson cannot write begins with a blank, so that orjson does not read it either.
 _MARK = b" "
 
 
@@ -266,7 +265,7 @@ _ONE: tuple[Encode, Decode] = (_maybe_to_json, _maybe_from_json)
 _MANY: tuple[Encode, Decode] = (_many_to_json, _many_from_json)
 _VALUES: tuple[Encode, Decode] = (list, tuple)
 
-# How a field is written, by its annotation. What is not here is JSON as it stands; a test knows all annotations.
+# How a field is written, by its annotation. All others are JSON already; a test checks that all are known.
 _BY_ANNOTATION: dict[str, tuple[Encode, Decode]] = {
     "Opaque | None": _ONE,
     "MediaSource": _ONE,

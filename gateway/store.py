@@ -1,7 +1,7 @@
-"""What is kept: threads, runs and the log of every run's events; and the `StoreType` part.
+"""The contract of stores: threads, runs and the log of every run's events; and the `StoreType` part.
 
-Below: the words. A store knows no protocol and no model. Threads and runs are keyed by
-(owner, id): another owner's id is simply not there. All times are Unix seconds.
+Below: events, messages. A store knows no protocol and no model. Threads and runs are keyed by (owner, id): an id of
+another owner is unknown. All times are Unix seconds.
 """
 
 from __future__ import annotations
@@ -41,11 +41,9 @@ class RunStatus(StrEnum):
 @quickly_made
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """A run. `input_digest` tells a repeated request from another one, see runs.endings. `error_*` where it failed.
+    """A run. `input_digest` recognises a repeated request, see runs.endings. `error_*` are set if it failed.
 
-    `reused_id`: the id by which clients know it, where that is an earlier run's of the thread (see runs.ids). `origin`
-    and `request` are AgentInput's. `thread_version`, `thread_length` (messages) and `last_message_id` tell what the
-    thread was when the run ended: None where it has not, or where nobody counted yet, and where there is no message.
+    `reused_id`: the id by which clients know it, if that belongs to an earlier run of the thread (see runs.ids).
     """
 
     owner: str
@@ -74,7 +72,9 @@ class RunRecord:
 
     @property
     def log_id(self) -> str:
-        """What tells its events from those of the others that clients know by its id; empty where there can be none."""
+        """The prefix that distinguishes its events from those of other runs with the same client id; empty if there are
+        none.
+        """
         return "" if self.reused_id is None else self.run_id
 
 
@@ -91,10 +91,10 @@ class ThreadSummary:
 @quickly_made
 @dataclass(frozen=True, slots=True)
 class Thread:
-    """A thread whole. `state` is ABSENT where no run ever had one. `last_run_id` is the run that was begun last.
+    """A whole thread. `state` is ABSENT if no run ever had one. `last_run_id` is the run that began last.
 
-    `model_states` has what providers' servers hold of the thread's conversations, by agent. A thread that is not
-    `listed` is left out by list_threads, and is there for whoever knows its id.
+    `model_states` says what providers' servers keep of the thread's conversations, by agent. A thread that is not
+    `listed` is left out by list_threads; its id still works.
     """
 
     owner: str
@@ -113,7 +113,7 @@ class Thread:
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """A call that waits for a person, and the thread that it is on."""
+    """A call that waits for a person, and its thread."""
 
     owner: str
     thread_id: str
@@ -122,10 +122,10 @@ class Approval:
 
 @dataclass(frozen=True, slots=True)
 class DueDeletion:
-    """What a provider's server is still to be asked to delete of a thread that is gone here.
+    """Responses of a deleted thread that a provider's server must still be asked to delete.
 
-    `agent_id` and `holder`: whose model asks, and that it asks where the thread was held (see model_state.Chain).
-    `names` are what is left. `tries`: how often it was asked in vain.
+    `agent_id` and `holder`: the agent whose model asks, if it still asks the server that holds them (see
+    model_state.Chain). `names` are the responses that are left. `tries` counts the failed tries.
     """
 
     deletion_id: str
@@ -138,7 +138,7 @@ class DueDeletion:
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[Item]):
-    """A stretch of a list. `next_cursor` is opaque text for the next stretch, None at the end."""
+    """A part of a list. `next_cursor` is opaque text for the next part, None at the end."""
 
     items: tuple[Item, ...]
     next_cursor: str | None
@@ -159,39 +159,39 @@ class NumberedEvent:
 class Kept(asyncio.Future[Item]):
     """The outcome of a write.
 
-    Many runs may wait for one. A task that is cancelled cancels the future it waits for, and with it everybody else's:
-    so this one does not let itself be cancelled, and the task notices its own cancellation when the write is done.
+    Many runs may wait for one. Cancelling a task normally cancels the future it waits for, and so would fail all the
+    others. This future ignores that: the task is told of its own cancellation when the write is done.
     """
 
     def cancel(self, msg: Any | None = None) -> bool:
         return False
 
     async def unhurt(self) -> Item:
-        """Await it also when this task is cancelled meanwhile, as clock.unhurt."""
+        """Await it even if this task is cancelled meanwhile, as clock.unhurt."""
         with suppress(asyncio.CancelledError):
             await self
         return self.result()
 
 
 class Store(Protocol):
-    """Where everything lives that outlives a process.
+    """Everything that outlives a process.
 
-    Writes happen in the order of the calls, and whole, even where the caller is cancelled meanwhile. Methods raise
-    StoreError when the store cannot be used and StoreFullError when there is no room; both pass.
+    Writes happen in the order of the calls, and completely, even if the caller is cancelled meanwhile. Methods raise
+    StoreError if the store cannot be used and StoreFullError if there is no room; both may pass.
     """
 
     async def open(self) -> None:
-        """Make ready: create or migrate.
+        """Create or migrate the store.
 
         Raises:
-            ConfigurationError: another process has it, or it is newer than this gateway.
+            ConfigurationError: another process uses it, or it is newer than this gateway.
         """
 
     async def close(self) -> None:
-        """Write what is queued, then let go."""
+        """Write what is queued, then release the store."""
 
     async def check(self) -> None:
-        """Raises StoreError when a write would fail just now: what readiness asks."""
+        """Raises StoreError if a write would fail now; for readiness."""
 
     # threads
 
@@ -208,15 +208,15 @@ class Store(Protocol):
         """In order, from the first. Empty for an unknown thread. Raises as list_threads."""
 
     async def list_interrupts(self, owner: str, thread_id: str) -> tuple[OpenInterrupt, ...] | None:
-        """Those that are open on the thread. None: no such thread."""
+        """The thread's open interrupts. None: no such thread."""
 
     async def rename_thread(self, owner: str, thread_id: str, title: str | None) -> bool:
         """False: no such thread."""
 
     async def delete_thread(self, owner: str, thread_id: str, due: Sequence[DueDeletion] = ()) -> bool:
-        """The thread with its messages, runs and logs. False: no such thread.
+        """Delete the thread with its messages, runs and logs. False: no such thread.
 
-        In the same transaction `due` is kept, which has to be done elsewhere because of it.
+        The same transaction stores `due`: the deletions that this makes due at providers.
         """
 
     async def idle_visitor_threads(self, *, before: float, limit: int) -> list[tuple[str, str]]:
@@ -231,20 +231,20 @@ class Store(Protocol):
         """The oldest first."""
 
     async def update_deletion(self, deletion: DueDeletion) -> None:
-        """How it now stands; one without names is done, and forgotten. Nothing for one that is not there."""
+        """Store its new state; one without names is done and removed. No effect if it is not there."""
 
     # approvals
 
     async def list_approvals(self, *, now: float, limit: int, cursor: str | None) -> Page[Approval]:
-        """What of all threads waits for a person and has not expired by `now`, the oldest first.
+        """The open approvals of all threads that have not expired by `now`, the oldest first.
 
         Raises:
             InvalidRequestError: a cursor that this store did not give.
         """
 
     async def find_approval(self, approval_id: str) -> tuple[str, str] | None:
-        """Owner and id of the thread that it was asked on, also where it was answered since; None: it never was, or
-        its thread is gone.
+        """Owner and id of the approval's thread, even if it was answered since; None: there was none, or its thread is
+        gone.
         """
 
     # runs
@@ -253,30 +253,30 @@ class Store(Protocol):
         """In one transaction: the run's row (insert, or the queued row made `running`), the thread as it now is, and
         the run's first events, numbered from 1.
 
-        `keep`: how many of the thread's leading messages are stored already as they are; the rest replaces what is
-        stored behind them. A title that is stored already stays: it is changed by rename_thread alone.
+        `keep`: how many of the thread's leading messages are stored already and unchanged; the rest replaces the stored
+        ones after them. A stored title stays: only rename_thread changes it.
 
         Raises:
             ConflictError: the run was begun already.
         """
 
     async def queue_run(self, run: RunRecord) -> None:
-        """Keep a run that waits for its thread, which need not exist yet; or how one that waits has ended already.
+        """Store a run that waits for its thread, which need not exist yet; or the end of one that was waiting.
 
-        A run that ended so has not begun (no `started_at`), and may be begun all the same, to keep what it was given.
+        A run that ended so has not begun (no `started_at`), and may be begun nevertheless, to store its input.
 
         Raises:
             ConflictError: there is a run of that id, and it does not wait.
         """
 
     def append_events(self, owner: str, run_id: str, first: int, records: EventRecords) -> asyncio.Future[None]:
-        """Queue the events numbered from `first` and give what is done once they are kept.
+        """Queue the events numbered from `first`; gives a future that is done once they are stored.
 
         Returns at once. Several calls in one turn of the loop, also of different runs, share one commit and one future;
-        they are written as soon as the writer is free. A task that waits for the future and is cancelled cancels it for
-        nobody else. Failure is in the future: StoreError (also where `first` does not follow the last event that is
-        kept or queued), NotFoundError for a run that is not there (deleted), ConflictError for one that has ended.
-        Where events are lost, those that were appended behind them are lost too: a log has no gap.
+        they are written as soon as the writer is free. A cancelled task that waits for the future does not cancel it
+        for others. Failure is in the future: StoreError (also if `first` does not follow the last stored or queued
+        event), NotFoundError for an unknown (deleted) run, ConflictError for one that has ended. If events are lost,
+        later ones of the run are lost too: a log has no gap.
         """
 
     def end_run(
@@ -289,15 +289,15 @@ class Store(Protocol):
         records: EventRecords,
         erase: frozenset[str] = frozenset(),
     ) -> Kept[Any]:
-        """In one transaction, behind everything appended: the last events, the run's row, the thread as it now is.
+        """In one transaction, after everything appended: the last events, the run's row, the thread as it now is.
 
-        Returns at once, as append_events does: what was appended in the same turn of the loop shares the commit.
-        `keep` and the title as in begin_run. `erase`: messages that were taken back, whose text and reasoning deltas
-        keep their numbers in the log and lose their words.
+        Returns at once, as append_events does: events appended in the same turn of the loop share the commit. `keep`
+        and the title as in begin_run. `erase`: retracted messages, whose text and reasoning deltas keep their numbers
+        in the log and lose their text.
 
         Raises:
-            StoreError: also where `first` does not follow the last event that is kept: what was appended is lost, and
-                the end of what nobody can read any more would be a log that breaks the order of events.
+            StoreError: also if `first` does not follow the last stored event: earlier events were lost, and a log with
+            a gap would be invalid.
             NotFoundError: no such run: its thread was deleted.
             ConflictError: the run has ended already.
         """
@@ -305,7 +305,7 @@ class Store(Protocol):
     async def load_run(self, owner: str, run_id: str) -> RunRecord | None: ...
 
     async def runs_known_as(self, owner: str, client_id: str) -> list[RunRecord]:
-        """All that clients know by that id, the newest first."""
+        """All runs with this client id, the newest first."""
 
     async def list_runs(self, owner: str, thread_id: str, *, limit: int, cursor: str | None) -> Page[RunRecord]:
         """A thread's runs, the newest first. Empty for an unknown thread.
@@ -322,31 +322,31 @@ class Store(Protocol):
         """
 
     async def load_start(self, owner: str, run_id: str, thread_id: str) -> RunRecord | None:
-        """As `load_run`, for a run that may be about to begin: its thread is read along, so that `load_thread` need not
-        be waited for.
+        """As `load_run`, for a run that may be about to begin: also reads its thread, so that `load_thread` need not
+        wait.
         """
 
     async def read_events(self, owner: str, run_id: str, *, after: int, limit: int) -> list[NumberedEvent]:
         """Events whose number is greater than `after`, in order, at most about `limit` (a few more may come)."""
 
     async def last_sequence(self, owner: str, run_id: str) -> int:
-        """The number of the last event kept, 0 for none."""
+        """The number of the last stored event, 0 for none."""
 
     async def unfinished_runs(self) -> list[RunRecord]:
-        """Runs that are queued or running by the store: at start, those that the last process left behind."""
+        """Stored runs that are queued or running: at start, those that the last process left behind."""
 
     async def remove_logs(self, *, finished_before: float) -> int:
-        """Forget the logs of runs that ended before then (the runs' rows and the threads stay); how many."""
+        """Delete the logs of runs that ended before then (the runs' rows and the threads stay); gives how many."""
 
     # the gateway's own
 
     async def keep_secret(self, name: str, fresh: bytes) -> bytes:
-        """The secret of that name; where there is none yet it is `fresh` from now on, for every process."""
+        """The secret of that name; if there is none yet, `fresh` becomes it for every process."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoreEnvironment:
-    """What stores may use of the process. Relative paths in a store's URL are relative to `directory`."""
+    """The process's resources for stores. Relative paths in a store's URL are relative to `directory`."""
 
     clock: Clock
     directory: Path
@@ -354,9 +354,9 @@ class StoreEnvironment:
 
 @dataclass(frozen=True, slots=True)
 class StoreType:
-    """A part: `open(url, environment)` for the store URLs whose scheme is `name`; it does no I/O.
+    """A part: `open(url, environment)` for store URLs whose scheme is `name`; it does no I/O.
 
-    `file` gives the local file that is the store, where it is one: the process keeps beside it what is its own.
+    `file` gives the store's local file, if it is one: the process puts its own files beside it.
     """
 
     name: str

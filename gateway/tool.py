@@ -1,7 +1,7 @@
-"""What a backend tool is, and the `ToolType` part that opens tools from an agent's configuration.
+"""The contract of backend tools, and the `ToolType` part that opens tools from an agent's configuration.
 
-Below: messages, agent, tool_output. A tool knows nothing of the loop, the wire or the model. Tools that others write
-import from here alone: `ToolContext`, and `ToolError` for what they have to say when they fail.
+Below: messages, agent, tool_output. A tool does not know the loop, the wire or the model. Foreign tools need only this
+module: `ToolContext`, and `ToolError` for their error messages.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ ResultT = TypeVar("ResultT")
 
 @dataclass(slots=True)
 class SharedState:
-    """The thread's state as one run sees it. Tools read `value` and call `replace`; the loop tells the viewers."""
+    """The thread's state during one run. Tools read `value` and call `replace`; the loop tells the viewers."""
 
     value: JsonValue
     changes: list[JsonValue] = field(default_factory=list)
 
     def replace(self, value: JsonValue) -> None:
-        """Make `value` the state. It is not to be changed in place afterwards."""
+        """Make `value` the state. It must not be changed in place afterwards."""
         self.value = value
         self.changes.append(value)
 
 
 class Announcements:
-    """What the tools of one run announced and viewers have not been told. Made on the event loop, fed from anywhere."""
+    """Announcements of a run's tools that viewers have not got yet. Made on the event loop, filled from any thread."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -55,12 +55,12 @@ class Announcements:
         self._loop.call_soon_threadsafe(self._wake)
 
     def take(self) -> Events:
-        """What was announced since the last take."""
+        """The announcements since the last take."""
         events, self._events = self._events, []
         return events
 
     async def wait_beside(self, other: asyncio.Future[ResultT]) -> None:
-        """Until something is announced or `other` is done."""
+        """Wait until something is announced or `other` is done."""
         if self._events or other.done():
             return
         self._waiter = self._loop.create_future()
@@ -74,11 +74,11 @@ class Announcements:
 @quickly_made
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """Where a call comes from, and the way to the viewers while it is under way.
+    """A call's context, and its way to show events while it runs.
 
-    `model_state`: what a stateful model's server holds of the agent's conversations in this thread; empty for others.
-    `request_id` is that of the request that began the run, as the log has it; empty where another process began it.
-    `trace` is the span of the call, where traces are collected: its headers go with what the tool asks elsewhere.
+    `model_state`: what a stateful model's server keeps of the agent's conversations in this thread; empty for other
+    models. `request_id` is the id in the log of the request that began the run; empty if another process began it.
+    `trace` is the call's span, if traces are collected: its headers go with the tool's own requests.
     """
 
     call_id: str
@@ -93,7 +93,7 @@ class ToolContext:
     trace: Span | None = field(default=None, compare=False, repr=False)
 
     def announce(self, event: Announcement) -> None:
-        """Let viewers see a step, an activity or an application's own event now, before the result. From any thread.
+        """Show viewers a step, an activity or an application's own event now, before the result. From any thread.
 
         Its values become JSON as results do.
 
@@ -110,35 +110,35 @@ class Tool(Protocol):
 
     @property
     def spec(self) -> ToolSpec:
-        """As the model sees it."""
+        """The tool as the model sees it."""
 
     async def call(self, arguments: JsonObject, context: ToolContext) -> tuple[ContentBlock, ...]:
-        """Run once with arguments that fit the schema; give text and media blocks.
+        """Run once with arguments that fit the schema; gives text and media blocks.
 
-        Cancelling the call stops the work as far as it can be stopped. The loop puts the time limit on it.
+        Cancelling the call stops the work as far as possible. The loop enforces the time limit.
 
         Raises:
-            ToolError: it failed; the message is told to the model and to viewers. Of any other exception they are told
-                that there was one, see tool_failures.
+            ToolError: it failed; the model and viewers get the message. Of any other exception they only learn that
+            there was one, see tool_failures.
         """
 
 
 class Toolbox(Protocol):
-    """What one entry of an agent's `tools` opened to: usually one tool, for a tool server all of its tools."""
+    """The tools of one entry of an agent's `tools`: usually one tool, for a tool server all of its tools."""
 
     async def tools(self) -> tuple[Tool, ...]:
-        """The tools there are at present; fewer, or none, while their server is down. Never raises for that."""
+        """The tools available at present; fewer, or none, while their server is down. Never raises for that."""
 
     def problem(self) -> str | None:
-        """Why tools are missing at present, for readiness and the log; None when all is well."""
+        """Why tools are missing at present, for readiness and the log; None if none are."""
 
     async def close(self) -> None:
-        """Let go of connections and processes."""
+        """Close connections and processes."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolEnvironment:
-    """What tools may use of the process. `directory` is where the configuration file is."""
+    """The process's resources for tools. `directory` is the configuration file's."""
 
     clock: Clock
     http: HttpClients
@@ -146,10 +146,10 @@ class ToolEnvironment:
     search: SearchEngine | None
 
     def search_engine(self, tool: str) -> SearchEngine:
-        """What is configured to search in.
+        """The configured search engine.
 
         Raises:
-            ConfigurationError: nothing is; `tool`, as messages speak of it, needs it.
+            ConfigurationError: there is none; the message names `tool`, which needs it.
         """
         if self.search is None:
             hint = "add 'search: embedded:sample' to the configuration"
@@ -159,7 +159,7 @@ class ToolEnvironment:
 
 @dataclass(frozen=True, slots=True)
 class ToolType:
-    """A part: how the tools of one `type` are opened.
+    """A part: opens the tools of one `type`.
 
     `open` does no I/O; it raises ConfigurationError for parameters that can never work. `from_callers`: agents that
     callers make may have such tools too; what they reach, they reach by the environment's `http`.

@@ -1,8 +1,8 @@
-"""What a tool gives, made fit: for a model, content blocks of bounded size whose text any encoder accepts; for viewers,
-steps, activities and an application's own events that can be kept.
+"""Prepares a tool's output: for a model, content blocks of bounded size with encodable text; for viewers, announced
+steps, activities and application events that can be stored.
 
-Above: the tools. Below: events, messages, records. What a tool announces comes from anybody's code: its values become
-JSON here, where their author is told what is wrong, and not in the store or in a browser, where they would end the run.
+Above: the tools. Below: events, messages, records. Foreign code makes announcements: their values become JSON here,
+where their author gets the error, and not in the store or a browser, where they would end the run.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from gateway.messages import (
 from gateway.records import load_json
 
 MAX_OUTPUT_CHARACTERS = 100_000
-"""How much text of one result a model is given where the operator says nothing."""
+"""The default for how much text of one result a model gets."""
 
 _MEDIA_BLOCKS = (ImageBlock, AudioBlock, VideoBlock, DocumentBlock)
 _OUTPUT_BLOCKS = (TextBlock, *_MEDIA_BLOCKS)
@@ -49,7 +49,8 @@ _OPERATIONS: Final = _VALUED | _FROM_ELSEWHERE | {"remove"}
 
 
 def content_blocks(value: object) -> tuple[ContentBlock, ...]:
-    """What a function returned, as content: None is empty, text stays text, blocks pass, all else becomes JSON text.
+    """A function's return value as content: None is empty, text stays text, blocks pass, everything else becomes JSON
+    text.
 
     Raises:
         ToolError: the value has no JSON form.
@@ -89,7 +90,7 @@ def encodable(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        # surrogate pairs that came as two characters become the one that was meant
+        # surrogate pairs that came as two characters become one character
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return text
 
@@ -116,18 +117,20 @@ def bounded(blocks: Iterable[ContentBlock], max_characters: int = MAX_OUTPUT_CHA
 
 
 def truncation_mark(shown: int, total: int, unit: str = "characters") -> str:
-    """What stands where the rest of a result was left out."""
+    """The text at the place where the rest of a result was cut off."""
     return f"\n[truncated: this is the first {shown:,} of {total:,} {unit}]"
 
 
 def media_block(data: bytes, media_type: str, name: str | None = None) -> MediaBlock:
-    """Bytes as the block that fits their media type; what is no picture, sound or film is a document."""
+    """Bytes as the block for their media type; anything but picture, sound or film is a document."""
     source = Base64Source(base64.b64encode(data).decode(), media_type)
     return block_of_media(media_type.partition("/")[0].lower(), source, name)
 
 
 def _plain(value: Any) -> object:
-    """What stands for a value that pydantic does not know: other libraries' numbers and arrays, things with a text."""
+    """A replacement for a value that pydantic does not know: other libraries' numbers and arrays, objects with a text
+    form.
+    """
     for conversion in ("tolist", "item"):
         convert = getattr(value, conversion, None)
         if callable(convert):
@@ -139,9 +142,9 @@ def _plain(value: Any) -> object:
 
 
 def _json_text_slowly(value: object) -> str:
-    """The way for values that hold lone surrogates; also where it is found out that there is no way."""
+    """For values with lone surrogates; raises for values without a JSON form."""
     try:
-        # once before, because a key with a surrogate is refused here, and once after, for what was inside of objects
+        # before, because keys with a surrogate are refused here; after, for the content of objects
         plain = pydantic_core.to_jsonable_python(
             _encodable_value(value), inf_nan_mode="null", bytes_mode="base64", fallback=_plain
         )
@@ -170,7 +173,7 @@ def _bytes_text(value: bytes) -> str:
 
 
 def announced(event: object) -> Announcement:
-    """The announcement as it is at this moment, whatever the tool does to its values later; all of them are JSON.
+    """A copy of the announcement at this moment, as JSON; the tool may change its values later.
 
     Raises:
         ToolError: it is of another kind, has values without a JSON form, or is one that clients refuse.

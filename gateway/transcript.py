@@ -1,9 +1,9 @@
-"""The fold: what a run's events come to so far: the messages they add, what they cost, and the state they leave.
+"""Folds a run's events into the messages they add, their usage, and the state they leave.
 
-Below: the words, usage. Above: the loop, which goes on from it; live_run, which keeps it and tells viewers that join
-late; endings, which ends a run from its log. Each has a fold of its own, because they do not see the same events: the
-loop sees what its model said as it came; a live run what the sealer let pass, which may have other ids; the log is read
-where there is neither. A non-streaming answer is this fold too, so the two can never drift.
+Below: events, messages, usage. Above: the loop, which continues from it; live_run, which shows it to viewers that join
+late; endings, which ends a run from its log. Each has a fold of its own, because they see different events: the loop
+sees the model's own; a live run the sealer's, which may have other ids; the log is read if neither is there. A
+non-streaming answer uses this fold too, so the two always agree.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from gateway.usage import UsageLedger
 
 
 class OpenText(NamedTuple):
-    """A text that is still coming, with all of it so far."""
+    """An unfinished text, with all of it so far."""
 
     message_id: str
     role: Role
@@ -56,7 +56,7 @@ class OpenText(NamedTuple):
 
 
 class OpenReasoning(NamedTuple):
-    """Reasoning that is still coming, with all of it so far."""
+    """Unfinished reasoning, with all of it so far."""
 
     message_id: str
     text: str
@@ -65,7 +65,7 @@ class OpenReasoning(NamedTuple):
 class OpenCall(NamedTuple):
     """A call that is not in the closed messages, with its arguments so far.
 
-    `ended` where only the text of its message is still coming: its end was and will not come again.
+    `ended`: only the text of its message is unfinished; the call's end was seen and will not come again.
     """
 
     call_id: str
@@ -76,7 +76,7 @@ class OpenCall(NamedTuple):
 
 
 class OpenItems(NamedTuple):
-    """What is open at one moment of a run, in the order in which it was opened."""
+    """The unfinished items at one moment of a run, in the order in which they began."""
 
     steps: tuple[str, ...] = ()
     texts: tuple[OpenText, ...] = ()
@@ -99,7 +99,7 @@ class _Call:
 
 @dataclass(slots=True)
 class _Entry:
-    """A message as it grows. `parts` is None for an assistant message that so far has calls only."""
+    """A message as it grows. `parts` is None for an assistant message that has only calls so far."""
 
     id: str
     role: Role
@@ -124,7 +124,7 @@ class _Entry:
 
 
 class Transcript:
-    """Follows the events of one run, which are in order (event_order), and knows the messages they add."""
+    """Follows the events of one run, which are in order (event_order), and builds the messages they add."""
 
     def __init__(self, call_turns: Mapping[str, str] | None = None) -> None:
         """`call_turns`: the turns of earlier runs' calls, by call id, whose results may come in this run."""
@@ -135,15 +135,15 @@ class Transcript:
         self._open_turn: str | None = None
         self._unended_turns: set[str] = set()
         self._retracted: frozenset[str] = frozenset()
-        # An open text that ended a batch, and its parts: who has one more delta of it alone may add that itself.
+        # An open text that ended a batch, and its parts: a batch of one more delta of it is appended directly.
         self.text_id: str | None = None
         self.text_parts: list[str] = []
 
     def follow(self, events: Sequence[Event]) -> Sequence[Event]:
-        """Take the next events in. Gives those that are no deltas: what others may want to look at."""
+        """Follow the next events. Gives those that are not deltas, which callers may want to check."""
         entries = self._entries
         rare: list[Event] | tuple[()] = ()
-        name: str | None = None  # of the deltas that follow one another, and what they add to
+        name: str | None = None  # of the item that consecutive deltas belong to, and its parts
         parts: list[str] | None = None
         for event in events:
             kind = type(event)
@@ -168,12 +168,12 @@ class Transcript:
 
     @property
     def retracted(self) -> frozenset[str]:
-        """The ids of the messages that were taken back."""
+        """The ids of retracted messages."""
         return self._retracted
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """What the events add so far, in order. Those of an answer that has not ended are `incomplete`."""
+        """The messages so far, in order. Those of an unfinished answer are `incomplete`."""
         unended = self._unended_turns
         return tuple(
             entry.build(entry.role != "tool" and entry.turn_id in unended, entry.calls)
@@ -190,7 +190,7 @@ class Transcript:
         return tuple(closed)
 
     def open_items(self) -> OpenItems:
-        """What `closed_messages` leaves out."""
+        """The items that `closed_messages` leaves out."""
         texts: list[OpenText] = []
         reasoning: list[OpenReasoning] = []
         calls: list[OpenCall] = []
@@ -248,13 +248,13 @@ class Transcript:
     def _entry(self, message_id: str, role: Role) -> _Entry:
         entry = self._entries.get(message_id)
         if entry is None:
-            # What no model call says is a turn of its own: without a turn it would pass for a client's.
+            # A message outside of model calls is a turn of its own: without a turn it would pass for a client's.
             turn_id = self._open_turn or f"turn_{message_id}"
             entry = self._entries[message_id] = _Entry(message_id, role, turn_id)
         return entry
 
     def _add_result(self, event: ToolReturned) -> None:
-        # A result belongs to the answer that made the call, also where that was in an earlier run (an approval).
+        # A result belongs to the answer that made the call, even if that was in an earlier run (an approval).
         turn_id = self._call_turns.get(event.call_id) or f"turn_{event.message_id}"
         result = ToolResult(event.call_id, event.content, event.is_error)
         self._entries[event.message_id] = _Entry(event.message_id, "tool", turn_id, result=result)
@@ -266,13 +266,13 @@ class RunFold:
     __slots__ = ("state", "transcript", "usage")
 
     def __init__(self, call_turns: Mapping[str, str] | None = None, state: JsonValue | Absent = ABSENT) -> None:
-        """`call_turns` as Transcript has it; `state` as the run found it."""
+        """`call_turns` as in Transcript; `state` is the state before the run."""
         self.transcript = Transcript(call_turns)
         self.usage = UsageLedger()
         self.state = state
 
     def follow(self, events: Sequence[Event]) -> Sequence[Event]:
-        """Take the next events in. Gives those that are no deltas: what others may want to look at."""
+        """Follow the next events. Gives those that are not deltas, which callers may want to check."""
         rare = self.transcript.follow(events)
         if rare:
             self.usage.follow(rare)

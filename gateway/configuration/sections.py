@@ -1,7 +1,7 @@
-"""The shape of the configuration file: its sections, their limits, and its JSON Schema.
+"""The sections of the configuration file: their fields, their limits, and the file's JSON Schema.
 
-Below: agent, access.limits. Above: reading, which fills the sections from a file; checks, which say what no single
-field can. pydantic validates here and nowhere deeper.
+Below: agent, access.limits. Above: reading, which fills the sections from a file; checks, for conditions across fields.
+Only the borders use pydantic.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _CLIENT_INSTRUCTIONS = ClientInstructions()
 
 
 def _no_boolean(value: object) -> object:
-    # pydantic counts true as 1; in a file that is a slip
+    # pydantic counts true as 1; in a file that is a mistake
     if isinstance(value, bool):
         raise PydanticCustomError("boolean", "is true or false; a number is needed")
     return value
 
 
-# null means something here; elsewhere it is a section whose lines are all commented out, and means the default
+# null has a meaning for these; elsewhere it is a section whose lines are all commented out, and means the default
 _NULLABLE = frozenset(
     {
         "search",
@@ -62,7 +62,7 @@ class _Section(BaseModel):
     def _without_empty(cls, values: object) -> object:
         if not isinstance(values, dict):
             return values
-        kept = _NULLABLE | (values.keys() - cls.model_fields.keys())  # an unknown key is a slip whatever it says
+        kept = _NULLABLE | (values.keys() - cls.model_fields.keys())  # an unknown key is a mistake even if it is null
         return {key: value for key, value in values.items() if value is not None or key in kept}
 
 
@@ -70,7 +70,7 @@ def _of_any_length(schema: dict[str, JsonValue]) -> None:
     del schema["minLength"]  # a reference to a key may be shorter than a key
 
 
-# the bounds stand before the validator, or the JSON Schema would not have them
+# the bounds stand before the validator, otherwise the JSON Schema lacks them
 Limit: TypeAlias = Annotated[int, Field(ge=1, le=1_000_000), BeforeValidator(_no_boolean)] | None
 Bytes: TypeAlias = Annotated[int, Field(ge=1, le=1_000_000_000), BeforeValidator(_no_boolean)] | None
 
@@ -79,7 +79,7 @@ StoredBytes: TypeAlias = Annotated[int, Field(ge=1, le=10**15), BeforeValidator(
 
 
 class KeyLimitsSection(_Section):
-    """How much may be done with a key; null: no limit. Counted in each process by itself."""
+    """Limits of a key; null: no limit. Each process counts for itself."""
 
     runs_per_minute: Limit = _KEY_LIMITS.runs_per_minute
     """Runs that begin within any minute."""
@@ -94,7 +94,7 @@ class KeyLimitsSection(_Section):
 
 
 class VisitorLimitsSection(_Section):
-    """How much strangers may do with a publishable key; null: no limit. Counted in each process by itself."""
+    """Limits of a publishable key's visitors; null: no limit. Each process counts for itself."""
 
     runs_per_minute: Limit = _VISITOR_LIMITS.runs_per_minute
     """Runs of all visitors together that begin within any minute."""
@@ -135,8 +135,9 @@ class ApiKeySection(_Section):
     limits: KeyLimitsSection = KeyLimitsSection()
     """How much may be done with it."""
     approvals: bool = False
-    """Let it see (GET /approvals) and answer (POST /approvals) what waits for approval in all conversations, whoever
-    they belong to."""
+    """Allow it to see (GET /approvals) and answer (POST /approvals) the open approvals of all conversations, whoever
+    owns them.
+    """
 
 
 class PublishableKeySection(_Section):
@@ -154,9 +155,9 @@ class PublishableKeySection(_Section):
     origins: tuple[str, ...] = Field(min_length=1)
     """The origins, exactly as browsers send them, whose pages may use the key: 'https://shop.example'."""
     agents: tuple[str, ...] = Field(min_length=1)
-    """The ids of the agents that visitors may use; for them there are no others."""
+    """The ids of the agents that visitors may use."""
     limits: VisitorLimitsSection = VisitorLimitsSection()
-    """How much visitors may do: together, each, and from one address."""
+    """Limits of the visitors: together, each, and from one address."""
 
 
 class ServerSection(_Section):
@@ -176,16 +177,16 @@ class ServerSection(_Section):
     api_keys: tuple[ApiKeySection, ...] = ()
     """With any key here, everything but health and the page needs one."""
     publishable_keys: tuple[PublishableKeySection, ...] = ()
-    """Keys for the visitors of websites. With any key here, whoever is no visitor needs one of api_keys."""
+    """Keys for the visitors of websites. With any key here, everybody else needs one of api_keys."""
     visitor_secret: str | None = Field(default=None, max_length=512)
-    """What visitors' tokens are signed with, best as '${env:NAME}'; one that is kept with the store where absent."""
+    """The secret that signs visitors' tokens, best as '${env:NAME}'; if absent, the store keeps a generated one."""
     visitor_token_days: Seconds = Field(default=90.0, ge=0.01, le=3650)
-    """How long a visitor's token holds. It is renewed for the same visitor until 30 days after."""
+    """How long a visitor's token is valid. It can be renewed for the same visitor until 30 days later."""
     trusted_proxies: tuple[str, ...] = ()
     """Addresses and networks of the proxies whose X-Forwarded-For and X-Forwarded-Proto are believed; one on this
     machine too is only believed where it is named: ['127.0.0.1']. They need keys, or allow_unauthenticated."""
     allow_unauthenticated: bool = False
-    """Start without keys although others than this machine reach the gateway: whoever does can use every agent."""
+    """Start without keys although other machines reach the gateway: anybody who does can use every agent."""
     allowed_private_hosts: tuple[str, ...] = ()
     """Hosts in private networks from which media that messages name may be fetched; all others must be public."""
     environment_proxies: bool = False
@@ -216,7 +217,7 @@ class ServerSection(_Section):
 
 
 class TimeoutsSection(_Section):
-    """How long a model may keep a call waiting before the call has failed, and is perhaps tried again."""
+    """How long a model may keep a call waiting before the call fails; it may be tried again."""
 
     connect_seconds: Seconds = Field(default=_TIMEOUTS.connect_seconds, gt=0, le=86_400)
     """Seconds to be connected."""
@@ -273,19 +274,19 @@ class ContextSection(_Section):
     max_tokens: Whole | None = Field(default=None, ge=100, le=100_000_000)
     """About as many tokens of the newest messages. null: all."""
     summarize: bool = True
-    """Let the model sum up what it refuses as too long, where cutting the results of tools is not enough."""
+    """Let the model summarise a conversation that it refuses as too long, if cutting tool results is not enough."""
 
 
 class ClientInstructionsSection(_Section):
-    """As whose words the model is shown callers' system and developer messages, their context and the shared state.
+    """How the model is shown callers' system and developer messages, their context and the shared state.
 
-    'system': among the operator's own; 'user': in front of the user's words, as the client's; 'ignore': not at all.
+    'system': as the operator's words; 'user': in front of the user's words, as the client's; 'ignore': not at all.
     """
 
     keys: Literal["system", "user", "ignore"] = _CLIENT_INSTRUCTIONS.keys
-    """Of callers with an API key, and of all where there are no keys."""
+    """For callers with an API key, and for all callers without keys."""
     visitors: Literal["system", "user", "ignore"] = _CLIENT_INSTRUCTIONS.visitors
-    """Of visitors of websites, whose system and developer messages are dropped in any case."""
+    """For visitors of websites, whose system and developer messages are always dropped."""
 
 
 class ToolSection(_Section):
@@ -302,16 +303,18 @@ class ToolSection(_Section):
     approval: Literal["never", "always"] = "never"
     """'always': a person approves each call before it runs."""
     approvers: Literal["callers", "keys"] | None = None
-    """Who approves: null: whoever began the conversation, but for a website's visitors; 'callers': visitors, too;
-    'keys': only who has a key of server.api_keys with 'approvals: true', by POST /approvals. With such a key anybody's
-    calls can be approved."""
+    """Who approves: null: whoever began the conversation, except a website's visitors; 'callers': visitors, too;
+    'keys': only a key of server.api_keys with 'approvals: true', by POST /approvals. With such a key anybody's calls
+    can be approved.
+    """
     expose_errors: bool = False
-    """Tell the model and the users what any exception of the tool says, while you write it. Otherwise only what it
-    raises as gateway.tool.ToolError is told."""
+    """Tell the model and the users the text of any exception of the tool, while you write it. Otherwise they only get
+    the text of gateway.tool.ToolError.
+    """
 
 
 class ParametersSection(_Section):
-    """What one run of the agent may use."""
+    """Limits of one run of the agent."""
 
     max_iteration: Whole = Field(default=_BUDGETS.max_iteration, ge=1, le=10_000)
     """Model calls."""
@@ -356,14 +359,14 @@ class AgentSection(_Section):
     tools: tuple[ToolSection, ...] = ()
     """What the gateway runs for it; a request may bring tools that its client runs."""
     on_disconnect: Literal["cancel", "continue"] = "cancel"
-    """What becomes of a run that nobody watches any more, after server.disconnect_grace_seconds."""
+    """What happens to a run without viewers, after server.disconnect_grace_seconds."""
     on_concurrent_run: Literal["reject", "enqueue", "cancel_previous"] = "reject"
-    """What becomes of a second run on a thread that has one."""
+    """What happens to a second run on a thread that has one."""
     history: Literal["replace", "append"] = "replace"
     """'replace': a request's messages are the whole history; 'append': only what is new."""
     context: ContextSection = ContextSection()
     client_instructions: ClientInstructionsSection = ClientInstructionsSection()
-    """As whose words the model is shown what callers send beside their users' words."""
+    """How the model is shown what callers send beside their users' words."""
     parameters: ParametersSection = ParametersSection()
 
 
@@ -376,7 +379,7 @@ class ConfigurationSection(_Section):
     search: str | None = Field(default="embedded:sample")
     """What the search tools search in; null: nothing."""
     agents: tuple[AgentSection, ...] | None = None
-    """The agents. Without any, the gateway is empty: it answers, and has nothing to run."""
+    """The agents. Without any, the gateway answers requests but has nothing to run."""
 
 
 def json_schema() -> JsonObject:
