@@ -87,7 +87,7 @@ class MovableClock:
         await self.settle()
 
     def put_forward(self, seconds: float) -> None:
-        """Change the time of day, as after a machine's sleep. No duration goes by, so nothing is due by that."""
+        """Change the time of day alone, as when a machine is set or has slept: what counts durations goes on."""
         self._start += seconds
 
     async def settle(self) -> None:

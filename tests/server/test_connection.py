@@ -417,24 +417,18 @@ async def test_requests_that_come_together_are_answered_in_their_order() -> None
 # --- half-closed
 
 
-class HalfClosed(Connection):
-    """Tells when it has seen the end of what its client says."""
-
-    seen: asyncio.Event
-
-    def eof_received(self) -> bool | None:  # type: ignore[override]
-        stays = super().eof_received()
-        self.seen.set()
-        return stays
-
-
 @pytest.mark.parametrize("path", ["/stream", "/short"])
 @pytest.mark.parametrize("asked", ["once", "twice"])
-async def test_who_has_no_more_to_say_may_still_listen(path: str, asked: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_who_has_no_more_to_say_may_still_listen(path: str, asked: str) -> None:
     """As `nc -N` does."""
     seen = asyncio.Event()
-    monkeypatch.setattr(HalfClosed, "seen", seen, raising=False)
     stream = Stream()
+
+    class HalfClosed(Connection):
+        def eof_received(self) -> bool | None:  # type: ignore[override]
+            stays = super().eof_received()
+            seen.set()
+            return stays
 
     async def application(scope: Scope, receive: Receive, send: Send) -> None:
         if asked == "once" or scope["path"] != "/first":
