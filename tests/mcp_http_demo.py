@@ -7,8 +7,9 @@ import socket
 import sys
 from pathlib import Path
 
+from tests.waiting import until_listening
+
 DEMO = str(Path(__file__).with_name("mcp_demo_server.py"))
-DEADLINE_SECONDS = 30
 
 
 class HttpDemo:
@@ -23,18 +24,7 @@ class HttpDemo:
 
     async def start(self) -> None:
         self.process = await asyncio.create_subprocess_exec(sys.executable, DEMO, "http", str(self.port))
-        async with asyncio.timeout(DEADLINE_SECONDS):
-            while not await self._listens():
-                assert self.process.returncode is None, "the server ended"
-
-    async def _listens(self) -> bool:
-        try:
-            _, writer = await asyncio.open_connection("127.0.0.1", self.port)
-        except OSError:
-            return False
-        writer.close()
-        await writer.wait_closed()
-        return True
+        await until_listening(self.port, self.process)
 
     async def kill(self) -> None:
         if self.process is not None and self.process.returncode is None:

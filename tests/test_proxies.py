@@ -34,6 +34,7 @@ from tests.running_gateway import (
     run_body,
     scripted,
 )
+from tests.waiting import until_listening
 
 DEPLOY = Path(__file__).parent.parent / "deploy"
 HANGING = scripted([{"text": "One moment"}, {"hang": True}])
@@ -190,24 +191,13 @@ async def running(command: list[str], place: Place) -> AsyncGenerator[None]:
             env={"PATH": os.environ["PATH"], "HOME": str(place.directory), "XDG_DATA_HOME": str(place.directory)},
         )  # fmt: skip
     try:
-        async with asyncio.timeout(DEADLINE_SECONDS):
-            while not await takes_connections(place.port):
-                assert process.returncode is None, log.read_text()
+        await until_listening(place.port, process, log.read_text)
         yield
     finally:
         if process.returncode is None:
             process.send_signal(signal.SIGTERM)
         async with asyncio.timeout(DEADLINE_SECONDS):
             await process.wait()
-
-
-async def takes_connections(port: int) -> bool:
-    try:
-        _, writer = await asyncio.open_connection("127.0.0.1", port)
-    except OSError:
-        return False
-    writer.close()
-    return True
 
 
 def free_port() -> int:

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 Answer = TypeVar("Answer")
 
-DEADLINE_SECONDS = 20.0
+DEADLINE_SECONDS = 30.0
 _OUTSIDE_SECONDS = 0.01
 
 
@@ -27,10 +27,29 @@ async def until(condition: Callable[[], object]) -> None:
 
 
 async def until_outside(condition: Callable[[], object]) -> None:
-    """Wait until a condition on a file holds, which a thread or another process writes. Raises TimeoutError."""
+    """Wait for what a thread or another process does to files and processes. Raises TimeoutError."""
     async with asyncio.timeout(DEADLINE_SECONDS):
         while not condition():
             await asyncio.sleep(_OUTSIDE_SECONDS)
+
+
+async def until_listening(port: int, process: asyncio.subprocess.Process, said: Callable[[], str] = str) -> None:
+    """Wait until a process takes connections. Raises TimeoutError.
+
+    `said` gives what an AssertionError quotes where the process ends instead.
+    """
+
+    async def connects() -> bool:
+        assert process.returncode is None, said()
+        try:
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+        except OSError:
+            return False
+        writer.close()
+        await writer.wait_closed()
+        return True
+
+    await until_answered(connects, bool)
 
 
 async def until_answered(ask: Callable[[], Awaitable[Answer]], wanted: Callable[[Answer], object]) -> Answer:

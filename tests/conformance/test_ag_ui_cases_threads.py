@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from tests.ag_ui_verifier import read_stream, verify_server
-from tests.agui_client import DEADLINE_SECONDS, NodeClients
+from tests.agui_client import NodeClients
 from tests.case_tools import executions, python_tools
 from tests.observed_runs import check_run, observe, post, read_observed, run_client, said, thread_messages
 from tests.openai_chat_server import DONE, ChatServer, Script, chunk, completion, record
 from tests.running_gateway import LocalGateway, OpenStream, agent, run_body, scripted
+from tests.waiting import until_answered
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -66,9 +67,7 @@ def whole(stream: OpenStream) -> list[Json]:
 
 async def until_known(gateway: LocalGateway, run_id: str) -> None:
     """Until the server has the run."""
-    async with asyncio.timeout(DEADLINE_SECONDS):
-        while (await gateway.client.http.get(f"/runs/{run_id}")).status_code == 404:
-            pass
+    await until_answered(lambda: gateway.client.http.get(f"/runs/{run_id}"), lambda answer: answer.status_code != 404)
 
 
 # --- 48: a second run on a busy thread

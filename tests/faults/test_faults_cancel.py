@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -27,7 +28,7 @@ from tests.movable_clock import MovableClock
 from tests.observed_runs import OWNER
 from tests.openai_chat_server import Script, chat_server, text_records
 from tests.running_gateway import DEADLINE_SECONDS, LocalGateway, agent, local_gateway, run_body, scripted
-from tests.waiting import until
+from tests.waiting import until, until_answered
 
 WITHIN_SECONDS = 1.5  # a second, and what a busy machine takes to notice
 
@@ -176,9 +177,9 @@ async def test_cancel_twice_is_cancel_once(tmp_path: Path) -> None:
 async def test_cancel_while_the_run_begins(tmp_path: Path) -> None:
     async with local_gateway(tmp_path, [talker()], server=SERVER) as gateway:
         posting = asyncio.create_task(gateway.client.http.post("/agents/talker/run", json=run_body()))
-        async with asyncio.timeout(DEADLINE_SECONDS):
-            while (await gateway.client.http.post("/runs/run-1/cancel")).status_code == 404:
-                pass
+        await until_answered(
+            lambda: gateway.client.http.post("/runs/run-1/cancel"), lambda answer: answer.status_code != 404
+        )
         response = await asyncio.wait_for(posting, DEADLINE_SECONDS)
         assert response.status_code == 200
         await check_ended(gateway, "run-1", "cancelled")
@@ -230,9 +231,7 @@ async def test_who_asks_sees_an_end_only_when_it_is_kept(tmp_path: Path) -> None
         for round in range(20):
             run_id = f"run-{round}"
             async with gateway.client.stream("greeter", run_body(run_id=run_id, thread_id=f"t-{round}")):
-                async with asyncio.timeout(DEADLINE_SECONDS):
-                    while not (await gateway.client.get(f"/runs/{run_id}"))["finishedAt"]:
-                        pass
+                await until_answered(partial(gateway.client.get, f"/runs/{run_id}"), lambda run: run["finishedAt"])
                 kept = await store.load_run(OWNER, run_id)
                 assert kept is not None
                 assert kept.status.ended, "a run looked ended before its end was kept"

@@ -30,6 +30,7 @@ from tests.running_gateway import (
     scripted,
     write_configuration,
 )
+from tests.waiting import until_answered, until_outside
 
 # A tool that leaves a trace outside the process: one line for each time it really ran.
 TOOLS = '''
@@ -155,9 +156,7 @@ async def test_after_kill_9_in_a_tool_the_tool_is_not_run_again(tmp_path: Path) 
     async with gateway_process(configuration) as gateway:
         stream = await post_forever(gateway, "stuck", run_body())
         await stream.until("TOOL_CALL_END")
-        async with asyncio.timeout(DEADLINE_SECONDS):
-            while not trace(tmp_path):
-                await gateway.client.get("/runs/run-1")
+        await until_outside(lambda: trace(tmp_path))
         await gateway.signal(signal.SIGKILL)
         await drained(stream)
     for _ in range(2):  # the second restart finds nothing more to end
@@ -259,6 +258,11 @@ def _user(text: str) -> dict[str, str]:
 # --- 52, 53: SIGTERM and SIGINT
 
 
+async def until_unready(gateway: GatewayProcess) -> None:
+    """Until it takes no new runs, while it still answers."""
+    await until_answered(lambda: gateway.client.http.get("/readyz"), lambda answer: answer.status_code == 503)
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 async def test_a_signal_lets_runs_end_and_takes_no_new_ones(tmp_path: Path, number: signal.Signals) -> None:
     async with gateway_process(configure(tmp_path)) as gateway:
@@ -266,9 +270,7 @@ async def test_a_signal_lets_runs_end_and_takes_no_new_ones(tmp_path: Path, numb
         stream = await post_forever(gateway, "slow", run_body())
         await stream.until("TEXT_MESSAGE_CONTENT")
         gateway.process.send_signal(number)
-        async with asyncio.timeout(1):  # at once
-            while (await gateway.client.http.get("/readyz")).status_code != 503:
-                pass
+        await until_unready(gateway)
         refused = await gateway.client.http.post("/agents/slow/run", json=run_body(run_id="run-2", thread_id="t-2"))
         assert (refused.status_code, refused.json()["code"]) == (503, "shutting_down")
         assert (await gateway.client.http.get("/healthz")).status_code == 200
@@ -325,9 +327,7 @@ async def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
         stream = await post_forever(gateway, "talker", run_body())
         await stream.until("TEXT_MESSAGE_CONTENT")
         gateway.process.send_signal(signal.SIGTERM)
-        async with asyncio.timeout(DEADLINE_SECONDS):
-            while (await gateway.client.http.get("/readyz")).status_code != 503:
-                pass
+        await until_unready(gateway)
         gateway.process.send_signal(signal.SIGTERM)
         async with asyncio.timeout(6):
             code = await gateway.process.wait()

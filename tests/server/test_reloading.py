@@ -28,6 +28,7 @@ from tests.running_gateway import (
     scripted,
     write_configuration,
 )
+from tests.waiting import until_answered
 
 HELLO = scripted([{"text": "hello"}])
 CHANGED = scripted([{"text": "changed"}])
@@ -152,9 +153,7 @@ async def test_signals_while_the_file_is_read_read_it_once_more(tmp_path: Path) 
         for number in range(10):
             write_configuration(tmp_path, [agent("a", HELLO), agent(f"b{number}", HELLO)])
             gateway.process.send_signal(signal.SIGHUP)
-        async with asyncio.timeout(DEADLINE_SECONDS):
-            while await agent_ids(gateway) != ["a", "b9"]:
-                pass
+        await until_answered(lambda: agent_ids(gateway), lambda ids: ids == ["a", "b9"])
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="terminals are made as Linux does")

@@ -29,6 +29,7 @@ from tests.running_gateway import (
     scripted,
     write_configuration,
 )
+from tests.waiting import until, until_answered
 
 RELOADS = 50
 AT_FIRST = 50  # streams on each of the two agents of the beginning; each reload opens two more
@@ -126,15 +127,10 @@ class Load:
         write_configuration(self.directory, agents, store=STORE)
         reloading.ask()
         wanted = [(each["id"], each.get("description", "")) for each in agents]
-        while True:
-            answer = await self.gateway.client.get("/agents")
-            if [(each["id"], each["description"]) for each in answer["agents"]] == wanted:
-                return
-
-    async def until_open(self, clients: Clients, count: int) -> None:
-        async with asyncio.timeout(10):
-            while clients.open != count:
-                await self.gateway.client.get("/healthz")
+        await until_answered(
+            lambda: self.gateway.client.get("/agents"),
+            lambda answer: [(each["id"], each["description"]) for each in answer["agents"]] == wanted,
+        )
 
 
 def undisturbed(frames: list[Frame]) -> tuple[bool, str, str]:
@@ -173,9 +169,9 @@ async def test_two_hundred_streams_do_not_notice_fifty_reloads_and_no_client_is_
         ends = await asyncio.gather(*(stream.rest() for stream in load.streams))
         assert Counter(map(undisturbed, ends)) == {(True, "before afterwaited", "RUN_FINISHED"): ALL}
 
-        await load.until_open(clients, 3)  # those of the agents that there are
+        await until(lambda: clients.open == 3)  # those of the agents that there are
         await load.reload(reloading, [])
-        await load.until_open(clients, 0)
+        await until(lambda: clients.open == 0)
         assert (clients.opened, clients.closed_again) == (1 + (RELOADS + 1) + (RELOADS + 1), 0)
         await reloading.close()
 
@@ -191,8 +187,6 @@ async def test_an_agent_that_goes_while_its_tools_are_first_asked_for_is_closed_
         reloading = Reloading(gateway.application, Flags())
         await load.reload(reloading, [])
         clients.connect.set()
-        async with asyncio.timeout(10):
-            while clients.opened != 3:
-                await gateway.client.get("/healthz")
-        await load.until_open(clients, 0)
+        await until(lambda: clients.opened == 3)
+        await until(lambda: clients.open == 0)
         await reloading.close()

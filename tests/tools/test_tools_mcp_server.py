@@ -9,7 +9,7 @@ import os
 import re
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from gateway.tools.mcp_server import TOOL_TYPE
 from tests.local_listener import listening, port_of
 from tests.mcp_http_demo import DEMO, HttpDemo
 from tests.movable_clock import MovableClock
+from tests.waiting import until, until_answered, until_outside
 
 TESTS = Path(__file__).parent.parent
 ROUGH = str(TESTS / "mcp_rough_server.py")
@@ -66,12 +67,6 @@ def rough(behaviour: str) -> dict[str, JsonValue]:
 async def connected(box: Toolbox) -> dict[str, Tool]:
     """The tools, once there are any or it is clear that there are none."""
     return {tool.spec.name: tool for tool in await asyncio.wait_for(box.tools(), DEADLINE_SECONDS)}
-
-
-async def eventually(clock: MovableClock, condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(DEADLINE_SECONDS):
-        while not condition():
-            await clock.settle()
 
 
 async def answer(tool: Tool, **arguments: JsonValue) -> str:
@@ -141,7 +136,7 @@ class TestStdio:
             pids = [int(pid) for pid in (await answer((await connected(box))["start_child"])).split()]
             assert all(map(runs, pids))
         # they have been told by then; the kernel may need a moment
-        await eventually(clock, lambda: not any(map(runs, pids)))
+        await until_outside(lambda: not any(map(runs, pids)))
 
     async def test_a_server_that_is_killed_comes_back_and_takes_its_children_along(
         self, clock: MovableClock, caplog: pytest.LogCaptureFixture
@@ -150,10 +145,10 @@ class TestStdio:
             tools = await connected(box)
             pids = [int(pid) for pid in (await answer(tools["start_child"])).split()]
             os.kill(pids[0], signal.SIGKILL)
-            await eventually(clock, box.problem)
+            await until(box.problem)
             assert box.problem() == "the MCP server 'demo' is not connected: the server closed the connection"
-            await eventually(clock, lambda: clock.pending)
-            await eventually(clock, lambda: not any(map(runs, pids)))
+            await until(lambda: clock.pending)
+            await until_outside(lambda: not any(map(runs, pids)))
             assert await box.tools() == ()
             with pytest.raises(ToolError, match="the tool server 'demo' cannot be reached just now"):
                 await tools["add"].call({"a": 1}, CONTEXT)
@@ -169,7 +164,7 @@ class TestStdio:
             tools = await connected(box)
             with pytest.raises(ToolError, match="was lost; the call may or may not have been carried out"):
                 await tools["die"].call({}, CONTEXT)
-            await eventually(clock, lambda: clock.pending)
+            await until(lambda: clock.pending)
         (record,) = [record for record in caplog.records if record.message == "an MCP server's program ended"]
         assert record.exit_code == 3  # type: ignore[attr-defined]
         assert "about to die" in record.stderr  # type: ignore[attr-defined]
@@ -183,7 +178,7 @@ class TestStdio:
             )
             delays = []
             for _ in range(10):
-                await eventually(clock, lambda: clock.pending)
+                await until(lambda: clock.pending)
                 delays.append(clock.pending[0])
                 await clock.advance(delays[-1])
             for delay, expected in zip(delays, [0.5, 1, 2, 4, 8, 16, 32, 60, 60, 60], strict=True):
@@ -206,7 +201,7 @@ class TestStdio:
             tools = await connected(box)
             assert "grown" not in tools
             await tools["grow"].call({}, CONTEXT)
-            await eventually(clock, lambda: "an MCP server changed its tools" in caplog.messages)
+            await until(lambda: "an MCP server changed its tools" in caplog.messages)
             grown = (await connected(box))["grown"]
             assert await answer(grown) == "grown"
 
@@ -214,7 +209,7 @@ class TestStdio:
         async with opened(clock, **demo(), changes="refuse") as box:
             tools = await connected(box)
             await tools["grow"].call({}, CONTEXT)
-            await eventually(clock, lambda: "an MCP server changed its tools" in caplog.messages)
+            await until(lambda: "an MCP server changed its tools" in caplog.messages)
             assert (await connected(box)).keys() == tools.keys()
             assert "'grown' is not as it was when the server was first seen" in str(box.problem())
 
@@ -245,15 +240,15 @@ class TestRoughServers:
             await clock.advance(1)
             assert await asyncio.wait_for(waiting, 5) == ()
             await clock.advance(19)
-            await eventually(clock, box.problem)
+            await until(box.problem)
             assert "it did not answer in time" in str(box.problem())
 
     async def test_one_that_ends_at_unknown_questions_is_asked_in_the_old_way(self, clock: MovableClock) -> None:
         async with opened(clock, **rough("fragile")) as box:
             assert await connected(box) == {}
-            await eventually(clock, lambda: clock.pending)
+            await until(lambda: clock.pending)
             await clock.advance(1)
-            await eventually(clock, lambda: box.problem() is None)
+            await until(lambda: box.problem() is None)
             assert await answer((await connected(box))["echo"], x=[1]) == '{"x": [1]}'
 
     async def test_one_of_the_older_protocol_tells_its_changes(self, clock: MovableClock) -> None:
@@ -261,11 +256,7 @@ class TestRoughServers:
             tools = await connected(box)
             assert tools.keys() == {"echo"}
             await tools["echo"].call({}, CONTEXT)
-            listed = tools
-            async with asyncio.timeout(DEADLINE_SECONDS):
-                while "grown" not in listed:
-                    await clock.settle()
-                    listed = await connected(box)
+            await until_answered(lambda: connected(box), lambda listed: "grown" in listed)
 
     async def test_one_that_logs_to_its_stdout_works(self, clock: MovableClock) -> None:
         async with opened(clock, **rough("chatty")) as box:
@@ -336,10 +327,10 @@ class TestHttp:
             await http_demo.kill()
             with pytest.raises(ToolError, match=r"was lost|cannot be reached"):
                 await tools["add"].call({"a": 1}, CONTEXT)
-            await eventually(clock, box.problem)
+            await until(box.problem)
             await http_demo.start()
             await clock.advance(1)
-            await eventually(clock, lambda: box.problem() is None)
+            await until(lambda: box.problem() is None)
             assert await answer(tools["add"], a=2, b=2) == "4"
 
     async def test_a_server_that_went_away_in_silence_is_noticed(
@@ -350,7 +341,7 @@ class TestHttp:
             await connected(box)
             await http_demo.kill()
             await clock.advance(45)
-            await eventually(clock, box.problem)
+            await until(box.problem)
             assert await box.tools() == ()
 
     async def test_a_server_that_is_not_there_leaves_the_agent_without_its_tools(self, clock: MovableClock) -> None:
@@ -457,7 +448,7 @@ class TestOlderHttp:
                 with pytest.raises(ToolError, match=r"keeps ending its sessions|cannot be reached"):
                     await answer(echo)
                 server.steady = True
-                await eventually(clock, lambda: box.problem() is None)
+                await until(lambda: box.problem() is None)
                 assert (await answer(echo)).startswith("s")
         assert server.closed[-1] == f"s{server.session}", "the last session was not closed"
 
