@@ -16,7 +16,6 @@ from typing import TypeAlias
 
 from gateway.frozen import draft_of, quickly_made
 from gateway.messages import ContentBlock, JsonObject, JsonValue, Message, Opaque, Role, ToolCall
-from gateway.wire import strict_json
 
 
 class StopReason(StrEnum):
@@ -421,20 +420,3 @@ def text_deltas(message_id: str, texts: Iterable[str]) -> list[TextDelta]:
         delta.__class__ = TextDelta
         deltas.append(delta)
     return deltas
-
-
-def said_bytes(events: Events) -> int:
-    """How many bytes of text, reasoning, arguments and raw events these events contain."""
-    said = [event.text for event in events if type(event) is TextDelta]
-    size = 0
-    if len(said) < len(events):  # else all are text, as nearly always
-        for event in events:
-            kind = type(event)
-            if kind is ReasoningDelta:
-                said.append(event.text)  # type: ignore[union-attr]  # by the line above, here and below
-            elif kind is ToolCallDelta:
-                said.append(event.arguments)  # type: ignore[union-attr]
-            elif kind is Raw:
-                size += len(strict_json.dump(event.event))  # type: ignore[union-attr]
-    text = "".join(said)
-    return size + (len(text) if text.isascii() else len(text.encode(errors="surrogatepass")))

@@ -24,11 +24,11 @@ from gateway.events import (
     ModelCallEnded,
     ModelCallStarted,
     Outcome,
+    Raw,
     RunFinished,
     StopReason,
     TextDelta,
     ToolReturned,
-    said_bytes,
 )
 from gateway.history.cache import HistoryCache, SettledView, turns_of
 from gateway.loop import AgentType, LoopContext, LoopEnvironment, TakenUp
@@ -42,6 +42,7 @@ from gateway.turns.prompt import system_text
 from gateway.turns.resumption import Retold, kept_input
 from gateway.turns.tool_calls import CompiledSchemas
 from gateway.turns.tool_turn import ToolTurns, calls_of, open_outcome
+from gateway.wire import strict_json
 from gateway.wishes.generation import OneTool, ToolChoice
 
 logger = logging.getLogger(__name__)
@@ -259,13 +260,14 @@ class _Run:
                 raise self._too_large()
             transcript.text_parts.append(text)
             return batch if self._retold is None else self._retold.rest(batch)
-        self._room -= said_bytes(batch)
-        if self._room < 0:
-            raise self._too_large()
         if self._opening is not None:
             batch = [self._opening, *batch]
             self._opening = None
-        if rare := self._follow(batch):
+        rare = self._follow(batch)
+        self._room -= transcript.added_bytes + _passed_on_bytes(rare)
+        if self._room < 0:
+            raise self._too_large()
+        if rare:
             last = batch[-1]
             if type(last) is ModelCallEnded:
                 self._reason = last.reason
@@ -374,6 +376,11 @@ class _Run:
 
     def _said_something(self) -> bool:
         return any(message.text.strip() for message in self._turn)
+
+
+def _passed_on_bytes(events: Sequence[Event]) -> int:
+    """How many bytes of the provider's own events are among these."""
+    return sum([len(strict_json.dump(event.event)) for event in events if type(event) is Raw])
 
 
 def open_react(definition: AgentDefinition, environment: LoopEnvironment) -> ReactLoop:

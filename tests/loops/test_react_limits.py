@@ -330,3 +330,11 @@ async def test_an_answer_with_too_many_calls_runs_none_of_them() -> None:
     assert not tool.calls
     await LoopRun(responses=[calls, [{"text": "4"}]], tools=[tool], budgets=Budgets(max_calls_per_answer=4)).events()
     assert len(tool.calls) == 4
+
+
+async def test_what_is_passed_on_as_the_provider_sent_it_counts_as_part_of_the_answer() -> None:
+    passed_on: list[JsonObject] = [{"raw_event": {"cited": "x" * 500}}, {"text": "ok"}]
+    await LoopRun(responses=[passed_on], budgets=Budgets(max_answer_bytes=1_000)).events()
+    with pytest.raises(LimitError) as failure:
+        await LoopRun(responses=[[passed_on[0], *passed_on]], budgets=Budgets(max_answer_bytes=1_000)).events()
+    assert failure.value.code == "limit_max_answer_bytes"
