@@ -106,14 +106,20 @@ class Sealer:
     def follow(self, events: Events) -> Events:
         """The events in order: the same list if they already are."""
         texts = self._texts
+        open_text: str | None = None  # the one that had the last delta
         for position, event in enumerate(events):
             kind = type(event)
-            if kind is TextDelta and event.message_id in texts and event.text:  # type: ignore[union-attr]
-                continue
+            if kind is TextDelta and event.text:  # type: ignore[union-attr]
+                if (name := event.message_id) is open_text:  # type: ignore[union-attr]
+                    continue
+                if name in texts:
+                    open_text = name
+                    continue
             if kind is ToolCallDelta and event.call_id in self._calls and event.arguments:  # type: ignore[union-attr]
                 continue
             if kind is ReasoningDelta and event.message_id in self._reasoning and event.text:  # type: ignore[union-attr]
                 continue
+            open_text = None
             passed = self._follow_one(event)
             if len(passed) != 1 or passed[0] is not event:
                 return self._rewrite(events, position, passed)

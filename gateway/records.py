@@ -92,9 +92,13 @@ def _lines(events: Sequence[Event]) -> list[bytes]:
     lines: list[bytes] = []
     open_kind: type | None = None
     open_name = ""
+    open_text: str | None = None  # the name, where it is a text's: nearly all events are one more delta of it
     said: list[JsonValue] = []
     for event in events:
         kind = type(event)
+        if kind is TextDelta and event.message_id is open_text:  # type: ignore[union-attr]
+            said.append(event.text)  # type: ignore[union-attr]
+            continue
         if kind is TextDelta or kind is ReasoningDelta:
             name, piece = event.message_id, event.text  # type: ignore[union-attr]  # one of the two
         elif kind is ToolCallDelta:
@@ -104,11 +108,13 @@ def _lines(events: Sequence[Event]) -> list[bytes]:
                 lines.append(_encode_deltas(open_kind, open_name, said))
                 said = []
             lines.append(encode_record(event))
+            open_text = None
             continue
         if said and (kind is not open_kind or name != open_name):
             lines.append(_encode_deltas(open_kind, open_name, said))
             said = []
         open_kind, open_name = kind, name
+        open_text = name if kind is TextDelta else None
         said.append(piece)
     if said:
         lines.append(_encode_deltas(open_kind, open_name, said))
