@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from gateway.open_agent import OpenAgent, no_agent
@@ -24,7 +24,7 @@ class AgentDirectory(Mapping[str, OpenAgent]):
 
     def __init__(self, agents: Iterable[OpenAgent] = ()) -> None:
         self._agents = _by_id(agents)
-        self._holders: Counter[OpenAgent] = Counter()
+        self._holders: dict[OpenAgent, int] = {}  # how many each agent has that is held
         self._retired: set[OpenAgent] = set()  # retired, but still held
         self._closing: set[asyncio.Task[None]] = set()
 
@@ -45,14 +45,14 @@ class AgentDirectory(Mapping[str, OpenAgent]):
 
     def hold(self, agent: OpenAgent, until: asyncio.Future[Any]) -> None:
         """Keep an agent of the directory open until `until` is done, even if it is retired meanwhile."""
-        self._holders[agent] += 1
-        until.add_done_callback(lambda _: self._release(agent))
+        self._holders[agent] = self._holders.get(agent, 0) + 1
+        until.add_done_callback(partial(self._release, agent))
 
     @contextmanager
     def holding(self, agent_id: str) -> Generator[OpenAgent]:
         """The agent of that id, which stays open during the block. Raises NotFoundError."""
         agent = self.find(agent_id)
-        self._holders[agent] += 1
+        self._holders[agent] = self._holders.get(agent, 0) + 1
         try:
             yield agent
         finally:
@@ -77,14 +77,14 @@ class AgentDirectory(Mapping[str, OpenAgent]):
             await asyncio.wait(self._closing)
 
     def _retire(self, agent: OpenAgent) -> None:
-        if self._holders[agent]:
+        if agent in self._holders:
             self._retired.add(agent)
         else:
             self._close(agent)
 
-    def _release(self, agent: OpenAgent) -> None:
-        self._holders[agent] -= 1
-        if self._holders[agent]:
+    def _release(self, agent: OpenAgent, until: asyncio.Future[Any] | None = None) -> None:
+        if others := self._holders[agent] - 1:
+            self._holders[agent] = others
             return
         del self._holders[agent]
         if agent in self._retired:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
-from uuid import uuid4
 
 from pydantic import JsonValue as JsonValue
 
@@ -20,6 +19,8 @@ JsonObject: TypeAlias = dict[str, JsonValue]
 
 Role: TypeAlias = Literal["system", "developer", "user", "assistant", "reasoning", "tool"]
 
+_UUID_VARIANTS = dict(zip("0123456789abcdef", "89ab" * 4, strict=True))  # the two bits before it are 1 and 0
+
 
 def new_id(prefix: str) -> str:
     """A new id such as `turn_0f6c...`: 32 random hex digits after the prefix."""
@@ -27,8 +28,11 @@ def new_id(prefix: str) -> str:
 
 
 def new_message_id() -> str:
-    """A new message's id: a UUID, because some clients accept nothing else."""
-    return str(uuid4())
+    """A new message's id: a UUID (version 4), because some clients accept nothing else."""
+    # Written here: uuid4 makes an object of it first, which takes three times as long.
+    digits = os.urandom(16).hex()
+    variant = _UUID_VARIANTS[digits[16]]
+    return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
 
 
 def json_kind(value: object) -> str:

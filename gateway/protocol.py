@@ -331,6 +331,12 @@ def caller_of(request: Request) -> Caller:
     return caller
 
 
+def request_id_of(request: Request) -> str:
+    """The request's id, which its answer carries too."""
+    request_id: str = request.scope["state"]["request_id"]
+    return request_id
+
+
 def path_id(request: Request, name: str) -> str:
     """An id from the path. Ids are any text, so a `/` in one arrives unchanged."""
     value: str = request.path_params[name]

@@ -83,7 +83,7 @@ class Runner:
         check_request(given.request)
         while True:
             before = await self._ids.before(owner, given)
-            goes_on = await self._ids.goes_on(owner, agent_id, given, before)
+            goes_on = bool(before) and await self._ids.goes_on(owner, agent_id, given, before)
             if before and not goes_on:
                 if (viewer := await self._watch_again(owner, agent_id, given, before)) is not None:
                     return viewer

@@ -176,18 +176,13 @@ class EventStreamResponse(EventSourceResponse):
         more, told = not source.ended, False
         await send({"type": "http.response.body", "body": body, "more_body": more})
         while more and self.active:  # stop even if a long log has more to send
-            body = await self._next_body()
+            while (frames := await source.next(streams.silence_seconds)) is None and not streams.has_comments:
+                pass
+            body = COMMENT if frames is None else frames
             more = bool(body) and not source.ended
             if streams.draining and streams.has_comments and not told:
                 body, told = _farewell() + body, True
             await send({"type": "http.response.body", "body": body, "more_body": more})
-
-    async def _next_body(self) -> bytes:
-        streams = self._streams
-        while (body := await self.source.next(streams.silence_seconds)) is None:
-            if streams.has_comments:
-                return COMMENT
-        return body
 
     def _start_watch(self, receive: Receive) -> None:
         self._watching = asyncio.create_task(self._watch(receive))
@@ -262,7 +257,13 @@ class RunFrames:
         if self._prelude:
             prelude, self._prelude = self._prelude, b""
             return prelude
-        while (batch := await self._next_batch(timeout_seconds)) is not None:
+        while True:
+            try:
+                batch = await self._viewer.next(timeout_seconds)
+            except StoreError as error:  # the thread was deleted while its log was read, or the store cannot be read
+                raise CutOffError(error.message) from error
+            if batch is None:
+                return None
             events = batch.events
             if not events:
                 if self._viewer.dropped:
@@ -272,13 +273,6 @@ class RunFrames:
             self.ended = last is RunFinished or last is RunFailed
             if frames := self._render(events, batch.first):
                 return frames
-        return None
-
-    async def _next_batch(self, timeout_seconds: float) -> Batch | None:
-        try:
-            return await self._viewer.next(timeout_seconds)
-        except StoreError as error:  # the thread was deleted while its log was read, or the store cannot be read
-            raise CutOffError(error.message) from error
 
     def close(self) -> None:
         self._viewer.close()

@@ -22,6 +22,7 @@ Attributes: TypeAlias = Mapping[str, str | bool | int | float | Sequence[str]]
 Kind: TypeAlias = Literal["internal", "server", "client"]
 
 NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
+_NO_SPAN = nullcontext()
 
 
 class Span(Protocol):
@@ -78,15 +79,16 @@ class Tracer(Protocol):
 
 def current(span: Span | None) -> AbstractContextManager[None]:
     """`span.current()`, if there is a span."""
-    return nullcontext() if span is None else span.current()
+    return _NO_SPAN if span is None else span.current()
+
+
+def part_of(parent: Span | None, name: str, attributes: Attributes) -> AbstractContextManager[Span | None]:
+    """A child span of `parent` during the block; None if there is no parent."""
+    return _NO_SPAN if parent is None else _part_of(parent, name, attributes)
 
 
 @contextmanager
-def part_of(parent: Span | None, name: str, attributes: Attributes) -> Generator[Span | None]:
-    """A child span of `parent` during the block; None if there is no parent."""
-    if parent is None:
-        yield None
-        return
+def _part_of(parent: Span, name: str, attributes: Attributes) -> Generator[Span]:
     span = parent.begin(name, attributes)
     try:
         yield span

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
-from uuid import UUID
+from uuid import RFC_4122, UUID
 
 import pytest
 
 from gateway.events import ReasoningStarted, TextStarted
+from gateway.messages import new_message_id
 from gateway.model import ModelRequest
 from gateway.providers.answer_builder import AnswerBuilder
 from tests.running_gateway import agent, local_gateway, parse_frames, run_body, scripted
@@ -61,3 +62,11 @@ def test_answers_are_named_by_uuids_and_again_by_the_same_where_they_are_read_ag
     assert len(set(first)) == 2
     assert [str(UUID(id)) for id in first] == first
     assert (first == second) is (response_id is not None)
+
+
+def test_fresh_ids_are_random_uuids_as_their_specification_writes_them() -> None:
+    ids = [new_message_id() for _ in range(200)]
+    assert len(set(ids)) == len(ids)
+    for id in ids:
+        read = UUID(id)
+        assert (str(read), read.version, read.variant) == (id, 4, RFC_4122)

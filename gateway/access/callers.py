@@ -59,6 +59,8 @@ class Caller:
     def run_limits(self) -> RunLimits | None:
         """How large this caller's new run may be; None: not limited."""
         limits = self.limits
+        if limits is NO_LIMITS:
+            return None
         stored = limits.max_stored_bytes if isinstance(limits, VisitorLimits) else None
         found = RunLimits(limits.max_message_bytes, limits.max_input_bytes, stored)
         return None if found == _ANYTHING else found

@@ -184,7 +184,9 @@ class InputReader(ContentReader):
 
         `{"toolChoice": {"type": "function", "function": {"name": ...}}}`; any other value is the application's own.
         """
-        choice = forwarded.get("toolChoice") if type(forwarded) is dict else None
+        if type(forwarded) is not dict or "toolChoice" not in forwarded:
+            return None
+        choice = forwarded["toolChoice"]
         function = choice.get("function") if type(choice) is dict else None
         name = function.get("name") if type(function) is dict else None
         if type(name) is not str:

@@ -32,6 +32,7 @@ from gateway.protocol import (
     json_response,
     path_id,
     read_body,
+    request_id_of,
 )
 
 _NAME = "ag_ui"
@@ -49,7 +50,7 @@ class _Endpoints:
         environment, agent_id, caller = self._environment, path_id(request, "agent_id"), caller_of(request)
         environment.agent(caller, agent_id)  # or no body is read
         given, profile = self._inputs.parse(caller.owner, await read_body(request))
-        given = replace(given, request_id=request.state.request_id, origin=_NAME)
+        given = replace(given, request_id=request_id_of(request), origin=_NAME)
         try:
             viewer = await environment.start(caller, agent_id, given)
         except StaleHistoryError as error:

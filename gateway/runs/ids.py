@@ -70,7 +70,9 @@ class RunIds:
 
     async def before(self, owner: str, given: AgentInput) -> Sequence[RunRecord]:
         """The earlier runs of the input's id, the newest first; none if the id is new, as nearly always."""
-        live = await self.settled(owner, given.run_id)
+        live = self._live.get((owner, given.run_id))
+        if live is not None:
+            live = await self.settled(owner, given.run_id)
         if live is None and await self._store.load_start(owner, given.run_id, given.thread_id) is None:
             return ()
         return await self._all(owner, given.run_id)

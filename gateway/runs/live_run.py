@@ -248,9 +248,10 @@ class LiveRun:
                 if self.failure is None:
                     transcript.text_parts.append(event.text)
                     self.sequence += 1
-                    gathered = self._gathered
-                    gathered.append(event)
-                    if len(gathered) == 1:
+                    if gathered := self._gathered:
+                        gathered.append(event)
+                    else:
+                        gathered.append(event)
                         self._window.add(self)
                 return
         events = self.follow(batch)

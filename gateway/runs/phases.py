@@ -17,12 +17,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from enum import Enum
+from enum import StrEnum
 from typing import Final
 
 
-class Phase(Enum):
-    """A run's phase. See the module."""
+class Phase(StrEnum):
+    """A run's phase. See the module. A text: for the hash of any other enumeration, each look-up calls Python."""
 
     OPENED = "opened"
     WAITING = "waiting"
@@ -72,7 +72,7 @@ class Phases:
             PhaseError: the table has no such transition.
         """
         if phase not in _NEXT[self.now]:
-            raise PhaseError(f"a run that is {self.now.value} cannot be {phase.value} next")
+            raise PhaseError(f"a run that is {self.now} cannot be {phase} next")
         self.now = phase
         for wanted, future in self._awaited.items():
             if phase in wanted and not future.done():

@@ -61,9 +61,13 @@ class ClientWords:
         return replace(found, messages=new)
 
 
+_NO_WORDS_OF_WEBSITE = ClientWords("the website that the user is on")
+_NO_WORDS_OF_APPLICATION = ClientWords("the application that the user uses")
+
+
 def client_words(context: LoopContext) -> ClientWords:
     """The client's words for the next model call."""
-    sender = "the website that the user is on" if is_visitors(context.owner) else "the application that the user uses"
+    nothing = _NO_WORDS_OF_WEBSITE if is_visitors(context.owner) else _NO_WORDS_OF_APPLICATION
     said: JsonObject = {}
     if context.agent.client_instructions.voice(context.owner) == "user":
         if instructions := [m.text for m in context.messages if m.role in _INSTRUCTIONS and m.text.strip()]:
@@ -73,9 +77,9 @@ def client_words(context: LoopContext) -> ClientWords:
         if not is_empty(context.state.value):
             said["state"] = shown_state(context.state.value)
     if not said:
-        return ClientWords(sender)
+        return nothing
     content = dump_json(said).decode().strip().translate(_ESCAPED)
-    return ClientWords(sender, _BLOCK.format(sender=sender, content=content))
+    return replace(nothing, text=_BLOCK.format(sender=nothing.sender, content=content))
 
 
 def own_messages(context: LoopContext) -> tuple[Message, ...]:
