@@ -233,7 +233,7 @@ async def test_an_expired_chain_is_dropped_and_everything_sent_once(
     assert scene.sent(-2) == (lost, [("user", "Are you there?")])
     assert scene.sent(-1) == (None, whole)
     assert scene.shown() == whole
-    (record,) = [entry for entry in caplog.records if "cannot be gone on with" in entry.message]
+    (record,) = [entry for entry in caplog.records if "cannot be continued" in entry.message]
     assert record.__dict__["response_id"] == lost
     scene.server.will_answer(message_item("Bye"))
     await scene.say("Bye")

@@ -19,7 +19,7 @@ VERSION = "2023-06-01"
 
 PROVIDER_NAME = "anthropic/v1/messages"
 
-# The kinds of opaque parts: a thought's signature, a thought sealed as a whole, a block of a tool that ran there.
+# The kinds of opaque parts: a thought's signature, an encrypted thought, a block of a tool that ran at Anthropic.
 SIGNATURE = "signature"
 REDACTED = "redacted_thinking"
 ITEM = "item"
@@ -79,7 +79,7 @@ _PROFILES = (
     Profile(r"claude-[a-z]+-4-6", 64_000, effort="level", schema_formats=True),
     Profile(r"claude-", 64_000, effort="level", samplers=False, schema_formats=True),
 )
-UNKNOWN = Profile("", 8_192)  # what calls itself compatible
+UNKNOWN = Profile("", 8_192)  # for servers that call themselves compatible
 
 
 def profile_of(model_id: str) -> Profile:

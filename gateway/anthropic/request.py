@@ -1,7 +1,7 @@
-"""A model request in the words of Anthropic's Messages API. Pure.
+"""Writes a model request for Anthropic's Messages API. Pure.
 
-Above: the Anthropic model. Below: model (the request), messages; the wire's facts are in `messages_api`.
-Source: https://docs.claude.com/en/api/messages (anthropic-version 2023-06-01).
+Above: the Anthropic model. Below: model (the request), messages; the wire's facts are in `messages_api`. Source:
+https://docs.claude.com/en/api/messages (anthropic-version 2023-06-01).
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ class _HistoryWriter:
         return written
 
     def _reasoning(self, block: ReasoningBlock) -> JsonObject | None:
-        """A thought that this model signed or sealed. Any other would be refused."""
+        """A thought that this model signed or encrypted. Any other would be refused."""
         opaque = block.opaque
         if opaque is None or (opaque.provider, opaque.model) != (PROVIDER_NAME, self._model_id):
             return None

@@ -67,14 +67,14 @@ class ConverseReader(AnswerReader):
         self._decoder = EventStreamDecoder()
         self._tagged: dict[int, TaggedReasoning] = {}
         self._sealed: dict[int, bytearray] = {}
-        self._foreign: set[int] = set()  # blocks of the provider's own tools, and pictures: shown, never acted upon
+        self._foreign: set[int] = set()  # blocks of the provider's own tools, and pictures: shown, never executed
         self._usage: Usage | None = None
         self._stop_reason: str | None = None
         self._guardrail = guardrail
-        self._shown: list[str] = []  # its texts, where they may have to be taken back
-        self._over: list[tuple[str, int]] = []  # texts that are over, where what they are is told at the end
+        self._shown: list[str] = []  # its texts, if they may have to be retracted
+        self._over: list[tuple[str, int]] = []  # ended texts, if their kind is known only at the end
         self._finding = Finding()
-        self._text_index: int | None = None  # the block that text came for last, and the headers that came with it
+        self._text_index: int | None = None  # the block of the last text, and the headers that came with it
         self._text_headers: Mapping[str, HeaderValue] | None = None
 
     @property

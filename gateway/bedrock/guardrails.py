@@ -1,11 +1,11 @@
-"""Bedrock's guardrails in a Converse conversation: what they are to check, and what they found. Pure.
+"""Bedrock's guardrails in a Converse conversation: marks what they check, and reads what they found. Pure.
 
 Source: https://docs.aws.amazon.com/bedrock/latest/userguide/guardrails-use-converse-api.html and, for streams,
 https://docs.aws.amazon.com/bedrock/latest/userguide/guardrails-streaming.html. Above: the request writer, which marks
-what is to be checked (`guard_content`), and the reader, which reads the trace.
+the content to check (`guard_content`), and the reader, which reads the trace.
 
-A guardrail with `streamProcessingMode: async` lets words through before it has checked them. Where it intervenes, words
-that nobody should read may have been shown already. They are taken back.
+A guardrail with `streamProcessingMode: async` passes text on before it has checked it. If it intervenes, text that
+should not be read may have been shown already. That text is retracted.
 """
 
 from __future__ import annotations

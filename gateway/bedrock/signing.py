@@ -31,12 +31,11 @@ _THREAD_FROM_BYTES = 200_000
 
 
 class AwsSigner:
-    """Signs the calls of one caller to one service. Credentials and region are read at the first use, not when it is
-    opened.
+    """Signs the calls of one caller to one service. Credentials and region are read at the first use.
 
-    `credential` may hold `access_key`, `secret_key` and `session_token`; without them botocore's own chain is asked
+    `credential` may hold `access_key`, `secret_key` and `session_token`; without them botocore's own chain is used
     (environment, profiles, SSO, container and instance roles), and its short-lived credentials are renewed in time.
-    `bearer_token` is sent instead of a signature where it is given.
+    `bearer_token`, if given, is sent instead of a signature.
 
     Raises:
         ConfigurationError: one of access_key and secret_key is there without the other, or a session_token alone.

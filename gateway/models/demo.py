@@ -1,10 +1,11 @@
-"""A model without a network, a key or a language model: it matches words, and says so.
+"""A demonstration model without a network, a key or a language model: it matches words, and says so.
 
-It chooses among the tools that it is offered, the browser's too, by their names, descriptions and schemas. It fills
-their arguments from the user's words and makes its answer of their results. It shows everything else at work (streams,
-tools, approvals, reasoning) on any machine, and does the same every time. How it chooses and speaks is in `demo/`.
+It chooses among the offered tools, frontend tools too, by their names, descriptions and schemas. It fills their
+arguments from the user's words and makes its answer from their results. It shows everything else (streams, tools,
+approvals, reasoning) on any machine, and always does the same. Its choices and phrases are in `demo/`.
 
-`model_parameters`: `words_per_second` (how fast it "speaks", 0 for no pauses) and `reasoning` (whether it says why).
+`model_parameters`: `words_per_second` (the speed of its text, 0 for no pauses) and `reasoning` (whether it shows its
+reasons).
 """
 
 from __future__ import annotations
@@ -102,10 +103,10 @@ def open_demo(settings: ModelSettings, environment: ModelEnvironment) -> DemoMod
     parameters = settings.model_parameters
     pace = parameters.get("words_per_second", 60.0)
     if isinstance(pace, bool) or not isinstance(pace, int | float) or not 0 <= pace < float("inf"):
-        raise ConfigurationError(f"words_per_second is {pace!r}; it is a number, 0 for no pauses")
+        raise ConfigurationError(f"words_per_second is {pace!r}; it must be a number, 0 for no pauses")
     reasoning = parameters.get("reasoning", True)
     if not isinstance(reasoning, bool):
-        raise ConfigurationError(f"reasoning is {reasoning!r}; it is true or false")
+        raise ConfigurationError(f"reasoning is {reasoning!r}; it must be true or false")
     return DemoModel(
         environment.clock, model_id=settings.model_id or NAME, words_per_second=float(pace), reasoning=reasoning
     )

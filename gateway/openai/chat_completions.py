@@ -29,17 +29,14 @@ EXTRA_CONTENT = "extra_content"  # Gemini's thought signature on a call, as JSON
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How a server wants its requests. Unknown servers get what all of them take.
+    """What a server accepts in requests. Unknown servers get only what all of them accept.
 
-    `developer_role`: what a developer message is called. `participant_names`: whether messages may carry `name`.
+    `developer_role`: the role of a developer message. `participant_names`: whether messages may carry `name`.
     `stream_usage`: whether `stream_options` is understood. `reasoning_field`: the field of an assistant message in
-    which the model's reasoning goes back, None where it must not. `reasoning_details`: whether OpenRouter's structured
-    reasoning goes back verbatim. `call_id_length`: how long a call's id may be, or with `exact_call_id_length` must be
-    (then of letters and digits). `documents`: media types that it takes as `file` parts; `file_urls`: whether such a
-    file may be a URL; `videos`: whether it takes `video_url` parts.
-
-    `lacks`: names of GenerationOptions that it does not know. `token_limit`, `seed`: what it calls these. `most_stops`:
-    how many texts `stop` may have. `schema_formats`: whether an answer's format may be a schema.
+    which the model's reasoning is sent back, None if it must not be. `reasoning_details`: whether OpenRouter's
+    structured reasoning is sent back verbatim. `call_id_length`: the most characters of a call's id, or with
+    `exact_call_id_length` their number (then letters and digits). `documents`: media types that it takes as `file`
+    parts; `file_urls`: whether such a file may be a URL; `videos`: whether it takes `video_url` parts.
     """
 
     developer_role: str = "system"
@@ -196,7 +193,7 @@ FAILED_REASONS: Mapping[str, str] = {
 
 
 class TokenCounts(NamedTuple):
-    """What a response cost. `prompt` includes `cached`, `completion` includes `reasoning`; None: not said."""
+    """The tokens of a response. `prompt` includes `cached`, `completion` includes `reasoning`; None: not reported."""
 
     prompt: int | None
     completion: int | None

@@ -1,4 +1,4 @@
-"""A model request in the words of chat completions. Pure.
+"""Writes a model request for chat completions. Pure.
 
 Above: the chat completions model. Below: model (the request), messages; the wire's facts are in `chat_completions`.
 Source: https://platform.openai.com/docs/api-reference/chat/create (API version 1).
@@ -177,7 +177,7 @@ def _user(message: Message, dialect: Dialect, left_out: LeftOutMedia) -> JsonObj
 
 
 def _assistant(message: Message, model_id: str, dialect: Dialect, *, thoughts: bool) -> JsonObject | None:
-    """The answer as the server gets it back; None where none of it is sent back.
+    """The answer as it is sent back to the server; None if none of it is.
 
     `thoughts`: the answer belongs to the current tool loop. Servers that want reasoning back want it only there.
     """
@@ -227,7 +227,7 @@ def _own(opaque: Opaque | None, kind: str, model_id: str) -> JsonValue:
 def _tool_result(
     result: ToolResult, name: str, dialect: Dialect, shown: list[JsonValue], left_out: LeftOutMedia
 ) -> JsonObject:
-    """The text of a result. Its media are added to `shown`, since a tool message cannot hold any."""
+    """The text of a result. Its media are added to `shown`, since a tool message cannot contain any."""
     texts: list[str] = []
     for block in result.content:
         if isinstance(block, TextBlock):
@@ -249,7 +249,7 @@ def _tool_result(
 
 
 def _content(blocks: Iterable[ContentBlock], dialect: Dialect, left_out: LeftOutMedia) -> JsonValue:
-    """A plain string where everything is text, because every server accepts that; else a list of parts."""
+    """A plain string if everything is text, because every server accepts that; else a list of parts."""
     parts: list[JsonObject] = []
     for block in blocks:
         if isinstance(block, TextBlock):
@@ -266,7 +266,7 @@ def _content(blocks: Iterable[ContentBlock], dialect: Dialect, left_out: LeftOut
 
 
 def _media_part(block: MediaBlock, dialect: Dialect, left_out: LeftOutMedia) -> JsonObject:
-    """The content part of a medium. Where the wire has no such part, a text that says what was left out."""
+    """The content part of a medium. If the wire has no such part, a text that says what was left out."""
     try:
         return _WRITERS[type(block)](block, reachable(block.source, "http://", "https://"), dialect)
     except UnsendableError as error:

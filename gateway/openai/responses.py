@@ -37,13 +37,13 @@ _OFFICE_TYPES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What a server and the model family behind it accept. An unknown one gets what all of them accept.
+    """What a server and the model family behind it accept. An unknown one gets only what all of them accept.
 
-    `reasons`: the model thinks before it answers. `encrypted_reasoning`: it can be asked for its reasoning in sealed
-    form, which it wants back. `samplers`: it takes temperature and top_p. `images`: it sees pictures.
-    `multimodal_outputs`: a call's output may hold pictures and files; elsewhere they follow in a user message.
-    `developer_role`: what a developer message is called. `documents`: media types that it takes as `input_file`;
-    `media_urls`: it fetches pictures and files itself; elsewhere they go inline.
+    `reasons`: the model reasons before it answers. `encrypted_reasoning`: it can return its reasoning encrypted, and
+    wants it back. `samplers`: it takes temperature and top_p. `images`: it accepts pictures. `multimodal_outputs`: a
+    call's output may contain pictures and files; elsewhere they follow in a user message. `developer_role`: the role of
+    a developer message. `documents`: media types that it takes as `input_file`; `media_urls`: it fetches pictures and
+    files itself; elsewhere they are sent inline.
     """
 
     reasons: bool = True
@@ -122,7 +122,7 @@ def response_url(url: str, response_id: str, action: str = "", query: str = "") 
 
 # --- items -----------------------------------------------------------------------------------------------------------
 
-# What a request asks for in `include` to get reasoning in sealed form.
+# The value of `include` that requests encrypted reasoning.
 SEALED_REASONING = "reasoning.encrypted_content"
 
 # The kinds of opaque parts, each the JSON text of an item.
@@ -141,20 +141,20 @@ REPLAYED_ITEMS = frozenset(
         "compaction",
     }
 )
-"""Items of tools that run at the provider: whole once they are done, so they go back as they came.
+"""Items of tools that run at the provider: they are complete once they are done, so they are sent back unchanged.
 
-Others (`computer_call`, `custom_tool_call`, `mcp_approval_request`, ...) wait for an answer of a client that knows
-them; sent back without one they make the API refuse every later request.
+Others (`computer_call`, `custom_tool_call`, `mcp_approval_request`, ...) need an answer from a client that knows them;
+if they are sent back without one, the API refuses every later request.
 """
 
-# What a provider adds to an item and refuses, or need not have, in a request.
+# Fields that a provider adds to an item and refuses, or does not need, in a request.
 _ANSWER_ONLY = frozenset({"created_by", "status"})
 
 
 def replayed_reasoning(item: Mapping[str, Any]) -> dict[str, Any] | None:
-    """A reasoning item as the server gets it back; None where the server could not use any of it.
+    """A reasoning item as it is sent back; None if the server could not use any of it.
 
-    Without stored responses an id alone points at nothing ("Item with id 'rs_...' not found").
+    Without stored responses an id alone refers to nothing ("Item with id 'rs_...' not found").
     """
     kept = {name: value for name, value in item.items() if name not in _ANSWER_ONLY and value not in (None, [])}
     if "encrypted_content" not in kept and "content" not in kept:
@@ -164,7 +164,7 @@ def replayed_reasoning(item: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def replayed_item(item: Mapping[str, Any]) -> dict[str, Any]:
-    """A server-side item as the server gets it back: unchanged, but without the fields that only answers have."""
+    """A server-side item as it is sent back: unchanged, without the fields that only answers have."""
     return {name: value for name, value in item.items() if name != "created_by"}
 
 
@@ -218,14 +218,14 @@ _BAD_REASONING = re.compile(
 
 
 def is_chain_lost(error: ProviderError) -> bool:
-    """Whether the error says that `previous_response_id` names no response, or one whose calls have no outputs.
+    """Whether the error says that `previous_response_id` is unknown, or that its calls have no outputs.
 
-    Then the conversation has to be sent whole, on a new chain.
+    Then the whole conversation has to be sent, on a new chain.
     """
     return error.code == "previous_response_not_found" or bool(_CHAIN_LOST.search(error.message[:4000]))
 
 
-# Refusals that may be about a chain, whatever their words: it is unknown, gone, in another's use, not to be read.
+# Refusals that may be about a chain: it is unknown, deleted, in use elsewhere, or not readable.
 CHAIN_STATUSES = frozenset({400, 404, 409, 410, 422})
 
 

@@ -1,8 +1,8 @@
-"""A response that the provider goes on with when the connection is lost: it is followed, polled and cancelled here.
+"""A background response, which the provider continues if the connection is lost: follows, polls and cancels it.
 
 Above: responses_model. Below: responses_reader, responses_stored, http_client. Source:
 https://platform.openai.com/docs/guides/background (API version 1): its events have sequence numbers, and the stream can
-be resumed after any of them. Where a server cannot resume the stream, the response's state is polled until it is over.
+be resumed after any of them. If a server cannot resume the stream, the response's state is polled until it is over.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 FIRST_WAIT_SECONDS = 0.2
 LONGEST_WAIT_SECONDS = 5.0
-# How long a provider may be out of reach before its answer is given up; it works on meanwhile.
+# How long a provider may be unreachable before its answer is given up; it works on meanwhile.
 GIVE_UP_SECONDS = 300.0
 
 _UNDER_WAY = ("queued", "in_progress")
@@ -66,7 +66,7 @@ class BackgroundResponse:
 
     @property
     def response_id(self) -> str:
-        """The provider's id for it; empty until the provider has said it."""
+        """The provider's id for it; empty until the provider has sent it."""
         return self._reader.response_id or ""
 
     @property
@@ -81,13 +81,13 @@ class BackgroundResponse:
         return self.under_way and self._reader.error is None and (error.kind in _LOST or unfinished)
 
     async def follow(self) -> AsyncGenerator[Events]:
-        """The rest of the response: everything that the reader has not read yet.
+        """The rest of the response: all events that the reader has not read yet.
 
         Raises:
-            ModelError: it failed, the provider does not know it any more, or was out of reach for too long.
+            ModelError: it failed, the provider does not know it any more, or was unreachable for too long.
         """
         self._polls = self._polls or self._reader.was_document
-        ask = False  # a stream that says nothing may have nothing more to say: its response knows
+        ask = False  # a silent stream may be over: poll the response
         while True:
             said, polled = False, self._polls or ask
             try:
@@ -101,7 +101,7 @@ class BackgroundResponse:
                 if not self._may_pass(error):
                     raise
                 logger.info(
-                    "a background response is taken up again",
+                    "a background response is resumed",
                     extra={"response_id": self._reader.response_id, "code": error.code},
                 )
             if self._polls and not polled:
@@ -154,10 +154,10 @@ class BackgroundResponse:
             raise reader.failure
 
     async def _is_answered(self, call: HttpCall, response: HttpStream, *, streamed: bool = False) -> bool:
-        """Whether the answer follows. False: ask again; the right way to ask is known now.
+        """Whether the answer follows. False: ask again; `learn` has found out how.
 
         Raises:
-            ModelError: the provider does not give what it was asked for.
+            ModelError: the provider refuses the response.
         """
         if response.status == 200:
             self._reached_at = self._clock.monotonic()
@@ -166,7 +166,7 @@ class BackgroundResponse:
         if self._access.learn(call, response.status, error):
             return False
         if streamed and response.status in _NO_STREAM:
-            self._polls = True  # where there is no such response, that will tell
+            self._polls = True  # if there is no such response, polling will tell
             return False
         mapped = failure(error, response.status, response.headers, self._clock.now())
         if mapped.kind in (ModelErrorKind.NOT_FOUND, ModelErrorKind.INVALID):
@@ -182,8 +182,8 @@ class BackgroundResponse:
         return replace(self._timeouts, total=max(self._ends_at - self._clock.monotonic(), 0.001))
 
     async def cancel(self) -> None:
-        """Stop the provider's work. It is tried twice, and a failure is logged. Nothing is done where the response is
-        over or gone.
+        """Stop the provider's work. It is tried twice, and a failure is logged. No effect if the response is over or
+        gone.
         """
         problem = ""
         for _ in range(2):

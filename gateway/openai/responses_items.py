@@ -1,7 +1,7 @@
-"""The output items of one response, however a server names them. Pure.
+"""The output items of one response, whatever servers call them. Pure.
 
-Servers say by `item_id`, by `output_index` or by both to which item an event belongs. Some announce no items, and some
-give several items the same id.
+Servers identify an event's item by `item_id`, by `output_index` or by both. Some announce no items, and some give
+several items the same id.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from gateway.messages import JsonValue
 
 @dataclass(slots=True)
 class OutputItem:
-    """An output item under way. `said`: the content parts of which something was given."""
+    """An unfinished output item. `said`: the content parts of which something was emitted."""
 
     number: int
     type: str
-    index: int | None  # the place that the server gives it
+    index: int | None  # its place by the server's count
     said: dict[object, None] = field(default_factory=dict)
-    part: tuple[str, object] | None = None  # the part of reasoning that is being written
+    part: tuple[str, object] | None = None  # the part of reasoning that is arriving
     annotations: list[JsonValue] = field(default_factory=list)
     started: bool = False  # a call
     arguments: list[str] = field(default_factory=list)
@@ -36,9 +36,9 @@ class OutputItems:
         self._by_index: dict[int, OutputItem] = {}
 
     def of(self, event: dict[str, Any], kind: str, *, late: bool = False) -> OutputItem:
-        """The item that an event belongs to. One that was not announced is begun.
+        """The item of an event. An item that was not announced is begun.
 
-        The id decides. Where the id is new or belongs to several items, the place decides. Without both it is the last
+        The id decides. If the id is new or belongs to several items, the place decides. Without both it is the last
         item. `late`: the item may be over already.
         """
         item_id, index = event.get("item_id"), event.get("output_index")

@@ -1,4 +1,4 @@
-"""A model behind the Responses API: what all providers of that API share.
+"""A model behind the Responses API: the part that all providers of that API share.
 
 Above: the providers in `models/`, each of which says how its server is reached (`Access`). Below: the request writer
 and the reader.
@@ -43,7 +43,7 @@ from gateway.wire import strict_json
 
 logger = logging.getLogger(__name__)
 
-# How long the name of a response is waited for that was stopped before it had one.
+# How long to wait for the name of a response that was stopped before it had one.
 NAMING_SECONDS = 30.0
 
 HEADERS = {"accept": "text/event-stream, application/json", "content-type": "application/json"}
@@ -58,7 +58,7 @@ class Access(ExistingAccess, Protocol):
     """How a provider's responses are reached."""
 
     async def create(self, body: bytes) -> HttpCall:
-        """The call that asks for a response; authenticated, so nothing of it may change.
+        """The call that requests a response; it may be signed, so nothing of it may change.
 
         Raises:
             ModelError: there is no region, or no credentials.
@@ -66,9 +66,9 @@ class Access(ExistingAccess, Protocol):
 
 
 class _RefusedError(Exception):
-    """The call was answered with a status that is no success, or with nothing but an error (then `status` is 200).
+    """The call was answered with an error status, or with nothing but an error (then `status` is 200).
 
-    `mapped` is what callers are told.
+    `mapped` is the error for callers.
     """
 
     def __init__(self, call: HttpCall, status: int, error: ProviderError, mapped: ModelError) -> None:
@@ -80,10 +80,10 @@ class _RefusedError(Exception):
 
 
 class ResponsesModel:
-    """One model. What its server has refused once is not sent to it again.
+    """One model. Parameters that its server has refused once are not sent to it again.
 
-    For a stateful model the server keeps the conversation, and each request continues it. Where the server cannot
-    continue, it is sent the whole conversation, which begins a new one there.
+    For a stateful model the server keeps the conversation, and each request continues it. If the server cannot
+    continue, it gets the whole conversation, which begins a new one there.
     """
 
     def __init__(
@@ -98,18 +98,18 @@ class ResponsesModel:
         wire_model_id: str | None = None,
         params: JsonObject | None = None,
     ) -> None:
-        """`holder`: whose responses are kept where, beside what all providers have in common; `wire_model_id`: what
-        requests call the model, if not `model_id`; `params`: in place of the settings'.
+        """`holder`: where this provider keeps responses, and for whom; `wire_model_id`: the model's name in requests,
+        if not `model_id`; `params`: in place of the settings'.
 
         Raises:
-            ConfigurationError: parameters that decide what `stateful` or `background` decides.
+            ConfigurationError: parameters that `stateful` or `background` decides.
         """
         self.provider = provider
         self.model_id = settings.model_id
         self._access = access
         self._profile = profile
         self._environment = environment
-        self._forgotten: dict[str, None] = {}  # reasoning items that the server refused, the last ones last
+        self._forgotten: dict[str, None] = {}  # reasoning items that the server refused, the latest last
         params = settings.params if params is None else params
         self._target = ResponsesTarget(
             provider,
@@ -148,9 +148,11 @@ class ResponsesModel:
         )
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Events]:
-        """As the contract says. A refusal that says how to ask rightly is followed at once; all others go up."""
+        """As the contract says. A refusal that shows how to ask correctly is followed at once; all others are
+        raised.
+        """
         for corrections_left in range(_MOST_CORRECTIONS, -1, -1):
-            # What answers already needs no question.
+            # Requests after the first answer need no such retry.
             body = {} if request.accepted else responses_request(await self._with_media(request), self._target)
             reader = self._reader(request)
             try:
@@ -174,9 +176,7 @@ class ResponsesModel:
                     self._note_kept(reader.response_id, request)
 
     def _note_kept(self, response_id: str, request: ModelRequest) -> None:
-        """Note that the provider keeps a response: the thread remembers it, or it is deleted once nobody can ask for
-        it.
-        """
+        """The provider keeps a response: the thread remembers it, or it is deleted once no request can use it."""
         if request.on_kept is not None:
             request.on_kept(response_id)
         elif not self._holder and not request.is_left():
@@ -187,7 +187,7 @@ class ResponsesModel:
         await self._stored.forget(response_id)
 
     async def close(self) -> None:
-        """Finish cancellations and deletions at the provider, as far as they do not take long."""
+        """Finish cancellations and deletions at the provider, if they do not take long."""
         await self._stored.close()
 
     def _reader(self, request: ModelRequest) -> ResponsesReader:
@@ -219,7 +219,7 @@ class ResponsesModel:
     async def _in_background(
         self, request: ModelRequest, body: JsonObject, reader: ResponsesReader
     ) -> AsyncGenerator[Events]:
-        """As `_response`, but it outlives the connection. A caller that stops reading stops the provider's work."""
+        """As `_response`, but it outlives the connection. If the caller closes it, the provider's work is stopped."""
         environment = self._environment
         response = BackgroundResponse(reader, self._access, environment, self._timeouts)
         try:
@@ -246,8 +246,8 @@ class ResponsesModel:
                 self._stored.spawn(response.cancel())
 
     async def _named(self, batches: AsyncGenerator[Events], response: BackgroundResponse) -> Events | None:
-        """The answer's first batch, which brings the response's id. A caller that stops reading before that stops the
-        provider's work, too: the provider has the request, and nobody could ask for its answer later.
+        """The answer's first batch, which brings the response's id. If the caller closes it before that, the provider's
+        work is stopped, too: the provider has the request, and nobody could fetch its answer later.
         """
         naming = asyncio.create_task(anext(batches, None), name="a response's name")
         try:
@@ -259,7 +259,7 @@ class ResponsesModel:
     async def _cancel_once_named(
         self, naming: asyncio.Task[Events | None], batches: AsyncGenerator[Events], response: BackgroundResponse | None
     ) -> None:
-        """`response`: None where somebody else cancels it, since its name came at the same moment."""
+        """`response`: None if somebody else cancels it, since its name came at the same moment."""
         deadline = Deadline(self._environment.clock, NAMING_SECONDS)
         why = ""
         try:
@@ -282,7 +282,9 @@ class ResponsesModel:
             logger.warning("a background response could not be cancelled", extra=extra)
 
     async def _with_media(self, request: ModelRequest) -> ModelRequest:
-        """The request with the media that the server does not fetch itself, except in messages that it has already."""
+        """The request with media inline that the server does not fetch itself, except in messages that it has
+        already.
+        """
         if self._profile.media_urls:
             return request
         continuation = request.continuation
@@ -294,17 +296,17 @@ class ResponsesModel:
     def _learn(self, refusal: _RefusedError, body: JsonObject) -> bool:
         """Learn from a refusal. Gives whether the next request will differ from `body`.
 
-        Requests run side by side: another one may have been refused for the same reason before.
+        Requests run in parallel: another one may have been refused for the same reason before.
         """
         status, error = refusal.status, refusal.error
         if status in (400, 422) and _asks_for_seals(body) and refuses_encrypted_reasoning(error):
-            logger.info("the model gives no sealed reasoning", extra={"model": self.model_id})
+            logger.info("the model gives no encrypted reasoning", extra={"model": self.model_id})
             self._target = replace(self._target, sealed=False)
             return True
         return self._access.learn(refusal.call, status, error)
 
     def _forget_reasoning(self, refusal: _RefusedError, body: JsonObject) -> bool:
-        """As `_learn`, for reasoning that went back."""
+        """As `_learn`, for reasoning that was sent back."""
         if refusal.status not in (400, 404) or not refuses_replayed_reasoning(refusal.error):
             return False
         if not (refused := _reasoning_ids(body)):
@@ -367,7 +369,7 @@ def _log_lost_chain(model_id: str, response_id: str, refused: _RefusedError) -> 
         "code": refused.error.code or refused.mapped.code,
         "provider_message": refused.mapped.provider_message[:200],
     }
-    logger.warning("a kept conversation cannot be gone on with there: it is sent whole, and begins anew", extra=extra)
+    logger.warning("a stored conversation cannot be continued there: it is sent whole, and begins anew", extra=extra)
 
 
 def _asks_for_seals(body: JsonObject) -> bool:

@@ -1,8 +1,7 @@
-"""What the output items of one response say, as canonical events. Pure.
+"""The output items of one response as canonical events. Pure.
 
-Above: responses_reader, which reads the response they belong to. Below: responses_items (which item an event is about),
-answer_builder. Content that only an item's end brings is given there, so a server that streams little gives the same
-events.
+Above: responses_reader, which reads the response. Below: responses_items (the item of an event), answer_builder.
+Content that comes only at an item's end is emitted there, so a server that streams little gives the same events.
 """
 
 from __future__ import annotations
@@ -27,21 +26,21 @@ _OWN_TYPES = frozenset({"message", "reasoning", "function_call"})
 class ResponsesOutput:
     """One per response. `refused`: a part of it is a refusal.
 
-    The readers of single events are in `OUTPUT_EVENTS`. They trust an event to have its documented shape, and raise
-    KeyError, TypeError, AttributeError or ValueError where it has another.
+    The readers of single events are in `OUTPUT_EVENTS`. They rely on an event's documented shape, and raise KeyError,
+    TypeError, AttributeError or ValueError if it has another.
     """
 
     def __init__(self, builder: AnswerBuilder, tools: Iterable[ToolSpec], *, notes_words: bool) -> None:
-        """`notes_words`: the response may be taken up again, in the middle of a part."""
+        """`notes_words`: the response may be resumed in the middle of a part."""
         self.refused = False
         self._builder = builder
         self._names = {safe: spec.name for spec in tools if (safe := safe_tool_name(spec.name)) != spec.name}
         self._words: dict[tuple[int, object], list[str]] | None = {} if notes_words else None  # by part of an item
         self._items = OutputItems()
-        self._text_key: tuple[int, object] | None = None  # of the part that text is coming for
+        self._text_key: tuple[int, object] | None = None  # of the part whose text is arriving
         self._text_place: tuple[object, object, object] = (None, None, None)
         self._text_item: OutputItem | None = None
-        self._wordless: list[tuple[int, str, str]] = []  # items that ended without a word: number, kind, value
+        self._wordless: list[tuple[int, str, str]] = []  # items that ended without text: number, kind, value
 
     @property
     def has_nameless_call(self) -> bool:
@@ -52,7 +51,7 @@ class ResponsesOutput:
 
     @property
     def text_place(self) -> object:
-        """The part that text is coming for, and how its events name it. None where that is not known."""
+        """The part whose text is arriving, and how its events name it. None if that is unknown."""
         return None if self._text_key is None else (self._text_key, self._text_place)
 
     def more_of_text(self, event: Any) -> str | None:
@@ -75,7 +74,7 @@ class ResponsesOutput:
         return delta if type(delta) is str else None
 
     def take_more(self, texts: list[str]) -> None:
-        """Give the deltas that `more_of_text` found, one after another."""
+        """Emit the deltas that `more_of_text` found, one after another."""
         if self._words is not None and self._text_key is not None:
             self._words[self._text_key] += texts
         self._builder.texts(self._text_key, texts)
@@ -87,7 +86,7 @@ class ResponsesOutput:
     # --- items ------------------------------------------------------------------------------------------------------
 
     def _item_added(self, event: dict[str, Any]) -> None:
-        self._text_key = None  # the place that text came for may be this item's from now on
+        self._text_key = None  # the place of the arriving text may be this item's from now on
         fields = event["item"]
         kind = str(fields.get("type"))
         item = self._items.open(kind, fields.get("id"), event.get("output_index"))
@@ -105,7 +104,7 @@ class ResponsesOutput:
             self._builder.raw(event)
 
     def _finish_item(self, item: OutputItem, fields: dict[str, Any]) -> None:
-        """An item is complete: give what was not given yet, and keep what later requests send back."""
+        """An item is complete: emit what was not emitted yet, and keep what later requests send back."""
         match item.type:
             case "message":
                 self._finish_message(item, fields)
@@ -122,8 +121,8 @@ class ResponsesOutput:
         item.done = True
 
     def show_wordless(self) -> None:
-        """Give the items without words before the next words. Until then nobody has seen anything of this answer, and
-        the request may be repeated.
+        """Emit the items without text before the next text. Until then nothing of this answer was seen, and the request
+        may be repeated.
         """
         for number, kind, value in self._wordless:
             self._builder.opaque((number, None), kind, value)
@@ -138,7 +137,7 @@ class ResponsesOutput:
         self._text_place = (event.get("item_id"), event.get("output_index"), event.get("content_index"))
         self._text_item = item
         delta = event["delta"]
-        self._text_key = key if delta else None  # what has said nothing yet is not gone on with
+        self._text_key = key if delta else None  # a part without text so far is not continued
         if delta:
             item.said[key] = None
             self.show_wordless()
@@ -270,7 +269,7 @@ class ResponsesOutput:
         self._complete_arguments(self._items.of(event, "function_call", late=True), event.get("arguments"))
 
     def _complete_arguments(self, item: OutputItem, arguments: object) -> None:
-        """The complete arguments: give the part that the deltas left out."""
+        """The complete arguments: emit the part that the deltas left out."""
         if arguments is None or item.done:
             return
         whole = arguments if isinstance(arguments, str) else strict_json.dump(arguments).decode()
@@ -279,7 +278,7 @@ class ResponsesOutput:
             self._more_arguments(item, whole[len(given) :])
 
     def take_missing(self, output: object) -> None:
-        """Give items that only the response's end brings, and end those whose own end was missing.
+        """Emit items that only the response's end brings, and end items whose own end was missing.
 
         Items are paired in order (the first message with the first message), since some servers change ids and places.
         """
@@ -316,7 +315,7 @@ OUTPUT_EVENTS: Mapping[str, _Tell] = {
 
 
 def _part_of(event: Mapping[str, Any]) -> tuple[str, object]:
-    """Which part of the reasoning an event is about."""
+    """The part of the reasoning that an event belongs to."""
     if "summary_index" in event:
         return ("summary", event["summary_index"])
     return ("content", event.get("content_index") or 0)

@@ -30,8 +30,8 @@ LIKENESS = likeness("delta", number="sequence_number", padding="obfuscation")
 
 
 class ResponsesReader(RecordReader):
-    """One per response. `response_id` and `sequence_number` (of the last event, -1 before any) are what a stored or
-    background response is taken up again by; `status` is the response's own word.
+    """One per response. A stored or background response is resumed with `response_id` and `sequence_number` (of the
+    last event, -1 before any); `status` is the response's own word.
     """
 
     def __init__(
@@ -43,9 +43,9 @@ class ResponsesReader(RecordReader):
         stored: bool = False,
         background: bool = False,
     ) -> None:
-        """`stored`: the provider keeps the response; `background`: it may have to be taken up again."""
+        """`stored`: the provider keeps the response; `background`: it may have to be resumed."""
         super().__init__(AnswerBuilder(request, provider, model_id))
-        self.error: ProviderError | None = None  # the provider's own words for the failure, where they are its words
+        self.error: ProviderError | None = None  # the provider's own error, if it sent one
         self.response_id: str | None = None
         self.sequence_number = -1
         self.status: str | None = None
@@ -53,7 +53,7 @@ class ResponsesReader(RecordReader):
         self._model_id = model_id
         self._stored = stored
         self._background = background
-        self._taken_to = -1  # events up to this number were taken before the response was taken up again
+        self._taken_to = -1  # events up to this number were read before the response was resumed
         self._continued = None if request.continuation is None else request.continuation.response_id
         self._output = ResponsesOutput(self._builder, request.tools, notes_words=background)
         self._usage: Mapping[str, Any] | None = None
@@ -64,7 +64,7 @@ class ResponsesReader(RecordReader):
         return self._body.is_document
 
     def take_up(self, response_id: str | None = None) -> None:
-        """Resume the response: what was read before is not given twice. `response_id` where the reader does not know
+        """Resume the response: events that were read before are skipped. `response_id` if the reader does not know
         it.
         """
         if response_id is not None:
@@ -87,7 +87,7 @@ class ResponsesReader(RecordReader):
 
     def _read(self, records: list[bytes]) -> None:
         output = self._output
-        texts: list[str] = []  # more of the part that text came for last: nearly every event is that
+        texts: list[str] = []  # more text of the last part: nearly every event
         for record in records:
             try:
                 event: Any = orjson.loads(record)
@@ -141,7 +141,7 @@ class ResponsesReader(RecordReader):
             return None
 
     def _trusting(self, read: Callable[[dict[str, Any]], None], event: dict[str, Any]) -> None:
-        """Read an event that is trusted to have its documented shape: checking each field would cost every delta."""
+        """Read an event without checking its documented shape: checking each field would cost every delta."""
         try:
             read(event)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
@@ -165,7 +165,7 @@ class ResponsesReader(RecordReader):
         elif (read := RESPONSE_EVENTS.get(kind)) is not None:
             read(self, event)
         elif "_call" in kind or kind.startswith("response.mcp_"):
-            self._builder.raw(event)  # what a tool at the provider is doing
+            self._builder.raw(event)  # progress of a tool at the provider
 
     def _created(self, event: dict[str, Any]) -> None:
         response = event.get("response")
@@ -200,7 +200,7 @@ class ResponsesReader(RecordReader):
             case "incomplete":
                 self._finish_early(response.get("incomplete_details"))
             case "" if self.status in ("queued", "in_progress"):
-                self._fail(ModelErrorKind.PROTOCOL, "the model provider's answer is not there yet")
+                self._fail(ModelErrorKind.PROTOCOL, "the model provider's answer is not finished yet")
             case _:
                 self._finish(StopReason.END_TURN, "completed")
 

@@ -1,4 +1,4 @@
-"""The responses that a provider keeps of one model: they are deleted or stopped in the background.
+"""The responses that a provider keeps for one model: deletes and stops them in the background.
 
 Above: responses_background, responses_model. Below: http_client, and providers.failures and background_tasks. Source:
 https://platform.openai.com/docs/api-reference/responses/delete (API version 1).
@@ -21,7 +21,7 @@ from gateway.providers.failures import failure
 logger = logging.getLogger(__name__)
 
 ERRAND_TIMEOUTS = StreamTimeouts(connect=2.0, first_byte=5.0, idle=5.0, total=8.0)
-# How long a response that nobody goes on from is kept for a process that takes it up; how many are deleted at a time.
+# How long an unused response is kept for a process that may resume it; how many are deleted at a time.
 OUTLIVED_SECONDS = 60.0
 MOST_DELETIONS = 4
 
@@ -35,7 +35,7 @@ class ExistingAccess(Protocol):
         """An authenticated call about one response; nothing of it may change."""
 
     def learn(self, call: HttpCall, status: int, error: ProviderError) -> bool:
-        """Learn from a refusal. Gives whether the next call will go another way than `call` did."""
+        """Learn from a refusal. Gives whether the next call will differ from `call`."""
 
 
 class StoredResponses:
@@ -47,7 +47,7 @@ class StoredResponses:
         self._clock = clock
         self._model_id = model_id
         self._errands = Errands(clock)
-        self._outlived: dict[str, Timer] = {}  # responses that nobody goes on from
+        self._outlived: dict[str, Timer] = {}  # responses that are not used any more
         self._deleting = asyncio.Semaphore(MOST_DELETIONS)
 
     def spawn(self, errand: Coroutine[None, None, None]) -> None:
@@ -62,7 +62,7 @@ class StoredResponses:
             await self._delete(response_id, learns=False)
 
     async def _delete(self, response_id: str, *, learns: bool = True) -> bool:
-        """False: ask again; the right way to ask is known now."""
+        """False: ask again; `learn` has found out how."""
         call = await self._access.existing(response_id, method="DELETE")
         async with self._http.stream(call, ERRAND_TIMEOUTS) as response:
             if response.status < 300 or response.status in _GONE:
@@ -74,7 +74,7 @@ class StoredResponses:
         raise failure(error, response.status, response.headers, self._clock.now())
 
     async def forget_quietly(self, response_id: str) -> None:
-        """As `forget`; what could not be deleted is logged."""
+        """As `forget`; failures are logged."""
         try:
             await self.forget(response_id)
         except ModelError as error:
@@ -82,9 +82,9 @@ class StoredResponses:
             logger.warning("a response that nobody needs stays at its provider", extra=extra)
 
     def outlive(self, response_id: str) -> None:
-        """Nobody goes on from a response: it is deleted.
+        """A response is not used any more: it is deleted.
 
-        Not at once: if the process ends before the answer is stored, the next process asks for it again.
+        Not at once: if the process ends before the answer is stored, the next process fetches it again.
         """
         timer = self._clock.call_later(OUTLIVED_SECONDS, lambda: self._let_go(response_id))
         self._outlived[response_id] = timer
@@ -95,7 +95,7 @@ class StoredResponses:
             self.spawn(self.forget_quietly(response_id))
 
     async def close(self) -> None:
-        """Finish cancellations and deletions at the provider, as far as they do not take long."""
+        """Finish cancellations and deletions at the provider, if they do not take long."""
         for response_id in list(self._outlived):
             self._let_go(response_id)
         await self._errands.close()

@@ -1,9 +1,9 @@
-"""Puts tool calls together from the fragments in which chat completions streams bring them. Pure.
+"""Assembles tool calls from the fragments of a chat completions stream. Pure.
 
 Source: https://platform.openai.com/docs/api-reference/chat/streaming (`delta.tool_calls`). As documented, each fragment
 has the `index` of its call, and the first one has its `id` and name. Some servers leave out the index or the id, give
-every call the index 0, skip numbers, repeat the name in every fragment or cut it in two, change the id each time, or
-send the arguments as an object.
+every call the index 0, skip numbers, repeat the name in every fragment or split it, change the id each time, or send
+the arguments as an object.
 """
 
 from __future__ import annotations
@@ -17,11 +17,13 @@ from typing import NamedTuple
 from gateway.wire import strict_json
 
 _STRUCTURE = re.compile(r'\\.|["\[\]{}]', re.DOTALL)
-_LONGEST_NAME = 1_000  # of one that comes in pieces and never seems to end
+_LONGEST_NAME = 1_000  # of one that comes in pieces without an end
 
 
 class CallStep(NamedTuple):
-    """What one fragment means. The first step of a slot is `started` and has the `call_id` (may be empty) and name."""
+    """The meaning of one fragment. The first step of a slot is `started` and has the `call_id` (may be empty) and
+    name.
+    """
 
     slot: int
     started: bool
@@ -90,7 +92,7 @@ class _Slot:
 
 
 class StreamedCalls:
-    """One per response. A call starts as soon as its name is sure: the name is a known one, or arguments follow."""
+    """One per response. A call starts as soon as its name is certain: it is a known name, or arguments follow."""
 
     def __init__(self, known_names: Container[str]) -> None:
         self._known_names = known_names
@@ -101,17 +103,17 @@ class StreamedCalls:
 
     @property
     def count(self) -> int:
-        """How many calls there are, including those whose name is not sure yet."""
+        """How many calls there are, including those whose name is not certain yet."""
         return len(self._slots)
 
     def feed(self, entries: Sequence[object]) -> Iterator[CallStep]:
-        """What the `tool_calls` of one chunk mean, one by one. The caller may stop before the last."""
+        """The steps in the `tool_calls` of one chunk, one by one. The caller may stop before the last."""
         for position, entry in enumerate(entries):
             if isinstance(entry, dict) and (step := self._fragment(position, entry)) is not None:
                 yield step
 
     def finish(self) -> list[CallStep]:
-        """The calls whose name was not sure until the end. Fragments without name and arguments are no calls."""
+        """The calls whose name was not certain until the end. Fragments without name and arguments are not calls."""
         return [self._start(slot) for slot in self._slots if not slot.started and (slot.name or slot.arguments)]
 
     def _fragment(self, position: int, entry: dict[str, object]) -> CallStep | None:

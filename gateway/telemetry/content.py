@@ -1,4 +1,4 @@
-"""What was said, as the conventions want it told: as JSON, and only where the operator asks for it.
+"""Messages, arguments and results as the conventions want them: as JSON, and only if the operator asks for content.
 
 Below: messages, model, records. Above: model_calls and tool_calls. Media are named and left out.
 https://github.com/open-telemetry/semantic-conventions-genai/blob/main/docs/gen-ai/gen-ai-input-messages.json
@@ -24,7 +24,7 @@ from gateway.traces import Attributes
 
 
 def told_request(request: ModelRequest) -> Attributes:
-    """What the model is shown."""
+    """The model's input."""
     told = {"gen_ai.input.messages": _json([_message(message) for message in request.messages])}
     if request.system:
         told["gen_ai.system_instructions"] = _json([_text("text", request.system)])
@@ -32,18 +32,18 @@ def told_request(request: ModelRequest) -> Attributes:
 
 
 def told_response(messages: Iterable[Message], finish_reason: str) -> Attributes:
-    """What it said."""
+    """The model's answer."""
     parts = [part for message in messages for part in _parts(message.content)]
     return {"gen_ai.output.messages": _json([{"role": "assistant", "parts": parts, "finish_reason": finish_reason}])}
 
 
 def told_arguments(arguments: JsonObject) -> Attributes:
-    """What a tool is called with."""
+    """A call's arguments."""
     return {"gen_ai.tool.call.arguments": _json(arguments)}
 
 
 def told_result(blocks: Sequence[ContentBlock]) -> Attributes:
-    """What a tool gave."""
+    """A tool's result."""
     return {"gen_ai.tool.call.result": _json(_parts(blocks))}
 
 

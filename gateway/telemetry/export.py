@@ -1,6 +1,6 @@
-"""Whether traces are exported, and to where: what OpenTelemetry's standard environment variables say.
+"""Decides from OpenTelemetry's standard environment variables whether traces are exported, and where.
 
-Below: provider, where the packages of the extra `otel` are installed. Above: the server's process.
+Below: provider, if the packages of the extra `otel` are installed. Above: the server's process.
 https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/
 """
 
@@ -21,7 +21,7 @@ _SHOWS_CONTENT = ("true", "span_only", "span_and_event")
 
 
 def open_tracer(environ: Mapping[str, str]) -> Tracer | None:
-    """A tracer that exports as the environment says; None where it says nothing, or nothing that can be done."""
+    """A tracer that exports as the environment says; None if it says nothing, or nothing that is possible."""
     exporter = _exporter_name(environ)
     if exporter is None:
         return None

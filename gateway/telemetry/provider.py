@@ -40,14 +40,14 @@ def open_provider(exporter: str, *, shows_content: bool) -> Tracer:
         chosen = ConsoleSpanExporter()
     else:
         chosen = PatientExporter(OTLPSpanExporter())
-        # It says for each batch what PatientExporter says now and then.
+        # It logs for each batch what PatientExporter logs now and then.
         logging.getLogger("opentelemetry.exporter").setLevel(logging.CRITICAL)
     provider.add_span_processor(BatchSpanProcessor(chosen))
     return OtelTracer(provider, __version__, shows_content=shows_content)
 
 
 class PatientExporter(SpanExporter):
-    """An exporter that says only now and then that its collector is down."""
+    """An exporter that logs only now and then that its collector is down."""
 
     def __init__(self, exporter: SpanExporter, now: Callable[[], float] = time.monotonic) -> None:
         self._exporter = exporter

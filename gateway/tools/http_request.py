@@ -50,7 +50,7 @@ from gateway.turns.tool_calls import schema_problem
 _PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _FORBIDDEN_IN_A_HEADER = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
-# The client says these, and they decide where a request ends.
+# The client sets these, and they decide where a request ends.
 _OWN_HEADERS = frozenset({"host", "content-length", "transfer-encoding", "connection", "accept-encoding"})
 _MAX_ERROR_CHARACTERS = 2_000
 _SHORTEST_SECRET = 8
@@ -100,7 +100,7 @@ class HttpTool:
                 blocks = await self._content(response)
                 return bounded(blocks, self.parameters.max_output_characters)
         except ModelError as error:
-            # the client's errors speak of a model provider
+            # the client's messages name a model provider
             reason = _FAILURES.get(error.kind, "its answer is not HTTP as it should be")
             raise ToolError(f"the endpoint of {self.spec.name!r} failed: {reason}") from error
 

@@ -38,7 +38,7 @@ from gateway.tool_output import MAX_OUTPUT_CHARACTERS, bounded, encodable, json_
 from gateway.turns.tool_calls import schema_problem
 from gateway.wire.schema_cost import MAX_BYTES
 
-# The `mcp` package takes half a second to import: that is spent where a server is configured, not at every start.
+# The `mcp` package takes half a second to import: import it only if a server is configured.
 if TYPE_CHECKING:
     from mcp import types
 
@@ -109,7 +109,7 @@ class McpToolbox:
     parameters: McpServerParameters
     needs_approval: bool = False
     """A person approves each call: its arguments have to be checked before."""
-    _first: dict[str, types.Tool] | None = None  # as the server was first seen
+    _first: dict[str, types.Tool] | None = None  # as the server first listed them
     _listed: tuple[types.Tool, ...] = ()  # what `_tools` and `_left_out` were made of
     _tools: tuple[Tool, ...] = ()
     _left_out: list[str] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Reads JSON as model providers write it, with their oddities. What strangers send is read by `strict_json`. Pure."""
+"""Reads JSON as model providers write it, with their oddities. Clients' JSON is read by `strict_json`. Pure."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Many things of one kind as the fields of one line of the log.
+"""Shortens many items of one kind to the fields of one log line.
 
-Nothing of ours is below. A request may bring thousands of things that are ignored, and names of any length: what is
-logged of it stays small.
+Below: the standard library. A request may bring thousands of ignored items, and names of any length: the log line stays
+small.
 """
 
 from __future__ import annotations
@@ -14,5 +14,5 @@ MOST_CHARACTERS = 64
 
 
 def counted(names: Collection[str]) -> dict[str, object]:
-    """How many there are, and the beginnings of the first few."""
+    """Their number, and the beginnings of the first few."""
     return {"count": len(names), "first": [name[:MOST_CHARACTERS] for name in islice(names, MOST_NAMED)]}

@@ -38,7 +38,7 @@ _SUBSCHEMAS = frozenset(
 _NAMED_SUBSCHEMAS = frozenset({"properties", "patternProperties", "dependentSchemas", "dependencies"})
 _REFERENCES = frozenset({"$ref", "$dynamicRef", "$recursiveRef"})
 _ENTRIES = frozenset({"enum", "const", "required", "dependentRequired", "dependencies"})
-# What `unevaluatedProperties` and `unevaluatedItems` have a validator follow again, to see what it has looked at.
+# Keywords whose schemas `unevaluatedProperties` and `unevaluatedItems` make a validator follow again.
 _FOLLOWED_AGAIN = frozenset({"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", *_REFERENCES})
 _UNEVALUATED_FACTOR = 4
 # How many references are followed to count circles; a schema with more of them counts as endless.

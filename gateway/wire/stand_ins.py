@@ -1,4 +1,4 @@
-"""The words that a model reads in place of content that its provider refuses, or where the provider requires content.
+"""The texts that a model reads in place of content that its provider refuses, or where the provider requires content.
 Pure.
 
 They are the same for all models, so that a thread can move from one model to another.
@@ -12,7 +12,7 @@ OPENING: Final = "(the conversation begins)"
 GO_ON: Final = "(go on)"
 NO_CONTENT: Final = "(no content)"
 NO_OUTPUT: Final = "(no output)"
-# Behind a crash nobody knows how far the tool came.
+# After a crash nobody knows how far the tool came.
 UNANSWERED: Final = "This call was not answered: there is no result of it. What it does may have been done, or not."
 TAKEN_BACK: Final = "This answer was taken back: a filter found that it must not be given."  # people read it, too
 

@@ -1,4 +1,4 @@
-"""Strict JSON: reads what strangers send, and writes what every reader accepts.
+"""Strict JSON: reads what clients send, and writes what every reader accepts.
 
 Pure. `load` refuses what parsers disagree about. `dump` never raises, because an error between two events would break a
 stream.
@@ -18,7 +18,7 @@ MAX_DEPTH: Final = 200
 """How deep a document may be nested: what is read must still be writable inside another one (the encoder takes 254)."""
 
 _ENCODER_DEPTH: Final = 254
-_SPARE_LEVELS: Final = _ENCODER_DEPTH - MAX_DEPTH  # so that the encoder's limit is ours
+_SPARE_LEVELS: Final = _ENCODER_DEPTH - MAX_DEPTH  # so that the encoder's limit becomes this one
 _COMPARED_BYTES: Final = 1024 * 1024
 _SHORT_BYTES: Final = 1024
 _MAX_POINTERS: Final = 20
