@@ -138,7 +138,7 @@ def _port(text: str) -> int:
 
 def _seconds(text: str) -> float:
     if not (text.isascii() and text.replace(".", "", 1).isdigit() and len(text) < 10):
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds; give one such as 30")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds; give one such as 30")
     return float(text)
 
 

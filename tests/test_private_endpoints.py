@@ -153,8 +153,8 @@ async def test_media_are_fetched_without_them() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "says"),
     [
-        ("X Team", "red", "no name of a header"),
-        ("", "red", "no name of a header"),
+        ("X Team", "red", "not a header name"),
+        ("", "red", "not a header name"),
         ("Content-Length", "5", "decided by the gateway"),
         ("X-Team", " ", "printable ASCII"),
         ("X-Team", "red\nX-Other: 1", "printable ASCII"),

@@ -36,7 +36,7 @@ class EndpointPattern:
 
     @classmethod
     def parse(cls, text: str) -> EndpointPattern:
-        """Raises ConfigurationError for a pattern without a part for the authority, or that is no expression."""
+        """Raises ConfigurationError for a pattern without a part for the authority, or no regular expression."""
         _, found, rest = text.partition(_SCHEME_END)
         authority = rest.partition("/")[0].removesuffix("$")
         if not found or not authority:

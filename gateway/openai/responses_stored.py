@@ -51,8 +51,8 @@ class StoredResponses:
         self._deleting = asyncio.Semaphore(MOST_DELETIONS)
 
     def spawn(self, errand: Coroutine[None, None, None]) -> None:
-        """Do it in the background. A run that is stopped ends at once, however long the provider takes."""
-        self._errands.spawn(errand, "an errand at the provider")
+        """Run a coroutine in the background. A stopped run ends at once, however long the provider takes."""
+        self._errands.spawn(errand, "a call in the background")
 
     async def forget(self, response_id: str) -> None:
         """As model.StatefulModel says."""

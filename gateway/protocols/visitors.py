@@ -84,7 +84,7 @@ def _operations() -> Sequence[Operation]:
 
 
 _API = ApiDescription(
-    {"visitors": "For strangers on a website that has a publishable key."},
+    {"visitors": "For the visitors of a website that has a publishable key."},
     _operations(),
     {
         "VisitorRequest": object_of([], {"visitorToken": nullable("string", "The token that the visitor has.")}),

@@ -1,7 +1,7 @@
-"""The words for a failed model: operators read what helps to fix it, strangers read what they can do.
+"""The messages for a failed model: operators read what helps to fix it, everybody else what they can do.
 
-Above: runs.endings, which stores the operator's words with the run, and everything that shows them. The code is the
-same for both.
+Above: runs.endings, which stores the operator's message with the run, and everything that shows messages. The code is
+the same for both.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ _TIMEOUTS = StreamTimeouts()
 def header_problem(name: str, value: str) -> str | None:
     """What is wrong with a header of the operator's; None where nothing is."""
     if not _NAME.fullmatch(name):
-        return f"{name!r} is no name of a header; write letters, digits and '-': 'X-Team'"
+        return f"{name!r} is not a header name; write letters, digits and '-': 'X-Team'"
     if name.lower() in _OURS:
         return f"{name!r} is decided by the gateway; leave it out"
     if not value.strip() or not value.isascii() or not value.isprintable():

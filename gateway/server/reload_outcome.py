@@ -1,4 +1,4 @@
-"""What came of the last reload: a file beside the store, for `agui-gateway reload`, which waits for it.
+"""The outcome of the last reload: a file beside the store, for which `agui-gateway reload` waits.
 
 Above: reloading, which writes it; the command line, which reads it. The file is replaced as a whole, so that nobody
 reads half of it.

@@ -1,6 +1,6 @@
-"""Where a page of a list ends, as opaque text.
+"""The cursors of lists: where a page ends, as opaque text.
 
-Nothing of ours is below but errors. Above: the store. The first byte of a cursor names its list.
+Below: errors. Above: the store. The first byte of a cursor names its list.
 """
 
 from __future__ import annotations

@@ -261,7 +261,7 @@ def open_http_tool(settings: ToolSettings, environment: ToolEnvironment) -> Tool
     known = frozenset(properties if isinstance(properties, dict) else ())
     unknown = [name for name in _needed(url, parameters) if name not in known]
     if unknown:
-        raise ConfigurationError(f"the tool {label}: {{{unknown[0]}}} is no property of parameters.input_schema")
+        raise ConfigurationError(f"the tool {label}: {{{unknown[0]}}} is not a property of parameters.input_schema")
     spec = ToolSpec(settings.name, settings.description or f"Sends a request: {settings.name}.", schema)
     return SingleTool(HttpTool(spec, environment.http, parameters, url, headers, known, _secrets(parameters)))
 

@@ -137,7 +137,7 @@ class _Document:
             ValueError: nothing has that name.
         """
         if not isinstance(reference, str):
-            raise ValueError("a reference in it is no text")
+            raise ValueError("a reference in it is not text")
         if _is_ambiguous(reference):
             raise ValueError(f"a reference in it can be read in two ways: {reference[:100]!r}")
         base = self.root.get(self._id_keyword)
