@@ -125,7 +125,10 @@ class Model(Protocol):
     def stream(self, request: ModelRequest) -> AsyncGenerator[Events]:
         """One response as batches of canonical events, one batch per network read, none of them empty.
 
-        The last event is ModelCallEnded; UsageReported comes before it. Closing the generator closes the socket.
+        These are TextStarted, TextDelta, TextEnded and the same of reasoning and tool calls, Raw, UsageReported and,
+        last, ModelCallEnded; ModelCallAccepted comes first, if the provider works in the background. AnswerBuilder
+        gives them in order, with their ids. RunStarted, ModelCallStarted, ToolReturned and the run's end are others'.
+        Closing the generator closes the socket.
 
         Raises:
             ModelError: the provider failed, before or in the middle of the response; a stream that ends without its

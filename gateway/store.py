@@ -178,6 +178,10 @@ class Store(Protocol):
 
     Writes happen in the order of the calls, and completely, even if the caller is cancelled meanwhile. Methods raise
     StoreError if the store cannot be used and StoreFullError if there is no room; both may pass.
+
+    A store gets a run's events as EventRecords, lines that it keeps as they are: one line may be several events, and
+    `records.decode_events` makes events of lines, in order. How it keeps the rest is its own affair: `encode_message`,
+    `encode_record` and their opposites make JSON of messages and of everything else that threads and runs consist of.
     """
 
     async def open(self) -> None:

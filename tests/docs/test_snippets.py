@@ -18,7 +18,6 @@ from gateway.configuration.known_parts import known_parts
 from gateway.configuration.sections import AgentSection, ConfigurationSection, ServerSection
 from gateway.settings import Flags, check_settings
 from tests.documentation import PAGES, README, ROOT, SNIPPETS, Snippet, snippet, snippets
-from tests.newcomers import file_in_room
 from tests.running_gateway import agent, local_gateway, run_body, scripted
 
 # what the snippets take from the environment
@@ -130,18 +129,6 @@ async def test_the_python_tool_changes_the_state_that_clients_see(tmp_path: Path
 
     assert [frame.data["snapshot"] for frame in frames if frame.type == "STATE_SNAPSHOT"] == [{"list": ["milk"]}]
     assert "".join(frame.data.get("delta", "") for frame in frames).endswith("Added milk.")
-
-
-async def test_the_provider_is_a_file_that_is_put_into_its_room(tmp_path: Path) -> None:
-    code = snippet("docs/architecture.md", "python", "class Echo")
-    with file_in_room(code, tmp_path):
-        async with local_gateway(
-            tmp_path, [agent("parrot", {"model_provider": "echo"})], parts=known_parts()
-        ) as gateway:
-            frames = await gateway.client.run("parrot", run_body("Say it again"))
-
-    assert [frame.data["delta"] for frame in frames if frame.type == "TEXT_MESSAGE_CONTENT"] == ["Say it again"]
-    assert frames[-1].type == "RUN_FINISHED"
 
 
 REFUND = {"type": "PythonTool", "approval": "always", "parameters": {"function": "gateway.sample_tools:refund"}}
