@@ -77,8 +77,7 @@ def _kind_of_type(annotation: Any) -> tuple[type[BaseModel] | None, bool]:
     return None, is_list
 
 
-# --- the operator's messages
-# --------------------------------------------------------------------------------------------
+# --- the operator's messages ------------------------------------------------------------------------------------------
 
 
 _KINDS: dict[type, str] = {

@@ -219,8 +219,7 @@ def _is_shown(block: ContentBlock) -> bool:
     return not isinstance(block, ReasoningBlock | ToolCall | ToolResult)
 
 
-# --- what fitted before
-# ------------------------------------------------------------------------------------------------
+# --- what fitted before -----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

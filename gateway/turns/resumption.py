@@ -142,8 +142,7 @@ def _words(event: TextDelta | ReasoningDelta | ToolCallDelta) -> str:
     return event.arguments if isinstance(event, ToolCallDelta) else event.text
 
 
-# --- the part of a run's input that a loop needs
-# -----------------------------------------------------------------------
+# --- the part of a run's input that a loop needs ----------------------------------------------------------------------
 
 
 def kept_input(given: AgentInput, trace: Span | None = None) -> JsonObject:

@@ -106,8 +106,7 @@ class ToolTurns:
         """Changes to the shared state that no batch has yet; a run's last batch begins with them."""
         return self._state_changes.take()
 
-    # --- dispatching calls
-    # -----------------------------------------------------------------------------------------------
+    # --- dispatching calls --------------------------------------------------------------------------------------------
 
     def _carry_out(self, decision: Decision, executions: ToolExecutions) -> None:
         call = decision.call

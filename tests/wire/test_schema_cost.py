@@ -210,7 +210,7 @@ def test_references_of_all_kinds_are_found(schema: JsonObject) -> None:
         ({"$ref": "#/$defs/none"}, "leads nowhere"),
         ({"$ref": "other.json"}, "leads nowhere"),
         ({"$id": "https://example.com/tree", "items": {"$ref": "tree"}}, "leads nowhere"),
-        ({"$ref": 7}, "no text"),
+        ({"$ref": 7}, "not text"),
         ({"$ref": "#/$defs/a%2Fb", "$defs": {"a/b": {}, "a": {"b": {}}}}, "in two ways"),
         ({"$ref": "#/$defs/a%7E1b", "$defs": {"a/b": {}, "a~1b": {}}}, "in two ways"),
         ({"$ref": "#/$defs/a%2541", "$defs": {"a%41": {}, "aA": {}}}, "in two ways"),
