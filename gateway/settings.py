@@ -17,60 +17,55 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from importlib.resources import files
 from pathlib import Path
-from typing import TypeVar
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 from gateway.access.limits import KeyLimits, VisitorLimits
 from gateway.access.visitors import PublishableKey
 from gateway.agent import (
     AgentDefinition,
-    Budgets,
-    ClientInstructions,
-    ContextSettings,
-    ModelSettings,
-    ModelTimeouts,
     Secret,
-    ToolSettings,
 )
 from gateway.clock import SystemClock
 from gateway.configuration.checks import configuration_problems, outside_reach
+from gateway.configuration.definitions import (
+    SHORTEST_UNKNOWN_SECRET,
+    PartEnvironments,
+    agent_definition,
+    agent_secrets,
+    fields_of,
+    opening_problem,
+    opening_problems,
+    url_secrets,
+)
 from gateway.configuration.file import (
     ConfigurationText,
     FieldPath,
     FieldProblem,
     InvalidConfigurationError,
     Problem,
-    below,
     did_you_mean,
     parse_configuration,
     read_configuration,
 )
-from gateway.configuration.known_parts import KnownParts, known_parts, provider_name, scheme
+from gateway.configuration.known_parts import KnownParts, known_parts, scheme
 from gateway.configuration.reading import read_sections
 from gateway.configuration.sections import (
-    AgentSection,
+    CallersSection,
     ConfigurationSection,
-    FallbackSection,
     LogFormat,
     LogLevel,
-    ModelSection,
     ServerSection,
 )
 from gateway.errors import ConfigurationError
-from gateway.history.context_limits import HistoryLimits
 from gateway.http_client.clients import HttpClients
 from gateway.loop import LoopEnvironment
 from gateway.messages import JsonValue
 from gateway.model import ModelEnvironment
-from gateway.providers.headers import is_secret_header
 from gateway.store import StoreEnvironment
 from gateway.tool import ToolEnvironment
 
 DEFAULT_FILE = "gateway.yaml"
 _ENVIRONMENT_PREFIX = "AGUI_GATEWAY__"
-
-_SettingsT = TypeVar("_SettingsT")
-_EnvironmentT = TypeVar("_EnvironmentT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +125,15 @@ class ServerSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class CallersSettings:
+    """The section `callers`. `endpoints` are patterns, the model providers' own where the operator names none."""
+
+    endpoints: tuple[str, ...] = ()
+    private_addresses: bool = False
+    own_identity: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """Everything the operator decided.
 
@@ -142,6 +146,7 @@ class Settings:
     store_directory: Path
     search: str | None
     agents: tuple[AgentDefinition, ...]
+    callers: CallersSettings
     directory: Path
     source: Path | None
     secrets: tuple[Secret, ...]
@@ -208,7 +213,7 @@ def needing_restart(running: Settings, loaded: Settings) -> list[str]:
         for each in fields(ServerSettings)
         if getattr(running.server, each.name) != getattr(loaded.server, each.name)
     ]
-    return server + [name for name in ("store", "search") if getattr(running, name) != getattr(loaded, name)]
+    return server + [name for name in ("store", "search", "callers") if getattr(running, name) != getattr(loaded, name)]
 
 
 def example_configuration() -> str:
@@ -313,11 +318,18 @@ def _settings(
         store=section.store,
         store_directory=directory if store_in_file else here,
         search=section.search,
-        agents=tuple(_agent_definition(agent, parts) for agent in section.agents or ()),
+        agents=tuple(agent_definition(agent, parts) for agent in section.agents or ()),
+        callers=_callers_settings(section.callers, parts),
         directory=directory,
         source=source,
         secrets=tuple(map(Secret, sorted(set(_secrets(text, section))))),
     )
+
+
+def _callers_settings(section: CallersSection, parts: KnownParts) -> CallersSettings:
+    own_hosts = (pattern for provider in parts.models.values() for pattern in provider.endpoints)
+    endpoints = tuple(dict.fromkeys(own_hosts)) if section.endpoints is None else section.endpoints
+    return CallersSettings(endpoints, section.private_addresses, section.own_identity)
 
 
 def _server_settings(section: ServerSection) -> ServerSettings:
@@ -341,59 +353,6 @@ def _server_settings(section: ServerSection) -> ServerSettings:
     return ServerSettings(**values, api_keys=keys, publishable_keys=publishable_keys, visitor_secret=secret)
 
 
-def _agent_definition(section: AgentSection, parts: KnownParts) -> AgentDefinition:
-    return AgentDefinition(
-        id=section.id,
-        name=section.name or section.id,
-        type=section.type,
-        description=section.description,
-        system_prompt=section.system_prompt,
-        model=_model_settings(section.model, parts),
-        tools=tuple(
-            ToolSettings(
-                tool.type,
-                tool.name,
-                tool.description,
-                tool.parameters or {},
-                tool.approval,
-                tool.approvers,
-                tool.expose_errors,
-            )
-            for tool in section.tools
-        ),
-        on_disconnect=section.on_disconnect,
-        on_concurrent_run=section.on_concurrent_run,
-        history=section.history,
-        budgets=Budgets(**section.parameters.model_dump()),
-        context=ContextSettings(
-            HistoryLimits(section.context.max_messages, section.context.max_tokens),
-            section.context.summarize,
-            frozenset(section.context.model_fields_set),
-        ),
-        client_instructions=ClientInstructions(**section.client_instructions.model_dump()),
-    )
-
-
-def _model_settings(section: FallbackSection, parts: KnownParts) -> ModelSettings:
-    return ModelSettings(
-        model_provider=provider_name(section.model_provider, section.api, parts.models),
-        model_id=section.model_id,
-        endpoint=section.endpoint,
-        credential={name: Secret(value) for name, value in (section.credential or {}).items()},
-        region=section.region,
-        model_parameters=section.model_parameters or {},
-        params=section.params or {},
-        headers={name: Secret(value) for name, value in (section.headers or {}).items()},
-        compute_environment=section.compute_environment,
-        stateful=isinstance(section, ModelSection) and section.stateful,
-        background=isinstance(section, ModelSection) and section.background,
-        timeouts=ModelTimeouts(**section.timeouts.model_dump()),
-        fallback=tuple(
-            _model_settings(other, parts) for other in (section.fallback if isinstance(section, ModelSection) else ())
-        ),
-    )
-
-
 def _secrets(text: ConfigurationText, section: ConfigurationSection) -> Iterator[str]:
     """Keys, credentials, passwords in URLs, and values that references brought into the parameters of tools and
     models.
@@ -402,36 +361,14 @@ def _secrets(text: ConfigurationText, section: ConfigurationSection) -> Iterator
         yield key.key
     if section.server.visitor_secret is not None:
         yield section.server.visitor_secret
-    models = [model for agent in section.agents or () for model in (agent.model, *agent.model.fallback)]
-    for url in (section.store, section.search, *(model.endpoint for model in models)):
-        if url and (password := urlsplit(url).password):
-            yield from {password, unquote(password)}
-    for model in models:
-        yield from (model.credential or {}).values()
-        yield from _header_secrets(model.headers)
-    for tool in (tool for agent in section.agents or () for tool in agent.tools):
-        yield from _header_secrets((tool.parameters or {}).get("headers"))
+    for url in (section.store, section.search):
+        yield from url_secrets(url)
+    for agent in section.agents or ():
+        yield from agent_secrets(agent)
     for path in text.expanded:
         if "parameters" in path[3:] or {"model_parameters", "params"} & set(path):
             value = _at(text.values, path)
-            if isinstance(value, str) and len(value) >= _SHORTEST_UNKNOWN_SECRET:
-                yield value
-
-
-# For texts that may be secret or not: shorter ones would mask ordinary words.
-_SHORTEST_UNKNOWN_SECRET = 8
-_ORDINARY_HEADERS = frozenset({"accept", "accept-language", "content-type", "user-agent"})
-
-
-def _header_secrets(headers: JsonValue | Mapping[str, str]) -> Iterator[str]:
-    """The headers' values, and for `Bearer <key>` also the key alone."""
-    if not isinstance(headers, Mapping):
-        return
-    for name, value in headers.items():
-        if isinstance(value, str) and name.lower() not in _ORDINARY_HEADERS:
-            candidates = (value, value.strip().partition(" ")[2].strip())
-            yield from (each for each in candidates if len(each) >= _SHORTEST_UNKNOWN_SECRET)
-            if is_secret_header(name):
+            if isinstance(value, str) and len(value) >= SHORTEST_UNKNOWN_SECRET:
                 yield value
 
 
@@ -454,34 +391,14 @@ def _part_problems(settings: Settings, parts: KnownParts) -> Iterator[FieldProbl
         try:
             search = engine.open(url, settings.directory)
         except ConfigurationError as error:
-            yield from _fields_of(error, ("search",))
-    store = parts.stores[scheme(settings.store)]
-    yield from _opening(("store",), store.open, settings.store, StoreEnvironment(clock, settings.store_directory))
-    models = ModelEnvironment(clock, http)
-    tools = ToolEnvironment(clock, http, settings.directory, search)
-    loops = LoopEnvironment(clock, http, settings.directory)
+            yield from fields_of(error, ("search",))
+    store_type = parts.stores[scheme(settings.store)]
+    environment = StoreEnvironment(clock, settings.store_directory)
+    yield from opening_problem(("store",), store_type.open, settings.store, environment)
+    environments = PartEnvironments(
+        ModelEnvironment(clock, http),
+        ToolEnvironment(clock, http, settings.directory, search),
+        LoopEnvironment(clock, http, settings.directory),
+    )
     for index, agent in enumerate(settings.agents):
-        path: FieldPath = ("agents", index)
-        yield from _opening(path, parts.agent_types[agent.type].open, agent, loops)
-        yield from _opening((*path, "model"), parts.models[agent.model.model_provider].open, agent.model, models)
-        for number, other in enumerate(agent.model.fallback):
-            at: FieldPath = (*path, "model", "fallback", number)
-            yield from _opening(at, parts.models[other.model_provider].open, other, models)
-        for number, tool in enumerate(agent.tools):
-            yield from _opening((*path, "tools", number), parts.tools[tool.type].open, tool, tools)
-
-
-def _opening(
-    path: FieldPath,
-    open_part: Callable[[_SettingsT, _EnvironmentT], object],
-    settings: _SettingsT,
-    environment: _EnvironmentT,
-) -> Iterator[FieldProblem]:
-    try:
-        open_part(settings, environment)
-    except ConfigurationError as error:
-        yield from _fields_of(error, path)
-
-
-def _fields_of(error: ConfigurationError, path: FieldPath) -> Iterator[FieldProblem]:
-    return below(path, error.fields or [((), error.message)])
+        yield from opening_problems(agent, parts, environments, ("agents", index))

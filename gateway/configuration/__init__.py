@@ -5,6 +5,8 @@ sections.py      its sections and their fields
 reading.py       fills the sections from a file, and words its problems
 checks.py        checks across fields: unknown names, a server that is open by mistake
 key_checks.py    the same for keys and visitors
+definitions.py   from an agent's section to its definition, and whether its parts open
+agent_body.py    an agent that a caller made, by the same rules
 known_parts.py   the names of all parts
 
 Above: settings. Below: access, the contracts, parts, errors.

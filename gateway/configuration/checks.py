@@ -23,6 +23,7 @@ from gateway.configuration.sections import (
     ToolSection,
 )
 from gateway.errors import ConfigurationError
+from gateway.http_client.endpoint_policy import EndpointPattern
 from gateway.model import ModelProvider
 from gateway.providers.headers import header_problem
 
@@ -54,6 +55,7 @@ def configuration_problems(
         is_expanded = ("search",) in expanded
         found = _url_problems(section.search, parts.search_engines, "search engine", "embedded:", is_expanded)
         yield from below(("search",), found)
+    yield from below(("callers", "endpoints"), _endpoint_problems(section.callers.endpoints or ()))
     yield from _not_unique(("agents",), "id", [agent.id for agent in agents])
     may_approve = any(key.approvals for key in server.api_keys)
     for index, agent in enumerate(agents):
@@ -77,6 +79,14 @@ def agent_problems(
         if problem := _approvers_problem(tool, keys_approve=keys_approve):
             yield (*at, "approvers"), problem
     yield from _not_unique((*path, "tools"), "name", [tool.name for tool in agent.tools])
+
+
+def _endpoint_problems(patterns: Sequence[str]) -> Iterator[FieldProblem]:
+    for index, pattern in enumerate(patterns):
+        try:
+            EndpointPattern.parse(pattern)
+        except ConfigurationError as error:
+            yield (index,), error.message
 
 
 def _server_problems(server: ServerSection, agent_ids: Sequence[str]) -> Iterator[FieldProblem]:

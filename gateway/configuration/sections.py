@@ -370,6 +370,18 @@ class AgentSection(_Section):
     parameters: ParametersSection = ParametersSection()
 
 
+class CallersSection(_Section):
+    """What the agents that callers make may reach, and as whom."""
+
+    endpoints: tuple[str, ...] | None = None
+    """Regular expressions; a URL has to match one as a whole, and its host the part between '://' and the next '/':
+    '^https://api\\.example\\.com/.*$'. Absent or null: the own hosts of the model providers."""
+    private_addresses: bool = False
+    """Endpoints may be in private networks and on this machine. Metadata addresses of clouds are never reached."""
+    own_identity: bool = False
+    """Models may act as this process: by its AWS role, profile or environment variables."""
+
+
 class ConfigurationSection(_Section):
     """The configuration file of agui-gateway. Every text may hold '${env:NAME}' and '${file:/path}'."""
 
@@ -380,6 +392,8 @@ class ConfigurationSection(_Section):
     """What the search tools search in; null: nothing."""
     agents: tuple[AgentSection, ...] | None = None
     """The agents. Without any, the gateway answers requests but has nothing to run."""
+    callers: CallersSection = CallersSection()
+    """Rules for the agents that callers make at run time."""
 
 
 def json_schema() -> JsonObject:

@@ -1,0 +1,120 @@
+"""An agent that a caller made: from the JSON of a request, by the rules of the file and those for callers.
+
+Below: reading, checks, definitions. Above: the protocols that take agents, and the directory, which reads them again
+when they are used.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from gateway.agent import AgentDefinition
+from gateway.configuration.checks import agent_problems
+from gateway.configuration.definitions import PartEnvironments, agent_definition, opening_problems
+from gateway.configuration.file import ConfigurationText, FieldPath, FieldProblem
+from gateway.configuration.known_parts import KnownParts
+from gateway.configuration.reading import read_sections
+from gateway.configuration.sections import AgentSection, FallbackSection
+from gateway.errors import FieldProblem as WrongField
+from gateway.errors import InvalidRequestError
+from gateway.messages import JsonObject, JsonValue
+from gateway.model import ModelProvider
+from gateway.tool import ToolType
+
+_REFERENCE = re.compile(r"\$\{(?:env|file):")
+_AGENT: FieldPath = ("agents", 0)  # where an agent stands in the file whose rules it follows
+
+
+@dataclass(frozen=True, slots=True)
+class CallerRules:
+    """What agents of callers are opened with: an HTTP client that checks endpoints, and perhaps no identity.
+
+    `keys_approve`: there is an API key that may approve.
+    """
+
+    parts: KnownParts
+    environments: PartEnvironments
+    keys_approve: bool = False
+
+
+def read_agent(agent_id: str, values: JsonObject, rules: CallerRules) -> AgentDefinition:
+    """The definition of the agent `agent_id`, whose fields are those of an agent in the configuration file.
+
+    Raises:
+        InvalidRequestError: lists every wrong field.
+    """
+    text = ConfigurationText({"agents": [{"id": agent_id, **values}]}, {(): "body"})
+    given_id = values.get("id", agent_id)
+    if given_id != agent_id:
+        text.report((*_AGENT, "id"), f"is not the agent's id in the path, {agent_id!r}; leave it out")
+    text.report_all(_references(values, _AGENT))
+    _raise(text)
+    section = read_sections(text)
+    agents = None if section is None else section.agents
+    _raise(text)
+    assert agents, "a file without problems has the agent that it was made with"
+    parts = rules.parts
+    text.report_all(agent_problems(agents[0], parts, keys_approve=rules.keys_approve, path=_AGENT))
+    _raise(text)
+    text.report_all(_not_for_callers(agents[0], rules))
+    _raise(text)
+    definition = agent_definition(agents[0], parts)
+    text.report_all(opening_problems(definition, parts, rules.environments, _AGENT))
+    _raise(text)
+    return definition
+
+
+def _references(value: JsonValue, path: FieldPath) -> Iterator[FieldProblem]:
+    """References to this process's environment and files, which are the operator's."""
+    match value:
+        case str() if _REFERENCE.search(value):
+            yield path, "refers to the gateway's own environment or files; write the value itself"
+        case dict():
+            for name, inner in value.items():
+                yield from _references(inner, (*path, name))
+        case list():
+            for index, inner in enumerate(value):
+                yield from _references(inner, (*path, index))
+        case _:
+            return
+
+
+def _not_for_callers(agent: AgentSection, rules: CallerRules) -> Iterator[FieldProblem]:
+    definition = agent_definition(agent, rules.parts)
+    models: list[tuple[FieldPath, FallbackSection, str]] = [
+        ((*_AGENT, "model"), agent.model, definition.model.model_provider)
+    ]
+    for index, (other, settings) in enumerate(zip(agent.model.fallback, definition.model.fallback, strict=True)):
+        models.append(((*_AGENT, "model", "fallback", index), other, settings.model_provider))
+    for path, model, provider in models:
+        if provider in rules.parts.models and not rules.parts.models[provider].from_callers:
+            yield (*path, "model_provider"), _for_operators(provider, rules.parts.models)
+        endpoints = rules.environments.models.http.endpoints
+        if model.endpoint and endpoints is not None and (refusal := endpoints.refusal(model.endpoint)):
+            yield (*path, "endpoint"), f"may not be reached: {refusal}"
+    for index, tool in enumerate(agent.tools):
+        if tool.type in rules.parts.tools and not rules.parts.tools[tool.type].from_callers:
+            yield (*_AGENT, "tools", index, "type"), _for_operators(tool.type, rules.parts.tools)
+
+
+def _for_operators(name: str, parts: Mapping[str, ModelProvider] | Mapping[str, ToolType]) -> str:
+    there_are = ", ".join(sorted(known for known, part in parts.items() if part.from_callers))
+    return f"{name!r} is for the agents of the configuration file; agents that callers make may have: {there_are}"
+
+
+def _raise(text: ConfigurationText) -> None:
+    if not text.problems:
+        return
+    problems = list(dict.fromkeys(text.problems))
+    raise InvalidRequestError(
+        f"the agent has {len(problems)} wrong field{'s' * (len(problems) > 1)}; `errors` names each",
+        code="invalid_agent",
+        problems=[WrongField(_pointer(problem.path[len(_AGENT) :]), problem.message) for problem in problems],
+    )
+
+
+def _pointer(path: FieldPath) -> str:
+    """RFC 6901: into the request's body."""
+    return "".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in path)

@@ -1,0 +1,162 @@
+"""From an agent's section to its definition, and what is wrong with the parts that it names.
+
+Below: sections, file, known_parts. Above: settings, which has agents of the file; agent_body, which has agents of
+callers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+from urllib.parse import unquote, urlsplit
+
+from gateway.agent import (
+    AgentDefinition,
+    Budgets,
+    ClientInstructions,
+    ContextSettings,
+    ModelSettings,
+    ModelTimeouts,
+    Secret,
+    ToolSettings,
+)
+from gateway.configuration.file import FieldPath, FieldProblem, below
+from gateway.configuration.known_parts import KnownParts, provider_name
+from gateway.configuration.sections import AgentSection, FallbackSection, ModelSection
+from gateway.errors import ConfigurationError
+from gateway.history.context_limits import HistoryLimits
+from gateway.loop import LoopEnvironment
+from gateway.messages import JsonValue
+from gateway.model import ModelEnvironment
+from gateway.providers.headers import is_secret_header
+from gateway.tool import ToolEnvironment
+
+_SettingsT = TypeVar("_SettingsT")
+_EnvironmentT = TypeVar("_EnvironmentT")
+
+# For texts that may be secret or not: shorter ones would mask ordinary words.
+SHORTEST_UNKNOWN_SECRET = 8
+_ORDINARY_HEADERS = frozenset({"accept", "accept-language", "content-type", "user-agent"})
+
+
+@dataclass(frozen=True, slots=True)
+class PartEnvironments:
+    """What an agent's parts are opened with."""
+
+    models: ModelEnvironment
+    tools: ToolEnvironment
+    loops: LoopEnvironment
+
+
+def agent_definition(section: AgentSection, parts: KnownParts) -> AgentDefinition:
+    """The definition that a section without problems means."""
+    return AgentDefinition(
+        id=section.id,
+        name=section.name or section.id,
+        type=section.type,
+        description=section.description,
+        system_prompt=section.system_prompt,
+        model=_model_settings(section.model, parts),
+        tools=tuple(
+            ToolSettings(
+                tool.type,
+                tool.name,
+                tool.description,
+                tool.parameters or {},
+                tool.approval,
+                tool.approvers,
+                tool.expose_errors,
+            )
+            for tool in section.tools
+        ),
+        on_disconnect=section.on_disconnect,
+        on_concurrent_run=section.on_concurrent_run,
+        history=section.history,
+        budgets=Budgets(**section.parameters.model_dump()),
+        context=ContextSettings(
+            HistoryLimits(section.context.max_messages, section.context.max_tokens),
+            section.context.summarize,
+            frozenset(section.context.model_fields_set),
+        ),
+        client_instructions=ClientInstructions(**section.client_instructions.model_dump()),
+    )
+
+
+def _model_settings(section: FallbackSection, parts: KnownParts) -> ModelSettings:
+    return ModelSettings(
+        model_provider=provider_name(section.model_provider, section.api, parts.models),
+        model_id=section.model_id,
+        endpoint=section.endpoint,
+        credential={name: Secret(value) for name, value in (section.credential or {}).items()},
+        region=section.region,
+        model_parameters=section.model_parameters or {},
+        params=section.params or {},
+        headers={name: Secret(value) for name, value in (section.headers or {}).items()},
+        compute_environment=section.compute_environment,
+        stateful=isinstance(section, ModelSection) and section.stateful,
+        background=isinstance(section, ModelSection) and section.background,
+        timeouts=ModelTimeouts(**section.timeouts.model_dump()),
+        fallback=tuple(
+            _model_settings(other, parts) for other in (section.fallback if isinstance(section, ModelSection) else ())
+        ),
+    )
+
+
+def opening_problems(
+    agent: AgentDefinition, parts: KnownParts, environments: PartEnvironments, path: FieldPath = ()
+) -> Iterator[FieldProblem]:
+    """Open the agent's loop, models and tools, which does no I/O, and give what fails; paths begin with `path`."""
+    yield from opening_problem(path, parts.agent_types[agent.type].open, agent, environments.loops)
+    models = [((*path, "model"), agent.model)]
+    models += [((*path, "model", "fallback", number), other) for number, other in enumerate(agent.model.fallback)]
+    for at, model in models:
+        yield from opening_problem(at, parts.models[model.model_provider].open, model, environments.models)
+    for number, tool in enumerate(agent.tools):
+        yield from opening_problem((*path, "tools", number), parts.tools[tool.type].open, tool, environments.tools)
+
+
+def opening_problem(
+    path: FieldPath,
+    open_part: Callable[[_SettingsT, _EnvironmentT], object],
+    settings: _SettingsT,
+    environment: _EnvironmentT,
+) -> Iterator[FieldProblem]:
+    """What is wrong with a part's settings, by opening it."""
+    try:
+        open_part(settings, environment)
+    except ConfigurationError as error:
+        yield from fields_of(error, path)
+
+
+def fields_of(error: ConfigurationError, path: FieldPath) -> Iterator[FieldProblem]:
+    """The error's wrong fields, else the section itself."""
+    return below(path, error.fields or [((), error.message)])
+
+
+def agent_secrets(agent: AgentSection) -> Iterator[str]:
+    """What no log may show of an agent: credentials, passwords in URLs, and headers that look secret."""
+    for model in (agent.model, *agent.model.fallback):
+        yield from url_secrets(model.endpoint)
+        yield from (model.credential or {}).values()
+        yield from _header_secrets(model.headers)
+    for tool in agent.tools:
+        yield from _header_secrets((tool.parameters or {}).get("headers"))
+
+
+def url_secrets(url: str | None) -> Iterator[str]:
+    """The password in a URL, as it stands there and as it is meant."""
+    if url and (password := urlsplit(url).password):
+        yield from {password, unquote(password)}
+
+
+def _header_secrets(headers: JsonValue | Mapping[str, str]) -> Iterator[str]:
+    """The headers' values, and for `Bearer <key>` also the key alone."""
+    if not isinstance(headers, Mapping):
+        return
+    for name, value in headers.items():
+        if isinstance(value, str) and name.lower() not in _ORDINARY_HEADERS:
+            candidates = (value, value.strip().partition(" ")[2].strip())
+            yield from (each for each in candidates if len(each) >= SHORTEST_UNKNOWN_SECRET)
+            if is_secret_header(name):
+                yield value
