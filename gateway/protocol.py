@@ -382,10 +382,7 @@ class BodyTimes:
     longest_seconds: float = 300.0
 
 
-_USUAL_TIMES = BodyTimes()
-
-
-async def read_body(request: Request, *, max_bytes: int | None = None, times: BodyTimes = _USUAL_TIMES) -> bytes:
+async def read_body(request: Request, *, max_bytes: int | None = None, times: BodyTimes = BodyTimes()) -> bytes:
     """The request's body. `max_bytes`: if an endpoint takes less than the access middleware admits.
 
     Raises:

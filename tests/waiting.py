@@ -1,6 +1,6 @@
-"""Waiting for what tells nobody: to look, to let others go on, and to look again, until a deadline.
+"""Waiting for a condition that nothing announces: these functions check it again and again, until a deadline.
 
-What tells of itself is waited for as it does: by an event, a stream's next frame, a request that came, a process's end.
+Whatever announces itself is awaited instead: an event, a stream's next frame, a received request, a process's exit.
 """
 
 from __future__ import annotations
@@ -16,18 +16,14 @@ _OUTSIDE_SECONDS = 0.01
 
 
 async def until(condition: Callable[[], object]) -> None:
-    """Let everything in this event loop go on until the condition holds.
-
-    Raises:
-        TimeoutError: it did not come to hold within the deadline.
-    """
+    """Let this event loop run until the condition holds. Raises TimeoutError."""
     async with asyncio.timeout(DEADLINE_SECONDS):
         while not condition():
             await asyncio.sleep(0)
 
 
 async def until_outside(condition: Callable[[], object]) -> None:
-    """Wait for what a thread or another process does to files and processes. Raises TimeoutError."""
+    """Wait for what threads or other processes do, such as write a file or exit. Raises TimeoutError."""
     async with asyncio.timeout(DEADLINE_SECONDS):
         while not condition():
             await asyncio.sleep(_OUTSIDE_SECONDS)
@@ -36,7 +32,7 @@ async def until_outside(condition: Callable[[], object]) -> None:
 async def until_listening(port: int, process: asyncio.subprocess.Process, said: Callable[[], str] = str) -> None:
     """Wait until a process takes connections. Raises TimeoutError.
 
-    `said` gives what an AssertionError quotes where the process ends instead.
+    If the process exits instead, the AssertionError quotes what `said` returns.
     """
 
     async def connects() -> bool:
@@ -53,7 +49,7 @@ async def until_listening(port: int, process: asyncio.subprocess.Process, said: 
 
 
 async def until_answered(ask: Callable[[], Awaitable[Answer]], wanted: Callable[[Answer], object]) -> Answer:
-    """Ask a server or a store again and again; the first answer that is the wanted one. Raises TimeoutError."""
+    """Ask a server or a store until it gives a wanted answer, and return that. Raises TimeoutError."""
     async with asyncio.timeout(DEADLINE_SECONDS):
         while not wanted(answer := await ask()):
             await asyncio.sleep(0)
