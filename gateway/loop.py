@@ -21,6 +21,7 @@ from gateway.model import Fallback, Model, OnRetry
 from gateway.model_state import Conversation
 from gateway.tool import SharedState, Tool
 from gateway.traces import Span
+from gateway.wishes.generation import ToolChoice
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,10 @@ class LoopContext:
     threads that were too long for it. `conversation` is what the model's server keeps, if it is stateful. `taken_up`:
     another process began the run, and it continues in the middle of an answer. `is_left` tells whether this process
     gives the run up for another one to continue. `trace` is the run's span, the parent of the loop's calls.
+
+    What the request wishes for its run is in `agent` already, but for this: `tool_choice` is what the first answer has
+    to call of `input.tools`; `instructions` are told the model as a client's; of `tools` the model may call only
+    `selected_tools`, where that is not None.
     """
 
     agent: AgentDefinition
@@ -83,6 +88,9 @@ class LoopContext:
     taken_up: TakenUp | None = None
     is_left: Callable[[], bool] = bool
     trace: Span | None = None
+    tool_choice: ToolChoice = "auto"
+    instructions: str = ""
+    selected_tools: tuple[str, ...] | None = None
 
 
 class Loop(Protocol):

@@ -105,14 +105,14 @@ class ProtocolEnvironment:
     async def start(self, caller: Caller, agent_id: str, given: AgentInput) -> Viewer:
         """Begin a run and watch it; a repeated request watches its earlier run again. Close the viewer at the end.
 
-        A visitor's system and developer messages are left out.
+        A visitor's system and developer messages are left out, and what it wishes for its run.
 
         Raises:
             NotFoundError: no such agent for this caller.
             ConflictError: the thread is busy, or the run id belongs to another request.
             TooManyRequestsError: too many runs wait for the thread, or a limit of the caller's is reached.
             TooLargeError: more of the input is new than the caller may send.
-            InvalidRequestError: an answer does not fit its interrupt.
+            InvalidRequestError: an answer does not fit its interrupt, or a wish cannot come true.
             StoreError, UnavailableError: the store or the gateway cannot be used now.
         """
         _check_agent(caller, agent_id)

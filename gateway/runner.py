@@ -26,6 +26,7 @@ from gateway.runs.limits import RunLimits, check_input, check_request, check_sto
 from gateway.runs.live_run import LiveRun
 from gateway.runs.removal import ThreadRemoval
 from gateway.runs.replay import join, last_event, replay, without_log
+from gateway.runs.run_terms import check_wishes, terms_of
 from gateway.runs.viewer import Prelude, Viewer
 from gateway.store import Approval, Page, RunRecord, RunStatus, ThreadSummary
 from gateway.transcript import OpenItems
@@ -76,7 +77,7 @@ class Runner:
             ConflictError: the thread is busy, or the run id belongs to another request.
             TooManyRequestsError: too many runs wait for the thread, or `admit` or `limits` say so.
             TooLargeError: more of the input is new than `limits` allow.
-            InvalidRequestError: an answer does not fit its interrupt.
+            InvalidRequestError: an answer does not fit its interrupt, or a wish cannot come true.
             StoreError, UnavailableError: the store or the gateway cannot be used now.
         """
         agent = self.agent(agent_id)
@@ -97,12 +98,13 @@ class Runner:
         if self.driver.draining:
             raise UnavailableError("the gateway is shutting down; try again in a moment", code="shutting_down")
         agent = self.agent(agent_id)  # it may have been replaced meanwhile
+        check_wishes(agent, given)
         release = None if admit is None else admit()
         record = self._record(owner, agent, given)
         if goes_on:
             record = replace(record, run_id=new_id("run"), reused_id=given.run_id)
             given = replace(given, run_id=record.run_id, must_answer=True)
-        live = self.driver.open(record, agent, unattended=given.unattended)
+        live = self.driver.open(record, agent, terms_of(agent, given), unattended=given.unattended)
         if release is not None:
             live.ended.add_done_callback(release)
         viewer = live.watch()

@@ -32,6 +32,7 @@ from gateway.model import Model, ModelRequest
 from gateway.models.scripted import ScriptedModel, parse_script
 from gateway.tool import SharedState, Tool, ToolContext
 from gateway.transcript import Transcript
+from gateway.wishes.generation import NO_OPTIONS, GenerationOptions, ToolChoice
 from tests.movable_clock import MovableClock
 
 DEADLINE_SECONDS = 10.0
@@ -116,7 +117,7 @@ class LoopRun:
         model: Model | None = None,
         tools: Sequence[FunctionTool] = (),
         frontend: Sequence[ToolSpec] = (),
-        forced_tool: str | None = None,
+        tool_choice: ToolChoice = "auto",
         approvals: Sequence[str] = (),
         messages: Sequence[Message] = (user("Hello"),),
         state: JsonValue = None,
@@ -125,6 +126,9 @@ class LoopRun:
         decisions: Sequence[Decision] = (),
         still_open: Sequence[OpenInterrupt] = (),
         system_prompt: str = "",
+        instructions: str = "",
+        selected_tools: tuple[str, ...] | None = None,
+        options: GenerationOptions = NO_OPTIONS,
         clock: MovableClock | None = None,
     ) -> None:
         self.clock = clock or MovableClock()
@@ -136,15 +140,13 @@ class LoopRun:
             "assistant",
             "Assistant",
             "conversational",
-            ModelSettings("scripted"),
+            ModelSettings("scripted", options=options),
             system_prompt=system_prompt,
             budgets=budgets or Budgets(),
         )
         self.context = LoopContext(
             agent=definition,
-            input=AgentInput(
-                "thread", "run", tuple(messages), tuple(frontend), tuple(context), state, forced_tool=forced_tool
-            ),
+            input=AgentInput("thread", "run", tuple(messages), tuple(frontend), tuple(context), state),
             owner="owner",
             model=self.model,
             tools=by_name,
@@ -154,6 +156,9 @@ class LoopRun:
             clock=self.clock,
             decisions=tuple(decisions),
             still_open=tuple(still_open),
+            tool_choice=tool_choice,
+            instructions=instructions,
+            selected_tools=selected_tools,
         )
         self.batches: list[Events] = []
 

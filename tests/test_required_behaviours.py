@@ -131,6 +131,8 @@ REQUIRED = [
     "reload",
     "run-records",
     "paced-replay",
+    "run-options",
+    "run-wishes",
 ]
 
 

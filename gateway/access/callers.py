@@ -66,10 +66,16 @@ class Caller:
         return None if found == _ANYTHING else found
 
     def admitted(self, given: AgentInput) -> AgentInput:
-        """The input without what this caller may not send: a visitor's system and developer messages are dropped."""
-        if self.is_visitor and any(message.role in _OPERATORS_ROLES for message in given.messages):
+        """The input without what this caller may not send: a visitor's system and developer messages are dropped, and
+        what it wishes for its run.
+        """
+        if not self.is_visitor:
+            return given
+        if given.wishes is not None:
+            given = replace(given, wishes=None)
+        if any(message.role in _OPERATORS_ROLES for message in given.messages):
             kept = tuple(message for message in given.messages if message.role not in _OPERATORS_ROLES)
-            return replace(given, messages=kept)
+            given = replace(given, messages=kept)
         return given
 
 

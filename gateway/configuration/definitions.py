@@ -31,6 +31,7 @@ from gateway.messages import JsonValue
 from gateway.model import ModelEnvironment
 from gateway.providers.headers import is_secret_header
 from gateway.tool import ToolEnvironment
+from gateway.wishes.run_wishes import LOCKABLE
 
 _SettingsT = TypeVar("_SettingsT")
 _EnvironmentT = TypeVar("_EnvironmentT")
@@ -80,6 +81,7 @@ def agent_definition(section: AgentSection, parts: KnownParts) -> AgentDefinitio
             frozenset(section.context.model_fields_set),
         ),
         client_instructions=ClientInstructions(**section.client_instructions.model_dump()),
+        locked=LOCKABLE if "all" in section.locked else frozenset(section.locked),
     )
 
 

@@ -16,6 +16,7 @@ from pydantic_core import PydanticCustomError, core_schema
 from gateway.access.limits import KeyLimits, VisitorLimits
 from gateway.agent import Budgets, ClientInstructions, ModelTimeouts
 from gateway.messages import JsonObject, JsonValue
+from gateway.wishes.run_wishes import Lockable
 
 LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
 LogFormat: TypeAlias = Literal["auto", "json", "text"]
@@ -367,6 +368,9 @@ class AgentSection(_Section):
     context: ContextSection = ContextSection()
     client_instructions: ClientInstructionsSection = ClientInstructionsSection()
     """How the model is shown what callers send beside their users' words."""
+    locked: tuple[Lockable | Literal["all"], ...] = ()
+    """What callers may not set for their runs, such as 'temperature' or 'max_tokens'; 'all': nothing of it. Visitors of
+    websites may not set anything in any case."""
     parameters: ParametersSection = ParametersSection()
 
 

@@ -43,7 +43,7 @@ from gateway.turns.resumption import Retold, kept_input
 from gateway.turns.tool_calls import CompiledSchemas
 from gateway.turns.tool_turn import ToolTurns, calls_of, open_outcome
 from gateway.wire import strict_json
-from gateway.wishes.generation import OneTool, ToolChoice
+from gateway.wishes.generation import ToolChoice
 
 logger = logging.getLogger(__name__)
 
@@ -204,15 +204,16 @@ class _Run:
             instruction = _SUMMARIZE.format(limit=self.limit)
         elif self._said_nothing:
             instruction = _ANSWER
-        conversation = self._context.conversation
+        conversation, tool_choice = self._context.conversation, self._tool_choice()
         return ModelRequest(
             self._turn_id,
             self._words.before_last(self._asked),
             system_text(self._context, instruction),
             # Some providers refuse a history with calls in it where no tools are declared: they stay declared.
-            tools=self.tools.specs,
-            tool_choice=self._tool_choice(),
+            tools=self.tools.specs if tool_choice != "required" else self._context.input.tools,
+            tool_choice=tool_choice,
             parameters=self._context.agent.model.model_parameters,
+            options=self._context.agent.model.options,
             continuation=None
             if conversation is None
             else self._words.continued(conversation.continuation(self._asked)),
@@ -229,9 +230,8 @@ class _Run:
     def _tool_choice(self) -> ToolChoice:
         if self.limit is not None:
             return "none"
-        forced = self._context.input.forced_tool
         # The first answer alone: a model that has to call a tool in every turn would never come to an end.
-        return "auto" if forced is None or self._model_calls > 1 else OneTool(forced)
+        return "auto" if self._model_calls > 1 else self._context.tool_choice
 
     def recall(self, taken_up: TakenUp) -> None:
         """Stand where the run stood when its process ended: in the middle of an answer, which is told again."""

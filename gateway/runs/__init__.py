@@ -9,6 +9,7 @@ paced_viewer.py  a log with the pauses that it was stored with
 thread_queue.py  one run at a time on each thread; the others wait in line
 intake.py        takes a request's input into its thread
 approvals.py     matches a request's answers with open interrupts
+run_terms.py     what one run goes by: its agent's definition and its request's wishes as one
 limits.py        limits of a new run's input
 ids.py           which stored run a client's run id means
 endings.py       the records that a run's begin and end store

@@ -40,6 +40,7 @@ from gateway.runs.intake import take_in, up_to_date
 from gateway.runs.live_run import LiveRun
 from gateway.runs.phases import Phase
 from gateway.runs.recovery import LeftOpen, recover, restore
+from gateway.runs.run_terms import RunTerms, check_selected_tools, terms_of, with_choice
 from gateway.runs.run_trace import begin_trace, end_trace
 from gateway.runs.thread_queue import ThreadLines
 from gateway.store import RunRecord, RunStatus, Store, Thread
@@ -98,13 +99,14 @@ class RunDriver:
         self,
         record: RunRecord,
         agent: OpenAgent,
+        terms: RunTerms,
         *,
         unattended: bool = False,
         earlier_trace: Mapping[str, str] = NO_HEADERS,
     ) -> LiveRun:
         """A run that can be watched; `start` must follow. An `unattended` one goes on without viewers.
 
-        It holds its agent from here to its end.
+        `terms` are what it goes by. It holds its agent from here to its end.
         """
         live = self.runs[record.owner, record.client_id] = LiveRun(
             record,
@@ -113,6 +115,7 @@ class RunDriver:
             self.clock,
             grace_seconds=self._options.disconnect_grace_seconds,
             on_abandoned=self._abandoned,
+            terms=terms,
             unattended=unattended,
             trace=begin_trace(self._tracer, record, agent.definition, earlier_trace),
             max_viewer_events=self._options.max_viewer_events,
@@ -127,12 +130,14 @@ class RunDriver:
         Raises:
             ConflictError: the thread is busy.
             TooManyRequestsError: too many runs wait for the thread.
-            InvalidRequestError: an answer does not fit its interrupt.
+            InvalidRequestError: an answer does not fit its interrupt, or a selected tool is not there.
             StaleHistoryError: the thread has messages that the client has not seen.
             StoreError: the store cannot be used now.
         """
         try:
-            policy = live.agent.definition.on_concurrent_run
+            if live.terms.selected_tools is not None:
+                await self._check_selected_tools(live, given)
+            policy = live.terms.definition.on_concurrent_run
             if policy == "cancel_previous":
                 self._check_seen(live, given)
             waiting = await self.lines.enter(live, policy)
@@ -148,6 +153,11 @@ class RunDriver:
             self._leave(live)
             raise
 
+    async def _check_selected_tools(self, live: LiveRun, given: AgentInput) -> None:
+        tools, _ = await _tools(live)
+        if live.cancel_reason is None:
+            check_selected_tools(live.terms, given, tools)
+
     def _check_seen(self, live: LiveRun, given: AgentInput) -> None:
         """Refuse a client that has not seen the interrupts of the thread's running run, before that run is cancelled
         for it.
@@ -158,16 +168,16 @@ class RunDriver:
 
     async def _begin(self, live: LiveRun, given: AgentInput, *, waited: bool = False) -> LoopContext:
         """Read the thread, take the input in, store both with RunStarted: from here on the run exists."""
-        agent, owner = live.agent, live.record.owner
+        agent, definition, owner = live.agent, live.terms.definition, live.record.owner
         tools, approvals = await _tools(live) if live.cancel_reason is None else ({}, {})
         if live.cancel_reason is not None:
             given = words_alone(given)
         given = with_frontend_tools(given, tools)
         now = self.clock.now()
         stored = await self.store.load_thread(owner, given.thread_id)
-        thread = stored or Thread(owner, given.thread_id, agent.definition.id, now, now)
-        conversation = conversation_of(agent.definition, agent.model.capabilities, thread, given.conversation_id)
-        taken = take_in(given, thread, agent.definition, tools, approvals, now, conversation, waited=waited)
+        thread = stored or Thread(owner, given.thread_id, definition.id, now, now)
+        conversation = conversation_of(definition, agent.model.capabilities, thread, given.conversation_id)
+        taken = take_in(given, thread, definition, tools, approvals, now, conversation, waited=waited)
         live.begin_with(taken.thread, conversation, given.history_cache)
         record = replace(live.record, status=RunStatus.RUNNING, started_at=now, finished_at=None)
         if live.cancel_reason is None:
@@ -195,8 +205,10 @@ class RunDriver:
         assert live.thread is not None, "a loop gets a run that has begun"
         agent, conversation, messages, state = live.agent, live.conversation, live.thread.messages, live.fold.state
         own, elsewhere = (messages, ()) if conversation is None else conversation.split(messages)
+        terms = live.terms
+        given, tool_choice = with_choice(terms, given)
         return LoopContext(
-            agent=agent.definition,
+            agent=terms.definition,
             input=given,
             owner=live.record.owner,
             model=agent.model,
@@ -209,12 +221,15 @@ class RunDriver:
             decisions=tuple(decisions),
             still_open=live.thread.interrupts,
             on_retry=self.metrics.provider_retried,
-            fallback=agent.fallback,
+            fallback=terms.fallback,
             fits=agent.fits,
             conversation=conversation,
             taken_up=taken_up,
             is_left=lambda: live.left,
             trace=live.trace,
+            tool_choice=tool_choice,
+            instructions=terms.instructions,
+            selected_tools=terms.selected_tools,
         )
 
     # --- running
@@ -448,7 +463,8 @@ class RunDriver:
         """End or continue the runs that an earlier process left behind. Call once, before serving."""
         for left in await recover(self.store, self.clock, self.agents):
             trace = kept_trace(left.taken_up.input)
-            live = self.open(left.record, left.agent, unattended=left.input.unattended, earlier_trace=trace)
+            terms, unattended = terms_of(left.agent, left.input), left.input.unattended
+            live = self.open(left.record, left.agent, terms, unattended=unattended, earlier_trace=trace)
             restore(live, left)
             await self.lines.enter(live, "enqueue")
             self.metrics.runs_active.inc()

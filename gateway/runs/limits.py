@@ -16,7 +16,7 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from gateway.agent import Absent, AgentInput
+from gateway.agent import Absent, AgentInput, InputNames
 from gateway.errors import FieldProblem, TooLargeError, TooManyRequestsError
 from gateway.messages import (
     Base64Source,
@@ -36,6 +36,7 @@ from gateway.messages import (
 )
 from gateway.records import dump_json
 from gateway.wire.media_bytes import bare_type, is_written
+from gateway.wishes.run_wishes import RunWishes
 
 MOST_REQUEST_BYTES = 256 * 1024
 _MOST_NAMED = 5
@@ -152,8 +153,19 @@ def _new_things(
     for answer in given.answers:
         size = _size((answer.interrupt_id,)) + _json_size(answer.payload)
         yield _Thing(f"/{names.answers}", f"the answer to {_shown(answer.interrupt_id)}", size)
+    if given.wishes is not None:
+        yield from _wished_things(given.wishes, names)
     if given.parent_run_id is not None:
         yield _Thing(f"/{names.parent_run_id}", names.parent_run_id, _size((given.parent_run_id,)))
+
+
+def _wished_things(wishes: RunWishes, names: InputNames) -> Iterator[_Thing]:
+    form = wishes.options.response_format
+    yield _Thing(f"/{names.instructions}", "the instructions", _size((wishes.instructions,)))
+    yield _Thing(f"/{names.stop}", "what the answer stops at", _size(wishes.options.stop or ()))
+    if form is not None:
+        schema = 0 if form.schema is None else _json_size(form.schema)
+        yield _Thing(f"/{names.response_format}", "the format", schema + _size((form.name, form.description)))
 
 
 # --- messages

@@ -39,6 +39,7 @@ from gateway.records import EventRecords, encode_events
 from gateway.runs.audience import Audience
 from gateway.runs.paced_viewer import PacedViewer
 from gateway.runs.phases import CONCLUDED, FINISHING, OVER, SETTLED, Phase, Phases
+from gateway.runs.run_terms import RunTerms
 from gateway.runs.viewer import Prelude, Viewer, read_log
 from gateway.store import RunRecord, Store, Thread
 from gateway.traces import Span
@@ -57,7 +58,7 @@ class LiveRun:
     __slots__ = (
         "_clock", "_gathered", "_kept_waiters", "_last_future", "_phases", "_sealer", "_store", "_unkept", "_window",
         "accepted", "agent", "audience", "cancel_reason", "conversation", "failure", "first_sign_at", "fold", "kept",
-        "left", "must_be_kept", "record", "sequence", "task", "thread", "trace", "unattended", "unkept",
+        "left", "must_be_kept", "record", "sequence", "task", "terms", "thread", "trace", "unattended", "unkept",
     )  # fmt: skip
 
     def __init__(
@@ -69,15 +70,19 @@ class LiveRun:
         *,
         grace_seconds: float,
         on_abandoned: Callable[[LiveRun], None],
+        terms: RunTerms | None = None,
         unattended: bool = False,
         trace: Span | None = None,
         max_viewer_events: int = 10_000,
         window: CommitWindow | None = None,
     ) -> None:
-        """`on_abandoned` is called once nobody has watched for `grace_seconds`. Runs share a `window`."""
+        """`terms` are the agent's own where none are given. `on_abandoned` is called once nobody has watched for
+        `grace_seconds`. Runs share a `window`.
+        """
         self.record = record
         self.agent: Final = agent  # which it holds open
-        self.unattended: Final = unattended  # it goes on without viewers
+        self.terms: Final = terms or RunTerms(agent.definition, agent.fallback)
+        self.unattended: Final = unattended or self.terms.detached  # it goes on without viewers
         self.trace: Final = trace  # its span; ends with the run; None without tracing
         self.task: asyncio.Task[None] | None = None
         self.cancel_reason: str | None = None

@@ -70,7 +70,8 @@ def client_words(context: LoopContext) -> ClientWords:
     nothing = _NO_WORDS_OF_WEBSITE if is_visitors(context.owner) else _NO_WORDS_OF_APPLICATION
     said: JsonObject = {}
     if context.agent.client_instructions.voice(context.owner) == "user":
-        if instructions := [m.text for m in context.messages if m.role in _INSTRUCTIONS and m.text.strip()]:
+        sent = (context.instructions, *(m.text for m in context.messages if m.role in _INSTRUCTIONS))
+        if instructions := [text for text in sent if text.strip()]:
             said["instructions"] = [*instructions]
         if entries := context.input.context:
             said["context"] = [{"description": entry.description, "value": entry.value} for entry in entries]

@@ -34,6 +34,7 @@ from gateway.events import (
 from gateway.loop import TakenUp
 from gateway.messages import JsonObject, ToolSpec
 from gateway.traces import Span
+from gateway.wishes.run_wishes import stored_wishes, wishes_record
 
 _STARTED = (TextStarted, ReasoningStarted, ToolCallStarted)
 _ENDED = (TextEnded, ReasoningEnded, ToolCallEnded)
@@ -146,8 +147,8 @@ def _words(event: TextDelta | ReasoningDelta | ToolCallDelta) -> str:
 
 
 def kept_input(given: AgentInput, trace: Span | None = None) -> JsonObject:
-    """As JSON: the frontend tools, context, properties, the conversation's name, and `trace`: the headers that name the
-    run's span. The messages are in the thread.
+    """As JSON: the frontend tools, context, properties, the conversation's name, the wishes, and `trace`: the headers
+    that name the run's span. The messages are in the thread.
     """
     tools: list[Any] = [[tool.name, tool.description, tool.input_schema, tool.metadata] for tool in given.tools]
     context: list[Any] = [[entry.description, entry.value] for entry in given.context]
@@ -158,6 +159,7 @@ def kept_input(given: AgentInput, trace: Span | None = None) -> JsonObject:
         "conversation_id": given.conversation_id,
         "parent_run_id": given.parent_run_id,
         "unattended": given.unattended,
+        **({} if given.wishes is None else {"wishes": wishes_record(given.wishes)}),
         **({} if trace is None else {"trace": dict(trace.headers)}),
     }
 
@@ -180,4 +182,5 @@ def restored_input(kept: JsonObject, thread_id: str, run_id: str) -> AgentInput:
         conversation_id=stored["conversation_id"],
         parent_run_id=stored["parent_run_id"],
         unattended=stored.get("unattended", False),
+        wishes=stored_wishes(stored["wishes"]) if "wishes" in stored else None,
     )

@@ -45,7 +45,9 @@ class ToolTurns:
     """
 
     def __init__(self, context: LoopContext, schemas: CompiledSchemas, deadline: Deadline) -> None:
-        self.specs = (*(tool.spec for tool in context.tools.values()), *context.input.tools)
+        selected, tools = context.selected_tools, context.tools
+        self._backend = tools if selected is None else {name: tools[name] for name in selected if name in tools}
+        self.specs = (*(tool.spec for tool in self._backend.values()), *context.input.tools)
         self.calls_made = 0
         self.limit_reached: str | None = None
         self._context = context
@@ -132,7 +134,7 @@ class ToolTurns:
 
     def _dispatch(self, call: ToolCall, executions: ToolExecutions, refused_because: str) -> None:
         """Run a call, refuse it with an error, or leave it to the browser or a person."""
-        tool = self._context.tools.get(call.name)
+        tool = self._backend.get(call.name)
         spec = tool.spec if tool is not None else self._frontend.get(call.name)
         try:
             # Refused frontend calls get a result too: clients run every closed call that has none.

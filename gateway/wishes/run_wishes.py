@@ -7,12 +7,34 @@ definition.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, Literal, TypeAlias, cast, get_args
 
 from gateway.messages import JsonObject
-from gateway.wishes.generation import NO_OPTIONS, OPTION_NAMES, GenerationOptions, JsonFormat, OneTool, ToolChoice
+from gateway.wishes.generation import NO_OPTIONS, GenerationOptions, JsonFormat, OneTool, ToolChoice
 
 ConcurrentRuns: TypeAlias = Literal["reject", "enqueue", "cancel_previous"]
+Lockable: TypeAlias = Literal[
+    "temperature",
+    "top_p",
+    "top_k",
+    "max_tokens",
+    "stop",
+    "seed",
+    "presence_penalty",
+    "frequency_penalty",
+    "response_format",
+    "parallel_calls",
+    "reasoning_effort",
+    "reasoning_summary",
+    "max_iteration",
+    "max_tool_calls",
+    "max_total_tokens",
+    "tool_choice",
+    "tools",
+    "detached",
+    "on_concurrent_run",
+]
+"""What an agent's operator can keep callers from setting. `instructions` are ruled by `client_instructions`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +74,7 @@ class RunWishes:
 NO_WISHES = RunWishes()
 _LIMITS = tuple(field.name for field in fields(WishedLimits))
 _OTHERS = ("tool_choice", "tools", "detached", "on_concurrent_run")
-LOCKABLE = frozenset((*OPTION_NAMES, *_LIMITS, *_OTHERS))
-"""What an agent's operator can keep callers from setting. `instructions` are ruled by `client_instructions`."""
+LOCKABLE = frozenset(get_args(Lockable))
 
 
 def without(wishes: RunWishes, names: frozenset[str]) -> RunWishes:

@@ -77,7 +77,9 @@ async def test_the_model_is_told_the_prompt_the_context_the_state_and_all_tools(
 
 
 async def test_a_forced_tool_is_forced_in_the_first_answer_alone() -> None:
-    run = LoopRun(responses=[[ADD], [{"text": "done"}]], tools=[adder()], frontend=[PICK], forced_tool="pick_color")
+    run = LoopRun(
+        responses=[[ADD], [{"text": "done"}]], tools=[adder()], frontend=[PICK], tool_choice=OneTool("pick_color")
+    )
     await run.events()
     assert [request.tool_choice for request in run.requests] == [OneTool("pick_color"), "auto"]
 

@@ -33,6 +33,8 @@ from gateway.events import (
 from gateway.messages import Opaque, ToolSpec
 from gateway.transcript import Transcript
 from gateway.turns.resumption import Retold, RetoldOtherwiseError, kept_input, open_call, restored_input
+from gateway.wishes.generation import GenerationOptions
+from gateway.wishes.run_wishes import RunWishes
 from tests.word_samples import REPEATABLE, any_text
 
 OPAQUE = Opaque("p", "m", "item", "{}")
@@ -146,5 +148,6 @@ def test_what_a_loop_needs_of_an_input_is_kept() -> None:
         conversation_id="billing",
         parent_run_id="r0",
         unattended=True,
+        wishes=RunWishes(GenerationOptions(temperature=0.5, stop=("x",)), instructions="Be brief.", tools=("pick",)),
     )
     assert restored_input(kept_input(given_input), "t", "r") == given_input

@@ -1,0 +1,161 @@
+"""What one run goes by: its agent's definition and its request's wishes as one.
+
+Below: the words, model, open_agent. Above: the runner, the run driver. Pure but for a line in the log. What the
+operator locks is as the agent has it; otherwise the request decides, and what it does not say the agent decides. Of two
+limits of tokens the smaller counts. The loop sees no difference between what was configured and what was wished.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gateway.agent import AgentDefinition, AgentInput, Budgets, InputNames
+from gateway.errors import FieldProblem, InvalidRequestError
+from gateway.frozen import quickly_made, replace
+from gateway.model import AnswerOptions, Fallback
+from gateway.open_agent import OpenAgent
+from gateway.tool import Tool
+from gateway.wire.log_counts import counted
+from gateway.wishes.generation import OPTION_NAMES, GenerationOptions, OneTool, ToolChoice
+from gateway.wishes.run_wishes import RunWishes, WishedLimits, without
+
+logger = logging.getLogger(__name__)
+
+
+@quickly_made
+@dataclass(frozen=True, slots=True)
+class RunTerms:
+    """`definition` is the agent's with the run's options, limits and queueing in it; `fallback` are the models that can
+    be asked as this run wants it. The rest is as in RunWishes.
+    """
+
+    definition: AgentDefinition
+    fallback: Fallback
+    tool_choice: ToolChoice = "auto"
+    instructions: str = ""
+    selected_tools: tuple[str, ...] | None = None
+    detached: bool = False
+
+
+def terms_of(agent: OpenAgent, given: AgentInput) -> RunTerms:
+    """What a run of that input goes by."""
+    wishes, definition = given.wishes, agent.definition
+    if wishes is None:
+        return RunTerms(definition, agent.fallback)
+    if definition.locked:
+        wishes = without(wishes, definition.locked)
+    choice, fallback = wishes.tool_choice, agent.fallback
+    if fallback.others:
+        able = (other for other in fallback.others if not _lacks(other.model.capabilities.options, wishes, given.names))
+        fallback = replace(fallback, others=tuple(able))
+    return RunTerms(_merged(definition, wishes), fallback, choice, wishes.instructions, wishes.tools, wishes.detached)
+
+
+def check_wishes(agent: OpenAgent, given: AgentInput) -> None:
+    """Refuse wishes that cannot come true; say in the log which ones are not heeded.
+
+    Raises:
+        InvalidRequestError: the agent's model cannot answer like that, or there is no such tool among the request's.
+    """
+    if (wishes := given.wishes) is None:
+        return
+    definition, able = agent.definition, agent.model.capabilities.options
+    if locked := [name for name in wishes.lockable if name in definition.locked]:
+        _say("an agent's operator locks what a request wishes", agent, locked)
+        wishes = without(wishes, definition.locked)
+    if problem := _lacks(able, wishes, given.names) or _wrong_choice(wishes.tool_choice, given):
+        raise InvalidRequestError(
+            f"{problem.pointer[1:]} {problem.detail}", code="unsupported_option", problems=[problem], status=400
+        )
+    if dropped := [name for name in wishes.options.named if name not in able.names]:
+        _say("a request's wishes are dropped that the agent's model does not know", agent, dropped)
+
+
+def check_selected_tools(terms: RunTerms, given: AgentInput, tools: Mapping[str, Tool]) -> None:
+    """Refuse a selection that has what is not there.
+
+    Raises:
+        InvalidRequestError
+    """
+    unknown = [name for name in terms.selected_tools or () if name not in tools]
+    if unknown:
+        pointer, known = f"/{given.names.selected_tools}", ", ".join(map(repr, tools)) or "none"
+        problems = [FieldProblem(pointer, f"the agent has no tool {name[:64]!r}") for name in unknown[:5]]
+        raise InvalidRequestError(
+            f"the agent has no tool {unknown[0][:64]!r}; its tools are: {known}",
+            code="unknown_tool",
+            problems=problems,
+            status=400,
+        )
+
+
+def with_choice(terms: RunTerms, given: AgentInput) -> tuple[AgentInput, ToolChoice]:
+    """The input with those of its tools that may be called in this run, and what the first answer has to call.
+
+    `given` has no tools any more whose names are taken.
+    """
+    choice = terms.tool_choice
+    if choice == "none":
+        return replace(given, tools=()), "auto"  # backend tools, of which the client knows nothing, may still be called
+    if choice == "auto":
+        return given, "auto" if given.forced_tool is None else OneTool(given.forced_tool)
+    return given, choice if _wrong_choice(choice, given) is None else "auto"
+
+
+def _merged(definition: AgentDefinition, wishes: RunWishes) -> AgentDefinition:
+    model = definition.model
+    return replace(
+        definition,
+        model=replace(model, options=_options(wishes.options, model.options)),
+        budgets=_budgets(wishes.limits, definition.budgets),
+        on_concurrent_run=wishes.on_concurrent_run or definition.on_concurrent_run,
+    )
+
+
+def _options(wished: GenerationOptions, own: GenerationOptions) -> GenerationOptions:
+    said = {name: getattr(own if getattr(wished, name) is None else wished, name) for name in OPTION_NAMES}
+    said["max_tokens"] = _smaller(wished.max_tokens, own.max_tokens)
+    return GenerationOptions(**said)
+
+
+def _budgets(wished: WishedLimits, own: Budgets) -> Budgets:
+    return replace(
+        own,
+        max_iteration=wished.max_iteration or own.max_iteration,
+        max_tool_calls=own.max_tool_calls if wished.max_tool_calls is None else wished.max_tool_calls,
+        max_total_tokens=_smaller(wished.max_total_tokens, own.max_total_tokens),
+    )
+
+
+def _smaller(wished: int | None, own: int | None) -> int | None:
+    return own if wished is None else wished if own is None else min(wished, own)
+
+
+def _lacks(able: AnswerOptions, wishes: RunWishes, names: InputNames) -> FieldProblem | None:
+    """What a model cannot do that no answer is any use without; None where it can do all of that."""
+    form, stops, choice = wishes.options.response_format, wishes.options.stop or (), wishes.tool_choice
+    if form is not None and form.kind not in able.formats:
+        known = ", ".join(sorted(able.formats)) or "none"
+        return FieldProblem(
+            f"/{names.response_format}", f"is {form.kind!r}, which the agent's model cannot give; it knows: {known}"
+        )
+    if "stop" in able.names and able.most_stops is not None and len(stops) > able.most_stops:
+        return FieldProblem(f"/{names.stop}", f"has {len(stops)} texts; the agent's model takes {able.most_stops}")
+    if choice not in ("auto", "none") and ("any" if choice == "required" else "one") not in able.forced_tools:
+        return FieldProblem(f"/{names.tool_choice}", "forces a call, which the agent's model cannot be told to make")
+    return None
+
+
+def _wrong_choice(choice: ToolChoice, given: AgentInput) -> FieldProblem | None:
+    pointer = f"/{given.names.tool_choice}"
+    if choice == "required" and not given.tools:
+        return FieldProblem(pointer, "needs a tool of the request's own to call; send one, or leave it out")
+    if isinstance(choice, OneTool) and all(choice.name != spec.name for spec in given.tools):
+        return FieldProblem(pointer, f"names {choice.name[:64]!r}, which is none of the request's own tools")
+    return None
+
+
+def _say(what: str, agent: OpenAgent, names: list[str]) -> None:
+    logger.warning(what, extra={"agent_id": agent.definition.id, "model": agent.model.model_id, **counted(names)})
