@@ -109,11 +109,11 @@ class Sealer:
         open_text: str | None = None  # the one that had the last delta
         for position, event in enumerate(events):
             kind = type(event)
-            if kind is TextDelta and event.text:  # type: ignore[union-attr]
-                if (name := event.message_id) is open_text:  # type: ignore[union-attr]
+            if kind is TextDelta:
+                if event.message_id is open_text and event.text:  # type: ignore[union-attr]
                     continue
-                if name in texts:
-                    open_text = name
+                if event.message_id in texts and event.text:  # type: ignore[union-attr]
+                    open_text = event.message_id  # type: ignore[union-attr]
                     continue
             if kind is ToolCallDelta and event.call_id in self._calls and event.arguments:  # type: ignore[union-attr]
                 continue
