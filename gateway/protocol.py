@@ -105,7 +105,8 @@ class ProtocolEnvironment:
     async def start(self, caller: Caller, agent_id: str, given: AgentInput) -> Viewer:
         """Begin a run and watch it; a repeated request watches its earlier run again. Close the viewer at the end.
 
-        A visitor's system and developer messages are left out, and what it wishes for its run.
+        `async for batch in viewer` gives all of the run. A visitor's system and developer messages are left out, and
+        what it wishes for its run.
 
         Raises:
             NotFoundError: no such agent for this caller.

@@ -21,6 +21,7 @@ from gateway.store import Store
 from gateway.transcript import OpenItems
 
 _PAGE = 2_000
+_PATIENCE_SECONDS = 60.0
 
 
 class Batch(NamedTuple):
@@ -110,6 +111,17 @@ class Viewer:
             farewell, self._farewell = self._farewell, []
             return Batch(-len(farewell), farewell)
         return END if self._over else None
+
+    def __aiter__(self) -> Viewer:
+        """All batches to the end, however long each takes; who has to do something meanwhile calls `next`."""
+        return self
+
+    async def __anext__(self) -> Batch:
+        while (batch := await self.next(_PATIENCE_SECONDS)) is None:
+            pass
+        if not batch.events:
+            raise StopAsyncIteration
+        return batch
 
     def take(self) -> Batch | None:
         """The events at hand; None if `next` would have to wait or read."""

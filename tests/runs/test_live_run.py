@@ -267,6 +267,24 @@ async def test_a_viewer_waits_as_long_as_it_is_told() -> None:
     assert scene.clock.pending == [], "no timer is left behind"
 
 
+async def test_a_viewer_may_be_read_to_its_end_however_long_that_takes() -> None:
+    scene = Scene()
+
+    async def whole() -> list[tuple[int, Event]]:
+        batches = [batch async for batch in scene.first_viewer]
+        return [(batch.first + place, event) for batch in batches for place, event in enumerate(batch.events)]
+
+    reading = asyncio.create_task(whole())
+    await scene.clock.advance(3600.0)
+    await scene.say(TextStarted("m"), TextDelta("m", "late"), TextEnded("m"))
+    await scene.clock.advance(3600.0)
+    assert not reading.done()
+    await scene.end()
+    assert await reading == [(row.sequence, row.event) for row in scene.store.log]
+    scene.first_viewer.close()
+    assert scene.clock.pending == [], "no timer is left behind"
+
+
 async def test_a_slow_viewer_is_dropped_and_resumes_from_the_log_while_others_go_on() -> None:
     scene = Scene(max_viewer_events=5)
     slow = await scene.live.follow_from(0)
