@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gateway.agent import AgentDefinition, ModelSettings
+from gateway.agents.open_agent import OpenAgent
 from gateway.configuration.known_parts import KnownParts
 from gateway.loop import LoopEnvironment
 from gateway.model import Alternative, Fallback, Model, ModelEnvironment
-from gateway.open_agent import OpenAgent
 from gateway.parts import find
 from gateway.providers.headers import with_headers
 from gateway.tool import ToolEnvironment

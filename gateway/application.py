@@ -23,16 +23,16 @@ from gateway.access.limits import Meter
 from gateway.access.visitors import Visitors
 from gateway.agent import AgentDefinition
 from gateway.agent_opening import AgentOpening
+from gateway.agents.directory import AgentDirectory
+from gateway.agents.open_agent import OpenAgent
 from gateway.clock import Clock, SystemClock
 from gateway.configuration.known_parts import KnownParts, known_parts, scheme
-from gateway.directory import AgentDirectory
 from gateway.errors import StoreError
 from gateway.http_client.clients import HttpClients
 from gateway.logs import Redaction
 from gateway.loop import LoopEnvironment
 from gateway.metrics import Metrics
 from gateway.model import ModelEnvironment
-from gateway.open_agent import OpenAgent
 from gateway.openapi.document import openapi_document
 from gateway.openapi.gateway_paths import GATEWAY_API
 from gateway.openapi.routes import docs_routes

@@ -24,10 +24,10 @@ from gateway.access.callers import Caller
 from gateway.access.limits import Meter
 from gateway.access.visitors import Visitors
 from gateway.agent import AgentInput, Answer
+from gateway.agents.open_agent import OpenAgent, no_agent
 from gateway.errors import ForbiddenError, InvalidRequestError, TooLargeError
 from gateway.events import Interrupt
 from gateway.messages import JsonValue, Message
-from gateway.open_agent import OpenAgent, no_agent
 from gateway.openapi.description import ApiDescription
 from gateway.problems import ErrorForm, problem_json
 from gateway.runner import Admission, Runner

@@ -11,13 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from gateway.agent import ABSENT, Absent, AgentInput, Answer
-from gateway.directory import AgentDirectory
+from gateway.agents.directory import AgentDirectory
+from gateway.agents.open_agent import OpenAgent
 from gateway.errors import ConflictError, InvalidRequestError, NotFoundError, UnavailableError
 from gateway.events import Completed, Interrupt, RunFinished, RunStarted
 from gateway.frozen import replace
 from gateway.messages import JsonValue, Message, new_id
 from gateway.model_state import conversation_of_call
-from gateway.open_agent import OpenAgent
 from gateway.owners import site_of
 from gateway.runs.driver import RunDriver
 from gateway.runs.endings import approval_answered, input_digest, no_thread, run_exists

@@ -18,12 +18,12 @@ from functools import partial
 from typing import Any
 
 from gateway.agent import AgentDefinition, AgentInput, ModelSettings, ToolSettings
-from gateway.directory import AgentDirectory
+from gateway.agents.directory import AgentDirectory
+from gateway.agents.open_agent import OpenAgent
 from gateway.events import Event, RunFailed, RunFinished
 from gateway.loops.react import ReactLoop
 from gateway.messages import Message, TextBlock
 from gateway.models.scripted import ScriptedModel, parse_script
-from gateway.open_agent import OpenAgent
 from gateway.records import NO_EVENTS, EventRecords
 from gateway.runner import Runner
 from gateway.runs.driver import RunDriver, RunOptions

@@ -19,13 +19,13 @@ import aiohttp
 import pytest
 
 from gateway.agent import AgentDefinition, Budgets, ModelSettings, Secret
+from gateway.agents.open_agent import OpenAgent
 from gateway.clock import SystemClock
 from gateway.events import RunFinished, TextDelta
 from gateway.http_client.clients import HttpClients
 from gateway.loops.react import ReactLoop
 from gateway.messages import Message, TextBlock
 from gateway.model import Model, ModelEnvironment, ModelProvider, ModelRequest
-from gateway.open_agent import OpenAgent
 from gateway.parts import collect
 from gateway.runs.driver import RunOptions
 from tests.bedrock_server import ACCESS_KEY, REGION, SECRET_KEY, block_stop, event, message_stop, metadata, text

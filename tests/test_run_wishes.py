@@ -13,8 +13,9 @@ import pytest
 from gateway.access.callers import Caller
 from gateway.access.limits import KeyLimits, Meter
 from gateway.agent import AgentDefinition, AgentInput, ModelSettings, Secret, ToolSettings
+from gateway.agents.directory import AgentDirectory
+from gateway.agents.open_agent import OpenAgent
 from gateway.clock import SystemClock
-from gateway.directory import AgentDirectory
 from gateway.errors import ConflictError, InvalidRequestError, TooLargeError
 from gateway.events import Completed, RunFinished, TextDelta
 from gateway.http_client.clients import HttpClients
@@ -28,7 +29,6 @@ from gateway.models import (
     openai_chat_completions,
     openai_responses,
 )
-from gateway.open_agent import OpenAgent
 from gateway.protocol import ProtocolEnvironment
 from gateway.runner import Runner
 from gateway.runs.driver import RunDriver

@@ -235,14 +235,14 @@ async def test_limits_of_the_history_are_ignored_and_said_so_once(
             agent("unlimited", openai_model(server)),
             agent("plain", openai_model(server, stateful=False), context=limits),
         ]
-        with caplog.at_level(logging.WARNING, "gateway.open_agent"):
+        with caplog.at_level(logging.WARNING, "gateway.agents.open_agent"):
             async with local_gateway(tmp_path, agents) as gateway:
                 scene = StatefulScene(gateway, server, agent_id="limited")
                 for word in ("one", "two", "three"):
                     server.will_answer(message_item(f"{word}!"))
                     await scene.say(word)
         assert len(scene.shown()) == 5
-        (warning,) = [record for record in caplog.records if record.name == "gateway.open_agent"]
+        (warning,) = [record for record in caplog.records if record.name == "gateway.agents.open_agent"]
         assert warning.__dict__["agent_id"] == "limited"
         assert warning.__dict__["ignored"] == ["max_messages", "summarize"]
 

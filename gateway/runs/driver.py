@@ -16,15 +16,15 @@ from contextlib import aclosing, suppress
 from dataclasses import dataclass
 
 from gateway.agent import Absent, AgentInput, Approvers
+from gateway.agents.directory import AgentDirectory
+from gateway.agents.open_agent import OpenAgent, with_frontend_tools
 from gateway.clock import Clock, unhurt
 from gateway.commit_window import CommitWindow
-from gateway.directory import AgentDirectory
 from gateway.errors import ConflictError, GatewayError, NotFoundError, StoreError
 from gateway.events import RunFailed, RunFinished, RunStarted
 from gateway.frozen import replace
 from gateway.loop import Decision, LoopContext, TakenUp
 from gateway.metrics import Metrics
-from gateway.open_agent import OpenAgent, with_frontend_tools
 from gateway.runs.counts import count_end, count_failed_tools
 from gateway.runs.endings import (
     Terminal,

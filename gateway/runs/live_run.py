@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
+from gateway.agents.open_agent import OpenAgent
 from gateway.clock import Clock
 from gateway.commit_window import CommitWindow
 from gateway.errors import GatewayError, StoreError
@@ -34,7 +35,6 @@ from gateway.frozen import replace
 from gateway.history.cache import HistoryCache, turns_of
 from gateway.messages import Message
 from gateway.model_state import Conversation
-from gateway.open_agent import OpenAgent
 from gateway.records import EventRecords, encode_events
 from gateway.runs.audience import Audience
 from gateway.runs.paced_viewer import PacedViewer

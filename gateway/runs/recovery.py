@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gateway.agent import AgentInput
+from gateway.agents.open_agent import OpenAgent
 from gateway.clock import Clock
 from gateway.errors import StoreError
 from gateway.events import Event
 from gateway.loop import TakenUp
-from gateway.open_agent import OpenAgent
 from gateway.runs.endings import conversation_of, end_left_behind
 from gateway.runs.live_run import LiveRun
 from gateway.runs.phases import Phase

@@ -13,8 +13,8 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from gateway.agents.directory import AgentDirectory
 from gateway.clock import Clock
-from gateway.directory import AgentDirectory
 from gateway.errors import ModelError, ModelErrorKind, StoreError
 from gateway.messages import new_id
 from gateway.model import StatefulModel

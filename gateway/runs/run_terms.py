@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gateway.agent import AgentDefinition, AgentInput, Budgets, InputNames
+from gateway.agents.open_agent import OpenAgent
 from gateway.errors import FieldProblem, InvalidRequestError
 from gateway.frozen import quickly_made, replace
 from gateway.model import AnswerOptions, Fallback
-from gateway.open_agent import OpenAgent
 from gateway.tool import Tool
 from gateway.wire.log_counts import counted
 from gateway.wishes.generation import OPTION_NAMES, GenerationOptions, OneTool, ToolChoice

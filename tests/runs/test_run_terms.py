@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from gateway.agent import AgentDefinition, AgentInput, Budgets, ModelSettings
+from gateway.agents.open_agent import OpenAgent
 from gateway.errors import InvalidRequestError
 from gateway.loops.react import ReactLoop
 from gateway.messages import ToolSpec
 from gateway.model import Alternative, AnswerOptions, Fallback, Model, ModelCapabilities
-from gateway.open_agent import OpenAgent
 from gateway.runs.run_terms import check_wishes, terms_of, with_choice
 from gateway.wishes.generation import NO_OPTIONS, OPTION_NAMES, GenerationOptions, JsonFormat, OneTool
 from gateway.wishes.run_wishes import (

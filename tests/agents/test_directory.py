@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from gateway.agents.directory import AgentDirectory
+from gateway.agents.open_agent import OpenAgent
 from gateway.configuration.known_parts import known_parts
-from gateway.directory import AgentDirectory
 from gateway.errors import NotFoundError
 from gateway.events import Cancelled, RunFinished, TextDelta, TextStarted
-from gateway.open_agent import OpenAgent
 from gateway.tool import Tool, ToolType
 from tests.runner_scene import HANGS, OWNER, SAYS_HELLO, agent_of, end_of, question, read, read_until, runner_scene
 from tests.running_gateway import agent, local_gateway, scripted
@@ -177,7 +177,7 @@ async def test_one_that_cannot_be_closed_keeps_no_other_from_it(caplog: pytest.L
     directory = AgentDirectory([agent_of("broken", SAYS_HELLO, BrokenBox()), good])
     await directory.close()
     assert box.closed == 1
-    [entry] = [record for record in caplog.records if record.name == "gateway.directory"]
+    [entry] = [record for record in caplog.records if record.name == "gateway.agents.directory"]
     assert (entry.message, entry.__dict__["agent_id"]) == ("an agent could not be closed", "broken")
 
 

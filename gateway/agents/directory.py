@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from gateway.open_agent import OpenAgent, no_agent
+from gateway.agents.open_agent import OpenAgent, no_agent
 
 logger = logging.getLogger(__name__)
 
