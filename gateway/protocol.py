@@ -27,13 +27,13 @@ from gateway.agent import AgentInput, Answer
 from gateway.agents.open_agent import OpenAgent, no_agent
 from gateway.errors import ForbiddenError, InvalidRequestError, TooLargeError
 from gateway.events import Interrupt
-from gateway.messages import JsonValue, Message
+from gateway.messages import JsonObject, JsonValue, Message
 from gateway.openapi.description import ApiDescription
 from gateway.problems import ErrorForm, problem_json
 from gateway.runner import Admission, Runner
 from gateway.runs.viewer import Viewer
 from gateway.sse import OpenStreams
-from gateway.store import Approval, Page, RunRecord, ThreadSummary
+from gateway.store import Approval, Page, RunRecord, Thread, ThreadChange, ThreadSummary
 from gateway.wire import strict_json
 
 _PAGE = 50
@@ -168,6 +168,14 @@ class ProtocolEnvironment:
         """A page of the caller's threads, the latest first."""
         return await self._runner.threads(caller.owner, limit=limit, cursor=cursor)
 
+    async def thread(self, caller: Caller, thread_id: str) -> ThreadSummary:
+        """What is told of a thread without its messages. Raises NotFoundError."""
+        return await self._runner.thread(caller.owner, thread_id)
+
+    async def message(self, caller: Caller, thread_id: str, message_id: str) -> Message:
+        """A message of a thread, by its id. Raises NotFoundError."""
+        return await self._runner.message(caller.owner, thread_id, message_id)
+
     async def messages(self, caller: Caller, thread_id: str, *, limit: int, cursor: str | None = None) -> Page[Message]:
         """A page of a thread's messages, from the first. Raises NotFoundError."""
         return await self._runner.messages(caller.owner, thread_id, limit=limit, cursor=cursor)
@@ -182,9 +190,65 @@ class ProtocolEnvironment:
         """The thread's interrupts that can still be answered; none for an unknown thread."""
         return await self._runner.interrupts(caller.owner, thread_id)
 
-    async def rename(self, caller: Caller, thread_id: str, title: str | None) -> None:
-        """Set or remove a thread's title. Raises NotFoundError."""
-        await self._runner.rename_thread(caller.owner, thread_id, title)
+    async def create_thread(
+        self,
+        caller: Caller,
+        thread_id: str,
+        messages: Sequence[Message] = (),
+        *,
+        agent_id: str = "",
+        title: str | None = None,
+        metadata: JsonObject | None = None,
+        listed: bool = True,
+        expires_at: float | None = None,
+    ) -> None:
+        """Make a thread without a run, which counts as one for the caller. Without a title its first words are its
+        title. One that is not `listed` stays so, whatever runs on it.
+
+        Raises:
+            NotFoundError: no such agent for this caller.
+            ConflictError: there is a thread of that id, or a run is about to make one.
+            InvalidRequestError: two messages have one id.
+            TooLargeError, TooManyRequestsError: a limit of the caller's is reached.
+            StoreError, UnavailableError: not now.
+        """
+        if agent_id:
+            _check_agent(caller, agent_id)
+        given = caller.admitted(AgentInput(thread_id, "", tuple(messages)))
+        now = self._runner.clock.now()
+        thread = Thread(
+            caller.owner, thread_id, agent_id, now, now, title, given.messages,
+            listed=listed, hidden=not listed, expires_at=expires_at,
+        )  # fmt: skip
+        with self._counted(caller):
+            await self._runner.writes.create(thread, metadata or {}, caller.run_limits())
+
+    async def append_messages(
+        self, caller: Caller, thread_id: str, messages: Sequence[Message], *, waits: bool = False
+    ) -> Sequence[Message]:
+        """Add messages to a thread without a run, which counts as one for the caller; these as they are kept. Those
+        that the thread has already stay, so that a request may be repeated. What a visitor says in the operator's voice
+        is left out. `waits`: for the runs that are at work on the thread.
+
+        Raises:
+            NotFoundError: no such thread.
+            ConflictError: a run is at work on the thread; or another message has the id of one of these.
+            InvalidRequestError: two have one id, or one answers a call that is not the client's to answer.
+            TooLargeError, TooManyRequestsError: a limit of the caller's is reached.
+            StoreError, UnavailableError: not now.
+        """
+        given = caller.admitted(AgentInput(thread_id, "", tuple(messages)))
+        with self._counted(caller):
+            return await self._runner.writes.append(caller.owner, given, caller.run_limits(), waits=waits)
+
+    async def update_thread(self, caller: Caller, thread_id: str, change: ThreadChange) -> None:
+        """Change what is told of a thread, also while a run is at work on it.
+
+        Raises:
+            NotFoundError: no such thread.
+            TooLargeError, TooManyRequestsError: it is more metadata than the caller may store.
+        """
+        await self._runner.writes.update(caller.owner, thread_id, change, caller.run_limits())
 
     async def delete(self, caller: Caller, thread_id: str) -> None:
         """Delete a thread and its runs; a running one is cancelled first. Raises NotFoundError."""
@@ -218,6 +282,17 @@ class ProtocolEnvironment:
         """
         self.check_approver(caller)
         return await self._runner.answer(approval_id, answer, self._admission(caller))
+
+    @contextmanager
+    def _counted(self, caller: Caller) -> Generator[None]:
+        """Count a write of this caller as a run for as long as the block takes."""
+        admit = self._admission(caller)
+        release = None if admit is None else admit()
+        try:
+            yield
+        finally:
+            if release is not None:
+                release(None)
 
     def _admission(self, caller: Caller) -> Admission | None:
         """The check that the runner calls before a new run of this caller; None if nothing is counted."""

@@ -18,15 +18,15 @@ from gateway.events import Completed, Interrupt, RunFinished, RunStarted
 from gateway.frozen import replace
 from gateway.messages import JsonValue, Message, new_id
 from gateway.model_state import conversation_of_call
-from gateway.owners import site_of
 from gateway.runs.driver import RunDriver
 from gateway.runs.endings import approval_answered, input_digest, no_thread, run_exists
 from gateway.runs.ids import RunIds
-from gateway.runs.limits import RunLimits, check_input, check_request, check_stored
+from gateway.runs.limits import RunLimits, check_input, check_request
 from gateway.runs.live_run import LiveRun
 from gateway.runs.removal import ThreadRemoval
 from gateway.runs.replay import join, last_event, replay, without_log
 from gateway.runs.run_terms import check_wishes, terms_of
+from gateway.runs.thread_writes import ThreadWrites, check_room
 from gateway.runs.viewer import Prelude, Viewer
 from gateway.store import Approval, Page, RunRecord, RunStatus, ThreadSummary
 from gateway.transcript import OpenItems
@@ -44,6 +44,7 @@ class Runner:
         self.store = driver.store
         self.clock = driver.clock
         self.removal = ThreadRemoval(driver.store, driver.clock)
+        self.writes = ThreadWrites(driver)
         self._runs: Mapping[tuple[str, str], LiveRun] = driver.runs
         self._ids = RunIds(driver.store, driver.runs)
         self._lines = driver.lines
@@ -118,9 +119,7 @@ class Runner:
             TooLargeError: too much of its input is new.
             TooManyRequestsError: its site has no room left in the store.
         """
-        site = site_of(owner)
-        if site is not None and limits.max_stored_bytes is not None:
-            check_stored(await self.store.stored_bytes(site), limits)
+        await check_room(self.store, owner, limits)
         messages, state = await self._standing(owner, given.thread_id)
         replaces = (given.history or agent.definition.history) == "replace"
         check_input(given, limits, messages, state, replaces=replaces)
@@ -301,6 +300,20 @@ class Runner:
     async def threads(self, owner: str, *, limit: int, cursor: str | None) -> Page[ThreadSummary]:
         return await self.store.list_threads(owner, limit=limit, cursor=cursor)
 
+    async def thread(self, owner: str, thread_id: str) -> ThreadSummary:
+        """What is told of a thread without its messages. Raises NotFoundError."""
+        if (found := await self.store.load_summary(owner, thread_id)) is None:
+            raise no_thread(thread_id)
+        return found
+
+    async def message(self, owner: str, thread_id: str, message_id: str) -> Message:
+        """A message of a thread. Raises NotFoundError, also for an unknown thread."""
+        thread = await self.store.load_thread(owner, thread_id)
+        for message in () if thread is None else thread.messages:
+            if message.id == message_id:
+                return message
+        raise NotFoundError(f"thread {thread_id!r} has no message {message_id!r}", code="message_not_found")
+
     async def messages(self, owner: str, thread_id: str, *, limit: int, cursor: str | None) -> Page[Message]:
         """Raises NotFoundError for an unknown thread."""
         page = await self.store.list_messages(owner, thread_id, limit=limit, cursor=cursor)
@@ -320,13 +333,6 @@ class Runner:
         now = self.clock.now()
         open_ones = [item.interrupt for item in await self.store.list_interrupts(owner, thread_id) or ()]
         return [each for each in open_ones if each.expires_at is None or each.expires_at > now]
-
-    async def rename_thread(self, owner: str, thread_id: str, title: str | None) -> None:
-        """Raises NotFoundError for an unknown thread."""
-        for live in self._lines.line(owner, thread_id):
-            live.rename_thread(title)
-        if not await self.store.rename_thread(owner, thread_id, title):
-            raise no_thread(thread_id)
 
     async def delete_thread(self, owner: str, thread_id: str) -> None:
         """Delete a thread and its runs; a running one is cancelled first. Raises NotFoundError for an unknown

@@ -24,6 +24,9 @@ from gateway.records import NO_EVENTS, EventRecords
 
 Item = TypeVar("Item")
 
+LEAST_LIFE_SECONDS = 3600.0
+"""How long a thread stays behind its last write, so that retries and those who watch again find it."""
+
 
 class RunStatus(StrEnum):
     QUEUED = "queued"
@@ -80,12 +83,29 @@ class RunRecord:
 
 @dataclass(frozen=True, slots=True)
 class ThreadSummary:
+    """What is told of a thread without its messages. `agent_id` is empty where no agent has worked on it yet.
+    `metadata` is its owner's. `listed` and `expires_at` as in Thread.
+    """
+
     owner: str
     thread_id: str
     title: str | None
     agent_id: str
     created_at: float
     updated_at: float
+    metadata: JsonObject = field(default_factory=dict)
+    listed: bool = True
+    expires_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadChange:
+    """What is to be another of a thread; ABSENT: it stays. `metadata` replaces what there is."""
+
+    title: str | Absent | None = ABSENT
+    metadata: JsonObject | Absent = ABSENT
+    listed: bool | Absent = ABSENT
+    expires_at: float | Absent | None = ABSENT
 
 
 @quickly_made
@@ -94,7 +114,9 @@ class Thread:
     """A whole thread. `state` is ABSENT if no run ever had one. `last_run_id` is the run that began last.
 
     `model_states` says what providers' servers keep of the thread's conversations, by agent. A thread that is not
-    `listed` is left out by list_threads; its id still works.
+    `listed` is left out by list_threads; its id still works. One that is `hidden` is never listed, whatever its runs
+    say. `expires_at`: it is to be deleted then; each write moves that to LEAST_LIFE_SECONDS behind itself, if that is
+    later. None: never.
     """
 
     owner: str
@@ -109,6 +131,8 @@ class Thread:
     last_run_id: str | None = None
     model_states: Mapping[str, ModelState] = field(default_factory=dict)
     listed: bool = True
+    hidden: bool = False
+    expires_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,13 +232,29 @@ class Store(Protocol):
             InvalidRequestError: a cursor that this store did not give.
         """
 
+    async def load_summary(self, owner: str, thread_id: str) -> ThreadSummary | None: ...
+
     async def list_messages(self, owner: str, thread_id: str, *, limit: int, cursor: str | None) -> Page[Message]:
         """In order, from the first. Empty for an unknown thread. Raises as list_threads."""
 
     async def list_interrupts(self, owner: str, thread_id: str) -> tuple[OpenInterrupt, ...] | None:
         """The thread's open interrupts. None: no such thread."""
 
-    async def rename_thread(self, owner: str, thread_id: str, title: str | None) -> bool:
+    async def create_thread(self, thread: Thread, metadata: JsonObject) -> None:
+        """Keep a thread that no run began.
+
+        Raises:
+            ConflictError: there is one of that id.
+        """
+
+    async def write_thread(self, thread: Thread, *, keep: int) -> None:
+        """The thread as it now is, outside a run; `keep`, and what stays of what is stored, as in begin_run.
+
+        Raises:
+            NotFoundError: it was deleted.
+        """
+
+    async def update_thread(self, owner: str, thread_id: str, change: ThreadChange) -> bool:
         """False: no such thread."""
 
     async def delete_thread(self, owner: str, thread_id: str, due: Sequence[DueDeletion] = ()) -> bool:
@@ -222,6 +262,9 @@ class Store(Protocol):
 
         The same transaction stores `due`: the deletions that this makes due at providers.
         """
+
+    async def expired_threads(self, *, by: float, limit: int) -> list[tuple[str, str]]:
+        """Owners and ids of threads that expired before then, those that did first in front."""
 
     async def idle_visitor_threads(self, *, before: float, limit: int) -> list[tuple[str, str]]:
         """Owners and ids of threads of visitors (see owners) whose last run ended before then, the oldest first."""
@@ -258,7 +301,8 @@ class Store(Protocol):
         the run's first events, numbered from 1.
 
         `keep`: how many of the thread's leading messages are stored already and unchanged; the rest replaces the stored
-        ones after them. A stored title stays: only rename_thread changes it.
+        ones after them. Of a stored thread the title stays, and whether it is hidden or expires: only update_thread
+        changes these.
 
         Raises:
             ConflictError: the run was begun already.

@@ -130,6 +130,7 @@ REQUIRED = [
     "agents-replaced",
     "reload",
     "run-records",
+    "threads-outside-runs",
     "paced-replay",
     "run-options",
     "run-wishes",

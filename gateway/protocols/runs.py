@@ -46,7 +46,7 @@ from gateway.protocol import (
     time_text,
 )
 from gateway.providers.failure_words import strangers_words
-from gateway.store import RunRecord, ThreadSummary
+from gateway.store import RunRecord, ThreadChange, ThreadSummary
 
 _MAX_TITLE = 500
 _MAX_CURSOR_DIGITS = 18
@@ -102,7 +102,8 @@ class _Endpoints:
 
     async def _rename(self, request: Request) -> Response:
         title = _title(await read_json(request))
-        await self._environment.rename(caller_of(request), path_id(request, "thread_id"), title)
+        change = ThreadChange(title)
+        await self._environment.update_thread(caller_of(request), path_id(request, "thread_id"), change)
         return Response(status_code=204)
 
     async def _delete(self, request: Request) -> Response:

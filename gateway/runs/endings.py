@@ -29,7 +29,7 @@ from gateway.events import (
 )
 from gateway.frozen import replace
 from gateway.history.cache import HistoryCache, digest_rows, own_calls, turns_of
-from gateway.messages import JsonValue, Message, ToolCall, new_id
+from gateway.messages import JsonValue, Message, ToolCall, ToolResult, new_id
 from gateway.model import ModelCapabilities
 from gateway.model_state import Conversation, marked
 from gateway.providers.failure_words import operators_words
@@ -77,27 +77,31 @@ def title_of(messages: Sequence[Message]) -> str | None:
     return None
 
 
-def without_claims(
+def claims(
     sent: tuple[Message, ...], thread: Thread, tools: Mapping[str, Tool], cache: HistoryCache | None = None
-) -> tuple[Message, ...]:
-    """`sent` without results that a client may not give: those of backend calls of this server's models."""
+) -> list[ToolResult]:
+    """The results in `sent` that a client may not give: those of backend calls of this server's models."""
     calls = own_calls(thread.messages) if cache is None else cache.own_calls(thread.messages)
     ours = {call_id for call_id, call in calls.items() if call.name in tools}
     ours |= {item.call.call_id for item in thread.interrupts}
     if not ours or (cache is not None and not cache.may_claim(thread.messages, sent, ours)):
-        return sent
+        return []
     produced = {message.id for message in thread.messages if message.turn_id is not None}
-    kept: list[Message] = []
-    dropped: list[str] = []
-    for message in sent:
-        result = message.tool_result
-        if result is not None and result.call_id in ours and message.id not in produced:
-            dropped.append(result.call_id)
-        else:
-            kept.append(message)
-    if dropped:
-        logger.warning("dropped a client's results for backend calls", extra=counted(dropped))
-    return tuple(kept)
+    return [
+        result
+        for message in sent
+        if (result := message.tool_result) is not None and result.call_id in ours and message.id not in produced
+    ]
+
+
+def without_claims(
+    sent: tuple[Message, ...], thread: Thread, tools: Mapping[str, Tool], cache: HistoryCache | None = None
+) -> tuple[Message, ...]:
+    """`sent` without results that a client may not give."""
+    if not (claimed := claims(sent, thread, tools, cache)):
+        return sent
+    logger.warning("dropped a client's results for backend calls", extra=counted([each.call_id for each in claimed]))
+    return tuple([message for message in sent if not any(message.tool_result is each for each in claimed)])
 
 
 def still_asked(interrupts: Sequence[OpenInterrupt], messages: Sequence[Message]) -> tuple[OpenInterrupt, ...]:

@@ -91,7 +91,7 @@ def take_in(
         interrupts=verdict.still_open,
         last_run_id=given.run_id,
         # A thread whose runs all force a tool is not a person's conversation: CopilotKit asks for suggestions this way.
-        listed=given.forced_tool is None or (thread.listed and thread.last_run_id is not None),
+        listed=not thread.hidden and (given.forced_tool is None or (thread.listed and thread.last_run_id is not None)),
     )
     return Intake(becomes, unchanged_prefix(thread.messages, messages), verdict.decisions)
 

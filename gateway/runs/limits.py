@@ -39,6 +39,7 @@ from gateway.wire.media_bytes import bare_type, is_written
 from gateway.wishes.run_wishes import RunWishes
 
 MOST_REQUEST_BYTES = 256 * 1024
+MOST_METADATA_BYTES = 64 * 1024
 _MOST_NAMED = 5
 _NAME_CHARACTERS = 64
 
@@ -112,6 +113,20 @@ def check_request(request: JsonObject | None) -> None:
             f"what is to be remembered of the request has {size:,} bytes, and {MOST_REQUEST_BYTES:,} bytes are the"
             " most; send less",
             code="input_too_large",
+        )
+
+
+def check_metadata(metadata: JsonObject) -> None:
+    """Refuse more metadata than a thread may have.
+
+    Raises:
+        TooLargeError
+    """
+    if (size := _json_size(metadata)) > MOST_METADATA_BYTES:
+        raise TooLargeError(
+            f"the thread's metadata has {size:,} bytes, and {MOST_METADATA_BYTES:,} bytes are the most; send less",
+            code="input_too_large",
+            problems=[FieldProblem("/metadata", f"at most {MOST_METADATA_BYTES:,} bytes")],
         )
 
 

@@ -1,15 +1,16 @@
 """Lets one run at a time work on each thread, in the order of the requests.
 
 Below: live_run, store (the errors). Above: the run driver, which decides what a run does when its turn comes. The head
-of a line works, the others wait. Everything here happens in one step of the event loop, except at `await`.
+of a line works, the others wait. A write outside a run is a visit: it has its turn as a run has, and ends at once.
+Everything here happens in one step of the event loop, except at `await`.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from typing import Literal, TypeAlias
 
 from gateway.errors import ConflictError, GatewayError, StoreError, StoreFullError, TooManyRequestsError
@@ -32,6 +33,15 @@ class _Turn:
         self.is_patient = is_patient
 
 
+class _Visit:
+    """A turn that is no run's."""
+
+    __slots__ = ("thread_key",)
+
+    def __init__(self, thread_key: tuple[str, str]) -> None:
+        self.thread_key = thread_key
+
+
 class ThreadLines:
     """`stop(run, reason)` cancels a run; `ends_unwatched(run)` says whether it ends when nobody watches it."""
 
@@ -41,8 +51,8 @@ class ThreadLines:
         self._max_waiting = max_waiting
         self._stop = stop
         self._ends_unwatched = ends_unwatched
-        self._lines: dict[tuple[str, str], deque[LiveRun]] = {}
-        self._turns: dict[LiveRun, _Turn] = {}  # of the runs that had to wait
+        self._lines: dict[tuple[str, str], deque[LiveRun | _Visit]] = {}
+        self._turns: dict[LiveRun | _Visit, _Turn] = {}  # of those that had to wait
         self._held: dict[tuple[str, str], list[asyncio.Future[None]]] = {}
 
     def __len__(self) -> int:
@@ -50,12 +60,16 @@ class ThreadLines:
 
     def line(self, owner: str, thread_id: str) -> Sequence[LiveRun]:
         """The thread's runs in order, the working one first."""
-        return tuple(self._lines.get((owner, thread_id), ()))
+        return self._runs((owner, thread_id))
+
+    def is_free(self, owner: str, thread_id: str) -> bool:
+        """Whether nobody works on the thread or waits for it."""
+        return (owner, thread_id) not in self._lines
 
     def head(self, owner: str, thread_id: str) -> LiveRun | None:
         """The working run."""
         line = self._lines.get((owner, thread_id))
-        return line[0] if line else None
+        return line[0] if line and isinstance(line[0], LiveRun) else None
 
     def turn(self, live: LiveRun) -> asyncio.Future[None]:
         """Done when it is the turn of a run for which `enter` gave True."""
@@ -95,15 +109,15 @@ class ThreadLines:
         line = self._lines.setdefault(key, deque())
         if policy == "enqueue":
             if len(line) > self._max_waiting:
-                raise TooManyRequestsError(f"too many runs wait for thread {key[1]!r}; wait for one to end")
-            for earlier in line:
+                raise _too_many(key[1])
+            for earlier in self._runs(key):
                 if self._gives_way(earlier):
                     self._stop(earlier, "superseded")
             line.append(live)
             if len(line) > 1:
                 self._turns[live] = _Turn(is_patient=True)
             return len(line) > 1
-        for earlier in line:
+        for earlier in self._runs(key):
             if earlier.unkept is not None:
                 raise _unkept(earlier.unkept)
             self._stop(earlier, "superseded")
@@ -113,7 +127,37 @@ class ThreadLines:
             await turn.come
         return False
 
-    def leave(self, live: LiveRun) -> None:
+    @asynccontextmanager
+    async def visit(self, owner: str, thread_id: str, *, waits: bool) -> AsyncGenerator[None]:
+        """Have a turn on the thread that is no run's; `waits` for the runs that were there before.
+
+        Raises:
+            ConflictError: a run works on the thread or waits for it, and this does not wait.
+            TooManyRequestsError: too many wait.
+            StoreError: the thread's last run cannot be stored at present, so nothing can continue it.
+        """
+        key = (owner, thread_id)
+        while holders := self._held.get(key):
+            await asyncio.wait(holders)
+        for run in self._runs(key):
+            if run.unkept is not None:
+                raise _unkept(run.unkept)
+            if not waits and not run.finishing:
+                raise _busy(run)
+        line = self._lines.setdefault(key, deque())
+        if len(line) > self._max_waiting:
+            raise _too_many(thread_id)
+        visit = _Visit(key)
+        line.append(visit)
+        try:
+            if line[0] is not visit:
+                turn = self._turns[visit] = _Turn(is_patient=False)
+                await turn.come
+            yield
+        finally:
+            self.leave(visit)
+
+    def leave(self, live: LiveRun | _Visit) -> None:
         """The run is over, or gives up waiting: it may be the next one's turn."""
         line = self._lines.get(live.thread_key)
         if line is None or live not in line:
@@ -128,13 +172,16 @@ class ThreadLines:
     def block(self, live: LiveRun, error: StoreError) -> None:
         """The run's end cannot be stored now. Requests that wait behind it are refused."""
         live.block(error)
-        for waiting in self.line(*live.thread_key):
+        for waiting in tuple(self._lines.get(live.thread_key, ())):
             turn = self._turns.get(waiting)
             if turn is not None and not turn.is_patient and not turn.come.done():
                 turn.come.set_exception(_unkept(error))
 
     def _first_to_stay(self, key: tuple[str, str]) -> LiveRun | None:
-        return next((run for run in self._lines.get(key, ()) if not self._gives_way(run)), None)
+        return next((run for run in self._runs(key) if not self._gives_way(run)), None)
+
+    def _runs(self, key: tuple[str, str]) -> tuple[LiveRun, ...]:
+        return tuple([each for each in self._lines.get(key, ()) if isinstance(each, LiveRun)])
 
     def _gives_way(self, run: LiveRun) -> bool:
         """Whether the run ends soon by itself, or because nobody watches it."""
@@ -147,6 +194,10 @@ class ThreadLines:
             return False
         await run.audience.gone(_DISCONNECT_NEWS_SECONDS)
         return self._gives_way(run)
+
+
+def _too_many(thread_id: str) -> TooManyRequestsError:
+    return TooManyRequestsError(f"too many runs wait for thread {thread_id!r}; wait for one to end")
 
 
 def _busy(run: LiveRun) -> ConflictError:

@@ -8,6 +8,7 @@ transactions.py   the connection that writes
 writes.py         writes that wait for a commit
 worker_turns.py   gives the store's threads time while the event loop is busy
 tables.py         threads, messages and pending deletions as rows
+summary_rows.py   what lists tell of threads, and what owners change of them
 run_rows.py       runs as rows
 row_values.py     text and records as values of rows
 cursors.py        where a page of a list ends, as opaque text

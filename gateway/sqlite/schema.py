@@ -159,9 +159,17 @@ _REMEMBERED_REQUESTS: Migration = (
 # When a row's events came, in Unix seconds; NULL: before this was kept.
 _EVENT_TIMES: Migration = ("ALTER TABLE events ADD COLUMN at REAL",)
 
+# What owners say of their threads, and which threads are to be deleted when.
+_OWNERS_WORDS: Migration = (
+    "ALTER TABLE threads ADD COLUMN metadata BLOB",  # JSON; NULL: none
+    "ALTER TABLE threads ADD COLUMN hidden INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE threads ADD COLUMN expires_at REAL",
+    "CREATE INDEX threads_by_expiry ON threads (expires_at) WHERE expires_at IS NOT NULL",
+)
+
 MIGRATIONS: Sequence[Migration] = (
     *(_FIRST, _SECRETS, _MODEL_STATES, _DUE_DELETIONS, _LISTED_THREADS, _REUSED_IDS),
-    *(_VISITORS, _APPROVALS, _REMEMBERED_REQUESTS, _EVENT_TIMES),
+    *(_VISITORS, _APPROVALS, _REMEMBERED_REQUESTS, _EVENT_TIMES, _OWNERS_WORDS),
 )
 
 

@@ -8,7 +8,6 @@ run (`_glance`).
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import logging
 import sqlite3
 from collections.abc import Callable, Sequence
@@ -17,9 +16,10 @@ from typing import TypeVar
 
 from gateway.errors import ConflictError, NotFoundError, StoreError
 from gateway.events import OpenInterrupt
-from gateway.messages import Message
+from gateway.frozen import replace
+from gateway.messages import JsonObject, Message
 from gateway.records import NO_EVENTS, EventRecords
-from gateway.sqlite import event_log, run_rows, stored_bytes, tables
+from gateway.sqlite import event_log, run_rows, stored_bytes, summary_rows, tables
 from gateway.sqlite.address import Address
 from gateway.sqlite.cursors import place_cursor, read_place, read_threads_cursor, threads_cursor
 from gateway.sqlite.database import READERS, Database
@@ -29,7 +29,18 @@ from gateway.sqlite.tables import KeptThread, LoadedThread
 from gateway.sqlite.thread_cache import LIMIT_BYTES, ThreadCache
 from gateway.sqlite.worker_turns import WorkerTurns
 from gateway.sqlite.writes import RunLog, pages_of
-from gateway.store import Approval, DueDeletion, Kept, NumberedEvent, Page, RunRecord, RunStatus, Thread, ThreadSummary
+from gateway.store import (
+    Approval,
+    DueDeletion,
+    Kept,
+    NumberedEvent,
+    Page,
+    RunRecord,
+    RunStatus,
+    Thread,
+    ThreadChange,
+    ThreadSummary,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -104,7 +115,7 @@ class SqliteStore:
     async def list_threads(self, owner: str, *, limit: int, cursor: str | None) -> Page[ThreadSummary]:
         before = None if cursor is None else read_threads_cursor(cursor)
         limit = min(max(limit, 1), _LARGEST)
-        rows = await self._read(lambda connection: tables.read_summaries(connection, owner, limit + 1, before))
+        rows = await self._read(lambda connection: summary_rows.read_summaries(connection, owner, limit + 1, before))
         more = len(rows) > limit
         items = tuple([summary for _, summary in rows[:limit]])
         return Page(items, threads_cursor(items[-1].updated_at, rows[limit - 1][0]) if more else None)
@@ -120,9 +131,28 @@ class SqliteStore:
     async def list_interrupts(self, owner: str, thread_id: str) -> tuple[OpenInterrupt, ...] | None:
         return await self._read(lambda connection: tables.read_interrupts(connection, owner, thread_id))
 
-    async def rename_thread(self, owner: str, thread_id: str, title: str | None) -> bool:
+    async def create_thread(self, thread: Thread, metadata: JsonObject) -> None:
+        def work(connection: sqlite3.Connection) -> KeptThread:
+            if tables.find_thread(connection, thread.owner, thread.thread_id) is not None:
+                raise ConflictError(f"thread {thread.thread_id!r} exists already", code="thread_exists")
+            written = tables.write_thread(connection, thread, 0)
+            if metadata:
+                summary_rows.update_thread(connection, thread.owner, thread.thread_id, ThreadChange(metadata=metadata))
+            return written
+
+        await self._write_thread(thread, 0, work)
+
+    async def write_thread(self, thread: Thread, *, keep: int) -> None:
+        def work(connection: sqlite3.Connection) -> KeptThread:
+            if tables.find_thread(connection, thread.owner, thread.thread_id) is None:
+                raise NotFoundError(f"there is no thread {thread.thread_id!r}", code="thread_not_found")
+            return tables.write_thread(connection, thread, keep)
+
+        await self._write_thread(thread, keep, work)
+
+    async def update_thread(self, owner: str, thread_id: str, change: ThreadChange) -> bool:
         return await self._write(
-            lambda connection: tables.rename_thread(connection, owner, thread_id, title),
+            lambda connection: summary_rows.update_thread(connection, owner, thread_id, change),
             lambda _: self._cache.changed((owner, thread_id)),
             lambda: self._cache.changed((owner, thread_id)),
         )
@@ -138,6 +168,12 @@ class SqliteStore:
         if deleted:
             await self._remove_struck()
         return deleted
+
+    async def load_summary(self, owner: str, thread_id: str) -> ThreadSummary | None:
+        return await self._read(lambda connection: summary_rows.read_summary(connection, owner, thread_id))
+
+    async def expired_threads(self, *, by: float, limit: int) -> list[tuple[str, str]]:
+        return await self._read(lambda connection: summary_rows.read_expired(connection, by, limit))
 
     async def idle_visitor_threads(self, *, before: float, limit: int) -> list[tuple[str, str]]:
         return await self._read(lambda connection: tables.read_idle_visitors(connection, before, limit))
@@ -405,9 +441,28 @@ class SqliteStore:
             self._cache.finish_loading(key, loading, loaded.thread, loaded.sizes, loaded.state_size)
         return result
 
+    def _write_thread(
+        self, thread: Thread, keep: int, work: Callable[[sqlite3.Connection], KeptThread]
+    ) -> Kept[KeptThread]:
+        """Write a thread outside a run."""
+        return self._write(
+            work,
+            lambda written: self._thread_written(thread, keep, written),
+            lambda: self._cache.changed((thread.owner, thread.thread_id)),
+            pages=_RUN_PAGES + _message_pages(thread, keep),
+        )
+
     def _thread_written(self, thread: Thread, keep: int, written: KeptThread) -> None:
-        if thread.title != written.title or thread.created_at != written.created_at:
-            thread = dataclasses.replace(thread, title=written.title, created_at=written.created_at)
+        stored = (written.title, written.created_at, written.listed, written.hidden, written.expires_at)
+        if (thread.title, thread.created_at, thread.listed, thread.hidden, thread.expires_at) != stored:
+            thread = replace(
+                thread,
+                title=written.title,
+                created_at=written.created_at,
+                listed=written.listed,
+                hidden=written.hidden,
+                expires_at=written.expires_at,
+            )
         self._cache.written((thread.owner, thread.thread_id), thread, keep, written.sizes, written.state_size)
 
     def _forget_runs(self, logs: set[RunLog]) -> None:

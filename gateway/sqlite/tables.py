@@ -26,7 +26,7 @@ from gateway.sqlite.row_values import (
     to_optional_text,
     to_text,
 )
-from gateway.store import Approval, DueDeletion, Thread, ThreadSummary
+from gateway.store import LEAST_LIFE_SECONDS, Approval, DueDeletion, Thread
 
 # The owner of deleted threads while their messages are being deleted: equal to no text.
 _NOBODY = b""
@@ -41,7 +41,6 @@ _INSERT_MESSAGES = {
 }
 
 _MESSAGES_BEHIND = "FROM messages WHERE thread = ? AND position >= ?"
-_SUMMARY_COLUMNS = "id, title, agent_id, created_at, updated_at"
 
 
 @quickly_made
@@ -49,12 +48,15 @@ _SUMMARY_COLUMNS = "id, title, agent_id, created_at, updated_at"
 class KeptThread:
     """What a thread became when it was written.
 
-    `title` and `created_at` are the stored ones. `sizes` are the bytes of each message after the first `keep`,
-    `state_size` those of its state.
+    `title`, `created_at`, `listed`, `hidden` and `expires_at` are the stored ones. `sizes` are the bytes of each
+    message after the first `keep`, `state_size` those of its state.
     """
 
     title: str | None
     created_at: float
+    listed: bool
+    hidden: bool
+    expires_at: float | None
     sizes: list[int]
     state_size: int
 
@@ -82,14 +84,15 @@ def find_thread(connection: sqlite3.Connection, owner: str, thread_id: str) -> i
 def read_thread(connection: sqlite3.Connection, owner: str, thread_id: str) -> LoadedThread | None:
     """The whole thread."""
     row = connection.execute(
-        "SELECT key, agent_id, title, created_at, updated_at, last_run_id, interrupts, state, model_states, listed"
-        " FROM threads"
+        "SELECT key, agent_id, title, created_at, updated_at, last_run_id, interrupts, state, model_states, listed,"
+        " hidden, expires_at FROM threads"
         " WHERE owner = ? AND id = ?",
         (to_text(owner), to_text(thread_id)),
     ).fetchone()
     if row is None:
         return None
-    key, agent_id, title, created_at, updated_at, last_run_id, interrupts, state, model_states, listed = row
+    key, agent_id, title, created_at, updated_at, last_run_id, interrupts, state, model_states, listed, *rest = row
+    hidden, expires_at = rest
     records = [
         r[0] for r in connection.execute("SELECT record FROM messages WHERE thread = ? ORDER BY position", (key,))
     ]
@@ -106,6 +109,8 @@ def read_thread(connection: sqlite3.Connection, owner: str, thread_id: str) -> L
         last_run_id=from_optional_text(last_run_id),
         model_states={} if model_states is None else decode_states(model_states),
         listed=bool(listed),
+        hidden=bool(hidden),
+        expires_at=expires_at,
     )
     return LoadedThread(thread, [len(record) for record in records], len(state or b""))
 
@@ -113,21 +118,26 @@ def read_thread(connection: sqlite3.Connection, owner: str, thread_id: str) -> L
 def write_thread(connection: sqlite3.Connection, thread: Thread, keep: int) -> KeptThread:
     """Write the thread. Its messages from `keep` on replace the stored ones from there.
 
-    A stored title stays: the thread may have been renamed during the run.
+    A stored title stays, and whether it is hidden or expires: that may have been changed during the run.
 
     Raises:
         StoreError: fewer than `keep` messages are stored.
     """
     row = connection.execute(
-        "SELECT key, title, created_at, message_count, ifnull(length(state), 0), interrupts <> x'' FROM threads"
-        " WHERE owner = ? AND id = ?",
+        "SELECT key, title, created_at, message_count, ifnull(length(state), 0), interrupts <> x'', hidden, expires_at"
+        " FROM threads WHERE owner = ? AND id = ?",
         (to_text(thread.owner), to_text(thread.thread_id)),
     ).fetchone()
-    key, title, created_at, count, state_size, had_interrupts = row or (None, None, thread.created_at, 0, 0, 0)
+    key, title, created_at, count, state_size, had_interrupts, hidden, expires_at = row or (
+        *(None, None, thread.created_at, 0, 0, 0, thread.hidden, thread.expires_at),
+    )
     if keep > min(count, len(thread.messages)):
         raise StoreError(f"thread {thread.thread_id!r} has {count} stored messages, fewer than the {keep} to keep")
     state = None if isinstance(thread.state, Absent) else dump_json(thread.state)
     title = to_optional_text(thread.title) if title is None else title
+    listed = thread.listed and not hidden
+    if row is not None and expires_at is not None:
+        expires_at = max(expires_at, thread.updated_at + LEAST_LIFE_SECONDS)
     fields = (
         to_text(thread.agent_id),
         title,
@@ -137,18 +147,22 @@ def write_thread(connection: sqlite3.Connection, thread: Thread, keep: int) -> K
         join_records(thread.interrupts),
         state,
         encode_states(thread.model_states) if thread.model_states else None,
-        thread.listed,
+        listed,
+        hidden,
+        expires_at,
     )
     if key is None:
         key = _insert_thread(connection, thread, fields)
     else:
         connection.execute(
             "UPDATE threads SET agent_id = ?, title = ?, updated_at = ?, message_count = ?, last_run_id = ?,"
-            " interrupts = ?, state = ?, model_states = ?, listed = ? WHERE key = ?",
+            " interrupts = ?, state = ?, model_states = ?, listed = ?, hidden = ?, expires_at = ? WHERE key = ?",
             (*fields, key),
         )
     records = [encode_message(message) for message in thread.messages[keep:]]
-    kept = KeptThread(from_optional_text(title), created_at, [len(record) for record in records], len(state or b""))
+    sizes = [len(record) for record in records]
+    stored = (from_optional_text(title), created_at, listed, bool(hidden), expires_at)
+    kept = KeptThread(*stored, sizes, len(state or b""))
     grown = sum(kept.sizes) + kept.state_size - state_size
     if count > keep:
         behind = (key, keep)
@@ -160,15 +174,6 @@ def write_thread(connection: sqlite3.Connection, thread: Thread, keep: int) -> K
         _write_approvals(connection, key, thread.interrupts)
     stored_bytes.count(connection, thread.owner, grown)
     return kept
-
-
-def rename_thread(connection: sqlite3.Connection, owner: str, thread_id: str, title: str | None) -> bool:
-    """Set the title; False where there is no such thread."""
-    changed = connection.execute(
-        "UPDATE threads SET title = ? WHERE owner = ? AND id = ?",
-        (to_optional_text(title), to_text(owner), to_text(thread_id)),
-    )
-    return changed.rowcount > 0
 
 
 def delete_thread(connection: sqlite3.Connection, owner: str, thread_id: str, due: Sequence[DueDeletion] = ()) -> bool:
@@ -189,7 +194,7 @@ def delete_thread(connection: sqlite3.Connection, owner: str, thread_id: str, du
     connection.execute("DELETE FROM approvals WHERE thread = ?", (key,))
     connection.execute(
         "UPDATE threads SET owner = ?, id = key, title = NULL, last_run_id = NULL, interrupts = x'', state = NULL,"
-        " model_states = NULL WHERE key = ?",
+        " model_states = NULL, metadata = NULL, expires_at = NULL WHERE key = ?",
         (_NOBODY, key),
     )
     connection.executemany(
@@ -230,27 +235,6 @@ def read_idle_visitors(connection: sqlite3.Connection, before: float, limit: int
     return [(from_text(owner), from_text(thread_id)) for owner, thread_id in rows]
 
 
-def read_summaries(
-    connection: sqlite3.Connection, owner: str, limit: int, before: tuple[float, int] | None
-) -> list[tuple[int, ThreadSummary]]:
-    """Threads with their keys, latest first, after `before` (time, key)."""
-    where, values = ("", ()) if before is None else (" AND (updated_at, key) < (?, ?)", before)
-    rows = connection.execute(
-        f"SELECT key, {_SUMMARY_COLUMNS} FROM threads WHERE owner = ? AND listed = 1{where}"
-        " ORDER BY updated_at DESC, key DESC LIMIT ?",
-        (to_text(owner), *values, limit),
-    ).fetchall()
-    return [
-        (
-            key,
-            ThreadSummary(
-                owner, from_text(thread_id), from_optional_text(title), from_text(agent_id), created_at, updated_at
-            ),
-        )
-        for key, thread_id, title, agent_id, created_at, updated_at in rows
-    ]
-
-
 def read_messages(
     connection: sqlite3.Connection, owner: str, thread_id: str, limit: int, start: int
 ) -> list[tuple[int, Message]]:
@@ -275,7 +259,8 @@ def read_interrupts(connection: sqlite3.Connection, owner: str, thread_id: str) 
 def _insert_thread(connection: sqlite3.Connection, thread: Thread, fields: tuple[object, ...]) -> int | None:
     return connection.execute(
         "INSERT INTO threads (owner, id, created_at, agent_id, title, updated_at, message_count, last_run_id,"
-        " interrupts, state, model_states, listed) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        " interrupts, state, model_states, listed, hidden, expires_at)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (to_text(thread.owner), to_text(thread.thread_id), thread.created_at, *fields),
     ).lastrowid
 
@@ -309,7 +294,7 @@ def read_approvals(connection: sqlite3.Connection, now: float, limit: int, after
     rows = connection.execute(
         "SELECT approvals.key, approvals.id, owner, threads.id, interrupts FROM approvals"
         " JOIN threads ON threads.key = thread"
-        " WHERE waits = 1 AND approvals.key > ? AND ifnull(expires_at > ?, 1) ORDER BY approvals.key LIMIT ?",
+        " WHERE waits = 1 AND approvals.key > ? AND ifnull(approvals.expires_at > ?, 1) ORDER BY approvals.key LIMIT ?",
         (after, now, limit),
     ).fetchall()
     found: list[tuple[int, Approval]] = []

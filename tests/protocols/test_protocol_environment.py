@@ -11,6 +11,7 @@ from gateway.errors import ForbiddenError, NotFoundError, TooLargeError, TooMany
 from gateway.messages import Message, TextBlock
 from gateway.protocol import ProtocolEnvironment
 from gateway.sse import OpenStreams
+from gateway.store import ThreadChange
 from tests.runner_scene import HANGS, SAYS_HELLO, Scene, agent_of, question, read, runner_scene
 
 STAFF = Caller("staff", "staff", may_approve=True)
@@ -77,7 +78,7 @@ async def test_another_caller_s_runs_and_threads_are_unknown() -> None:
         with pytest.raises(NotFoundError):
             await environment.messages(ALICE, "t", limit=1)
         with pytest.raises(NotFoundError):
-            await environment.rename(ALICE, "t", "mine")
+            await environment.update_thread(ALICE, "t", ThreadChange("mine"))
         with pytest.raises(NotFoundError):
             await environment.delete(ALICE, "t")
         assert (await environment.threads(ALICE, limit=1)).items == ()

@@ -13,7 +13,7 @@ from gateway.agent import ABSENT
 from gateway.errors import ConflictError, InvalidRequestError, NotFoundError, StoreError
 from gateway.events import Interrupt, OpenInterrupt
 from gateway.messages import Base64Source, ImageBlock, Message, Opaque, TextBlock, ToolCall, ToolResult
-from gateway.store import RunStatus, Store, Thread
+from gateway.store import RunStatus, Store, Thread, ThreadChange
 from tests.stored_samples import (
     OWNER,
     begin,
@@ -104,12 +104,12 @@ async def test_an_unknown_thread_is_none_and_has_no_messages(store: Store) -> No
 async def test_a_name_that_was_given_outlives_a_run_that_knew_the_old_one(store: Store) -> None:
     known = replace(thread(), title="old")
     await within(store.begin_run(run(), known, keep=0))
-    assert await within(store.rename_thread(OWNER, "t1", "new"))
+    assert await within(store.update_thread(OWNER, "t1", ThreadChange("new")))
     await within(store.end_run(ended(), known, keep=1, first=1, records=records(1, 1)))
     loaded = await within(store.load_thread(OWNER, "t1"))
     assert loaded is not None
     assert loaded.title == "new"
-    assert await within(store.rename_thread(OWNER, "t1", None))
+    assert await within(store.update_thread(OWNER, "t1", ThreadChange(None)))
     loaded = await within(store.load_thread(OWNER, "t1"))
     assert loaded is not None
     assert loaded.title is None
@@ -123,7 +123,7 @@ async def test_a_thread_without_a_title_takes_that_of_a_run(store: Store) -> Non
 
 
 async def test_renaming_or_deleting_an_unknown_thread_is_false(store: Store) -> None:
-    assert not await within(store.rename_thread(OWNER, "t1", "x"))
+    assert not await within(store.update_thread(OWNER, "t1", ThreadChange("x")))
     assert not await within(store.delete_thread(OWNER, "t1"))
 
 
@@ -258,7 +258,7 @@ async def test_another_owners_things_are_not_there(store: Store) -> None:
     assert (await within(store.list_messages("key-2", "t1", limit=9, cursor=None))).items == ()
     assert await logged(store, owner="key-2") == []
     assert await within(store.last_sequence("key-2", "r1")) == 0
-    assert not await within(store.rename_thread("key-2", "t1", "x"))
+    assert not await within(store.update_thread("key-2", "t1", ThreadChange("x")))
     assert not await within(store.delete_thread("key-2", "t1"))
     with pytest.raises(NotFoundError):
         await within(store.append_events("key-2", "r1", 2, records(2, 2)))
@@ -290,11 +290,11 @@ async def test_writes_happen_in_the_order_of_the_calls(store: Store) -> None:
         lambda: store.queue_run(run(status=RunStatus.QUEUED)),
         lambda: store.begin_run(run(), thread(), keep=0),
         lambda: store.append_events(OWNER, "r1", 1, records(1, 1)),
-        lambda: store.rename_thread(OWNER, "t1", "one"),
+        lambda: store.update_thread(OWNER, "t1", ThreadChange("one")),
         lambda: store.append_events(OWNER, "r1", 2, records(2, 2)),
         lambda: store.end_run(ended(), thread(count=2), keep=1, first=3, records=records(3, 3)),
         lambda: store.begin_run(run("r2"), thread(count=3), keep=2),
-        lambda: store.rename_thread(OWNER, "t1", "two"),
+        lambda: store.update_thread(OWNER, "t1", ThreadChange("two")),
     ]
     under_way = []
     for call in calls:
@@ -368,7 +368,9 @@ async def test_a_thread_is_always_what_the_last_write_made_it(store: Store) -> N
                 with pytest.raises(StoreError):
                     await within(store.begin_run(run(f"r{step}", name), thread(name, count=length), keep=length + 1))
             case 3:
-                assert await within(store.rename_thread(OWNER, name, f"title {step}")) == (before is not None)
+                assert await within(store.update_thread(OWNER, name, ThreadChange(f"title {step}"))) == (
+                    before is not None
+                )
                 if before is not None:
                     known[name] = replace(before, title=f"title {step}")
             case _:
@@ -386,7 +388,7 @@ async def test_reads_that_race_with_writes_never_leave_an_old_thread_behind(stor
                 store.load_thread(OWNER, "t1"),
                 store.begin_run(run(f"r{step}"), thread(count=step + 1), keep=step),
                 store.load_thread(OWNER, "t1"),
-                store.rename_thread(OWNER, "t1", f"{step}"),
+                store.update_thread(OWNER, "t1", ThreadChange(f"{step}")),
                 store.load_thread(OWNER, "t1"),
             )
         )

@@ -18,7 +18,7 @@ from gateway.sqlite.database import store_error
 from gateway.sqlite.store import SqliteStore
 from gateway.sqlite.thread_cache import ThreadCache
 from gateway.sqlite.worker_turns import WorkerTurns
-from gateway.store import Store, Thread
+from gateway.store import Store, Thread, ThreadChange
 from tests.stored_samples import (
     DEADLINE_SECONDS,
     OWNER,
@@ -161,7 +161,7 @@ async def test_a_write_waits_for_another_programs_write(store: Store, tmp_path: 
     with sqlite_file(tmp_path) as connection:
         connection.execute("BEGIN IMMEDIATE")
         appended = store.append_events(OWNER, "r1", 1, records(1, 3))
-        renamed = asyncio.ensure_future(store.rename_thread(OWNER, "t1", "later"))
+        renamed = asyncio.ensure_future(store.update_thread(OWNER, "t1", ThreadChange("later")))
         assert await within(store.load_run(OWNER, "r1")) == run()
         assert not appended.done()
         connection.execute("COMMIT")

@@ -1,0 +1,149 @@
+"""Threads that are written outside a run: made, added to, changed.
+
+Below: the run driver, its threads' lines, endings, limits. Above: the runner. What is added has its turn on the thread
+as a run has, so that no run ever works on messages that are not the thread's any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+from gateway.agent import Absent, AgentInput
+from gateway.errors import ConflictError, FieldProblem, InvalidRequestError, NotFoundError, UnavailableError
+from gateway.frozen import replace
+from gateway.history.cache import own_calls
+from gateway.history.merging import append_history
+from gateway.messages import JsonObject, Message
+from gateway.owners import site_of
+from gateway.runs.driver import RunDriver
+from gateway.runs.endings import claims, no_thread, title_of
+from gateway.runs.limits import RunLimits, check_input, check_metadata, check_stored
+from gateway.store import Store, Thread, ThreadChange
+
+
+class ThreadWrites:
+    """For the threads of a driver's store."""
+
+    def __init__(self, driver: RunDriver) -> None:
+        self._driver = driver
+        self._store = driver.store
+        self._lines = driver.lines
+
+    async def create(self, thread: Thread, metadata: JsonObject, limits: RunLimits | None = None) -> None:
+        """Keep a new thread.
+
+        Raises:
+            ConflictError: there is one of that id, or a run is about to make one.
+            InvalidRequestError: two messages have one id.
+            TooLargeError, TooManyRequestsError: it is more than the limits allow.
+            StoreError, UnavailableError: not now.
+        """
+        self._check_open()
+        check_metadata(metadata)
+        new = _new_messages(thread.messages, ())
+        given = AgentInput(thread.thread_id, "", new)
+        await check_room(self._store, thread.owner, limits)
+        if limits is not None:
+            check_input(given, limits, (), thread.state, replaces=False)
+        async with self._lines.visit(thread.owner, thread.thread_id, waits=False):
+            made = replace(thread, messages=new, title=thread.title or title_of(new))
+            await self._store.create_thread(made, metadata)
+
+    async def append(
+        self, owner: str, given: AgentInput, limits: RunLimits | None = None, *, waits: bool = False
+    ) -> Sequence[Message]:
+        """Add the input's messages to its thread; these as they are kept. Those that are there already stay: a request
+        may be repeated. `waits` for runs that are at work on the thread, and those that wait.
+
+        Raises:
+            NotFoundError: no such thread.
+            ConflictError: a run is at work on the thread; or another message has the id of one of these.
+            InvalidRequestError: two have one id, or one answers a call that is not the client's to answer.
+            TooLargeError, TooManyRequestsError: it is more than the limits allow.
+            StoreError, UnavailableError: not now.
+        """
+        self._check_open()
+        await check_room(self._store, owner, limits)
+        async with self._lines.visit(owner, given.thread_id, waits=waits):
+            thread = await self._store.load_thread(owner, given.thread_id)
+            if thread is None:
+                raise no_thread(given.thread_id)
+            if limits is not None:
+                check_input(given, limits, thread.messages, thread.state, replaces=False)
+            if new := _new_messages(given.messages, thread.messages):
+                await self._check_results(thread, new)
+                messages = (*thread.messages, *new)
+                title = thread.title or title_of(messages)
+                changed = replace(thread, messages=messages, title=title, updated_at=self._driver.clock.now())
+                await self._store.write_thread(changed, keep=len(thread.messages))
+                thread = changed
+        kept = {message.id: message for message in thread.messages}
+        return [kept[message.id] for message in given.messages]
+
+    async def update(self, owner: str, thread_id: str, change: ThreadChange, limits: RunLimits | None = None) -> None:
+        """Change what a thread's owner says of it.
+
+        Raises:
+            NotFoundError: no such thread.
+            TooLargeError, TooManyRequestsError: it is more than the limits allow.
+        """
+        if not isinstance(change.metadata, Absent):
+            check_metadata(change.metadata)
+            await check_room(self._store, owner, limits)
+        if not isinstance(change.title, Absent):
+            for live in self._lines.line(owner, thread_id):
+                live.rename_thread(change.title)
+        if not await self._store.update_thread(owner, thread_id, change):
+            raise no_thread(thread_id)
+
+    def _check_open(self) -> None:
+        if self._driver.draining:
+            raise UnavailableError("the gateway is shutting down; try again in a moment", code="shutting_down")
+
+    async def _check_results(self, thread: Thread, new: tuple[Message, ...]) -> None:
+        """Refuse what only this server may say: results of its own tools, answers to what a person is asked."""
+        answered = {result.call_id for message in new if (result := message.tool_result) is not None}
+        asked = own_calls(thread.messages).keys() & answered
+        refused = len(append_history(thread.messages, new)) < len(thread.messages) + len(new)
+        if asked and not refused:
+            tools = None
+            with suppress(NotFoundError), self._driver.agents.holding(thread.agent_id) as agent:
+                tools, _ = await agent.tools()
+            # Whose agent is gone: nobody knows any more which of its tools were the client's.
+            refused = tools is None or bool(claims(new, thread, tools))
+        if refused:
+            raise InvalidRequestError(
+                "a result answers a call that is not the client's to answer; leave it out",
+                code="result_not_allowed",
+                problems=[FieldProblem("/messages", "a result of a call that only the gateway may answer")],
+            )
+
+
+async def check_room(store: Store, owner: str, limits: RunLimits | None) -> None:
+    """Refuse what a site's visitors have no room for any more.
+
+    Raises:
+        TooManyRequestsError
+    """
+    site = site_of(owner)
+    if site is not None and limits is not None and limits.max_stored_bytes is not None:
+        check_stored(await store.stored_bytes(site), limits)
+
+
+def _new_messages(sent: Sequence[Message], stored: Sequence[Message]) -> tuple[Message, ...]:
+    """Those that are not stored, as a client's: who made a message is the server's knowledge."""
+    known = {message.id: message for message in stored}
+    new: dict[str, Message] = {}
+    for place, message in enumerate(sent):
+        if message.id in new:
+            problem = FieldProblem(f"/messages/{place}/id", "another message of the request has this id")
+            raise InvalidRequestError(f"two messages have the id {message.id!r}", problems=[problem])
+        earlier = known.get(message.id)
+        if earlier is None:
+            new[message.id] = message if message.turn_id is None else replace(message, turn_id=None)
+        elif earlier != message:
+            raise ConflictError(
+                f"the thread has another message {message.id!r} already; use another id", code="message_exists"
+            )
+    return tuple(new.values())
