@@ -96,8 +96,8 @@ class Application:
         self._page = page or read_page()
         self._opening: AgentOpening | None = None  # set while it serves
         self._warming: set[asyncio.Task[None]] = set()
-        self.store = self._open_store()
         self.redaction = redaction or Redaction(settings.secrets)
+        self.store = self._open_store()
         self.driver = RunDriver(
             AgentDirectory(),
             self.store,
@@ -228,7 +228,13 @@ class Application:
     def _open_store(self) -> Store:
         settings = self.settings
         store_type = find(self.parts.stores, scheme(settings.store), "store")
-        return store_type.open(settings.store, StoreEnvironment(self.clock, settings.store_directory))
+        environment = StoreEnvironment(
+            self.clock,
+            settings.store_directory,
+            master_keys=settings.server.master_keys,
+            on_secrets=self.redaction.learn_from_callers,
+        )
+        return store_type.open(settings.store, environment)
 
     def _open_search(self) -> SearchEngine | None:
         url = self.settings.search

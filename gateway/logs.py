@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import re
 import sys
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, TextIO
 
@@ -92,6 +93,7 @@ class Redaction:
     def __init__(self, secrets: Iterable[Secret] = ()) -> None:
         self._secrets: frozenset[str] = frozenset()
         self._known: re.Pattern[str] | None = None
+        self._callers = _CallersSecrets()
         self.learn(secrets)
 
     def learn(self, secrets: Iterable[Secret]) -> None:
@@ -100,6 +102,10 @@ class Redaction:
         # the longest first: one secret may begin with another
         alternatives = "|".join(re.escape(secret) for secret in sorted(self._secrets, key=len, reverse=True))
         self._known = re.compile(alternatives) if alternatives else None
+
+    def learn_from_callers(self, secrets: Iterable[Secret]) -> None:
+        """Remove these too: they came with requests, and there may be many. Very old ones are forgotten."""
+        self._callers.add(secret.reveal() for secret in secrets)
 
     def __call__(self, logger: WrappedLogger, method: str, event_dict: EventDict) -> EventDict:
         """As a structlog processor."""
@@ -112,6 +118,7 @@ class Redaction:
         """`text` without secrets."""
         if self._known is not None:
             text = self._known.sub(MASK, text)
+        text = self._callers.removed_from(text)
         return _LOOKS_SECRET.sub(_masked, text)
 
     def _field(self, name: object, value: object) -> object:
@@ -137,6 +144,65 @@ class Redaction:
                 return [self._value(inner) for inner in value]
             case _:
                 return self.text(str(value))
+
+
+class _CallersSecrets:
+    """Secrets by how they begin: what a line costs does not grow with their number. The last so many bytes are kept.
+
+    A secret that is shorter than such a beginning could be any word, and is left in.
+    """
+
+    BEGIN = 8
+    MOST_CHARACTERS = 16_000_000
+    LONGEST = 4096  # a longer one is known by what it begins with
+
+    def __init__(self) -> None:
+        self._known: dict[str, dict[int, set[str]]] = {}  # by their beginnings and lengths
+        self._in_order: deque[str] = deque()
+        self._characters = 0
+
+    def add(self, secrets: Iterable[str]) -> None:
+        for secret in secrets:
+            text = secret[: self.LONGEST]
+            if len(text) < self.BEGIN:
+                continue
+            alike = self._known.setdefault(text[: self.BEGIN], {}).setdefault(len(text), set())
+            if text not in alike:
+                alike.add(text)
+                self._in_order.append(text)
+                self._characters += len(text)
+        while self._characters > self.MOST_CHARACTERS:
+            self._forget(self._in_order.popleft())
+
+    def removed_from(self, text: str) -> str:
+        """The text without them."""
+        if not self._known:
+            return text
+        pieces: list[str] = []
+        done = at = 0
+        while at <= len(text) - self.BEGIN:
+            found = self._length_at(text, at)
+            if found:
+                pieces += (text[done:at], MASK)
+                done = at + found
+            at += found or 1
+        return "".join([*pieces, text[done:]]) if pieces else text
+
+    def _length_at(self, text: str, at: int) -> int:
+        """How long the secret is that begins there; 0 for none. One may begin with another: the longest counts."""
+        alike = self._known.get(text[at : at + self.BEGIN])
+        if alike is None:
+            return 0
+        return next((length for length in sorted(alike, reverse=True) if text[at : at + length] in alike[length]), 0)
+
+    def _forget(self, secret: str) -> None:
+        alike = self._known[secret[: self.BEGIN]]
+        alike[len(secret)].discard(secret)
+        if not alike[len(secret)]:
+            del alike[len(secret)]
+        if not alike:
+            del self._known[secret[: self.BEGIN]]
+        self._characters -= len(secret)
 
 
 def _name(name: object) -> str:

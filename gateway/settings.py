@@ -90,6 +90,7 @@ class ServerSettings:
     api_keys: tuple[ApiKey, ...]
     publishable_keys: tuple[PublishableKey, ...]
     visitor_secret: Secret | None
+    master_keys: tuple[Secret, ...]
     visitor_token_days: float
     trusted_proxies: tuple[str, ...]
     allow_unauthenticated: bool
@@ -333,7 +334,7 @@ def _callers_settings(section: CallersSection, parts: KnownParts) -> CallersSett
 
 
 def _server_settings(section: ServerSection) -> ServerSettings:
-    own = {"api_keys", "publishable_keys", "visitor_secret"}
+    own = {"api_keys", "publishable_keys", "visitor_secret", "master_keys"}
     values = {name: getattr(section, name) for name in ServerSection.model_fields if name not in own}
     keys = tuple(
         ApiKey(entry.name, Secret(entry.key), KeyLimits(**entry.limits.model_dump()), entry.approvals)
@@ -350,7 +351,13 @@ def _server_settings(section: ServerSection) -> ServerSettings:
         for entry in section.publishable_keys
     )
     secret = None if section.visitor_secret is None else Secret(section.visitor_secret)
-    return ServerSettings(**values, api_keys=keys, publishable_keys=publishable_keys, visitor_secret=secret)
+    return ServerSettings(
+        **values,
+        api_keys=keys,
+        publishable_keys=publishable_keys,
+        visitor_secret=secret,
+        master_keys=tuple(map(Secret, section.master_keys)),
+    )
 
 
 def _secrets(text: ConfigurationText, section: ConfigurationSection) -> Iterator[str]:
@@ -361,6 +368,7 @@ def _secrets(text: ConfigurationText, section: ConfigurationSection) -> Iterator
         yield key.key
     if section.server.visitor_secret is not None:
         yield section.server.visitor_secret
+    yield from section.server.master_keys
     for url in (section.store, section.search):
         yield from url_secrets(url)
     for agent in section.agents or ():

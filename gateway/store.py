@@ -7,15 +7,16 @@ another owner is unknown. All times are Unix seconds.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
-from gateway.agent import ABSENT, Absent
+from gateway.agent import ABSENT, Absent, Secret
 from gateway.clock import Clock
+from gateway.documents.document import DocumentStore
 from gateway.events import Event, OpenInterrupt, Usage
 from gateway.frozen import quickly_made
 from gateway.messages import JsonObject, JsonValue, Message
@@ -386,6 +387,12 @@ class Store(Protocol):
     async def remove_logs(self, *, finished_before: float) -> int:
         """Delete the logs of runs that ended before then (the runs' rows and the threads stay); gives how many."""
 
+    # documents
+
+    @property
+    def documents(self) -> DocumentStore:
+        """What is neither thread nor run, in the same file and the same transactions."""
+
     # the gateway's own
 
     async def keep_secret(self, name: str, fresh: bytes) -> bytes:
@@ -394,10 +401,17 @@ class Store(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class StoreEnvironment:
-    """The process's resources for stores. Relative paths in a store's URL are relative to `directory`."""
+    """The process's resources for stores. Relative paths in a store's URL are relative to `directory`.
+
+    `master_keys` seal members of documents: 32 bytes in base64 each; the first seals, all open. If there are none, the
+    store generates one and keeps it in a file beside its own. `on_secrets` is called with the secrets that come in or
+    are opened, so that no log shows them.
+    """
 
     clock: Clock
     directory: Path
+    master_keys: tuple[Secret, ...] = ()
+    on_secrets: Callable[[Iterable[Secret]], None] = lambda secrets: None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sqlite3
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Iterable
 from pathlib import Path
 from typing import TypeVar
 
-from gateway.clock import SystemClock
+from gateway.agent import Secret
+from gateway.clock import Clock, SystemClock
 from gateway.events import Event, TextDelta
 from gateway.messages import Message, TextBlock
 from gateway.records import EventRecords, encode_events
@@ -39,8 +40,19 @@ def memory_store(directory: Path) -> Store:
     return sqlite_store(directory, "sqlite://:memory:")
 
 
+def _in_environment(url: str) -> Callable[[Path, Clock, Callable[[Iterable[Secret]], None]], Store]:
+    def opened(directory: Path, clock: Clock, on_secrets: Callable[[Iterable[Secret]], None]) -> Store:
+        return SQLITE.open(url, StoreEnvironment(clock, directory, on_secrets=on_secrets))
+
+    return opened
+
+
 # A new kind of store is one more line: it then has to pass the whole suite.
 STORES: dict[str, Callable[[Path], Store]] = {"sqlite": sqlite_store, "sqlite-memory": memory_store}
+ENVIRONMENTS = {
+    "sqlite": _in_environment("sqlite:///gateway.db"),
+    "sqlite-memory": _in_environment("sqlite://:memory:"),
+}
 LASTING_STORES: dict[str, Callable[[Path], Store]] = {"sqlite": sqlite_store}
 
 

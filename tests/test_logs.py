@@ -196,3 +196,24 @@ def test_a_long_hostile_text_is_masked_in_good_time() -> None:
     # pytest's time limit is the judge: a pattern that backtracks needs minutes for these
     for piece in ("://a", "eyJ" + "a" * 10, "bearer ", "cookie:", "?key", "sk-"):
         Redaction().text(piece * 20_000)
+
+
+def test_secrets_of_callers_are_masked_from_when_they_are_known() -> None:
+    redaction = Redaction([Secret(KEY)])
+    assert redaction.text("uses hunter2-and-more") == "uses hunter2-and-more"
+    redaction.learn_from_callers(map(Secret, ["hunter2-and", "hunter2-and-more", "short", "hunter2-other"]))
+    assert redaction.text("uses hunter2-and-more, hunter2-and, short hunter2-else") == (
+        "uses ***, ***, short hunter2-else"
+    )
+    assert redaction.text("hunter2-otherhunter2-other") == "******"
+    assert redaction.text(f"{KEY} and hunter2") == "*** and hunter2"
+
+
+def test_many_secrets_of_callers_cost_a_line_nothing_and_the_oldest_are_forgotten() -> None:
+    # pytest's time limit is the judge: one after the other, these lines would need minutes
+    redaction = Redaction()
+    redaction.learn_from_callers(Secret(f"keyless_{number:0100}") for number in range(200_000))
+    assert redaction.text(f"a keyless_{199_999:0100} b") == "a *** b"
+    assert redaction.text(f"a keyless_{0:0100} b") == f"a keyless_{0:0100} b"
+    for _ in range(1_000):
+        redaction.text("an ordinary line " * 20)

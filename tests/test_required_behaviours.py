@@ -71,6 +71,8 @@ REQUIRED = [
     "closed-door",
     "tool-exceptions",
     "private-files",
+    "documents",
+    "documents-sealed",
     "search-budget",
     "search-nested",
     "special-addresses",

@@ -13,6 +13,7 @@ from gateway.access.visitor_tokens import TOKEN_PREFIX
 from gateway.access.visitors import PUBLISHABLE_PREFIX
 from gateway.configuration.file import FieldPath, FieldProblem, below, did_you_mean, spell_path
 from gateway.configuration.sections import ApiKeySection, PublishableKeySection, ServerSection
+from gateway.documents.sealing import parse_key
 
 _SHORTEST_SECRET = 32
 
@@ -20,8 +21,8 @@ _SHORTEST_SECRET = 32
 def key_problems(server: ServerSection, agent_ids: Sequence[str]) -> Iterator[FieldProblem]:
     """The problems of the keys and their settings; paths begin at the section `server`."""
     yield from _taken_names_and_keys(server)
-    for index, key in enumerate(server.api_keys):
-        if key.key.startswith((PUBLISHABLE_PREFIX, TOKEN_PREFIX)):
+    for index, entry in enumerate(server.api_keys):
+        if entry.key.startswith((PUBLISHABLE_PREFIX, TOKEN_PREFIX)):
             problem = f"begins as what everybody may see ({PUBLISHABLE_PREFIX!r}, {TOKEN_PREFIX!r}); choose another"
             yield ("api_keys", index, "key"), problem
     for index, publishable in enumerate(server.publishable_keys):
@@ -34,6 +35,11 @@ def key_problems(server: ServerSection, agent_ids: Sequence[str]) -> Iterator[Fi
             f"is too short; use at least {_SHORTEST_SECRET} characters, such as the output of 'openssl rand -hex 32'"
         )
         yield ("visitor_secret",), problem
+    for index, key in enumerate(server.master_keys):
+        try:
+            parse_key(key)
+        except ValueError as error:
+            yield ("master_keys", index), f"is no key: {error}; use the output of 'openssl rand -base64 32'"
 
 
 def _taken_names_and_keys(server: ServerSection) -> Iterator[FieldProblem]:

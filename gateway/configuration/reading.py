@@ -202,7 +202,7 @@ def _section_places() -> tuple[FieldPath, ...]:
     return tuple(walk(ConfigurationSection, ()))
 
 
-_SECRET_FIELDS = frozenset({"credential", "api_keys", "visitor_secret"})
+_SECRET_FIELDS = frozenset({"credential", "api_keys", "visitor_secret", "master_keys"})
 
 
 def _shown(text: ConfigurationText, path: FieldPath, value: object) -> str:

@@ -16,6 +16,9 @@ from unicodedata import normalize
 
 from gateway.query_dsl.field_mapping import FieldType, SearchedObject, flat_values
 
+ENTRIES_VERSION = 1
+"""Changes with what entries are made of: whoever has those of another version makes them anew."""
+
 # `number` of a text is how many words it has.
 TABLES = (
     "CREATE TABLE fields (id INTEGER PRIMARY KEY, index_id INTEGER NOT NULL, path TEXT NOT NULL,"

@@ -7,7 +7,7 @@ it blocks.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -39,7 +39,12 @@ def search_indices(
     """
     search = parse_search_body(body)
     indices = find_indices(database, [name.strip() for name in names.split(",") if name.strip()])
-    return search_in(database, indices, search, Budget(count_documents(database), most))
+
+    def read(row: int) -> tuple[JsonObject, JsonObject]:
+        id_, source = database.execute("SELECT id, source FROM documents WHERE row = ?", (row,)).fetchone()
+        return {"_id": id_}, orjson.loads(source)
+
+    return search_in(database, indices, search, Budget(count_documents(database), most), read)
 
 
 def search_in(
@@ -47,28 +52,30 @@ def search_in(
     indices: Sequence[Index],
     search: SearchBody,
     budget: Budget,
+    read: Callable[[int], tuple[JsonObject, JsonObject]],
     *,
     hidden: AbstractSet[int] = frozenset(),
+    strict: bool = True,
 ) -> JsonObject:
-    """The answer of `_search` over these indices. Rows that are `hidden` are not there.
+    """The answer of `_search` over these indices. `read` gives the document of a row: what a hit tells of it, and its
+    content. Rows that are `hidden` are not there. `strict`: a field that no index has is an error, and not nothing.
 
     Raises:
         ToolError: the search is too much work.
         QueryError, MappingError: the search does not fit the fields.
     """
     with budget.of(database):
-        return _answer(database, indices, search, budget, hidden)
+        return _answer(_evaluations(database, indices, budget, strict=strict), search, budget, read, hidden)
 
 
 def _answer(
-    database: sqlite3.Connection,
-    indices: Sequence[Index],
+    evaluations: Sequence[Evaluation],
     search: SearchBody,
     budget: Budget,
+    read: Callable[[int], tuple[JsonObject, JsonObject]],
     hidden: AbstractSet[int],
 ) -> JsonObject:
     hits: list[_Hit] = []
-    evaluations = _evaluations(database, indices, budget)
     for evaluation in evaluations:
         index, scores = evaluation.index, evaluation.run(search.query)
         if hidden:
@@ -84,11 +91,11 @@ def _answer(
     best = max((hit.score for hit in hits), default=None) if by_score else None
     found: JsonObject = {
         "max_score": best,
-        "hits": [_rendered(database, hit, search, by_score=by_score) for hit in page],
+        "hits": [_rendered(hit, read(hit.row), search, by_score=by_score) for hit in page],
     }
     if search.total:
         found = {"total": {"value": len(hits), "relation": "eq"}, **found}
-    shards = len(indices)
+    shards = len(evaluations)
     answer: JsonObject = {
         "took": 0,
         "timed_out": False,
@@ -101,8 +108,10 @@ def _answer(
     return answer
 
 
-def _evaluations(database: sqlite3.Connection, indices: Sequence[Index], budget: Budget) -> list[Evaluation]:
-    searched = {path: known for index in indices for path, known in index.types.items()}
+def _evaluations(
+    database: sqlite3.Connection, indices: Sequence[Index], budget: Budget, *, strict: bool
+) -> list[Evaluation]:
+    searched = {path: known for index in indices for path, known in index.types.items()} if strict else {}
     numbers = [field_numbers(database, index.id) for index in indices]
     fields: dict[str, list[int]] = {}
     for path, number in (item for each in numbers for item in each.items()):
@@ -158,11 +167,11 @@ def _sortable(position: int, hit: _Hit) -> tuple[bool, Any]:
     return isinstance(value, str), value
 
 
-def _rendered(database: sqlite3.Connection, hit: _Hit, search: SearchBody, *, by_score: bool) -> JsonObject:
-    id_, source = database.execute("SELECT id, source FROM documents WHERE row = ?", (hit.row,)).fetchone()
-    rendered: JsonObject = {"_index": hit.index, "_id": id_, "_score": hit.score if by_score else None}
+def _rendered(hit: _Hit, document: tuple[JsonObject, JsonObject], search: SearchBody, *, by_score: bool) -> JsonObject:
+    members, content = document
+    rendered: JsonObject = {"_index": hit.index, **members, "_score": hit.score if by_score else None}
     if search.source.wanted:
-        rendered["_source"] = _filtered(orjson.loads(source), search.source, "")
+        rendered["_source"] = _filtered(content, search.source, "")
     if search.sort:
         rendered["sort"] = list(hit.keys)
     return rendered

@@ -218,7 +218,7 @@ def _values_in(path: str, document: Mapping[str, Json]) -> Iterator[FieldValue]:
         text = plain_text(value)
         if len(text) <= FLAT_LIMIT:
             yield FieldValue(flat_values(path), "flat_object", text, None)
-            yield FieldValue(path, "flat_object", f"{place.replace(PATH_END, ' ')}{PATH_END}{text}", None)
+            yield FieldValue(path, "flat_object", f"{plain_text(place).replace(PATH_END, ' ')}{PATH_END}{text}", None)
 
 
 def _leaves(document: Mapping[str, Json], prefix: str, depth: int) -> Iterator[tuple[str, Json]]:

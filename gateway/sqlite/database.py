@@ -28,6 +28,7 @@ except ImportError:  # Windows: no lock there
 logger = logging.getLogger(__name__)
 
 READERS = 2
+SEARCHERS = 1
 BUSY_SECONDS = 5.0
 
 _MEMORY_PRAGMAS = ("PRAGMA foreign_keys = ON", "PRAGMA temp_store = MEMORY")
@@ -94,7 +95,7 @@ class Database:
             self.writer = self._open_writer(address.max_size_bytes)
             self.glance: sqlite3.Connection | None = None
             if self.path is not None:
-                for _ in range(READERS):
+                for _ in range(READERS + SEARCHERS):
                     self._readers.put(self._connect(_READER_PRAGMAS))
                 self.glance = self._connect(_GLANCE_PRAGMAS)
             if self.reserve is not None:

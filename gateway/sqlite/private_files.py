@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import stat
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -26,15 +27,15 @@ def make_private(database: Path) -> None:
         os.close(os.open(database, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, OWNER_ONLY))
 
 
-def tighten(database: Path) -> None:
-    """Remove other users' permissions from a database of the gateway and from the files beside it.
+def tighten(database: Path, companions: Sequence[str] = _COMPANIONS) -> None:
+    """Remove other users' permissions from a file of the gateway and from those beside it: by default, a database's.
 
     A failure is only logged: a user who may not change a file's permissions may still use the file.
     """
     if os.name == "nt":  # Windows has no such permissions
         return
     tightened: list[str] = []
-    for file in (database, *(database.with_name(database.name + end) for end in _COMPANIONS)):
+    for file in (database, *(database.with_name(database.name + end) for end in companions)):
         try:
             mode = stat.S_IMODE(file.stat().st_mode)
             if mode & _OTHERS:

@@ -167,9 +167,68 @@ _OWNERS_WORDS: Migration = (
     "CREATE INDEX threads_by_expiry ON threads (expires_at) WHERE expires_at IS NOT NULL",
 )
 
+# Documents by kind, and what they are found by (see embedded_index.entries). The documents of an owner are an index of
+# their own, the public ones of all owners another one. An object in a nested field has a hidden row: no id, but a path
+# and a parent. A row's number is its document's version, and never used again.
+_DOCUMENTS: Migration = (
+    "CREATE TABLE document_kinds (name TEXT PRIMARY KEY, searched TEXT NOT NULL) WITHOUT ROWID",
+    """
+    CREATE TABLE document_indices (
+        id INTEGER PRIMARY KEY,
+        kind TEXT NOT NULL,
+        owner TEXT NOT NULL,
+        public INTEGER NOT NULL,
+        UNIQUE (kind, owner, public)
+    )
+    """,
+    """
+    CREATE TABLE documents (
+        row INTEGER PRIMARY KEY AUTOINCREMENT,
+        index_id INTEGER NOT NULL,
+        id TEXT,
+        source BLOB,             -- JSON, without what is sealed
+        path TEXT NOT NULL DEFAULT '',
+        parent INTEGER,
+        kind TEXT,
+        owner TEXT,
+        created_at REAL,
+        updated_at REAL,
+        thread INTEGER,
+        sealed BLOB,             -- JSON, by pointers
+        UNIQUE (index_id, id)
+    )
+    """,
+    "CREATE INDEX documents_by_id ON documents (kind, id) WHERE kind IS NOT NULL",
+    "CREATE INDEX documents_by_path ON documents (index_id, path)",
+    "CREATE INDEX documents_by_parent ON documents (parent) WHERE parent IS NOT NULL",
+    "CREATE INDEX documents_by_thread ON documents (thread) WHERE thread IS NOT NULL",
+    """
+    CREATE TABLE fields (
+        id INTEGER PRIMARY KEY,
+        index_id INTEGER NOT NULL,
+        path TEXT NOT NULL,
+        UNIQUE (index_id, path)
+    )
+    """,
+    "CREATE TABLE field_values (field INTEGER NOT NULL, document INTEGER NOT NULL, text TEXT, number NUMERIC)",
+    "CREATE INDEX values_by_text ON field_values (field, text)",
+    "CREATE INDEX values_by_number ON field_values (field, number)",
+    "CREATE INDEX values_by_document ON field_values (document)",
+    """
+    CREATE TABLE words (
+        field INTEGER NOT NULL,
+        word TEXT NOT NULL,
+        document INTEGER NOT NULL,
+        length INTEGER NOT NULL,
+        positions BLOB NOT NULL,
+        PRIMARY KEY (field, word, document)
+    ) WITHOUT ROWID
+    """,
+)
+
 MIGRATIONS: Sequence[Migration] = (
     *(_FIRST, _SECRETS, _MODEL_STATES, _DUE_DELETIONS, _LISTED_THREADS, _REUSED_IDS),
-    *(_VISITORS, _APPROVALS, _REMEMBERED_REQUESTS, _EVENT_TIMES, _OWNERS_WORDS),
+    *(_VISITORS, _APPROVALS, _REMEMBERED_REQUESTS, _EVENT_TIMES, _OWNERS_WORDS, _DOCUMENTS),
 )
 
 

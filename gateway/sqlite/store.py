@@ -12,8 +12,10 @@ import logging
 import sqlite3
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TypeVar
 
+from gateway.clock import SystemClock
 from gateway.errors import ConflictError, NotFoundError, StoreError
 from gateway.events import OpenInterrupt
 from gateway.frozen import replace
@@ -22,7 +24,8 @@ from gateway.records import NO_EVENTS, EventRecords
 from gateway.sqlite import event_log, run_rows, stored_bytes, summary_rows, tables
 from gateway.sqlite.address import Address
 from gateway.sqlite.cursors import place_cursor, read_place, read_threads_cursor, threads_cursor
-from gateway.sqlite.database import READERS, Database
+from gateway.sqlite.database import READERS, SEARCHERS, Database
+from gateway.sqlite.documents import MasterKeys, SqliteDocuments, StoreAccess
 from gateway.sqlite.erasure import USUAL_TIMES, ErasureTimes
 from gateway.sqlite.group_commit import GroupCommit
 from gateway.sqlite.tables import KeptThread, LoadedThread
@@ -37,6 +40,7 @@ from gateway.store import (
     Page,
     RunRecord,
     RunStatus,
+    StoreEnvironment,
     Thread,
     ThreadChange,
     ThreadSummary,
@@ -53,12 +57,20 @@ _PROBE_BYTES = 32 * 1024
 # About how many pages a run's begin or end changes besides its messages and events: its row, its thread's, indexes.
 _RUN_PAGES = 8
 
+# Of a store without a process around it.
+_ALONE = StoreEnvironment(SystemClock(), Path())
+
 
 class SqliteStore:
     """Threads, runs and logs in one SQLite file (or in memory). It belongs to the event loop that opened it."""
 
     def __init__(
-        self, address: Address, *, cache_bytes: int = LIMIT_BYTES, erasure_times: ErasureTimes = USUAL_TIMES
+        self,
+        address: Address,
+        environment: StoreEnvironment = _ALONE,
+        *,
+        cache_bytes: int = LIMIT_BYTES,
+        erasure_times: ErasureTimes = USUAL_TIMES,
     ) -> None:
         self._address = address
         self._cache = ThreadCache(cache_bytes)
@@ -68,31 +80,50 @@ class SqliteStore:
         self._database: Database | None = None
         self._commits: GroupCommit | None = None
         self._readers: ThreadPoolExecutor | None = None
+        self._searches: ThreadPoolExecutor | None = None
         self._turns: WorkerTurns | None = None
+        self._keys = MasterKeys(environment.master_keys)
+        access = StoreAccess(self._write, self._read, self._search, self._erase)
+        self._documents = SqliteDocuments(access, environment.clock, self._keys, environment.on_secrets)
         self._probe: asyncio.Future[None] | None = None
 
     async def open(self) -> None:
         if self._database is not None:
             raise StoreError("the store is open already")
-        database = await asyncio.to_thread(Database, self._address)
+        database = await asyncio.to_thread(self._open_files)
         self._database = database
         self._turns = WorkerTurns(asyncio.get_running_loop())
         self._commits = GroupCommit(
             database.writer, self._turns, self._forget_runs, database.reserve, erasure_times=self._erasure_times
         )
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="sqlite-reader")
+        self._searches = ThreadPoolExecutor(SEARCHERS, thread_name_prefix="sqlite-search")
+
+    def _open_files(self) -> Database:
+        database = Database(self._address)
+        try:
+            self._keys.open(database.path)
+        except BaseException:
+            database.close()
+            raise
+        return database
 
     async def close(self) -> None:
-        database, commits, readers = self._database, self._commits, self._readers
-        self._database = self._commits = self._readers = None
+        database, commits, threads = self._database, self._commits, (self._readers, self._searches)
+        self._database = self._commits = self._readers = self._searches = None
         self._runs.clear()
         self._early.clear()
         if commits is not None:
             await commits.close()
-        if readers is not None:
-            await asyncio.to_thread(readers.shutdown)
+        for executor in threads:
+            if executor is not None:
+                await asyncio.to_thread(executor.shutdown)
         if database is not None:
             await asyncio.to_thread(database.close)
+
+    @property
+    def documents(self) -> SqliteDocuments:
+        return self._documents
 
     async def check(self) -> None:
         database, commits = self._database, self._commits
@@ -399,6 +430,20 @@ class SqliteStore:
         reading = asyncio.get_running_loop().run_in_executor(readers, run)
         reading.add_done_callback(lambda _: turns.settle())
         return await reading
+
+    async def _search(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
+        """A read that may take long. It has a thread to itself, so that no other read waits for it."""
+        database, searches = self._database, self._searches
+        if database is None or searches is None:
+            raise StoreError("the store is not open")
+        if database.in_memory:
+            return await self._write(work, long=True)
+
+        def run() -> Result:
+            with database.reader() as connection:
+                return work(connection)
+
+        return await asyncio.get_running_loop().run_in_executor(searches, run)
 
     def _glance(self, owner: str, run_id: str, thread_id: str) -> tuple[bool, bool]:
         """Whether it is certain that there is no such run, and no such thread."""

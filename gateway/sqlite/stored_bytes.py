@@ -1,7 +1,7 @@
 """How much the visitors of each site have stored, updated in the transaction of each change.
 
-Below: owners. Above: event_log, tables and the store. A thread counts with its messages, its state and its
-metadata, a run with its log once it has ended. Only visitors' data is counted.
+Below: owners. Above: event_log, tables and the store. A thread counts with its messages, its state, its metadata and
+its documents, a run with its log once it has ended. Only visitors' data is counted.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ _LOG = "SELECT ifnull(sum(length(records)), 0) FROM events WHERE run = ?"
 _THREAD = """
     SELECT ifnull(length(state), 0) + ifnull(length(metadata), 0)
         + ifnull((SELECT sum(length(record)) FROM messages WHERE thread = threads.key), 0)
+        + ifnull((SELECT sum(length(source) + ifnull(length(sealed), 0)) FROM documents WHERE thread = threads.key), 0)
         + ifnull((SELECT sum(length(records)) FROM runs JOIN events ON run = runs.key WHERE runs.owner = threads.owner
             AND runs.thread_id = threads.id AND log_kept = 1 AND finished_at IS NOT NULL), 0)
     FROM threads WHERE key = ?

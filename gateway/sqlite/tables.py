@@ -17,7 +17,7 @@ from gateway.frozen import quickly_made
 from gateway.messages import Message
 from gateway.model_state import decode_states, encode_states
 from gateway.records import decode_message, dump_json, encode_message, load_json
-from gateway.sqlite import stored_bytes
+from gateway.sqlite import document_rows, stored_bytes
 from gateway.sqlite.row_values import (
     from_optional_text,
     from_text,
@@ -208,10 +208,12 @@ def delete_thread(connection: sqlite3.Connection, owner: str, thread_id: str, du
 
 
 def sweep_struck(connection: sqlite3.Connection) -> bool:
-    """Delete a slice of deleted threads' messages. Gives whether there are more."""
+    """Delete a slice of deleted threads' documents and messages. Gives whether there are more."""
     row = connection.execute("SELECT key FROM threads WHERE owner = ? LIMIT 1", (_NOBODY,)).fetchone()
     if row is None:
         return False
+    if document_rows.sweep_thread(connection, row[0]):
+        return True
     sizes = connection.execute(
         "SELECT position, length(record) FROM messages WHERE thread = ? ORDER BY position LIMIT ?", (*row, _SLICE_ROWS)
     ).fetchall()

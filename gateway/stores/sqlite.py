@@ -20,7 +20,7 @@ def open_sqlite(url: str, environment: StoreEnvironment) -> Store:
     Raises:
         ConfigurationError: the URL is not one.
     """
-    return SqliteStore(parse_address(url, environment.directory))
+    return SqliteStore(parse_address(url, environment.directory), environment)
 
 
 def sqlite_file(url: str, environment: StoreEnvironment) -> Path | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 from pathlib import Path
 from typing import Any
@@ -201,3 +202,16 @@ def test_editors_know_all_of_it() -> None:
     for change, good in changes:
         document = {"server": {"publishable_keys": [{**SHOP, **change}], "visitor_secret": "${env:S}"}}
         assert schema.is_valid(document) is good, change
+
+
+def test_master_keys_are_keys_and_secret(tmp_path: Path) -> None:
+    key, short = base64.b64encode(b"k" * 32).decode(), base64.b64encode(b"short" * 5).decode()
+    [problem] = problems({"master_keys": [key, short]}, tmp_path)
+    assert problem.startswith(
+        "server.master_keys[1]: is no key: a master key has 32 bytes, and not 25; use the output of"
+    )
+    assert short not in problem
+    settings = load({"master_keys": ["${env:KEY}"]}, tmp_path, KEY=key)
+    assert settings.server.master_keys == (Secret(key),)
+    assert Secret(key) in settings.secrets
+    assert key not in repr(settings)

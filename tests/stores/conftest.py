@@ -9,7 +9,8 @@ import pytest
 import pytest_asyncio
 
 from gateway.store import Store
-from tests.stored_samples import LASTING_STORES, STORES, within
+from tests.movable_clock import MovableClock
+from tests.stored_samples import ENVIRONMENTS, LASTING_STORES, STORES, within
 
 
 @pytest_asyncio.fixture(params=STORES, ids=str)
@@ -17,6 +18,18 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerato
     opened = STORES[request.param](tmp_path)
     await within(opened.open())
     yield opened
+    await within(opened.close())
+
+
+@pytest_asyncio.fixture(params=ENVIRONMENTS, ids=str)
+async def environment_store(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> AsyncGenerator[tuple[Store, MovableClock]]:
+    """A store, and the clock that it asks."""
+    clock = MovableClock()
+    opened = ENVIRONMENTS[request.param](tmp_path, clock, lambda secrets: None)
+    await within(opened.open())
+    yield opened, clock
     await within(opened.close())
 
 

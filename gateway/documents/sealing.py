@@ -1,0 +1,167 @@
+"""Members of documents that are kept encrypted: AES-GCM, under keys of the operator's.
+
+The first key seals and all open, so that keys can be changed one after the other. What is sealed is bound to its place:
+the kind and id of its document, and its pointer there; put anywhere else, it cannot be opened. Below: messages. Above:
+the stores.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from gateway.errors import UnavailableError
+from gateway.messages import JsonObject, JsonValue
+
+KEY_BYTES = 32
+
+_VERSION = "v1"
+_NONCE_BYTES = 12
+_TAKEN: Any = object()
+
+
+def parse_key(text: str) -> bytes:
+    """A key from its text: 32 bytes in base64, in either alphabet.
+
+    Raises:
+        ValueError: it is none.
+    """
+    try:
+        key = base64.b64decode(text.strip().encode("ascii").translate(bytes.maketrans(b"-_", b"+/")), validate=True)
+    except (binascii.Error, UnicodeEncodeError):
+        raise ValueError("a master key is base64") from None
+    if len(key) != KEY_BYTES:
+        raise ValueError(f"a master key has {KEY_BYTES} bytes, and not {len(key)}")
+    return key
+
+
+class Sealing:
+    """Seals with the first of some keys, and opens with all of them."""
+
+    def __init__(self, keys: Sequence[bytes]) -> None:
+        self._ciphers = {_key_id(key): AESGCM(key) for key in keys}
+
+    @property
+    def has_key(self) -> bool:
+        return bool(self._ciphers)
+
+    def add(self, key: bytes) -> None:
+        """One more key, behind the others."""
+        self._ciphers.setdefault(_key_id(key), AESGCM(key))
+
+    def seal(self, kind: str, document_id: str, values: Mapping[str, JsonValue]) -> dict[str, str]:
+        """Each value sealed, by its pointer."""
+        key_id, cipher = next(iter(self._ciphers.items()))
+        sealed: dict[str, str] = {}
+        for pointer, value in values.items():
+            nonce = os.urandom(_NONCE_BYTES)
+            text = cipher.encrypt(nonce, json.dumps(value).encode(), _place(kind, document_id, pointer))
+            sealed[pointer] = f"{_VERSION}:{key_id}:{base64.b64encode(nonce + text).decode()}"
+        return sealed
+
+    def open(self, kind: str, document_id: str, sealed: Mapping[str, str]) -> dict[str, JsonValue]:
+        """What was sealed, by its pointer.
+
+        Raises:
+            UnavailableError: the key is not there, or what is kept was changed.
+        """
+        return {pointer: self._open(kind, document_id, pointer, text) for pointer, text in sealed.items()}
+
+    def _open(self, kind: str, document_id: str, pointer: str, sealed: str) -> JsonValue:
+        what = f"{pointer} of the {kind} {document_id!r}"
+        version, _, rest = sealed.partition(":")
+        key_id, _, text = rest.partition(":")
+        cipher = self._ciphers.get(key_id)
+        if version != _VERSION or cipher is None:
+            raise UnavailableError(
+                f"{what} cannot be opened: it was sealed with the key {key_id}, which this gateway does not have; add "
+                "that key to 'server.master_keys', put back the key file, or give the value again",
+                code="sealing_key_missing",
+            )
+        try:
+            data = base64.b64decode(text, validate=True)
+            opened: JsonValue = json.loads(
+                cipher.decrypt(data[:_NONCE_BYTES], data[_NONCE_BYTES:], _place(kind, document_id, pointer))
+            )
+        except (InvalidTag, ValueError) as error:
+            raise UnavailableError(
+                f"{what} cannot be opened: what is stored was changed; give the value again",
+                code="sealed_value_damaged",
+            ) from error
+        return opened
+
+
+def taken_apart(body: JsonObject, pointers: Iterable[str]) -> tuple[JsonObject, dict[str, JsonValue]]:
+    """The body without what the pointers name (in a list, null is left), and that by its own pointers."""
+    patterns = [tuple(map(_unescaped, pointer.split("/")[1:])) for pointer in pointers]
+    found: dict[str, JsonValue] = {}
+    return _without(body, patterns, "", found) if patterns else body, found
+
+
+def put_together(body: JsonObject, values: Mapping[str, JsonValue]) -> None:
+    """Put back what `taken_apart` took out, into a body of its own."""
+    for pointer, value in values.items():
+        place: Any = body
+        *way, last = map(_unescaped, pointer.split("/")[1:])
+        for token in way:
+            place = place[int(token)] if isinstance(place, list) else place[token]
+        place[int(last) if isinstance(place, list) else last] = value
+
+
+def texts_in(values: Iterable[JsonValue]) -> Iterable[str]:
+    """Every text in these values."""
+    for value in values:
+        match value:
+            case str():
+                yield value
+            case dict():
+                yield from texts_in(value.values())
+            case list():
+                yield from texts_in(value)
+            case _:
+                pass
+
+
+def _without(value: Any, patterns: Sequence[tuple[str, ...]], pointer: str, found: dict[str, JsonValue]) -> Any:
+    if () in patterns and value is not None:
+        found[pointer] = value
+        return _TAKEN
+    if isinstance(value, dict):
+        kept = {name: _member(inner, name, patterns, pointer, found) for name, inner in value.items()}
+        return {name: inner for name, inner in kept.items() if inner is not _TAKEN}
+    if isinstance(value, list):
+        items = [_member(inner, str(number), patterns, pointer, found) for number, inner in enumerate(value)]
+        return [None if inner is _TAKEN else inner for inner in items]
+    return value
+
+
+def _member(
+    value: Any, token: str, patterns: Sequence[tuple[str, ...]], pointer: str, found: dict[str, JsonValue]
+) -> Any:
+    further = [pattern[1:] for pattern in patterns if pattern and pattern[0] in ("*", token)]
+    return _without(value, further, f"{pointer}/{_escaped(token)}", found) if further else value
+
+
+def _key_id(key: bytes) -> str:
+    """What tells which key it is, and nothing of it."""
+    return hashlib.sha256(b"agui-gateway master key\0" + key).hexdigest()[:16]
+
+
+def _place(kind: str, document_id: str, pointer: str) -> bytes:
+    return json.dumps([_VERSION, kind, document_id, pointer]).encode()
+
+
+def _escaped(token: str) -> str:
+    return token.replace("~", "~0").replace("/", "~1")
+
+
+def _unescaped(token: str) -> str:
+    return token.replace("~1", "/").replace("~0", "~")

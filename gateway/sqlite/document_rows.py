@@ -1,0 +1,280 @@
+"""Documents as rows, with what they are found by.
+
+Below: embedded_index, row_values. Above: tables, which deletes those of a thread, and documents. Every function takes a
+connection inside a transaction.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from gateway.documents.document import Document, DocumentKind
+from gateway.embedded_index.budget import Budget, SearchSteps
+from gateway.embedded_index.documents import Index
+from gateway.embedded_index.entries import ENTRIES_VERSION, add_entries, add_fields, field_numbers, remove_entries
+from gateway.embedded_index.search import search_in
+from gateway.errors import ConflictError, NotFoundError
+from gateway.messages import JsonObject
+from gateway.query_dsl.field_mapping import FieldType, MappingError, SearchedObject, field_types, searched_object
+from gateway.query_dsl.search_body import SearchBody
+from gateway.records import load_json
+from gateway.sqlite import stored_bytes
+from gateway.sqlite.row_values import from_text, to_text
+
+_SLICE_ROWS = 100
+# Searches have one thread, and wait for each other: half as long as the search tools' at most.
+_STEPS = SearchSteps(500_000, 10)
+
+# A document whose thread was deleted is gone, although its row is still there: see tables.delete_thread.
+_DELETED_THREADS = "SELECT key FROM threads WHERE owner = x''"
+_COLUMNS = (
+    "row, index_id, owner, source, created_at, updated_at, thread, sealed,"
+    f" ifnull(thread IN ({_DELETED_THREADS}), 0) AS is_gone"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NewDocument:
+    """A document to be written: `source` and `sealed` are JSON, `searched` is what it is found by."""
+
+    document_id: str
+    owner: str
+    public: bool
+    thread_id: str | None
+    source: bytes
+    sealed: bytes | None
+    searched: SearchedObject
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    number: int
+    index: int
+    owner: str
+    source: bytes
+    created_at: float
+    updated_at: float
+    thread: int | None
+    sealed: bytes | None
+    is_gone: bool
+
+    @property
+    def size(self) -> int:
+        return len(self.source) + len(self.sealed or b"")
+
+
+def put(
+    connection: sqlite3.Connection, kind: DocumentKind, new: NewDocument, if_version: int | None, now: float
+) -> int:
+    """Write the document; gives its version. Raises as DocumentStore.put."""
+    read_again(connection, kind)
+    old = _find(connection, kind, new.document_id, new.owner)
+    if old is not None and old.is_gone:
+        _remove(connection, kind.name, old)
+        old = None
+    _check(old, kind, new.document_id, new.owner, if_version)
+    thread = None if new.thread_id is None else _thread(connection, new.owner, new.thread_id)
+    if old is not None:
+        _remove(connection, kind.name, old)
+        stored_bytes.count(connection, new.owner, -old.size)
+    index = _index(connection, kind, new.owner, public=new.public)
+    added = connection.execute(
+        "INSERT INTO documents (index_id, id, source, kind, owner, created_at, updated_at, thread, sealed)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            *(index, to_text(new.document_id), new.source, kind.name, to_text(new.owner)),
+            *(now if old is None else old.created_at, now, thread, new.sealed),
+        ),
+    )
+    version = added.lastrowid or 0
+    fields = add_fields(connection, index, field_types(kind.properties))
+    add_entries(connection, index, fields, version, new.searched)
+    stored_bytes.count(connection, new.owner, len(new.source) + len(new.sealed or b""))
+    return version
+
+
+def read(
+    connection: sqlite3.Connection, kind: DocumentKind, document_id: str, owner: str
+) -> tuple[Document, Mapping[str, str]] | None:
+    """The document, if the owner may see it, and what is sealed of it."""
+    found = _find(connection, kind, document_id, owner)
+    if found is None or found.is_gone:
+        return None
+    public = _is_public(connection, found)
+    if found.owner != owner and not public:
+        return None
+    document = Document(
+        kind.name,
+        document_id,
+        found.owner,
+        found.number,
+        load_json(found.source),
+        found.created_at,
+        found.updated_at,
+        public,
+        None if found.thread is None else _thread_id(connection, found.thread),
+    )
+    return document, {} if found.sealed is None else load_json(found.sealed)
+
+
+def delete(
+    connection: sqlite3.Connection, kind: DocumentKind, document_id: str, owner: str, if_version: int | None
+) -> bool:
+    """Delete the owner's document. Raises as DocumentStore.delete."""
+    found = _find(connection, kind, document_id, owner)
+    if found is None or found.is_gone or found.owner != owner:
+        return False
+    _check(found, kind, document_id, owner, if_version)
+    _remove(connection, kind.name, found)
+    stored_bytes.count(connection, owner, -found.size)
+    return True
+
+
+def search(connection: sqlite3.Connection, kind: DocumentKind, body: SearchBody, owner: str) -> JsonObject:
+    """The answer of `_search` over the owner's documents and the public ones."""
+    types = field_types(kind.properties)
+    rows = connection.execute(
+        "SELECT id, public FROM document_indices WHERE kind = ? AND owner = ? AND public = 0"
+        " UNION ALL SELECT id, public FROM document_indices WHERE kind = ? AND owner = '' AND public = 1",
+        (kind.name, to_text(owner), kind.name),
+    ).fetchall()
+    indices = dict(rows)
+    count = "SELECT count(*) FROM documents WHERE index_id = ?"
+    documents = sum(connection.execute(count, (index,)).fetchone()[0] for index in indices)
+    gone = {row for (row,) in connection.execute(f"SELECT row FROM documents WHERE thread IN ({_DELETED_THREADS})")}
+
+    def hit(row: int) -> tuple[JsonObject, JsonObject]:
+        document_id, source, index, whose = connection.execute(
+            "SELECT id, source, index_id, owner FROM documents WHERE row = ?", (row,)
+        ).fetchone()
+        public = bool(indices[index])
+        members: JsonObject = {"_id": from_text(document_id), "_version": row, "_owner": from_text(whose)}
+        return {**members, "_public": public}, load_json(source)
+
+    searched = [Index(index, kind.name, types) for index in indices]
+    return search_in(connection, searched, body, Budget(documents, _STEPS), hit, hidden=gone, strict=False)
+
+
+def sweep_thread(connection: sqlite3.Connection, thread: int) -> bool:
+    """Delete a slice of the documents of a deleted thread. Gives whether there were any."""
+    rows = connection.execute(
+        f"SELECT kind, {_COLUMNS} FROM documents WHERE thread = ? LIMIT ?", (thread, _SLICE_ROWS)
+    ).fetchall()
+    for kind, *columns in rows:
+        _remove(connection, kind, _row(columns))
+    return bool(rows)
+
+
+def is_current(connection: sqlite3.Connection, kind: DocumentKind) -> bool:
+    """Whether the documents of this kind are found by the fields that it now has."""
+    found = connection.execute("SELECT searched FROM document_kinds WHERE name = ?", (kind.name,)).fetchone()
+    return found is not None and found[0] == _searched_by(kind)
+
+
+def read_again(connection: sqlite3.Connection, kind: DocumentKind) -> None:
+    """Have the documents of this kind found by the fields that it now has."""
+    if is_current(connection, kind):
+        return
+    types = field_types(kind.properties)
+    indices = connection.execute("SELECT id FROM document_indices WHERE kind = ?", (kind.name,)).fetchall()
+    for (index,) in indices:
+        for table in ("words", "field_values"):
+            connection.execute(
+                f"DELETE FROM {table} WHERE field IN (SELECT id FROM fields WHERE index_id = ?)", (index,)
+            )
+        connection.execute("DELETE FROM documents WHERE index_id = ? AND parent IS NOT NULL", (index,))
+        fields = add_fields(connection, index, types)
+        rows = connection.execute("SELECT row, source FROM documents WHERE index_id = ?", (index,)).fetchall()
+        for row, source in rows:
+            add_entries(connection, index, fields, row, _searched_object(source, types))
+    connection.execute(
+        "INSERT INTO document_kinds (name, searched) VALUES (?, ?)"
+        " ON CONFLICT (name) DO UPDATE SET searched = excluded.searched",
+        (kind.name, _searched_by(kind)),
+    )
+
+
+def any_sealed(connection: sqlite3.Connection) -> bool:
+    """Whether there is a document with anything sealed in it."""
+    return connection.execute("SELECT 1 FROM documents WHERE sealed IS NOT NULL LIMIT 1").fetchone() is not None
+
+
+def _find(connection: sqlite3.Connection, kind: DocumentKind, document_id: str, owner: str) -> _Row | None:
+    """The document of that id, also one that is gone or another owner's."""
+    whose = " AND owner = ?" if kind.own_ids else ""
+    values = (kind.name, to_text(document_id), to_text(owner)) if kind.own_ids else (kind.name, to_text(document_id))
+    found = connection.execute(f"SELECT {_COLUMNS} FROM documents WHERE kind = ? AND id = ?{whose}", values).fetchone()
+    return None if found is None else _row(found)
+
+
+def _row(columns: Sequence[Any]) -> _Row:
+    number, index, owner, source, created_at, updated_at, thread, sealed, is_gone = columns
+    return _Row(number, index, from_text(owner), source, created_at, updated_at, thread, sealed, bool(is_gone))
+
+
+def _check(old: _Row | None, kind: DocumentKind, document_id: str, owner: str, if_version: int | None) -> None:
+    if old is not None and (if_version == 0 or old.owner != owner):
+        raise ConflictError(f"there is a {kind.name} {document_id!r} already; choose another id", code="id_taken")
+    found = 0 if old is None else old.number
+    if if_version is not None and if_version != found:
+        there = f"has the version {found}" if found else "is not there"
+        raise ConflictError(
+            f"the {kind.name} {document_id!r} {there}, and not the version {if_version}; read it again",
+            code="version_conflict",
+        )
+
+
+def _remove(connection: sqlite3.Connection, kind: str, old: _Row) -> None:
+    """The document and what it is found by."""
+    types = _types(connection, kind)
+    fields = field_numbers(connection, old.index)
+    remove_entries(connection, fields, old.number, _searched_object(old.source, types))
+    connection.execute("DELETE FROM documents WHERE row = ?", (old.number,))
+
+
+def _index(connection: sqlite3.Connection, kind: DocumentKind, owner: str, *, public: bool) -> int:
+    values = (kind.name, "" if public else to_text(owner), public)
+    connection.execute("INSERT OR IGNORE INTO document_indices (kind, owner, public) VALUES (?, ?, ?)", values)
+    found = connection.execute("SELECT id FROM document_indices WHERE kind = ? AND owner = ? AND public = ?", values)
+    return int(found.fetchone()[0])
+
+
+def _is_public(connection: sqlite3.Connection, found: _Row) -> bool:
+    return bool(connection.execute("SELECT public FROM document_indices WHERE id = ?", (found.index,)).fetchone()[0])
+
+
+def _thread(connection: sqlite3.Connection, owner: str, thread_id: str) -> int:
+    found = connection.execute(
+        "SELECT key FROM threads WHERE owner = ? AND id = ?", (to_text(owner), to_text(thread_id))
+    ).fetchone()
+    if found is None:
+        raise NotFoundError(f"there is no thread {thread_id!r}")
+    return int(found[0])
+
+
+def _thread_id(connection: sqlite3.Connection, thread: int) -> str:
+    return from_text(connection.execute("SELECT id FROM threads WHERE key = ?", (thread,)).fetchone()[0])
+
+
+def _searched_by(kind: DocumentKind) -> str:
+    """What tells what documents of this kind are found by: the version of the entries, and the fields."""
+    return f"{ENTRIES_VERSION} {orjson.dumps(dict(kind.properties)).decode()}"
+
+
+def _types(connection: sqlite3.Connection, kind: str) -> Mapping[str, FieldType]:
+    """The fields that the documents of a kind are found by."""
+    (text,) = connection.execute("SELECT searched FROM document_kinds WHERE name = ?", (kind,)).fetchone()
+    return field_types(orjson.loads(text.partition(" ")[2]))
+
+
+def _searched_object(source: bytes, types: Mapping[str, FieldType]) -> SearchedObject:
+    """What a stored document is found by; nothing where a member does not fit the type that its field has got."""
+    try:
+        return searched_object(load_json(source), types)
+    except MappingError:
+        return SearchedObject()

@@ -1,0 +1,203 @@
+"""The embedded store's documents: each promise of `DocumentStore` in terms of rows and commits.
+
+Below: document_rows, key_file. Above: store, which writes and reads for it. What is sealed is sealed and written in one
+go, on the thread that writes.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import orjson
+
+from gateway.agent import Secret
+from gateway.clock import Clock
+from gateway.documents.document import MAX_DOCUMENT_BYTES, MAX_ID_LENGTH, Document, DocumentKind
+from gateway.documents.sealing import Sealing, parse_key, put_together, taken_apart, texts_in
+from gateway.errors import InvalidRequestError, TooLargeError, ToolError, UnavailableError
+from gateway.messages import JsonObject, JsonValue
+from gateway.query_dsl.clauses import QueryError
+from gateway.query_dsl.field_mapping import MappingError, field_types, searched_object
+from gateway.query_dsl.search_body import parse_search_body
+from gateway.records import dump_json
+from gateway.sqlite import document_rows
+from gateway.sqlite.document_rows import NewDocument
+from gateway.sqlite.key_file import key_file, make_key, read_key
+from gateway.store import Kept
+
+Result = TypeVar("Result")
+
+
+class Write(Protocol):
+    """As SqliteStore has it."""
+
+    def __call__(
+        self, work: Callable[[sqlite3.Connection], Result], *, long: bool = False, makes_room: bool = False
+    ) -> Kept[Result]: ...
+
+
+class Read(Protocol):
+    """As SqliteStore has it."""
+
+    async def __call__(self, work: Callable[[sqlite3.Connection], Result]) -> Result: ...
+
+
+@dataclass(frozen=True, slots=True)
+class StoreAccess:
+    """What the store does for its documents. `search` has a thread of its own; `erase` is told of deletions."""
+
+    write: Write
+    read: Read
+    search: Read
+    erase: Callable[[], None]
+
+
+class MasterKeys:
+    """The keys that seal: those of the operator, or else one in a file beside the store, made when it is needed."""
+
+    def __init__(self, given: Sequence[Secret]) -> None:
+        self._given = [parse_key(key.reveal()) for key in given]
+        self._file: Path | None = None
+        self.sealing = Sealing(self._given)
+
+    def open(self, store: Path | None) -> None:
+        """Read the file beside the store, if there is one. It blocks. `store` is None for one in memory."""
+        self.sealing = Sealing(self._given)
+        self._file = None if store is None else key_file(store)
+        if self._file is not None and (key := read_key(self._file)) is not None:
+            self.sealing.add(key)
+
+    def ready_to_seal(self, connection: sqlite3.Connection) -> Sealing:
+        """With a key, a new one where there is none yet. It blocks.
+
+        Raises:
+            UnavailableError: there was one, and it is lost.
+        """
+        if not self.sealing.has_key:
+            if document_rows.any_sealed(connection):
+                raise UnavailableError(
+                    "the key that sealed what is stored is not there any more, so no other one is made; put back the"
+                    f" file {'' if self._file is None else self._file.name!r}, or set 'server.master_keys'",
+                    code="sealing_key_missing",
+                )
+            self.sealing.add(make_key(self._file))
+        return self.sealing
+
+
+class SqliteDocuments:
+    """A DocumentStore of the store's own file."""
+
+    def __init__(
+        self, access: StoreAccess, clock: Clock, keys: MasterKeys, on_secrets: Callable[[Iterable[Secret]], None]
+    ) -> None:
+        self._access = access
+        self._clock = clock
+        self._keys = keys
+        self._on_secrets = on_secrets
+        self._current: dict[str, Mapping[str, Any]] = {}  # kinds whose documents are found by these fields
+
+    async def put(
+        self,
+        kind: DocumentKind,
+        document_id: str,
+        owner: str,
+        body: JsonObject,
+        if_version: int | None = None,
+        *,
+        public: bool = False,
+        thread_id: str | None = None,
+    ) -> int:
+        """As DocumentStore says."""
+        _check_id(kind, document_id, public=public)
+        kept, secrets = taken_apart(body, kind.sealed)
+        self._learn(secrets)
+        source = _dumped(kept)
+        if len(source) > MAX_DOCUMENT_BYTES:
+            raise TooLargeError(f"the {kind.name} has {len(source)} bytes; at most {MAX_DOCUMENT_BYTES} are stored")
+
+        def work(connection: sqlite3.Connection) -> int:
+            sealed = None
+            if secrets:
+                sealing = self._keys.ready_to_seal(connection)
+                sealed = orjson.dumps(sealing.seal(kind.name, document_id, secrets))
+            searched = searched_object(kept, field_types(kind.properties))
+            new = NewDocument(document_id, owner, public, thread_id, source, sealed, searched)
+            return document_rows.put(connection, kind, new, if_version, self._clock.now())
+
+        try:
+            return await self._access.write(work, long=True)
+        except MappingError as error:
+            raise InvalidRequestError(str(error), code="invalid_document") from error
+
+    async def get(self, kind: DocumentKind, document_id: str, owner: str, *, unsealed: bool = False) -> Document | None:
+        """As DocumentStore says."""
+        found = await self._access.read(lambda connection: document_rows.read(connection, kind, document_id, owner))
+        if found is None:
+            return None
+        document, sealed = found
+        if unsealed and sealed:
+            secrets = self._keys.sealing.open(kind.name, document_id, sealed)
+            self._learn(secrets)
+            put_together(document.body, secrets)
+        return document
+
+    async def delete(self, kind: DocumentKind, document_id: str, owner: str, if_version: int | None = None) -> bool:
+        """As DocumentStore says."""
+        deleted = await self._access.write(
+            lambda connection: document_rows.delete(connection, kind, document_id, owner, if_version), makes_room=True
+        )
+        if deleted:
+            self._access.erase()
+        return deleted
+
+    async def search(self, kind: DocumentKind, body: JsonObject, owner: str) -> JsonObject:
+        """As DocumentStore says."""
+        try:
+            asked = parse_search_body(_clean(body))
+            await self._read_again(kind)
+            return await self._access.search(lambda connection: document_rows.search(connection, kind, asked, owner))
+        except (QueryError, MappingError) as error:
+            raise InvalidRequestError(str(error), code="invalid_search", status=400) from error
+        except ToolError as error:
+            raise InvalidRequestError(error.message, code="search_too_large", status=400) from error
+
+    async def _read_again(self, kind: DocumentKind) -> None:
+        """Once in a process: what is stored may have been written when the kind had other fields."""
+        if self._current.get(kind.name) == kind.properties:
+            return
+        if not await self._access.read(lambda connection: document_rows.is_current(connection, kind)):
+            await self._access.write(lambda connection: document_rows.read_again(connection, kind), long=True)
+        self._current[kind.name] = kind.properties
+
+    def _learn(self, secrets: Mapping[str, JsonValue]) -> None:
+        if secrets:
+            self._on_secrets(map(Secret, texts_in(secrets.values())))
+
+
+def _check_id(kind: DocumentKind, document_id: str, *, public: bool) -> None:
+    if not 0 < len(document_id) <= MAX_ID_LENGTH:
+        raise InvalidRequestError(f"the id of a {kind.name} has 1 to {MAX_ID_LENGTH} characters")
+    if public and kind.own_ids:
+        raise InvalidRequestError(f"a {kind.name} cannot be public: each owner has ids of its own")
+
+
+def _dumped(body: JsonObject) -> bytes:
+    try:
+        return dump_json(body)
+    except ValueError as error:
+        raise InvalidRequestError("the document is nested too deeply", code="invalid_document") from error
+
+
+def _clean(body: JsonObject) -> JsonObject:
+    """The search, without half surrogates, which are no text to a database."""
+    try:
+        orjson.dumps(body)
+    except TypeError:
+        cleaned: JsonObject = json.loads(json.dumps(body, ensure_ascii=False).encode("utf-8", "replace"))
+        return cleaned
+    return body

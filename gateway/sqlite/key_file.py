@@ -1,0 +1,80 @@
+"""The file beside the store with the key that seals, where the operator gives none (`server.master_keys`).
+
+Below: private_files. Above: documents. A copy of the store is worth nothing for what is sealed without this file.
+"""
+
+from __future__ import annotations
+
+import base64
+import errno
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from gateway.documents.sealing import KEY_BYTES, parse_key
+from gateway.errors import ConfigurationError, StoreError, StoreFullError
+from gateway.sqlite.private_files import OWNER_ONLY, tighten
+
+
+def key_file(store: Path) -> Path:
+    """The file beside that of the store: `gateway.key` beside `gateway.db`."""
+    file = store.with_suffix(".key")
+    return file if file != store else store.with_name(f"{store.name}.key")
+
+
+def read_key(file: Path) -> bytes | None:
+    """The key in the file, None where there is no file.
+
+    Raises:
+        ConfigurationError: it cannot be read, or is no key.
+    """
+    try:
+        text = file.read_text("ascii", "replace")
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise ConfigurationError(f"the key file {str(file)!r} cannot be read ({error.strerror})") from error
+    tighten(file, ())
+    try:
+        return parse_key(text)
+    except ValueError as error:
+        raise ConfigurationError(
+            f"the key file {str(file)!r} has no key in it: {error}; put back a copy of it"
+        ) from error
+
+
+def make_key(file: Path | None) -> bytes:
+    """A new key, which is on the disk when this returns, or nowhere without a file.
+
+    Raises:
+        StoreError: it cannot be written.
+    """
+    key = os.urandom(KEY_BYTES)
+    if file is None:
+        return key
+    draft = file.with_name(f"{file.name}.new")
+    try:
+        descriptor = os.open(draft, os.O_CREAT | os.O_TRUNC | os.O_WRONLY | os.O_CLOEXEC, OWNER_ONLY)
+        try:
+            os.write(descriptor, base64.b64encode(key) + b"\n")
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        os.link(draft, file)  # whole or not at all, and never over another one
+        draft.unlink()
+        _keep_name(file.parent)
+    except OSError as error:
+        with suppress(OSError):
+            draft.unlink()
+        kind = StoreFullError if error.errno in (errno.ENOSPC, errno.EDQUOT) else StoreError
+        raise kind(f"the key file cannot be written ({error.strerror})") from error
+    return key
+
+
+def _keep_name(folder: Path) -> None:
+    """Bring what is named in the folder to the disk."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,409 @@
+"""What every store promises of documents."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.agent import Secret
+from gateway.documents.document import MAX_DOCUMENT_BYTES, DocumentKind
+from gateway.errors import ConflictError, InvalidRequestError, NotFoundError, TooLargeError
+from gateway.messages import JsonObject
+from gateway.owners import visitor_owner
+from gateway.store import Store
+from tests.movable_clock import MovableClock
+from tests.stored_samples import ENVIRONMENTS, OWNER, begin, within
+
+NOTE = DocumentKind(
+    "note",
+    {
+        "title": {"type": "text", "fields": {"keyword": {"type": "keyword"}}},
+        "rank": {"type": "long"},
+        "tags": {"type": "flat_object"},
+        "messages": {"type": "nested", "properties": {"role": {"type": "keyword"}, "text": {"type": "text"}}},
+    },
+    sealed=("/credential", "/tools/*/headers/*"),
+)
+OWN = DocumentKind("draft", {"title": {"type": "text"}}, own_ids=True)
+OTHER = "key-2"
+BODY: JsonObject = {"title": "The Sea Wolf", "rank": 3, "tags": {"genre": {"main": "novel"}}, "loose": [1, None, "x"]}
+SECRETS: JsonObject = {
+    "title": "A Wolf",
+    "credential": {"api_key": "key-of-the-wolf"},
+    "tools": [{"headers": {"Authorization": "token-of-the-wolf", "Empty": None}}, {"name": "plain"}, {"headers": []}],
+}
+
+
+async def ids(store: Store, query: JsonObject, owner: str = OWNER, kind: DocumentKind = NOTE) -> set[str]:
+    answer: Any = await within(store.documents.search(kind, {"query": query, "size": 1000}, owner))
+    assert answer["hits"]["total"]["value"] == len(answer["hits"]["hits"])
+    return {hit["_id"] for hit in answer["hits"]["hits"]}
+
+
+async def hit(store: Store, body: JsonObject, owner: str = OWNER) -> dict[str, Any]:
+    answer: Any = await within(store.documents.search(NOTE, body, owner))
+    (found,) = answer["hits"]["hits"]
+    return dict(found)
+
+
+def matches(words: str) -> JsonObject:
+    return {"match": {"title": words}}
+
+
+# --- put, get, delete
+
+
+async def test_a_document_is_read_as_it_was_put(store: Store) -> None:
+    version = await within(store.documents.put(NOTE, "n1", OWNER, BODY))
+    document = await within(store.documents.get(NOTE, "n1", OWNER))
+    assert document is not None
+    assert (document.kind, document.document_id, document.owner) == ("note", "n1", OWNER)
+    assert (document.version, document.body, document.public, document.thread_id) == (version, BODY, False, None)
+    assert await within(store.documents.get(NOTE, "n2", OWNER)) is None
+    assert await within(store.documents.get(OWN, "n1", OWNER)) is None
+
+
+@pytest.mark.parametrize("text", ["a\x00b", "half \ud800 a pair", "\U0001f43a", "x" * 300_000, ""])
+async def test_any_text_comes_back(store: Store, text: str) -> None:
+    body: JsonObject = {"title": text, "tags": {text[:50]: text}, text[:50]: [text], "number": 2**70}
+    await within(store.documents.put(NOTE, f"n{text[:9]}", f"{OWNER}{text[:9]}", body))
+    document = await within(store.documents.get(NOTE, f"n{text[:9]}", f"{OWNER}{text[:9]}"))
+    assert document is not None
+    assert document.body == body
+    assert await ids(store, {"exists": {"field": "title"}}, f"{OWNER}{text[:9]}") == {f"n{text[:9]}"}
+    query: JsonObject = {
+        "bool": {"should": [matches(text[:99]), {"term": {"tags": text}}, {"ids": {"values": [text]}}]}
+    }
+    assert await ids(store, query, text) == set()
+
+
+async def test_a_put_replaces_the_whole_document_and_keeps_when_it_was_made(
+    environment_store: tuple[Store, MovableClock],
+) -> None:
+    store, clock = environment_store
+    first = await within(store.documents.put(NOTE, "n1", OWNER, BODY))
+    await clock.advance(60)
+    second = await within(store.documents.put(NOTE, "n1", OWNER, {"title": "Sky"}))
+    document = await within(store.documents.get(NOTE, "n1", OWNER))
+    assert document is not None
+    assert second > first
+    assert (document.body, document.version) == ({"title": "Sky"}, second)
+    assert document.updated_at - document.created_at == 60
+    assert await ids(store, matches("wolf")) == set()
+    assert await ids(store, {"term": {"tags": "novel"}}) == set()
+    assert await ids(store, matches("sky")) == {"n1"}
+
+
+async def test_a_version_is_never_used_again(store: Store) -> None:
+    versions = []
+    for _ in range(3):
+        versions.append(await within(store.documents.put(NOTE, "n1", OWNER, BODY)))
+        assert await within(store.documents.delete(NOTE, "n1", OWNER))
+    assert versions == sorted(set(versions))
+    assert 0 not in versions
+
+
+async def test_a_write_that_expects_another_version_changes_nothing(store: Store) -> None:
+    documents = store.documents
+
+    async def refused(work: Any, code: str) -> None:
+        with pytest.raises(ConflictError) as raised:
+            await within(work)
+        assert raised.value.code == code
+
+    await refused(documents.put(NOTE, "n1", OWNER, BODY, 1), "version_conflict")
+    version = await within(documents.put(NOTE, "n1", OWNER, BODY, 0))
+    await refused(documents.put(NOTE, "n1", OWNER, {}, 0), "id_taken")
+    await refused(documents.put(NOTE, "n1", OWNER, {}, version + 1), "version_conflict")
+    await refused(documents.delete(NOTE, "n1", OWNER, version + 1), "version_conflict")
+    after = await within(documents.put(NOTE, "n1", OWNER, {"rank": 1}, version))
+    await refused(documents.put(NOTE, "n1", OWNER, {}, version), "version_conflict")
+    document = await within(documents.get(NOTE, "n1", OWNER))
+    assert document is not None
+    assert document.body == {"rank": 1}
+    assert await within(documents.delete(NOTE, "n1", OWNER, after))
+    await refused(documents.put(NOTE, "n1", OWNER, {}, after), "version_conflict")
+
+
+async def test_of_many_writers_that_expect_one_version_one_wins(store: Store) -> None:
+    version = await within(store.documents.put(NOTE, "n1", OWNER, BODY))
+    writes = [store.documents.put(NOTE, "n1", OWNER, {"rank": number}, version) for number in range(20)]
+    outcomes = await within(asyncio.gather(*writes, return_exceptions=True))
+    assert sorted(type(outcome).__name__ for outcome in outcomes) == [*["ConflictError"] * 19, "int"]
+
+
+async def test_a_deleted_document_is_gone(store: Store) -> None:
+    await within(store.documents.put(NOTE, "n1", OWNER, BODY))
+    assert await within(store.documents.delete(NOTE, "n1", OWNER))
+    assert not await within(store.documents.delete(NOTE, "n1", OWNER))
+    assert await within(store.documents.get(NOTE, "n1", OWNER)) is None
+    assert await ids(store, {"match_all": {}}) == set()
+
+
+@pytest.mark.parametrize(
+    ("document_id", "body", "kind"),
+    [
+        ("", {}, InvalidRequestError),
+        ("x" * 513, {}, InvalidRequestError),
+        ("n1", {"rank": "many"}, InvalidRequestError),
+        ("n1", {"messages": "none"}, InvalidRequestError),
+        ("n1", {"text": "x" * MAX_DOCUMENT_BYTES}, TooLargeError),
+    ],
+)
+async def test_what_is_no_document_is_refused_whole(
+    store: Store, document_id: str, body: JsonObject, kind: type[Exception]
+) -> None:
+    with pytest.raises(kind):
+        await within(store.documents.put(NOTE, document_id, OWNER, body))
+    assert await ids(store, {"match_all": {}}) == set()
+
+
+async def test_a_document_outlives_the_process(open_again: Callable[[], Store]) -> None:
+    store = open_again()
+    await within(store.open())
+    version = await within(store.documents.put(NOTE, "n1", OWNER, SECRETS))
+    await within(store.close())
+    store = open_again()
+    await within(store.open())
+    document = await within(store.documents.get(NOTE, "n1", OWNER, unsealed=True))
+    assert document is not None
+    assert (document.version, document.body) == (version, SECRETS)
+    assert await ids(store, matches("wolf")) == {"n1"}
+    await within(store.close())
+
+
+# --- owners
+
+
+async def test_an_owners_documents_are_nobody_elses(store: Store) -> None:
+    documents = store.documents
+    await within(documents.put(NOTE, "n1", OWNER, BODY))
+    assert await within(documents.get(NOTE, "n1", OTHER)) is None
+    assert await ids(store, {"match_all": {}}, OTHER) == set()
+    assert not await within(documents.delete(NOTE, "n1", OTHER))
+    with pytest.raises(ConflictError) as raised:
+        await within(documents.put(NOTE, "n1", OTHER, {}))
+    assert raised.value.code == "id_taken"
+    assert OWNER not in raised.value.message
+    assert await ids(store, {"match_all": {}}) == {"n1"}
+
+
+async def test_a_public_document_is_seen_by_all_and_changed_by_its_owner(store: Store) -> None:
+    documents = store.documents
+    version = await within(documents.put(NOTE, "n1", OWNER, BODY, public=True))
+    for owner in (OWNER, OTHER):
+        document = await within(documents.get(NOTE, "n1", owner))
+        assert document is not None
+        assert (document.owner, document.public) == (OWNER, True)
+        found = await hit(store, {"query": matches("wolf")}, owner)
+        assert (found["_id"], found["_version"], found["_owner"], found["_public"]) == ("n1", version, OWNER, True)
+    with pytest.raises(ConflictError):
+        await within(documents.put(NOTE, "n1", OTHER, {}))
+    assert not await within(documents.delete(NOTE, "n1", OTHER))
+    await within(documents.put(NOTE, "n1", OWNER, BODY))
+    assert await ids(store, {"match_all": {}}, OTHER) == set()
+    assert await ids(store, {"match_all": {}}) == {"n1"}
+
+
+async def test_ids_may_be_each_owners_own(store: Store) -> None:
+    documents = store.documents
+    await within(documents.put(OWN, "d1", OWNER, {"title": "mine"}))
+    await within(documents.put(OWN, "d1", OTHER, {"title": "yours"}, 0))
+    mine, yours = await within(documents.get(OWN, "d1", OWNER)), await within(documents.get(OWN, "d1", OTHER))
+    assert mine is not None
+    assert yours is not None
+    assert (mine.body, yours.body) == ({"title": "mine"}, {"title": "yours"})
+    assert await within(documents.delete(OWN, "d1", OWNER))
+    assert await ids(store, {"match_all": {}}, OTHER, OWN) == {"d1"}
+    with pytest.raises(InvalidRequestError, match="cannot be public"):
+        await within(documents.put(OWN, "d2", OWNER, {}, public=True))
+
+
+# --- search
+
+
+async def test_a_search_gives_the_documents_that_the_query_finds(store: Store) -> None:
+    message: JsonObject = {"role": "user", "text": "a wolf in winter"}
+    await within(store.documents.put(NOTE, "n1", OWNER, {**BODY, "messages": [message]}))
+    await within(store.documents.put(NOTE, "n2", OWNER, {"title": "Sky", "rank": 5}))
+    nested: JsonObject = {"nested": {"path": "messages", "query": {"match": {"messages.text": "winter"}}}}
+    for query, expected in (
+        ({"match_all": {}}, {"n1", "n2"}),
+        (matches("wolf"), {"n1"}),
+        ({"term": {"tags.genre.main": "novel"}}, {"n1"}),
+        ({"range": {"rank": {"gt": 3}}}, {"n2"}),
+        (nested, {"n1"}),
+        ({"term": {"loose": "x"}}, set()),
+        ({"bool": {"must_not": [{"exists": {"field": "nowhere"}}]}}, {"n1", "n2"}),
+        ({"ids": {"values": ["n2", "n3"]}}, {"n2"}),
+    ):
+        assert await ids(store, query) == expected  # type: ignore[arg-type]
+    found = await hit(store, {"query": matches("wolf"), "_source": ["rank"]})
+    assert (found["_index"], found["_source"]) == ("note", {"rank": 3})
+
+
+async def test_pages_are_sorted_as_asked(store: Store) -> None:
+    for number in (3, 1, 2, 5, 4):
+        await within(store.documents.put(NOTE, f"n{number}", OWNER, {"rank": -number}, public=number % 2 == 0))
+    for sort, expected in (([{"_id": "asc"}], ["n2", "n3"]), (["rank"], ["n4", "n3"])):
+        body: JsonObject = {"sort": sort, "from": 1, "size": 2}  # type: ignore[dict-item]
+        answer: Any = await within(store.documents.search(NOTE, body, OWNER))
+        assert [found["_id"] for found in answer["hits"]["hits"]] == expected
+        assert answer["hits"]["total"]["value"] == 5
+
+
+async def test_what_others_have_changes_no_answer(store: Store) -> None:
+    body: JsonObject = {
+        "query": matches("wolf sea"),
+        "aggs": {"ranks": {"terms": {"field": "rank"}}, "mean": {"avg": {"field": "rank"}}},
+    }
+    await within(store.documents.put(NOTE, "n1", OWNER, BODY))
+    await within(store.documents.put(NOTE, "n2", OWNER, {"title": "wolf wolf", "rank": 4}))
+    alone = await within(store.documents.search(NOTE, body, OWNER))
+    for number in range(50):
+        await within(store.documents.put(NOTE, f"m{number}", OTHER, {"title": "wolf " * number, "rank": 3}))
+    assert await within(store.documents.search(NOTE, body, OWNER)) == alone
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"query": {"nope": {}}}, "'nope' is not supported"),
+        ({"query": {"range": {"rank": {"gt": "many"}}}}, "'many' does not fit the field 'rank'"),
+        ({"size": 10_001}, "at most 10000"),
+        ({"nope": 1}, "not supported"),
+    ],
+)
+async def test_a_wrong_search_is_refused(store: Store, body: JsonObject, message: str) -> None:
+    await within(store.documents.put(NOTE, "n1", OWNER, BODY))
+    with pytest.raises(InvalidRequestError, match=message) as raised:
+        await within(store.documents.search(NOTE, body, OWNER))
+    assert (raised.value.status, raised.value.code) == (400, "invalid_search")
+
+
+async def test_a_search_that_would_take_too_long_is_ended(store: Store) -> None:
+    words = " ".join(f"word{number}" for number in range(3_000))
+    await within(store.documents.put(NOTE, "n1", OWNER, {"title": words}))
+    fuzzy: list[Any] = [{"match": {"title": {"query": f"word{number}", "fuzziness": 2}}} for number in range(200)]
+    with pytest.raises(InvalidRequestError, match="would take too long") as raised:
+        await within(store.documents.search(NOTE, {"query": {"bool": {"should": fuzzy}}}, OWNER))
+    assert raised.value.code == "search_too_large"
+    assert await ids(store, matches("word7")) == {"n1"}
+
+
+async def test_a_kind_that_has_got_other_fields_finds_what_was_stored_before(store: Store) -> None:
+    await within(store.documents.put(NOTE, "n1", OWNER, BODY))
+    await within(store.documents.put(NOTE, "n2", OWNER, {"loose": "y"}))
+    changed = DocumentKind("note", {"loose": {"type": "keyword"}, "title": {"type": "long"}})
+    assert await ids(store, {"term": {"loose": "x"}}, kind=changed) == set(), "its title does not fit any more"
+    assert await ids(store, {"term": {"loose": "y"}}, kind=changed) == {"n2"}
+    await within(store.documents.put(changed, "n2", OWNER, {"loose": "z"}))
+    assert await within(store.documents.delete(changed, "n1", OWNER))
+    assert await ids(store, {"match_all": {}}, kind=changed) == {"n2"}
+    assert await ids(store, {"term": {"loose": "z"}}, kind=changed) == {"n2"}
+
+
+# --- threads
+
+
+async def test_a_document_goes_with_its_thread(store: Store) -> None:
+    documents = store.documents
+    await begin(store, "r1", "t1")
+    await begin(store, "r2", "t2")
+    await within(documents.put(NOTE, "n1", OWNER, SECRETS, thread_id="t1"))
+    await within(documents.put(NOTE, "n2", OWNER, BODY, thread_id="t2"))
+    await within(documents.put(NOTE, "n3", OWNER, BODY))
+    document = await within(documents.get(NOTE, "n1", OWNER))
+    assert document is not None
+    assert document.thread_id == "t1"
+    assert await within(store.delete_thread(OWNER, "t1"))
+    assert await within(documents.get(NOTE, "n1", OWNER)) is None
+    assert await ids(store, {"match_all": {}}) == {"n2", "n3"}
+    assert not await within(documents.delete(NOTE, "n1", OWNER))
+    await within(documents.put(NOTE, "n1", OTHER, {"title": "new"}, 0))
+    assert await ids(store, matches("new"), OTHER) == {"n1"}
+
+
+async def test_a_document_belongs_to_a_thread_of_its_owners_alone(store: Store) -> None:
+    await begin(store, "r1", "t1", owner=OTHER)
+    for thread_id in ("t1", "nope"):
+        with pytest.raises(NotFoundError):
+            await within(store.documents.put(NOTE, "n1", OWNER, BODY, thread_id=thread_id))
+    assert await ids(store, {"match_all": {}}) == set()
+
+
+async def test_a_document_that_left_its_thread_stays(store: Store) -> None:
+    await begin(store, "r1", "t1")
+    await within(store.documents.put(NOTE, "n1", OWNER, BODY, thread_id="t1"))
+    await within(store.documents.put(NOTE, "n1", OWNER, BODY))
+    assert await within(store.delete_thread(OWNER, "t1"))
+    assert await ids(store, matches("wolf")) == {"n1"}
+
+
+async def test_the_documents_of_a_sites_visitors_are_counted(store: Store) -> None:
+    visitor = visitor_owner("shop", "a")
+    await begin(store, "r1", "t1", owner=visitor)
+    before = await within(store.stored_bytes("shop"))
+    await within(store.documents.put(NOTE, "n1", visitor, BODY, thread_id="t1"))
+    await within(store.documents.put(NOTE, "n2", visitor, BODY))
+    grown = await within(store.stored_bytes("shop")) - before
+    assert grown > 0
+    await within(store.documents.put(NOTE, "n2", visitor, BODY, thread_id="t1"))
+    assert await within(store.stored_bytes("shop")) - before == grown
+    await within(store.documents.delete(NOTE, "n2", visitor))
+    assert await within(store.stored_bytes("shop")) - before == grown // 2
+    assert await within(store.delete_thread(visitor, "t1"))
+    assert await within(store.stored_bytes("shop")) == 0
+
+
+# --- what is sealed
+
+
+async def test_what_is_sealed_is_given_to_whoever_asks_for_it_and_found_by_nobody(store: Store) -> None:
+    await within(store.documents.put(NOTE, "n1", OWNER, SECRETS))
+    document = await within(store.documents.get(NOTE, "n1", OWNER))
+    assert document is not None
+    assert document.body == {
+        "title": "A Wolf",
+        "tools": [{"headers": {"Empty": None}}, {"name": "plain"}, {"headers": []}],
+    }
+    assert "of-the-wolf" not in str(await hit(store, {"query": matches("wolf")}))
+    assert await ids(store, {"query_string": {"query": "*of-the-wolf OR token"}}) == set()
+    opened = await within(store.documents.get(NOTE, "n1", OWNER, unsealed=True))
+    assert opened is not None
+    assert opened.body == SECRETS
+    assert await within(store.documents.get(NOTE, "n1", OTHER, unsealed=True)) is None
+
+
+async def test_a_replaced_document_has_the_secrets_that_it_was_given_last(store: Store) -> None:
+    await within(store.documents.put(NOTE, "n1", OWNER, SECRETS))
+    for body in ({"credential": "another one"}, {"title": "none"}):
+        await within(store.documents.put(NOTE, "n1", OWNER, body))  # type: ignore[arg-type]
+        opened = await within(store.documents.get(NOTE, "n1", OWNER, unsealed=True))
+        assert opened is not None
+        assert opened.body == body
+
+
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+async def test_secrets_are_told_before_they_are_written_and_when_they_are_opened(name: str, tmp_path: Path) -> None:
+    told: list[str] = []
+
+    def learn(secrets: Any) -> None:
+        told.extend(secret.reveal() for secret in secrets if isinstance(secret, Secret))
+
+    store = ENVIRONMENTS[name](tmp_path, MovableClock(), learn)
+    await within(store.open())
+    with pytest.raises(InvalidRequestError):
+        await within(store.documents.put(NOTE, "n1", OWNER, {**SECRETS, "rank": "many"}))
+    assert told == ["key-of-the-wolf", "token-of-the-wolf"]
+    await within(store.documents.put(NOTE, "n1", OWNER, SECRETS))
+    told.clear()
+    await within(store.documents.get(NOTE, "n1", OWNER))
+    assert told == []
+    await within(store.documents.get(NOTE, "n1", OWNER, unsealed=True))
+    assert told == ["key-of-the-wolf", "token-of-the-wolf"]
+    await within(store.close())
