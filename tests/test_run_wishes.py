@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from gateway.access.callers import Caller
 from gateway.access.limits import KeyLimits, Meter
-from gateway.agent import AgentDefinition, AgentInput, ModelSettings, Secret, ToolSettings
+from gateway.agent import AgentDefinition, AgentInput, ClientInstructions, ModelSettings, Secret, ToolSettings
 from gateway.agents.directory import AgentDirectory
 from gateway.agents.open_agent import OpenAgent
 from gateway.clock import SystemClock
@@ -35,6 +36,7 @@ from gateway.runs.driver import RunDriver
 from gateway.sqlite.address import Address
 from gateway.sqlite.store import SqliteStore
 from gateway.sse import OpenStreams
+from gateway.store import Store
 from gateway.tool import SingleTool
 from gateway.wishes.generation import GenerationOptions, JsonFormat, OneTool
 from gateway.wishes.run_wishes import RunWishes, WishedLimits
@@ -48,7 +50,7 @@ from tests.movable_clock import MovableClock
 from tests.openai_chat_server import DONE, Script, chat_server, completion, error, record
 from tests.openai_chat_server import chunk as chat_chunk
 from tests.provider_scene import KEY
-from tests.responses_events import message_item
+from tests.responses_events import call_item, message_item
 from tests.responses_server import responses_server
 from tests.runner_scene import (
     HANGS,
@@ -231,6 +233,29 @@ async def test_a_fallback_keeps_the_wishes_and_one_that_cannot_is_skipped() -> N
     assert other.requests[0].json["response_format"] == {"type": "json_object"}
 
 
+async def test_a_run_that_another_process_goes_on_with_keeps_its_wishes() -> None:
+    async with responses_server() as server, models() as opened:
+        more = asyncio.Event()
+        server.will_answer(call_item("look_up"), hold=more, hold_before=2)
+        server.will_answer(message_item("it is 7"))
+        model = opened(openai_responses.PROVIDER, "gpt-4.1", server.endpoint, background=True)
+        agent = agent_behind(model, tool_giving("look_up", "7"), tool_giving("other", "8"))
+        async with runs_of(agent) as scene:
+            wishes = RunWishes(GenerationOptions(temperature=0.2), tools=("look_up",), detached=True)
+            viewer = await door(scene).start(ALICE, "a", question(wishes=wishes))
+            await scene.clock.until(lambda: server.requests and scene.runner._runs[("alice", "r")].accepted)
+            await scene.runner.driver.shut_down(0)
+            viewer.close()
+            next_one = RunDriver(AgentDirectory([agent]), cast(Store, scene.store), scene.clock)
+            await next_one.recover()
+            more.set()
+            await scene.clock.until(lambda: not next_one.runs)
+            await next_one.shut_down(0)
+    bodies = [request.json for request in server.requests if request.method == "POST" and request.body]
+    assert [body["temperature"] for body in bodies] == [0.2, 0.2]
+    assert [[tool["name"] for tool in body["tools"]] for body in bodies] == [["look_up"], ["look_up"]]
+
+
 # --- what is refused before the first byte ----------------------------------------------------------------------------
 
 
@@ -337,6 +362,21 @@ async def test_instructions_stand_behind_the_agents_own() -> None:
     told = LoopRun(responses=[[{"text": "ok"}]], system_prompt="You sell shoes.", instructions="Be brief.")
     await told.events()
     assert told.requests[0].system == "You sell shoes.\n\nBe brief."
+
+
+async def test_instructions_are_shown_as_a_clients_are() -> None:
+    async with chat_server() as server, models() as opened:
+        model = opened(openai_chat_completions.PROVIDER, "m", server.endpoint)
+        for voice in ("user", "ignore"):
+            server.answers(CHAT_ANSWER)
+            agent = agent_behind(model)
+            definition = replace(agent.definition, client_instructions=ClientInstructions(keys=voice))
+            async with runs_of(replace(agent, definition=definition)) as scene:
+                await run(scene, question(wishes=RunWishes(instructions="Be brief.")))
+    as_users, ignored = (request.json["messages"] for request in server.requests)
+    assert [message["role"] for message in as_users] == ["user"]
+    assert '{"instructions":["Be brief."]}' in as_users[0]["content"]
+    assert ignored == [{"role": "user", "content": "hi"}]
 
 
 async def test_a_model_may_call_the_selected_tools_alone() -> None:

@@ -9,6 +9,13 @@ from typing import Any
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.trace import SpanKind, StatusCode
 
+from gateway.agent import ModelSettings
+from gateway.http_client.clients import HttpClients
+from gateway.messages import JsonObject
+from gateway.model import ModelEnvironment, ModelRequest
+from gateway.models.scripted import PROVIDER
+from gateway.telemetry.model_calls import traced_providers
+from gateway.wishes.generation import GenerationOptions
 from tests.collected_spans import CollectedSpans, is_below, span_id, told, trace_of, traceparent_of
 from tests.fault_scenes import fault_tool, release
 from tests.movable_clock import MovableClock
@@ -267,3 +274,22 @@ async def test_probes_have_no_spans(tmp_path: Path) -> None:
         for path in ("/healthz", "/readyz", "/agents"):
             await gateway.client.http.get(path)
     assert [span.name for span in spans.ended] == ["GET /agents"]
+
+
+async def test_a_model_call_tells_what_its_run_wished() -> None:
+    spans, clock = CollectedSpans(), MovableClock()
+    part = traced_providers({"scripted": PROVIDER})["scripted"]
+    parameters: JsonObject = {"responses": [[{"text": "hi"}]], "delta_seconds": 0}
+    model = part.open(
+        ModelSettings("scripted", model_parameters=parameters), ModelEnvironment(clock, HttpClients(clock))
+    )
+    run = spans.tracer.begin("invoke_agent", {}, shared={})
+    own: JsonObject = {"temperature": 1.0, "seed": 3}
+    wished = GenerationOptions(temperature=0.5, max_tokens=9)
+    async for _ in model.stream(ModelRequest("turn", (), parameters=own, options=wished, trace=run)):
+        pass
+    run.end()
+    asked = {name: value for name, value in told(spans.one("chat")).items() if name.startswith("gen_ai.request.")}
+    assert {"gen_ai.request.temperature": 0.5, "gen_ai.request.max_tokens": 9, "gen_ai.request.seed": 3}.items() <= (
+        asked.items()
+    )
