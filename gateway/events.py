@@ -12,10 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from gateway.frozen import draft_of, quickly_made
 from gateway.messages import ContentBlock, JsonObject, JsonValue, Message, Opaque, Role, ToolCall
+
+# Who runs a tool: the gateway, or the client, whose next request brings the result.
+Executor: TypeAlias = Literal["backend", "client"]
 
 
 class StopReason(StrEnum):
@@ -168,7 +171,9 @@ class ReasoningEnded:
 class ToolCallStarted:
     """`message_id` is the assistant message that the call is part of: the same for all calls of one model response.
 
-    That message may have no text of its own and then never had a TextStarted.
+    That message may have no text of its own and then never had a TextStarted. `executor` says whose tool it is; a call
+    of a tool that does not exist is the backend's, which answers it with an error. The loop fills it in: it is None in
+    what a model yields, and in logs of earlier versions. `server` is the label of the MCP server that has the tool.
     """
 
     call_id: str
@@ -176,6 +181,8 @@ class ToolCallStarted:
     message_id: str
     index: int = -1
     provider_call_id: str | None = None
+    executor: Executor | None = None
+    server: str | None = None
 
 
 @quickly_made

@@ -99,9 +99,10 @@ class Loop(Protocol):
     def run(self, context: LoopContext) -> AsyncGenerator[Events]:
         """Batches of events, none empty, without RunStarted (the run driver's); the last event is RunFinished.
 
-        The loop emits ModelCallStarted before each answer, and passes on the model's events; ToolReturned and changes
-        of the state come from turns.tool_turn. An outcome with open calls or interrupts ends the run: the next request
-        is a run of its own, with the results in its `messages`, or the `decisions`.
+        The loop emits ModelCallStarted before each answer, and passes on the model's events, with the executor in each
+        ToolCallStarted; that, ToolReturned and changes of the state come from turns.tool_turn. An outcome with open
+        calls or interrupts ends the run: the next request is a run of its own, with the results in its `messages`, or
+        the `decisions`.
 
         Cancelling the run cancels the generator's task. Open texts and calls need not be closed: the sealer does that.
 

@@ -237,10 +237,12 @@ class Message:
 class ToolSpec:
     """A tool as a model sees it. A spec without a `Tool` behind it is a frontend tool: the browser runs it.
 
-    `input_schema` is a JSON Schema of type object; an empty dict takes no arguments.
+    `input_schema` is a JSON Schema of type object; an empty dict takes no arguments. `server` is the label of the MCP
+    server that has the tool, for viewers; no model is told.
     """
 
     name: str
     description: str
     input_schema: JsonObject
     metadata: JsonObject | None = None
+    server: str | None = None

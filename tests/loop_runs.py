@@ -55,10 +55,11 @@ class FunctionTool:
     function: ToolFunction
     schema: JsonObject = field(default_factory=dict)
     calls: list[JsonObject] = field(default_factory=list)
+    server: str | None = None
 
     @property
     def spec(self) -> ToolSpec:
-        return ToolSpec(self.name, f"The tool {self.name}.", self.schema)
+        return ToolSpec(self.name, f"The tool {self.name}.", self.schema, server=self.server)
 
     async def call(self, arguments: JsonObject, context: ToolContext) -> tuple[ContentBlock, ...]:
         self.calls.append(arguments)

@@ -136,6 +136,7 @@ REQUIRED = [
     "paced-replay",
     "run-options",
     "run-wishes",
+    "call-executors",
 ]
 
 

@@ -104,5 +104,6 @@ _BY_ANNOTATION: dict[str, st.SearchStrategy[Any]] = {
     "JsonObject": any_object,
     "Role": st.sampled_from(["system", "developer", "user", "assistant", "reasoning", "tool"]),
     "StopReason": st.sampled_from(list(StopReason)),
+    "Executor": st.sampled_from(["backend", "client"]),
     **{name: _any_of(classes) for name, classes in _NAMED.items()},
 }

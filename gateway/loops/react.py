@@ -28,6 +28,7 @@ from gateway.events import (
     RunFinished,
     StopReason,
     TextDelta,
+    ToolCallStarted,
     ToolReturned,
 )
 from gateway.history.cache import HistoryCache, SettledView, turns_of
@@ -244,7 +245,7 @@ class _Run:
                 self.tools.calls_made += 1
             self.follow_model([event])
         self._accepted = taken_up.response_id
-        self._retold = Retold(taken_up.told)
+        self._retold = Retold(self.tools.with_executors(taken_up.told))  # a log may be of an earlier version
 
     def follow_model(self, batch: Events) -> Events:
         """Take a batch of the model's in; gives what to pass on: the same list, but for a turn's first.
@@ -268,11 +269,14 @@ class _Run:
         if self._room < 0:
             raise self._too_large()
         if rare:
+            kinds = {type(event) for event in rare}
+            if ToolCallStarted in kinds:
+                batch = self.tools.with_executors(batch)
             last = batch[-1]
             if type(last) is ModelCallEnded:
                 self._reason = last.reason
                 self._note_held(last)
-            elif any(type(event) is ModelCallAccepted for event in rare):
+            elif ModelCallAccepted in kinds:
                 batch = [self._with_input(event) for event in batch]
         return batch if self._retold is None else self._retold.rest(batch)
 

@@ -23,6 +23,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import unquote, urlsplit
 
@@ -107,6 +108,8 @@ class McpToolbox:
 
     connection: McpConnection
     parameters: McpServerParameters
+    label: str = ""
+    """What clients are told of which server it is: nothing that only the operator should know."""
     needs_approval: bool = False
     """A person approves each call: its arguments have to be checked before."""
     _first: dict[str, types.Tool] | None = None  # as the server first listed them
@@ -142,7 +145,7 @@ class McpToolbox:
         for tool in listed:
             if not _is_chosen(tool.name, self.parameters):
                 continue
-            spec = _spec(tool, self.parameters)
+            spec = _spec(tool, self.parameters, self.label)
             if (reason := self._refusal(tool, spec, taken)) is not None:
                 self._left_out.append(f"{_visible(tool.name)[:_MAX_NAME_CHARACTERS]!r} {reason}")
             else:
@@ -176,12 +179,12 @@ def _is_chosen(name: str, parameters: McpServerParameters) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in parameters.include)
 
 
-def _spec(tool: types.Tool, parameters: McpServerParameters) -> ToolSpec:
+def _spec(tool: types.Tool, parameters: McpServerParameters, label: str) -> ToolSpec:
     name = (parameters.prefix + _NOT_IN_A_NAME.sub("_", tool.name))[:_MAX_NAME_CHARACTERS]
     description = _visible(tool.description or tool.title or "")
     if len(description) > parameters.max_description_characters:
         description = description[: parameters.max_description_characters] + " [truncated]"
-    return ToolSpec(name or "_", description, tool.input_schema)
+    return ToolSpec(name or "_", description, tool.input_schema, server=label)
 
 
 def _visible(text: str) -> str:
@@ -254,7 +257,17 @@ def open_mcp_server(settings: ToolSettings, environment: ToolEnvironment) -> Too
     server = _server(settings, parameters, environment)
     limits = ConnectionLimits(parameters.connect_timeout_seconds, parameters.check_seconds, parameters.max_tools)
     name = settings.name or (server.command if isinstance(server, StdioServer) else urlsplit(server.url).netloc)
-    return McpToolbox(McpConnection(name, server, environment.clock, limits), parameters, settings.approval == "always")
+    connection = McpConnection(name, server, environment.clock, limits)
+    return McpToolbox(connection, parameters, _label(settings, server), settings.approval == "always")
+
+
+def _label(settings: ToolSettings, server: StdioServer | HttpServer) -> str:
+    """The configured name, else the program's or the host's: neither its folder nor what a URL says besides."""
+    from gateway.mcp_client.transports import StdioServer
+
+    if settings.name:
+        return settings.name
+    return PurePath(server.command).name if isinstance(server, StdioServer) else urlsplit(server.url).hostname or "mcp"
 
 
 def _server(

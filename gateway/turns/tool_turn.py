@@ -13,7 +13,17 @@ from dataclasses import dataclass
 
 from gateway.clock import Deadline, DeadlineError
 from gateway.errors import ToolError, limit_reached
-from gateway.events import Completed, Events, Interrupt, Interrupted, Outcome, ToolReturned
+from gateway.events import (
+    Completed,
+    Event,
+    Events,
+    Interrupt,
+    Interrupted,
+    Outcome,
+    ToolCallStarted,
+    ToolReturned,
+)
+from gateway.frozen import replace
 from gateway.history.model_view import open_calls
 from gateway.loop import Decision, LoopContext
 from gateway.messages import JsonObject, Message, ToolCall, ToolResult, new_message_id
@@ -61,6 +71,16 @@ class ToolTurns:
         self._turn = 0
         self._pending: list[ToolCall] = []
         self._interrupts: list[Interrupt] = []
+
+    def with_executors(self, events: Sequence[Event]) -> Events:
+        """The model's events; those that begin a call say who runs the tool."""
+        return [self._with_executor(event) if type(event) is ToolCallStarted else event for event in events]
+
+    def _with_executor(self, call: ToolCallStarted) -> ToolCallStarted:
+        tool = self._backend.get(call.name)
+        if tool is not None:
+            return replace(call, executor="backend", server=tool.spec.server)
+        return replace(call, executor="client" if call.name in self._frontend else "backend")
 
     async def carry_out(self, decisions: Sequence[Decision]) -> AsyncGenerator[Events]:
         """Run the calls that a person approved, and give denied ones an error as result; in call order.

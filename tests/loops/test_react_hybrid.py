@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from dataclasses import replace
 
 import pytest
 
-from gateway.events import Completed, Event, ToolCallStarted
+from gateway.events import (
+    Completed,
+    Event,
+    Events,
+    ModelCallEnded,
+    ModelCallStarted,
+    StopReason,
+    ToolCallDelta,
+    ToolCallEnded,
+    ToolCallStarted,
+)
 from gateway.history.merging import append_history
+from gateway.loop import TakenUp
+from gateway.loops.react import ReactLoop
 from gateway.messages import JsonObject, Message, TextBlock, ToolCall, ToolResult, ToolSpec
+from gateway.model import ModelCapabilities, ModelRequest
 from tests.loop_runs import FunctionTool, LoopRun, adder, assert_valid_view, call, text_of, user
 
 COLOR: JsonObject = {"type": "object", "properties": {"color": {"type": "string"}}, "required": ["color"]}
@@ -45,6 +60,48 @@ async def test_backend_calls_of_the_same_turn_run_and_the_frontend_ones_are_pend
     assert pending_ids(run) == ["show", "pick"]
     assert len(run.requests) == 1
     assert len({event.message_id for event in run.all_of(ToolCallStarted)}) == 1
+
+
+async def test_a_call_s_start_says_whose_tool_it_is_and_on_which_server() -> None:
+    remote = FunctionTool("lookup", adder().function, server="files")
+    calls: list[JsonObject] = [ADD, {"tool": "lookup", "id": "remote"}, PICK_CALL, {"tool": "made_up", "id": "none"}]
+    run = LoopRun(responses=[calls, DONE], tools=[adder(), remote], frontend=[PICK])
+    await run.events()
+    assert [(event.name, event.executor, event.server) for event in run.all_of(ToolCallStarted)] == [
+        ("add", "backend", None),
+        ("lookup", "backend", "files"),
+        ("pick_color", "client", None),
+        ("made_up", "backend", None),
+    ]
+
+
+async def test_a_tool_that_the_run_did_not_select_is_as_one_that_does_not_exist() -> None:
+    remote = FunctionTool("lookup", adder().function, server="files")
+    run = LoopRun(responses=[[{"tool": "lookup", "id": "remote"}], DONE], tools=[remote], selected_tools=())
+    await run.events()
+    assert [(event.executor, event.server) for event in run.all_of(ToolCallStarted)] == [("backend", None)]
+
+
+async def test_an_answer_that_an_earlier_version_logged_in_part_is_gone_on_with() -> None:
+    began = ToolCallStarted("pick", "pick_color", "m1", 0)
+
+    class Repeating:
+        provider, model_id, capabilities = "repeating", "repeating", ModelCapabilities()
+
+        async def stream(self, request: ModelRequest) -> AsyncGenerator[Events]:
+            assert request.accepted == "resp_1"
+            yield [began, ToolCallDelta("pick", '{"color":"red"}'), ToolCallEnded("pick")]
+            yield [ModelCallEnded(StopReason.TOOL_CALLS, None, "resp_1")]
+
+        async def close(self) -> None: ...
+
+    run = LoopRun(model=Repeating(), frontend=[PICK])
+    opening = ModelCallStarted("turn_1", "repeating", "repeating")
+    run.context = replace(run.context, taken_up=TakenUp((opening,), (began,), "resp_1", {}))
+    async with aclosing(ReactLoop().run(run.context)) as batches:
+        events = [event async for batch in batches for event in batch]
+    assert began not in events
+    assert events[0] == ToolCallDelta("pick", '{"color":"red"}')
 
 
 async def _second_run(*answers: Message, rest: tuple[Message, ...] = ()) -> tuple[LoopRun, LoopRun, FunctionTool]:

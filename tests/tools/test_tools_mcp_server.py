@@ -94,12 +94,20 @@ class TestStdio:
             tools = await connected(box)
             assert box.problem() is None
             spec = tools["add"].spec
+            assert spec.server == "demo"
             assert spec.description == "Add two numbers."
             assert spec.input_schema["required"] == ["a"]
             assert spec.input_schema["properties"]["a"]["description"] == "the first"  # type: ignore[index,call-overload]
             assert await answer(tools["add"], a=1, b=2) == "3"
             answers = await asyncio.gather(*(answer(tools["add"], a=n) for n in range(20)))
             assert answers == [str(n + 1) for n in range(20)]
+
+    async def test_without_a_name_the_label_tells_no_folder(self, clock: MovableClock) -> None:
+        box = open_settings(clock, ToolSettings("McpServer", parameters=demo()))
+        try:
+            assert (await connected(box))["add"].spec.server == Path(sys.executable).name
+        finally:
+            await box.close()
 
     async def test_results_of_every_kind_become_blocks(self, clock: MovableClock) -> None:
         async with opened(clock, **demo(), max_output_characters=1_000) as box:
