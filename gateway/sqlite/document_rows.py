@@ -25,6 +25,7 @@ from gateway.query_dsl.search_body import SearchBody
 from gateway.records import load_json
 from gateway.sqlite import stored_bytes
 from gateway.sqlite.row_values import from_text, to_text
+from gateway.sqlite.schema import has_documents, make_documents
 
 _SLICE_ROWS = 100
 # Searches have one thread, and wait for each other: half as long as the search tools' at most.
@@ -32,6 +33,7 @@ _STEPS = SearchSteps(500_000, 10)
 
 # A document whose thread was deleted is gone, although its row is still there: see tables.delete_thread.
 _DELETED_THREADS = "SELECT key FROM threads WHERE owner = x''"
+_GONE = f"SELECT row FROM documents WHERE thread IN ({_DELETED_THREADS})"
 _COLUMNS = (
     "row, index_id, owner, source, created_at, updated_at, thread, sealed,"
     f" ifnull(thread IN ({_DELETED_THREADS}), 0) AS is_gone"
@@ -72,6 +74,7 @@ def put(
     connection: sqlite3.Connection, kind: DocumentKind, new: NewDocument, if_version: int | None, now: float
 ) -> int:
     """Write the document; gives its version. Raises as DocumentStore.put."""
+    make_documents(connection)
     read_again(connection, kind)
     old = _find(connection, kind, new.document_id, new.owner)
     if old is not None and old.is_gone:
@@ -138,15 +141,10 @@ def delete(
 def search(connection: sqlite3.Connection, kind: DocumentKind, body: SearchBody, owner: str) -> JsonObject:
     """The answer of `_search` over the owner's documents and the public ones."""
     types = field_types(kind.properties)
-    rows = connection.execute(
-        "SELECT id, public FROM document_indices WHERE kind = ? AND owner = ? AND public = 0"
-        " UNION ALL SELECT id, public FROM document_indices WHERE kind = ? AND owner = '' AND public = 1",
-        (kind.name, to_text(owner), kind.name),
-    ).fetchall()
-    indices = dict(rows)
+    indices = dict(_seen_indices(connection, kind, owner))
     count = "SELECT count(*) FROM documents WHERE index_id = ?"
     documents = sum(connection.execute(count, (index,)).fetchone()[0] for index in indices)
-    gone = {row for (row,) in connection.execute(f"SELECT row FROM documents WHERE thread IN ({_DELETED_THREADS})")}
+    gone = {row for (row,) in connection.execute(_GONE)} if indices else set()
 
     def hit(row: int) -> tuple[JsonObject, JsonObject]:
         document_id, source, index, whose = connection.execute(
@@ -162,6 +160,8 @@ def search(connection: sqlite3.Connection, kind: DocumentKind, body: SearchBody,
 
 def sweep_thread(connection: sqlite3.Connection, thread: int) -> bool:
     """Delete a slice of the documents of a deleted thread. Gives whether there were any."""
+    if not has_documents(connection):
+        return False
     rows = connection.execute(
         f"SELECT kind, {_COLUMNS} FROM documents WHERE thread = ? LIMIT ?", (thread, _SLICE_ROWS)
     ).fetchall()
@@ -172,6 +172,8 @@ def sweep_thread(connection: sqlite3.Connection, thread: int) -> bool:
 
 def is_current(connection: sqlite3.Connection, kind: DocumentKind) -> bool:
     """Whether the documents of this kind are found by the fields that it now has."""
+    if not has_documents(connection):
+        return True
     found = connection.execute("SELECT searched FROM document_kinds WHERE name = ?", (kind.name,)).fetchone()
     return found is not None and found[0] == _searched_by(kind)
 
@@ -201,11 +203,16 @@ def read_again(connection: sqlite3.Connection, kind: DocumentKind) -> None:
 
 def any_sealed(connection: sqlite3.Connection) -> bool:
     """Whether there is a document with anything sealed in it."""
-    return connection.execute("SELECT 1 FROM documents WHERE sealed IS NOT NULL LIMIT 1").fetchone() is not None
+    return (
+        has_documents(connection)
+        and connection.execute("SELECT 1 FROM documents WHERE sealed IS NOT NULL LIMIT 1").fetchone() is not None
+    )
 
 
 def _find(connection: sqlite3.Connection, kind: DocumentKind, document_id: str, owner: str) -> _Row | None:
     """The document of that id, also one that is gone or another owner's."""
+    if not has_documents(connection):
+        return None
     whose = " AND owner = ?" if kind.own_ids else ""
     values = (kind.name, to_text(document_id), to_text(owner)) if kind.own_ids else (kind.name, to_text(document_id))
     found = connection.execute(f"SELECT {_COLUMNS} FROM documents WHERE kind = ? AND id = ?{whose}", values).fetchone()
@@ -242,6 +249,17 @@ def _index(connection: sqlite3.Connection, kind: DocumentKind, owner: str, *, pu
     connection.execute("INSERT OR IGNORE INTO document_indices (kind, owner, public) VALUES (?, ?, ?)", values)
     found = connection.execute("SELECT id FROM document_indices WHERE kind = ? AND owner = ? AND public = ?", values)
     return int(found.fetchone()[0])
+
+
+def _seen_indices(connection: sqlite3.Connection, kind: DocumentKind, owner: str) -> list[tuple[int, int]]:
+    """The indices of the documents that the owner may see, and whether it is that of the public ones."""
+    if not has_documents(connection):
+        return []
+    return connection.execute(
+        "SELECT id, public FROM document_indices WHERE kind = ? AND owner = ? AND public = 0"
+        " UNION ALL SELECT id, public FROM document_indices WHERE kind = ? AND owner = '' AND public = 1",
+        (kind.name, to_text(owner), kind.name),
+    ).fetchall()
 
 
 def _is_public(connection: sqlite3.Connection, found: _Row) -> bool:

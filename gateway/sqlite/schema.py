@@ -167,9 +167,57 @@ _OWNERS_WORDS: Migration = (
     "CREATE INDEX threads_by_expiry ON threads (expires_at) WHERE expires_at IS NOT NULL",
 )
 
+MIGRATIONS: Sequence[Migration] = (
+    *(_FIRST, _SECRETS, _MODEL_STATES, _DUE_DELETIONS, _LISTED_THREADS, _REUSED_IDS),
+    *(_VISITORS, _APPROVALS, _REMEMBERED_REQUESTS, _EVENT_TIMES, _OWNERS_WORDS),
+)
+
+
+def migrate(connection: sqlite3.Connection, migrations: Sequence[Migration] = MIGRATIONS) -> tuple[int, int]:
+    """Bring the file to the last version in one transaction. Gives the version before and the version now.
+
+    Raises:
+        ConfigurationError: the file is newer, or another program's.
+        sqlite3.Error: it could not be read or written; it is unchanged.
+    """
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        found = _version(connection, len(migrations))
+        if found < len(migrations):
+            for migration in migrations[found:]:
+                for statement in migration:
+                    connection.execute(statement)
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            connection.execute(f"PRAGMA user_version = {len(migrations)}")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+    return found, len(migrations)
+
+
+def _version(connection: sqlite3.Connection, known: int) -> int:
+    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    application_id: int = connection.execute("PRAGMA application_id").fetchone()[0]
+    empty = connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() is None
+    if not empty and application_id != APPLICATION_ID:
+        raise ConfigurationError(
+            "the store's file is an SQLite database of another program; point `store` at another file"
+        )
+    if version > known:
+        raise ConfigurationError(
+            f"the store's file was written by a newer agui-gateway (schema {version}, this one knows up to {known});"
+            " start that version, or point `store` at another file"
+        )
+    return version
+
+
 # Documents by kind, and what they are found by (see embedded_index.entries). The documents of an owner are an index of
 # their own, the public ones of all owners another one. An object in a nested field has a hidden row: no id, but a path
 # and a parent. A row's number is its document's version, and never used again.
+# They are made for the first document: they take 70 kB, which a store without documents is spared. A migration that
+# changes them makes them before, where there are none.
 _DOCUMENTS: Migration = (
     "CREATE TABLE document_kinds (name TEXT PRIMARY KEY, searched TEXT NOT NULL) WITHOUT ROWID",
     """
@@ -226,47 +274,14 @@ _DOCUMENTS: Migration = (
     """,
 )
 
-MIGRATIONS: Sequence[Migration] = (
-    *(_FIRST, _SECRETS, _MODEL_STATES, _DUE_DELETIONS, _LISTED_THREADS, _REUSED_IDS),
-    *(_VISITORS, _APPROVALS, _REMEMBERED_REQUESTS, _EVENT_TIMES, _OWNERS_WORDS, _DOCUMENTS),
-)
+
+def has_documents(connection: sqlite3.Connection) -> bool:
+    """Whether there are the tables of documents."""
+    return connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'documents'").fetchone() is not None
 
 
-def migrate(connection: sqlite3.Connection, migrations: Sequence[Migration] = MIGRATIONS) -> tuple[int, int]:
-    """Bring the file to the last version in one transaction. Gives the version before and the version now.
-
-    Raises:
-        ConfigurationError: the file is newer, or another program's.
-        sqlite3.Error: it could not be read or written; it is unchanged.
-    """
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        found = _version(connection, len(migrations))
-        if found < len(migrations):
-            for migration in migrations[found:]:
-                for statement in migration:
-                    connection.execute(statement)
-            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            connection.execute(f"PRAGMA user_version = {len(migrations)}")
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
-    return found, len(migrations)
-
-
-def _version(connection: sqlite3.Connection, known: int) -> int:
-    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
-    application_id: int = connection.execute("PRAGMA application_id").fetchone()[0]
-    empty = connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() is None
-    if not empty and application_id != APPLICATION_ID:
-        raise ConfigurationError(
-            "the store's file is an SQLite database of another program; point `store` at another file"
-        )
-    if version > known:
-        raise ConfigurationError(
-            f"the store's file was written by a newer agui-gateway (schema {version}, this one knows up to {known});"
-            " start that version, or point `store` at another file"
-        )
-    return version
+def make_documents(connection: sqlite3.Connection) -> None:
+    """Create the tables of documents if there are none."""
+    if not has_documents(connection):
+        for statement in _DOCUMENTS:
+            connection.execute(statement)

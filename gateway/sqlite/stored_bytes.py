@@ -10,7 +10,9 @@ import sqlite3
 from collections.abc import Sequence
 
 from gateway.owners import site_of
+from gateway.sqlite.schema import has_documents
 
+_DOCUMENTS = "SELECT ifnull(sum(length(source) + ifnull(length(sealed), 0)), 0) FROM documents WHERE thread = ?"
 _ADD = (
     "INSERT INTO stored_bytes (site, bytes) VALUES (:site, max(0, :more))"
     " ON CONFLICT (site) DO UPDATE SET bytes = max(0, bytes + :more)"
@@ -19,7 +21,6 @@ _LOG = "SELECT ifnull(sum(length(records)), 0) FROM events WHERE run = ?"
 _THREAD = """
     SELECT ifnull(length(state), 0) + ifnull(length(metadata), 0)
         + ifnull((SELECT sum(length(record)) FROM messages WHERE thread = threads.key), 0)
-        + ifnull((SELECT sum(length(source) + ifnull(length(sealed), 0)) FROM documents WHERE thread = threads.key), 0)
         + ifnull((SELECT sum(length(records)) FROM runs JOIN events ON run = runs.key WHERE runs.owner = threads.owner
             AND runs.thread_id = threads.id AND log_kept = 1 AND finished_at IS NOT NULL), 0)
     FROM threads WHERE key = ?
@@ -48,6 +49,8 @@ def discount_thread(connection: sqlite3.Connection, owner: str, thread: int) -> 
     """Call it before a thread is deleted with its logs."""
     if site_of(owner) is not None:
         count(connection, owner, -connection.execute(_THREAD, (thread,)).fetchone()[0])
+        if has_documents(connection):
+            count(connection, owner, -connection.execute(_DOCUMENTS, (thread,)).fetchone()[0])
 
 
 def discount_logs(connection: sqlite3.Connection, runs: Sequence[int]) -> None:

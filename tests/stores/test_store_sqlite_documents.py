@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import logging
 import os
+import sqlite3
 import stat
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,12 @@ import pytest
 from gateway.agent import Secret
 from gateway.clock import SystemClock
 from gateway.documents.document import DocumentKind
+from gateway.embedded_index.entries import TABLES
 from gateway.errors import ConfigurationError, StoreFullError, UnavailableError
 from gateway.messages import JsonObject
 from gateway.sqlite.address import Address
 from gateway.sqlite.erasure import ErasureTimes
-from gateway.sqlite.schema import MIGRATIONS
+from gateway.sqlite.schema import make_documents
 from gateway.sqlite.store import SqliteStore
 from gateway.store import Store, StoreEnvironment
 from gateway.stores.sqlite import STORE as SQLITE
@@ -211,18 +213,28 @@ async def test_a_document_is_deleted_on_a_full_disk(tmp_path: Path) -> None:
         await within(store.close())
 
 
-def test_the_last_migration_makes_the_tables_that_entries_are_kept_in() -> None:
-    import sqlite3
+def test_the_tables_have_what_entries_are_kept_in() -> None:
+    with sqlite3.connect(":memory:") as entries, sqlite3.connect(":memory:") as store:
+        for statement in TABLES:
+            entries.execute(statement)
+        make_documents(store)
+        make_documents(store)
+        assert definitions(entries).items() <= definitions(store).items()
 
-    from gateway.embedded_index.entries import TABLES
 
-    def tables(*statements: str) -> dict[str, str]:
-        with sqlite3.connect(":memory:") as connection:
-            for statement in statements:
-                connection.execute(statement)
-            rows = connection.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL").fetchall()
-        return {name: "".join(str(sql).split()) for name, sql in rows}
+def definitions(connection: sqlite3.Connection) -> dict[str, str]:
+    rows = connection.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL")
+    return {name: "".join(str(sql).split()) for name, sql in rows}
 
-    entries = tables(*TABLES)
-    stored = tables(*(statement for migration in MIGRATIONS for statement in migration))
-    assert {name: stored.get(name) for name in entries} == entries
+
+async def test_a_store_without_documents_has_no_tables_for_them(tmp_path: Path) -> None:
+    store = await opened(tmp_path)
+    await begin(store)
+    assert await within(store.documents.get(NOTE, "n1", OWNER)) is None
+    assert not await within(store.documents.delete(NOTE, "n1", OWNER))
+    answer: Any = await within(store.documents.search(NOTE, {"query": {"match": {"title": "wolf"}}}, OWNER))
+    assert answer["hits"]["hits"] == []
+    assert await within(store.delete_thread(OWNER, "t1"))
+    await within(store.close())
+    with sqlite_file(tmp_path) as connection:
+        assert connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'documents'").fetchone() is None
