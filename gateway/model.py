@@ -74,13 +74,15 @@ ForcedTool: TypeAlias = Literal["one", "any"]
 class AnswerOptions:
     """What a request can ask of a model: names of GenerationOptions, kinds of formats, calls that have to be made.
 
-    `most_stops`: how many texts `stop` may have; None: any number.
+    `most_stops`: how many texts `stop` may have; None: any number. `formats_beside_tools`: a format is possible where
+    there are tools that the model may call.
     """
 
     names: frozenset[str] = frozenset()
     formats: frozenset[FormatKind] = frozenset()
     forced_tools: frozenset[ForcedTool] = frozenset()
     most_stops: int | None = None
+    formats_beside_tools: bool = True
 
 
 @dataclass(frozen=True, slots=True)

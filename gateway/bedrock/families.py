@@ -27,6 +27,7 @@ class Family:
 
     What a run's options may say: `samplers` (temperature, top_p), `top_k`, `schema_formats` (an answer's format may be
     a schema), and `effort`, how it is told how much to think: by a budget of tokens, a level, or a field of its own.
+    `blank_stops`: an answer may stop at white space.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Family:
     top_k: bool = False
     schema_formats: bool = False
     effort: Literal["", "budget", "level", "field"] = ""
+    blank_stops: bool = True
 
 
 _ALL_CACHES: frozenset[CachePlace] = frozenset({"tools", "system", "messages"})
@@ -68,6 +70,7 @@ _CLAUDE = Family(
     input_media=_PICTURES,
     top_k=True,
     effort="budget",
+    blank_stops=False,
 )
 
 # The first that fits counts: the special before the general.

@@ -66,7 +66,10 @@ def converse_options(family: Family) -> OptionTable:
     """What one family takes."""
     members = {
         "max_tokens": member(*_inference("max_tokens", "max_completion_tokens", "max_output_tokens", "maxTokens")),
-        "stop": member(*_inference("stop", "stop_sequences", "stopSequences")),
+        "stop": member(
+            *_inference("stop", "stop_sequences", "stopSequences"),
+            value=lambda texts: [text for text in texts if text.strip() or family.blank_stops] or None,
+        ),
     }
     if family.samplers:
         # Where the two exclude each other, the temperature wins if a request wants both.

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 from urllib.parse import quote, urlunsplit
 
@@ -81,7 +81,8 @@ class Profile:
 
     `signed_calls`: calls of the current turn are refused without a signature. `thinking`: how it is told how much to
     think, by a budget of tokens or by a level; empty: not at all. `least_thinking` is the least that it can be told.
-    `penalties`: it takes penalties for what was said before.
+    `penalties`: it takes penalties for what was said before. `formats_beside_tools`: it may have to answer in JSON
+    where it has functions to call.
     """
 
     pattern: str
@@ -89,15 +90,19 @@ class Profile:
     thinking: Literal["", "budget", "level"] = ""
     least_thinking: int | str = 0
     penalties: bool = False
+    formats_beside_tools: bool = False
 
 
-# The first that fits counts. https://ai.google.dev/gemini-api/docs/thinking
+_GEMINI_3 = Profile(r"gemini-", signed_calls=True, thinking="level", least_thinking="low", formats_beside_tools=True)
+
+# The first that fits counts. https://ai.google.dev/gemini-api/docs/thinking,
+# https://ai.google.dev/gemini-api/docs/structured-output
 _PROFILES = (
     Profile(r"gemini-2\.5-pro", thinking="budget", least_thinking=128),
     Profile(r"gemini-2\.5", thinking="budget"),
     Profile(r"gemini-(1|2)(\D|$)", penalties=True),
-    Profile(r"gemini-.*flash", signed_calls=True, thinking="level", least_thinking="minimal"),
-    Profile(r"gemini-", signed_calls=True, thinking="level", least_thinking="low"),
+    replace(_GEMINI_3, pattern=r"gemini-.*flash", least_thinking="minimal"),
+    _GEMINI_3,
 )
 UNKNOWN = Profile("")
 

@@ -52,8 +52,13 @@ def gemini_options(profile: Profile) -> OptionTable:
     if profile.thinking:
         members["reasoning_effort"] = _effort(profile)
         members["reasoning_summary"] = member("thinkingConfig.includeThoughts", value=lambda summary: True)
-    formats = frozenset({"json_object", "json_schema"})
-    return OptionTable(members, formats, frozenset({"one", "any"}), most_stops=5)  # type: ignore[arg-type]
+    return OptionTable(
+        members,
+        frozenset({"json_object", "json_schema"}),
+        frozenset({"one", "any"}),
+        most_stops=5,
+        formats_beside_tools=profile.formats_beside_tools,
+    )
 
 
 def _effort(profile: Profile) -> tuple[WireMember, ...]:

@@ -54,11 +54,8 @@ class BedrockConverseModel:
         self._timeouts = StreamTimeouts.of_model(settings.timeouts)
         most = {block: MAX_BYTES[kind] for block, kind in MEDIA_KINDS.items()}
         self._media = MediaFetcher(environment.http, environment.clock, most)
-
-    @property
-    def capabilities(self) -> ModelCapabilities:
         media = self._family.input_media
-        return ModelCapabilities(
+        self.capabilities = ModelCapabilities(
             reasoning=self._family.reasons,
             image_input="image" in media,
             audio_input="audio" in media,

@@ -41,14 +41,18 @@ _MEMBERS = {
 }
 
 
-@cache
 def chat_options(dialect: Dialect, model_id: str) -> OptionTable:
     """What a server takes for one of its models."""
     bare = model_id.lower().rpartition("/")[2]
+    return _table(dialect, bool(WITHOUT_SAMPLERS.match(bare)), bool(WITHOUT_REASONING.match(bare)))
+
+
+@cache
+def _table(dialect: Dialect, without_samplers: bool, without_reasoning: bool) -> OptionTable:
     lacks = dialect.lacks
-    if WITHOUT_SAMPLERS.match(bare):
+    if without_samplers:
         lacks |= _SAMPLERS
-    if WITHOUT_REASONING.match(bare):
+    if without_reasoning:
         lacks |= {"reasoning_effort"}
     others = ("max_tokens", "max_completion_tokens")
     members = {

@@ -127,6 +127,14 @@ class ResponsesModel:
             _check_ours({**settings.model_parameters, **params})
         named = (provider, *holder, self._target.wire_model_id, settings.compute_environment or "")
         self._holder = " ".join(named) if settings.stateful else ""
+        self.capabilities = ModelCapabilities(
+            reasoning=profile.reasons,
+            image_input=profile.images,
+            document_input=bool(profile.documents),
+            state_holder=self._holder,
+            background=settings.background,
+            options=responses_options(profile).taken,
+        )
         self._timeouts = StreamTimeouts.of_model(settings.timeouts)
         if self._target.params:
             logger.info(
@@ -134,18 +142,6 @@ class ResponsesModel:
             )
         most: dict[type[MediaBlock], int] = {ImageBlock: _INLINE_BYTES, DocumentBlock: _INLINE_BYTES}
         self._media = MediaFetcher(environment.http, environment.clock, most)
-
-    @property
-    def capabilities(self) -> ModelCapabilities:
-        profile = self._profile
-        return ModelCapabilities(
-            reasoning=profile.reasons,
-            image_input=profile.images,
-            document_input=bool(profile.documents),
-            state_holder=self._holder,
-            background=self._target.background,
-            options=responses_options(profile).taken,
-        )
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Events]:
         """As the contract says. A refusal that shows how to ask correctly is followed at once; all others are

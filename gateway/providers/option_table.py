@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeAlias
 
 from gateway.messages import JsonObject, JsonValue
@@ -47,7 +48,7 @@ def _paths(dotted: Sequence[str]) -> tuple[Path, ...]:
     return tuple(tuple(path.split(".")) for path in dotted)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class OptionTable:
     """What a wire takes. `members` say options, by the names of GenerationOptions; the rest is as in AnswerOptions."""
 
@@ -55,11 +56,13 @@ class OptionTable:
     formats: frozenset[FormatKind] = frozenset()
     forced_tools: frozenset[ForcedTool] = frozenset()
     most_stops: int | None = None
+    formats_beside_tools: bool = True
 
-    @property
+    @cached_property
     def taken(self) -> AnswerOptions:
         """What a model of this wire can be asked for."""
-        return AnswerOptions(frozenset(self.members), self.formats, self.forced_tools, self.most_stops)
+        names = frozenset(self.members)
+        return AnswerOptions(names, self.formats, self.forced_tools, self.most_stops, self.formats_beside_tools)
 
 
 def with_options(parameters: JsonObject, options: GenerationOptions, table: OptionTable) -> JsonObject:

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gateway.agent import AgentDefinition, AgentInput, Budgets, InputNames
+from gateway.agent import AgentDefinition, AgentInput, Budgets
 from gateway.agents.open_agent import OpenAgent
 from gateway.errors import FieldProblem, InvalidRequestError
 from gateway.frozen import quickly_made, replace
@@ -46,11 +46,13 @@ def terms_of(agent: OpenAgent, given: AgentInput) -> RunTerms:
         return RunTerms(definition, agent.fallback)
     if definition.locked:
         wishes = without(wishes, definition.locked)
-    choice, fallback = wishes.tool_choice, agent.fallback
+    fallback = agent.fallback
     if fallback.others:
-        able = (other for other in fallback.others if not _lacks(other.model.capabilities.options, wishes, given.names))
-        fallback = replace(fallback, others=tuple(able))
-    return RunTerms(_merged(definition, wishes), fallback, choice, wishes.instructions, wishes.tools, wishes.detached)
+        others = [(other, other.model.capabilities.options) for other in fallback.others]
+        able = tuple(other for other, options in others if not _lacks(options, wishes, agent, given))
+        fallback = replace(fallback, others=able)
+    changed = _merged(definition, wishes)
+    return RunTerms(changed, fallback, wishes.tool_choice, wishes.instructions, wishes.tools, wishes.detached)
 
 
 def check_wishes(agent: OpenAgent, given: AgentInput) -> None:
@@ -65,7 +67,7 @@ def check_wishes(agent: OpenAgent, given: AgentInput) -> None:
     if locked := [name for name in wishes.lockable if name in definition.locked]:
         _say("an agent's operator locks what a request wishes", agent, locked)
         wishes = without(wishes, definition.locked)
-    if problem := _lacks(able, wishes, given.names) or _wrong_choice(wishes.tool_choice, given):
+    if problem := _lacks(able, wishes, agent, given) or _wrong_choice(wishes.tool_choice, given):
         raise InvalidRequestError(
             f"{problem.pointer[1:]} {problem.detail}", code="unsupported_option", problems=[problem], status=400
         )
@@ -133,19 +135,29 @@ def _smaller(wished: int | None, own: int | None) -> int | None:
     return own if wished is None else wished if own is None else min(wished, own)
 
 
-def _lacks(able: AnswerOptions, wishes: RunWishes, names: InputNames) -> FieldProblem | None:
+def _lacks(able: AnswerOptions, wishes: RunWishes, agent: OpenAgent, given: AgentInput) -> FieldProblem | None:
     """What a model cannot do that no answer is any use without; None where it can do all of that."""
     form, stops, choice = wishes.options.response_format, wishes.options.stop or (), wishes.tool_choice
+    names = given.names
     if form is not None and form.kind not in able.formats:
         known = ", ".join(sorted(able.formats)) or "none"
         return FieldProblem(
             f"/{names.response_format}", f"is {form.kind!r}, which the agent's model cannot give; it knows: {known}"
+        )
+    if form is not None and not able.formats_beside_tools and _has_tools(wishes, agent, given):
+        return FieldProblem(
+            f"/{names.response_format}",
+            f"is {form.kind!r}, which the agent's model cannot give where it has tools; leave one of the two out",
         )
     if "stop" in able.names and able.most_stops is not None and len(stops) > able.most_stops:
         return FieldProblem(f"/{names.stop}", f"has {len(stops)} texts; the agent's model takes {able.most_stops}")
     if choice not in ("auto", "none") and ("any" if choice == "required" else "one") not in able.forced_tools:
         return FieldProblem(f"/{names.tool_choice}", "forces a call, which the agent's model cannot be told to make")
     return None
+
+
+def _has_tools(wishes: RunWishes, agent: OpenAgent, given: AgentInput) -> bool:
+    return bool(given.tools and wishes.tool_choice != "none") or bool(agent.toolboxes and wishes.tools != ())
 
 
 def _wrong_choice(choice: ToolChoice, given: AgentInput) -> FieldProblem | None:

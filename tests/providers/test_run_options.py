@@ -316,6 +316,9 @@ def test_a_temperature_above_a_wires_scale_is_the_scales_end() -> None:
 def test_claude_is_sent_no_blank_stops() -> None:
     assert said(anthropic, GenerationOptions(stop=("\n", "END"))) == {"stop_sequences": ["END"]}
     assert said(anthropic, GenerationOptions(stop=("\n",))) == {}
+    assert said(converse, GenerationOptions(stop=("\n",))) == {}
+    nova = said(lambda request: converse(request, "us.amazon.nova-lite-v1:0"), GenerationOptions(stop=("\n",)))
+    assert nova == {"inferenceConfig": {"stopSequences": ["\n"]}}
 
 
 # --- how much a model thinks ------------------------------------------------------------------------------------------

@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from gateway.agent import AgentDefinition, AgentInput, Budgets, ModelSettings
+from gateway.agent import AgentDefinition, AgentInput, Budgets, ModelSettings, ToolSettings
 from gateway.agents.open_agent import OpenAgent
 from gateway.errors import InvalidRequestError
 from gateway.loops.react import ReactLoop
 from gateway.messages import ToolSpec
 from gateway.model import Alternative, AnswerOptions, Fallback, Model, ModelCapabilities
 from gateway.runs.run_terms import check_wishes, terms_of, with_choice
+from gateway.tool import SingleTool
 from gateway.wishes.generation import NO_OPTIONS, OPTION_NAMES, GenerationOptions, JsonFormat, OneTool
 from gateway.wishes.run_wishes import (
     LOCKABLE,
@@ -23,6 +24,7 @@ from gateway.wishes.run_wishes import (
     stored_wishes,
     wishes_record,
 )
+from tests.loop_runs import tool_giving
 
 EVERYTHING = AnswerOptions(
     frozenset(OPTION_NAMES), frozenset({"json_object", "json_schema"}), frozenset({"one", "any"}), 4
@@ -167,6 +169,18 @@ def test_a_wish_that_cannot_come_true_is_refused_by_its_field(
 
 def test_a_call_cannot_be_forced_where_the_request_has_no_tools() -> None:
     assert refused(agent(), asking(RunWishes(tool_choice="required")))[1] == "/tool_choice"
+
+
+def test_a_format_may_be_impossible_beside_tools() -> None:
+    able = dataclasses.replace(EVERYTHING, formats_beside_tools=False)
+    form = GenerationOptions(response_format=JsonFormat())
+    check_wishes(agent(able), asking(RunWishes(form)))
+    check_wishes(agent(able), asking(RunWishes(form, "none"), SHOW))
+    assert refused(agent(able), asking(RunWishes(form), SHOW))[:2] == (400, "/response_format")
+    box = (ToolSettings("FunctionTool"), SingleTool(tool_giving("look_up", "7")))
+    with_tools = dataclasses.replace(agent(able), toolboxes=[box])
+    assert refused(with_tools, asking(RunWishes(form)))[:2] == (400, "/response_format")
+    check_wishes(with_tools, asking(RunWishes(form, tools=())))
 
 
 def test_a_sampler_that_a_model_does_not_know_is_dropped_and_told_once(caplog: pytest.LogCaptureFixture) -> None:

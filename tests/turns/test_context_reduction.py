@@ -17,6 +17,7 @@ from gateway.model import ModelCapabilities, ModelRequest
 from gateway.providers.answer_builder import AnswerBuilder
 from gateway.turns.attempts import stream_with_retries
 from gateway.turns.context_reduction import ShortenedHistory
+from gateway.wishes.generation import NO_OPTIONS, GenerationOptions, JsonFormat
 from tests.invariants import check_history
 from tests.loop_runs import LoopRun, user
 from tests.model_answers import answer_of
@@ -226,3 +227,14 @@ async def test_an_agents_limits_reach_its_model() -> None:
     await run.events()
     assert [message.id for message in run.requests[0].messages] == ["u2"]
     assert run.context.input == AgentInput("thread", "run", run.context.messages, state=None)
+
+
+async def test_a_shortened_question_keeps_the_runs_options_which_are_no_summarys() -> None:
+    model, options = NarrowModel(600), GenerationOptions(max_tokens=5, response_format=JsonFormat())
+    history = shortened(KnownFits())
+    messages = (question(1, 400), answer(1, 400), question(2))
+    request = ModelRequest("turn", history.shown(messages), options=options)
+    batches = stream_with_retries(model, request, MovableClock(), 3, shorten=history.shorten)
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        assert [event async for events in batches for event in events]
+    assert [asked.options for asked in model.asked] == [options, NO_OPTIONS, options]
