@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 from gateway.messages import JsonObject, JsonValue
 from gateway.model import AnswerOptions, ForcedTool
@@ -79,12 +79,16 @@ def with_options(parameters: JsonObject, options: GenerationOptions, table: Opti
             value = place.value(wish)
             standing = [(path, given) for path in place.spellings if (given := _taken(merged, path)) is not None]
             if name == "max_tokens":
-                value = min([value, *(given for _, given in standing if type(given) is int)])  # type: ignore[type-var]
+                value = min(limit for limit in (value, *(given for _, given in standing)) if _is_number(limit))
             for path in place.excludes:
                 _taken(merged, path)
             if value is not None:
                 _put(merged, standing[0][0] if standing else place.spellings[0], value)
     return merged
+
+
+def _is_number(value: JsonValue) -> TypeGuard[int | float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _taken(parameters: JsonObject, path: Path) -> JsonValue:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import islice
 
 from gateway.agent import AgentDefinition, AgentInput, Budgets
 from gateway.agents.open_agent import OpenAgent
@@ -22,6 +23,8 @@ from gateway.wishes.generation import OPTION_NAMES, GenerationOptions, OneTool, 
 from gateway.wishes.run_wishes import RunWishes, WishedLimits, without
 
 logger = logging.getLogger(__name__)
+
+_MOST_NAMED = 20
 
 
 @quickly_made
@@ -65,14 +68,14 @@ def check_wishes(agent: OpenAgent, given: AgentInput) -> None:
         return
     definition, able = agent.definition, agent.model.capabilities.options
     if locked := [name for name in wishes.lockable if name in definition.locked]:
-        _say("an agent's operator locks what a request wishes", agent, locked)
+        _say("a request's wishes are left out that the agent's operator locks", agent, given, locked)
         wishes = without(wishes, definition.locked)
     if problem := _lacks(able, wishes, agent, given) or _wrong_choice(wishes.tool_choice, given):
         raise InvalidRequestError(
             f"{problem.pointer[1:]} {problem.detail}", code="unsupported_option", problems=[problem], status=400
         )
     if dropped := [name for name in wishes.options.named if name not in able.names]:
-        _say("a request's wishes are dropped that the agent's model does not know", agent, dropped)
+        _say("a request's wishes are left out that the agent's model does not know", agent, given, dropped)
 
 
 def check_selected_tools(terms: RunTerms, given: AgentInput, tools: Mapping[str, Tool]) -> None:
@@ -83,10 +86,12 @@ def check_selected_tools(terms: RunTerms, given: AgentInput, tools: Mapping[str,
     """
     unknown = [name for name in terms.selected_tools or () if name not in tools]
     if unknown:
-        pointer, known = f"/{given.names.selected_tools}", ", ".join(map(repr, tools)) or "none"
-        problems = [FieldProblem(pointer, f"the agent has no tool {name[:64]!r}") for name in unknown[:5]]
+        pointer = f"/{given.names.selected_tools}"
+        problems = [FieldProblem(pointer, f"the agent has no tool {name[:64]!r}") for name in unknown[:_MOST_NAMED]]
+        known = ", ".join(map(repr, islice(tools, _MOST_NAMED))) or "none"
+        more = f" and {len(tools) - _MOST_NAMED} more" if len(tools) > _MOST_NAMED else ""
         raise InvalidRequestError(
-            f"the agent has no tool {unknown[0][:64]!r}; its tools are: {known}",
+            f"the agent has no tool {unknown[0][:64]!r}; its tools are: {known}{more}",
             code="unknown_tool",
             problems=problems,
             status=400,
@@ -169,5 +174,6 @@ def _wrong_choice(choice: ToolChoice, given: AgentInput) -> FieldProblem | None:
     return None
 
 
-def _say(what: str, agent: OpenAgent, names: list[str]) -> None:
-    logger.warning(what, extra={"agent_id": agent.definition.id, "model": agent.model.model_id, **counted(names)})
+def _say(what: str, agent: OpenAgent, given: AgentInput, names: list[str]) -> None:
+    asked = {"run_id": given.run_id, "agent_id": agent.definition.id, "model": agent.model.model_id}
+    logger.warning(what, extra={**asked, **counted(names)})

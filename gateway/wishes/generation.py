@@ -41,7 +41,7 @@ class JsonFormat:
 
     @property
     def kind(self) -> FormatKind:
-        """What a model has to be able to."""
+        """Which of the two it is."""
         return "json_object" if self.schema is None else "json_schema"
 
 

@@ -277,7 +277,7 @@ def test_an_option_stands_in_place_of_the_agents_own_spelling(
     ],
 )
 def test_of_two_limits_of_tokens_the_smaller_counts(wire: str, name: str) -> None:
-    for agents, wished in ((100, 50), (50, 100)):
+    for agents, wished in ((100, 50), (50.0, 100), (50, 100)):
         body = str(said(WRITERS[wire], GenerationOptions(max_tokens=wished), **{name: agents}))
         assert f"'{name}': 50" in body
 
