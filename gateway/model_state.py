@@ -177,6 +177,23 @@ def marked(messages: tuple[Message, ...], stored: Sequence[Message], mark: str |
     )
 
 
+def branched(states: Mapping[str, ModelState], messages: Sequence[Message]) -> dict[str, ModelState]:
+    """What another version of a thread may go on from, which has these messages of it.
+
+    What nothing goes on from any more stays with the version that has it: it is deleted with that one.
+    """
+    turns = {message.turn_id for message in messages}
+    found: dict[str, ModelState] = {}
+    for agent, state in states.items():
+        chains = {
+            key: Chain(chain.holder, tuple(each for each in chain.responses if each.turn_id in turns))
+            for key, chain in state.items()
+        }
+        if shared := {key: chain for key, chain in chains.items() if chain.responses}:
+            found[agent] = shared
+    return found
+
+
 def history_digest(messages: Sequence[Message]) -> str:
     """A digest of the messages' content; ids and other things that no model sees do not change it."""
     return _Digests(messages).before(len(messages))

@@ -23,7 +23,6 @@ from gateway.runs.endings import approval_answered, input_digest, no_thread, run
 from gateway.runs.ids import RunIds
 from gateway.runs.limits import RunLimits, check_input, check_request
 from gateway.runs.live_run import LiveRun
-from gateway.runs.removal import ThreadRemoval
 from gateway.runs.replay import join, last_event, replay, without_log
 from gateway.runs.run_terms import check_wishes, terms_of
 from gateway.runs.thread_writes import ThreadWrites, check_room
@@ -43,7 +42,7 @@ class Runner:
         self.driver = driver
         self.store = driver.store
         self.clock = driver.clock
-        self.removal = ThreadRemoval(driver.store, driver.clock)
+        self.removal = driver.removal
         self.writes = ThreadWrites(driver)
         self._runs: Mapping[tuple[str, str], LiveRun] = driver.runs
         self._ids = RunIds(driver.store, driver.runs)
@@ -376,4 +375,5 @@ class Runner:
             thread = await self.store.load_thread(owner, thread_id)
             if thread is None or thread.updated_at >= before:
                 return False
-            return await self.removal.delete(self.agents, owner, thread_id, thread, tells_later=True)
+            held = await self.removal.look(self.agents, owner, thread_id)
+            return await self.removal.delete(self.agents, owner, thread_id, held, tells_later=True)

@@ -19,6 +19,7 @@ from gateway.clock import Clock
 from gateway.documents.document import DocumentStore
 from gateway.events import Event, OpenInterrupt, Usage
 from gateway.frozen import quickly_made
+from gateway.history.versions import Rewrite
 from gateway.messages import JsonObject, JsonValue, Message
 from gateway.model_state import ModelState
 from gateway.records import NO_EVENTS, EventRecords
@@ -118,6 +119,10 @@ class Thread:
     `listed` is left out by list_threads; its id still works. One that is `hidden` is never listed, whatever its runs
     say. `expires_at`: it is to be deleted then; each write moves that to LEAST_LIFE_SECONDS behind itself, if that is
     later. None: never.
+
+    `version` is the number of the thread's current version: the messages, state, interrupts, last run and
+    `model_states` are that version's. `last_version` is the highest number so far. A version is `shortened` if a
+    history without the beginning of its parent's made it (see history.versions).
     """
 
     owner: str
@@ -134,6 +139,22 @@ class Thread:
     listed: bool = True
     hidden: bool = False
     expires_at: float | None = None
+    version: int = 1
+    last_version: int = 1
+    shortened: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadVersion:
+    """A version of a thread. `parent` is the version that it was made from, None where there was none or it is gone;
+    `from_message` the id of the last message that it began with as its parent has it.
+    """
+
+    number: int
+    is_current: bool
+    parent: int | None
+    from_message: str | None
+    created_at: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,8 +256,14 @@ class Store(Protocol):
 
     async def load_summary(self, owner: str, thread_id: str) -> ThreadSummary | None: ...
 
-    async def list_messages(self, owner: str, thread_id: str, *, limit: int, cursor: str | None) -> Page[Message]:
-        """In order, from the first. Empty for an unknown thread. Raises as list_threads."""
+    async def list_messages(
+        self, owner: str, thread_id: str, *, limit: int, cursor: str | None, version: int | None = None
+    ) -> Page[Message]:
+        """In order, from the first; of the current version without a number. Empty for an unknown thread or version.
+        Raises as list_threads.
+
+        A version that is asked for by its number has what it hides, too (see begin_run).
+        """
 
     async def list_interrupts(self, owner: str, thread_id: str) -> tuple[OpenInterrupt, ...] | None:
         """The thread's open interrupts. None: no such thread."""
@@ -259,13 +286,41 @@ class Store(Protocol):
         """False: no such thread."""
 
     async def delete_thread(self, owner: str, thread_id: str, due: Sequence[DueDeletion] = ()) -> bool:
-        """Delete the thread with its messages, runs and logs. False: no such thread.
+        """Delete the thread with its versions, messages, runs and logs. False: no such thread. Messages that a fork
+        has too stay for the fork.
 
         The same transaction stores `due`: the deletions that this makes due at providers.
         """
 
     async def expired_threads(self, *, by: float, limit: int) -> list[tuple[str, str]]:
         """Owners and ids of threads that expired before then, those that did first in front."""
+
+    async def list_versions(self, owner: str, thread_id: str, *, limit: int, cursor: str | None) -> Page[ThreadVersion]:
+        """By number. Every thread has one that is current. Empty for an unknown thread. Raises as list_threads."""
+
+    async def select_version(self, owner: str, thread_id: str, version: int) -> bool:
+        """Make it the current one: the thread is as that version was left. False: there is no such version."""
+
+    async def delete_version(self, owner: str, thread_id: str, version: int, due: Sequence[DueDeletion] = ()) -> bool:
+        """The version with those messages that no other version and no fork has. False: there is no such version.
+        `due` as in delete_thread.
+
+        Raises:
+            ConflictError: it is the current one.
+        """
+
+    async def version_states(self, owner: str, thread_id: str) -> Mapping[int, Mapping[str, ModelState]]:
+        """The `model_states` of a thread's versions that have any, by the versions' numbers."""
+
+    async def fork_thread(self, owner: str, thread_id: str, fork: Thread) -> bool:
+        """Make `fork`, whose messages are the first ones of the thread's current version and are not stored again.
+        False: there is no such thread.
+
+        What happens to either from then on changes nothing in the other.
+
+        Raises:
+            ConflictError: the thread does not begin with these messages, or there is a thread of the fork's id.
+        """
 
     async def idle_visitor_threads(self, *, before: float, limit: int) -> list[tuple[str, str]]:
         """Owners and ids of threads of visitors (see owners) whose last run ended before then, the oldest first."""
@@ -297,13 +352,27 @@ class Store(Protocol):
 
     # runs
 
-    async def begin_run(self, run: RunRecord, thread: Thread, *, keep: int, records: EventRecords = NO_EVENTS) -> None:
+    async def begin_run(
+        self,
+        run: RunRecord,
+        thread: Thread,
+        *,
+        keep: int,
+        rewrite: Rewrite | None = None,
+        records: EventRecords = NO_EVENTS,
+    ) -> None:
         """In one transaction: the run's row (insert, or the queued row made `running`), the thread as it now is, and
         the run's first events, numbered from 1.
 
         `keep`: how many of the thread's leading messages are stored already and unchanged; the rest replaces the stored
-        ones after them. Of a stored thread the title stays, and whether it is hidden or expires: only update_thread
-        changes these.
+        ones after them, except for those that stay by `rewrite`. Of a stored thread the title stays, and whether it is
+        hidden or expires: only update_thread changes these.
+
+        A thread whose `version` is not the stored one makes a new version with that number, which has to be higher than
+        `last_version` was. Then nothing is replaced: the previous version stays as it was, and messages of both are
+        stored once. The new one's parent is the previous one, and it was created at `thread.updated_at`.
+
+        Messages that `rewrite` hides leave the thread; list_messages gives them when it is asked for the version.
 
         Raises:
             ConflictError: the run was begun already.

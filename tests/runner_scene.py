@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -21,8 +21,10 @@ from gateway.agent import AgentDefinition, AgentInput, ModelSettings, ToolSettin
 from gateway.agents.directory import AgentDirectory
 from gateway.agents.open_agent import OpenAgent
 from gateway.events import Event, RunFailed, RunFinished
+from gateway.history.versions import Rewrite
 from gateway.loops.react import ReactLoop
 from gateway.messages import Message, TextBlock
+from gateway.model_state import ModelState
 from gateway.models.scripted import ScriptedModel, parse_script
 from gateway.records import NO_EVENTS, EventRecords
 from gateway.runner import Runner
@@ -52,7 +54,7 @@ class GatedStore:
         self._errors: dict[str, Exception] = {}
         gates = (
             "load_start",
-            "load_thread",
+            "version_states",
             "runs_known_as",
             "last_sequence",
             "queue_run",
@@ -86,10 +88,10 @@ class GatedStore:
         await self._pass("load_start")
         return await self._store.load_start(owner, run_id, thread_id)
 
-    async def load_thread(self, owner: str, thread_id: str) -> Thread | None:
-        thread = await self._store.load_thread(owner, thread_id)
-        await self._pass("load_thread")  # who waits has the thread as it was
-        return thread
+    async def version_states(self, owner: str, thread_id: str) -> Mapping[int, Mapping[str, ModelState]]:
+        states = await self._store.version_states(owner, thread_id)
+        await self._pass("version_states")  # who waits has them as they were
+        return states
 
     async def runs_known_as(self, owner: str, client_id: str) -> list[RunRecord]:
         await self._pass("runs_known_as")
@@ -103,9 +105,17 @@ class GatedStore:
         await self._pass("queue_run")
         await self._store.queue_run(run)
 
-    async def begin_run(self, run: RunRecord, thread: Thread, *, keep: int, records: EventRecords = NO_EVENTS) -> None:
+    async def begin_run(
+        self,
+        run: RunRecord,
+        thread: Thread,
+        *,
+        keep: int,
+        rewrite: Rewrite | None = None,
+        records: EventRecords = NO_EVENTS,
+    ) -> None:
         await self._pass("begin_run")
-        await self._store.begin_run(run, thread, keep=keep, records=records)
+        await self._store.begin_run(run, thread, keep=keep, rewrite=rewrite, records=records)
 
     def end_run(
         self,

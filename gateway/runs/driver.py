@@ -40,6 +40,7 @@ from gateway.runs.intake import take_in, up_to_date
 from gateway.runs.live_run import LiveRun
 from gateway.runs.phases import Phase
 from gateway.runs.recovery import LeftOpen, recover, restore
+from gateway.runs.removal import ThreadRemoval
 from gateway.runs.run_terms import RunTerms, check_selected_tools, terms_of, with_choice
 from gateway.runs.run_trace import begin_trace, end_trace
 from gateway.runs.thread_queue import ThreadLines
@@ -63,6 +64,7 @@ class RunOptions:
     max_waiting_per_thread: int = 8
     max_viewer_events: int = 10_000
     max_unkept_events: int = 2_000
+    max_versions: int = 50
 
 
 class RunDriver:
@@ -86,6 +88,7 @@ class RunDriver:
         self.runs: dict[tuple[str, str], LiveRun] = {}  # by owner and the run id that clients know
         most = options.max_waiting_per_thread
         self.lines = ThreadLines(most, stop=self.cancel, ends_unwatched=self._ends_unwatched)
+        self.removal = ThreadRemoval(store, clock)
         self.window = CommitWindow()
         self._options = options
         self._redacted = redacted
@@ -178,6 +181,9 @@ class RunDriver:
         thread = stored or Thread(owner, given.thread_id, definition.id, now, now)
         conversation = conversation_of(definition, agent.model.capabilities, thread, given.conversation_id)
         taken = take_in(given, thread, definition, tools, approvals, now, conversation, waited=waited)
+        if taken.thread.version != thread.version:
+            await self.removal.make_room_for_version(self.agents, owner, given.thread_id, self._options.max_versions)
+            conversation = conversation_of(definition, agent.model.capabilities, taken.thread, given.conversation_id)
         live.begin_with(taken.thread, conversation, given.history_cache)
         record = replace(live.record, status=RunStatus.RUNNING, started_at=now, finished_at=None)
         if live.cancel_reason is None:
@@ -185,7 +191,7 @@ class RunDriver:
         started = live.follow([RunStarted(given.thread_id, given.run_id, given.parent_run_id)])
         _, records = live.number(started)
         with part_of(live.trace, "commit begin_run", {"db.operation.name": "begin_run"}):
-            await self.store.begin_run(record, taken.thread, keep=taken.keep, records=records)
+            await self.store.begin_run(record, taken.thread, keep=taken.keep, rewrite=taken.rewrite, records=records)
         live.enter(Phase.RUNNING)
         self.metrics.runs_active.inc()
         live.publish_numbered()

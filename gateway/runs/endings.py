@@ -123,6 +123,7 @@ def ended_record(record: RunRecord, terminal: Terminal, now: float, thread: Thre
         error_code=failure.code if failure is not None else None,
         error_message=failure.message if failure is not None else None,
         usage=terminal.usage,
+        thread_version=record.thread_version if thread is None else thread.version,
         thread_length=None if thread is None else len(thread.messages),
         last_message_id=thread.messages[-1].id if thread is not None and thread.messages else None,
     )

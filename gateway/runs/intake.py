@@ -14,13 +14,13 @@ from gateway.history.merging import (
     StaleHistoryError,
     append_history,
     merge_history,
-    unchanged_prefix,
     unseen_messages,
     with_unseen,
 )
+from gateway.history.versions import Rewrite, history_change
 from gateway.loop import Decision
 from gateway.messages import Message
-from gateway.model_state import Conversation, marked
+from gateway.model_state import Conversation, branched, marked
 from gateway.owners import may_approve
 from gateway.runs.approvals import answers_any, arguments_check, decide
 from gateway.runs.endings import approval_answered, still_asked, title_of, without_claims
@@ -31,10 +31,13 @@ from gateway.tool import Tool
 @quickly_made
 @dataclass(frozen=True, slots=True)
 class Intake:
-    """`thread` with the input in it, and the interrupts without an answer; `keep` as in Store.begin_run."""
+    """`thread` with the input in it, and the interrupts without an answer; `keep` and `rewrite` as in
+    Store.begin_run.
+    """
 
     thread: Thread
     keep: int
+    rewrite: Rewrite | None
     decisions: tuple[Decision, ...]
 
 
@@ -93,7 +96,17 @@ def take_in(
         # A thread whose runs all force a tool is not a person's conversation: CopilotKit asks for suggestions this way.
         listed=not thread.hidden and (given.forced_tool is None or (thread.listed and thread.last_run_id is not None)),
     )
-    return Intake(becomes, unchanged_prefix(thread.messages, messages), verdict.decisions)
+    change = history_change(thread.messages, messages, shortened=thread.shortened, minted=given.minted_ids)
+    if change.makes_version:
+        becomes = _next_version(becomes, shortened=change.shortened)
+    return Intake(becomes, change.keep, change.rewrite, verdict.decisions)
+
+
+def _next_version(thread: Thread, *, shortened: bool) -> Thread:
+    """The thread as a version of its own. A shorter history continues nothing that a provider holds."""
+    number = thread.last_version + 1
+    states = {} if shortened else branched(thread.model_states, thread.messages)
+    return replace(thread, version=number, last_version=number, shortened=shortened, model_states=states)
 
 
 def up_to_date(given: AgentInput, stored: Sequence[Message], *, waited: bool = False) -> tuple[Message, ...]:

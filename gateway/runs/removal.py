@@ -10,16 +10,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 from gateway.agents.directory import AgentDirectory
 from gateway.clock import Clock
 from gateway.errors import ModelError, ModelErrorKind, StoreError
 from gateway.messages import new_id
 from gateway.model import StatefulModel
+from gateway.model_state import ModelState
 from gateway.providers.background_tasks import Errands
-from gateway.store import DueDeletion, Store, Thread
+from gateway.store import DueDeletion, Store
 
 logger = logging.getLogger(__name__)
 
@@ -31,6 +33,10 @@ MOST_ROUNDS = 24
 # By then providers delete them themselves: https://platform.openai.com/docs/guides/your-data
 LONGEST_SECONDS = 30 * 86_400.0
 MOST_NAMED = 20  # in a log line
+_ALL_VERSIONS = 10_000
+
+States: TypeAlias = Mapping[str, ModelState]
+HeldStates: TypeAlias = Mapping[int, States]
 
 
 class ThreadRemoval:
@@ -42,26 +48,20 @@ class ThreadRemoval:
         self._errands = Errands(clock)
         self._under_way: set[str] = set()
 
-    async def look(self, agents: AgentDirectory, owner: str, thread_id: str) -> Thread | None:
-        """The thread, if a provider's server may hold responses of it: for `delete`.
+    async def look(self, agents: AgentDirectory, owner: str, thread_id: str) -> HeldStates:
+        """What providers' servers may hold of each version of the thread: for `delete`.
 
         Raises:
             StoreError: the store cannot be used now.
         """
         if any(agent.model.capabilities.is_stateful for agent in agents.values()):
-            return await self._store.load_thread(owner, thread_id)
-        return None
+            return await self._store.version_states(owner, thread_id)
+        return {}
 
     async def delete(
-        self,
-        agents: AgentDirectory,
-        owner: str,
-        thread_id: str,
-        thread: Thread | None,
-        *,
-        tells_later: bool = False,
+        self, agents: AgentDirectory, owner: str, thread_id: str, held: HeldStates, *, tells_later: bool = False
     ) -> bool:
-        """Delete a thread without runs whose last known content is `thread`. False: there is none.
+        """Delete a thread without runs, of which providers last held so much. False: there is none.
 
         `tells_later`: the next `go_on` tells its provider, for deleting many threads in a row. The store gets the
         deletion before anything else can happen: no run begins meanwhile.
@@ -69,16 +69,41 @@ class ThreadRemoval:
         Raises:
             StoreError: the store cannot be used now.
         """
-        held = [] if thread is None else list(_held(agents, thread, self._clock.now()))
-        due = [deletion for deletion in held if _who_asks(agents, deletion) is not None]
+        to_tell = self._to_tell(held.values())
+        due = [deletion for deletion in to_tell if _who_asks(agents, deletion) is not None]
         if not await self._store.delete_thread(owner, thread_id, due):
             return False
-        for deletion in held:
-            if deletion not in due:
-                _tell_of_nobody(deletion)
-        if not tells_later:
-            self._start(agents, due)
+        self._tell(agents, to_tell, due, tells_later=tells_later)
         return True
+
+    async def delete_version(self, agents: AgentDirectory, owner: str, thread_id: str, version: int) -> bool:
+        """Delete one version of a thread; providers are told of what no other version goes on from. False: there is no
+        such version.
+
+        Raises:
+            ConflictError: it is the current one.
+            StoreError: the store cannot be used now.
+        """
+        held = await self.look(agents, owner, thread_id)
+        others = [states for number, states in held.items() if number != version]
+        to_tell = self._to_tell([held.get(version, {})], others)
+        due = [deletion for deletion in to_tell if _who_asks(agents, deletion) is not None]
+        if not await self._store.delete_version(owner, thread_id, version, due):
+            return False
+        self._tell(agents, to_tell, due)
+        return True
+
+    async def make_room_for_version(self, agents: AgentDirectory, owner: str, thread_id: str, most: int) -> None:
+        """Delete the oldest versions of a thread, but not the current one, that would be more than `most` with one
+        more.
+
+        Raises:
+            StoreError: the store cannot be used now.
+        """
+        versions = (await self._store.list_versions(owner, thread_id, limit=_ALL_VERSIONS, cursor=None)).items
+        spare = [version.number for version in versions if not version.is_current]
+        for number in spare[: max(0, len(versions) + 1 - most)]:
+            await self.delete_version(agents, owner, thread_id, number)
 
     async def go_on(self, agents: AgentDirectory) -> None:
         """Do the deletions that are still due, also those of earlier processes.
@@ -91,6 +116,30 @@ class ThreadRemoval:
     async def close(self) -> None:
         """Let deletions under way finish, if that does not take long."""
         await self._errands.close()
+
+    def _to_tell(self, held: Iterable[States], kept: Iterable[States] = ()) -> list[DueDeletion]:
+        """What is `held`, where and by whom, but for what is held of the `kept` ones, too."""
+        kept_names = {place: frozenset(names) for place, names in _names_held(kept).items()}
+        now = self._clock.now()
+        return [
+            DueDeletion(new_id("deletion"), agent_id, holder, left, now)
+            for (agent_id, holder), names in _names_held(held).items()
+            if (left := tuple(name for name in names if name not in kept_names.get((agent_id, holder), ())))
+        ]
+
+    def _tell(
+        self,
+        agents: AgentDirectory,
+        to_tell: Sequence[DueDeletion],
+        due: Sequence[DueDeletion],
+        *,
+        tells_later: bool = False,
+    ) -> None:
+        for deletion in to_tell:
+            if deletion not in due:
+                _tell_of_nobody(deletion)
+        if not tells_later:
+            self._start(agents, due)
 
     def _start(self, agents: AgentDirectory, due: Sequence[DueDeletion]) -> None:
         """One after the other: nobody waits for them, and providers limit requests."""
@@ -158,13 +207,14 @@ class ThreadRemoval:
         return ()
 
 
-def _held(agents: AgentDirectory, thread: Thread, now: float) -> Iterator[DueDeletion]:
-    """What providers hold of a thread, where, and for which agent."""
-    for agent_id, chains in thread.model_states.items():
-        for holder in dict.fromkeys(chain.holder for chain in chains.values()):
-            names = [name for chain in chains.values() if chain.holder == holder for name in chain.names]
-            if names:
-                yield DueDeletion(new_id("deletion"), agent_id, holder, tuple(names), now)
+def _names_held(held: Iterable[States]) -> dict[tuple[str, str], dict[str, None]]:
+    """The names of what is held, the oldest first, by agent and holder."""
+    found: dict[tuple[str, str], dict[str, None]] = {}
+    for states in held:
+        for agent_id, chains in states.items():
+            for chain in chains.values():
+                found.setdefault((agent_id, chain.holder), {}).update(dict.fromkeys(chain.names))
+    return found
 
 
 def _who_asks(agents: AgentDirectory, deletion: DueDeletion) -> StatefulModel | None:

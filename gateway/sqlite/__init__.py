@@ -7,9 +7,13 @@ erasure.py        removes deleted text from the files while the store is idle
 transactions.py   the connection that writes
 writes.py         writes that wait for a commit
 worker_turns.py   gives the store's threads time while the event loop is busy
-tables.py         threads, messages and pending deletions as rows
+tables.py         threads and pending deletions as rows
 summary_rows.py   what lists tell of threads, and what owners change of them
+version_rows.py   versions of threads as rows
+message_rows.py   messages as rows, each stored once for all versions and forks
+spans.py          where a version's messages stand
 run_rows.py       runs as rows
+run_logs.py       which events may come next in a run's log
 row_values.py     text and records as values of rows
 cursors.py        where a page of a list ends, as opaque text
 event_log.py      the runs' events as rows

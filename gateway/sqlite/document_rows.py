@@ -1,7 +1,7 @@
 """Documents as rows, with what they are found by.
 
-Below: embedded_index, row_values. Above: tables, which deletes those of a thread, and documents. Every function takes a
-connection inside a transaction.
+Below: embedded_index, row_values. Above: message_rows, which deletes those of a thread, and documents. Every function
+takes a connection inside a transaction.
 """
 
 from __future__ import annotations

@@ -167,9 +167,51 @@ _OWNERS_WORDS: Migration = (
     "CREATE INDEX threads_by_expiry ON threads (expires_at) WHERE expires_at IS NOT NULL",
 )
 
+# Versions of threads, see version_rows; and which rows of messages belong to none any more, see message_rows.
+_VERSIONS: Migration = (
+    "ALTER TABLE threads ADD COLUMN version INTEGER NOT NULL DEFAULT 1",
+    "ALTER TABLE threads ADD COLUMN last_version INTEGER NOT NULL DEFAULT 1",
+    # Where the messages are, see spans; NULL: the first `message_count` rows of the thread.
+    "ALTER TABLE threads ADD COLUMN spans BLOB",
+    "ALTER TABLE threads ADD COLUMN next_position INTEGER",  # of its next message; NULL: message_count
+    "ALTER TABLE threads ADD COLUMN counts_for TEXT",  # of a deleted thread: the site whose bytes its messages are
+    """
+    CREATE TABLE versions (
+        key INTEGER PRIMARY KEY,
+        thread INTEGER NOT NULL REFERENCES threads (key),
+        number INTEGER NOT NULL, -- from 1
+        parent INTEGER,
+        from_message TEXT,
+        created_at REAL NOT NULL,
+        shortened INTEGER NOT NULL,
+        -- from here on as in threads, which has it of the version that is current
+        agent_id TEXT NOT NULL,
+        message_count INTEGER NOT NULL,
+        last_run_id TEXT,
+        interrupts BLOB NOT NULL,
+        state BLOB,
+        model_states BLOB,
+        spans BLOB,
+        UNIQUE (thread, number)
+    )
+    """,
+    # Threads that were forked, and whose rows they may have.
+    """
+    CREATE TABLE borrowed_messages (
+        source INTEGER NOT NULL REFERENCES threads (key),
+        thread INTEGER NOT NULL REFERENCES threads (key),
+        PRIMARY KEY (source, thread)
+    ) WITHOUT ROWID
+    """,
+    "CREATE INDEX borrowed_messages_by_thread ON borrowed_messages (thread)",
+    # Threads some of whose rows may be nobody's.
+    "CREATE TABLE loose_messages (thread INTEGER PRIMARY KEY REFERENCES threads (key))",
+    "INSERT INTO loose_messages SELECT key FROM threads WHERE owner = x''",
+)
+
 MIGRATIONS: Sequence[Migration] = (
     *(_FIRST, _SECRETS, _MODEL_STATES, _DUE_DELETIONS, _LISTED_THREADS, _REUSED_IDS),
-    *(_VISITORS, _APPROVALS, _REMEMBERED_REQUESTS, _EVENT_TIMES, _OWNERS_WORDS),
+    *(_VISITORS, _APPROVALS, _REMEMBERED_REQUESTS, _EVENT_TIMES, _OWNERS_WORDS, _VERSIONS),
 )
 
 

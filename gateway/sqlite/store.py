@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -19,9 +20,11 @@ from gateway.clock import SystemClock
 from gateway.errors import ConflictError, NotFoundError, StoreError
 from gateway.events import OpenInterrupt
 from gateway.frozen import replace
+from gateway.history.versions import Rewrite
 from gateway.messages import JsonObject, Message
+from gateway.model_state import ModelState
 from gateway.records import NO_EVENTS, EventRecords
-from gateway.sqlite import event_log, run_rows, stored_bytes, summary_rows, tables
+from gateway.sqlite import event_log, message_rows, run_logs, run_rows, stored_bytes, summary_rows, tables, version_rows
 from gateway.sqlite.address import Address
 from gateway.sqlite.cursors import place_cursor, read_place, read_threads_cursor, threads_cursor
 from gateway.sqlite.database import READERS, SEARCHERS, Database
@@ -44,6 +47,7 @@ from gateway.store import (
     Thread,
     ThreadChange,
     ThreadSummary,
+    ThreadVersion,
 )
 
 logger = logging.getLogger(__name__)
@@ -151,13 +155,23 @@ class SqliteStore:
         items = tuple([summary for _, summary in rows[:limit]])
         return Page(items, threads_cursor(items[-1].updated_at, rows[limit - 1][0]) if more else None)
 
-    async def list_messages(self, owner: str, thread_id: str, *, limit: int, cursor: str | None) -> Page[Message]:
+    async def list_messages(
+        self, owner: str, thread_id: str, *, limit: int, cursor: str | None, version: int | None = None
+    ) -> Page[Message]:
         start = 0 if cursor is None else read_place(b"m", cursor)
         limit = min(max(limit, 1), _LARGEST)
-        rows = await self._read(lambda connection: tables.read_messages(connection, owner, thread_id, limit + 1, start))
-        more = len(rows) > limit
-        items = tuple([message for _, message in rows[:limit]])
-        return Page(items, place_cursor(b"m", rows[limit][0]) if more else None)
+        read = partial(tables.read_messages, owner=owner, thread_id=thread_id, version=version)
+        found = await self._read(partial(read, limit=limit + 1, start=start))
+        return Page(tuple(found[:limit]), place_cursor(b"m", start + limit) if len(found) > limit else None)
+
+    async def list_versions(self, owner: str, thread_id: str, *, limit: int, cursor: str | None) -> Page[ThreadVersion]:
+        after = 0 if cursor is None else read_place(b"v", cursor)
+        limit = min(max(limit, 1), _LARGEST)
+        found = await self._read(
+            lambda connection: version_rows.read_versions(connection, owner, thread_id, limit + 1, after)
+        )
+        more = len(found) > limit
+        return Page(tuple(found[:limit]), place_cursor(b"v", found[limit - 1].number) if more else None)
 
     async def list_interrupts(self, owner: str, thread_id: str) -> tuple[OpenInterrupt, ...] | None:
         return await self._read(lambda connection: tables.read_interrupts(connection, owner, thread_id))
@@ -182,18 +196,15 @@ class SqliteStore:
         await self._write_thread(thread, keep, work)
 
     async def update_thread(self, owner: str, thread_id: str, change: ThreadChange) -> bool:
-        return await self._write(
-            lambda connection: summary_rows.update_thread(connection, owner, thread_id, change),
-            lambda _: self._cache.changed((owner, thread_id)),
-            lambda: self._cache.changed((owner, thread_id)),
+        return await self._write_to(
+            (owner, thread_id), lambda connection: summary_rows.update_thread(connection, owner, thread_id, change)
         )
 
     async def delete_thread(self, owner: str, thread_id: str, due: Sequence[DueDeletion] = ()) -> bool:
         self._forget_runs({log for key, log in self._runs.items() if key[0] == owner and log.thread_id == thread_id})
-        deleted = await self._write(
+        deleted = await self._write_to(
+            (owner, thread_id),
             lambda connection: tables.delete_thread(connection, owner, thread_id, due),
-            lambda _: self._cache.changed((owner, thread_id)),
-            lambda: self._cache.changed((owner, thread_id)),
             makes_room=True,
         )
         if deleted:
@@ -205,6 +216,27 @@ class SqliteStore:
 
     async def expired_threads(self, *, by: float, limit: int) -> list[tuple[str, str]]:
         return await self._read(lambda connection: summary_rows.read_expired(connection, by, limit))
+
+    async def select_version(self, owner: str, thread_id: str, version: int) -> bool:
+        return await self._write_to(
+            (owner, thread_id), lambda connection: tables.select_version(connection, owner, thread_id, version)
+        )
+
+    async def delete_version(self, owner: str, thread_id: str, version: int, due: Sequence[DueDeletion] = ()) -> bool:
+        deleted = await self._write(
+            lambda connection: tables.delete_version(connection, owner, thread_id, version, due), makes_room=True
+        )
+        if deleted:
+            await self._remove_struck()
+        return deleted
+
+    async def version_states(self, owner: str, thread_id: str) -> Mapping[int, Mapping[str, ModelState]]:
+        return await self._read(lambda connection: version_rows.read_states(connection, owner, thread_id))
+
+    async def fork_thread(self, owner: str, thread_id: str, fork: Thread) -> bool:
+        return await self._write_to(
+            (fork.owner, fork.thread_id), lambda connection: tables.fork_thread(connection, owner, thread_id, fork)
+        )
 
     async def idle_visitor_threads(self, *, before: float, limit: int) -> list[tuple[str, str]]:
         return await self._read(lambda connection: tables.read_idle_visitors(connection, before, limit))
@@ -234,12 +266,19 @@ class SqliteStore:
 
     # --- runs
 
-    async def begin_run(self, run: RunRecord, thread: Thread, *, keep: int, records: EventRecords = NO_EVENTS) -> None:
+    async def begin_run(
+        self,
+        run: RunRecord,
+        thread: Thread,
+        *,
+        keep: int,
+        rewrite: Rewrite | None = None,
+        records: EventRecords = NO_EVENTS,
+    ) -> None:
         def work(connection: sqlite3.Connection) -> tuple[int, KeptThread]:
             key = run_rows.start_run(connection, run)
-            if records.count:
-                event_log.insert_events(connection, [_event_row(key, 1, records)])
-            return key, tables.write_thread(connection, thread, keep)
+            run_logs.begin(connection, key, records)
+            return key, tables.write_thread(connection, thread, keep, rewrite)
 
         def kept(result: tuple[int, KeptThread]) -> None:
             key, written = result
@@ -268,9 +307,9 @@ class SqliteStore:
         if log is None:
             # Not begun here, or not yet committed, or events were lost: the tables know the next number.
             self._early.add((owner, run_id))
-            return commits.submit(lambda connection: _append_unknown(connection, owner, run_id, first, records))
+            return commits.submit(lambda connection: run_logs.append(connection, owner, run_id, first, records))
         if first != log.next or not records.count:
-            return _failed(_out_of_order(run_id, log.next, first, records))
+            return _failed(run_logs.out_of_order(run_id, log.next, first, records))
         return commits.append(log, first, records)
 
     def end_run(
@@ -284,7 +323,7 @@ class SqliteStore:
         erase: frozenset[str] = frozenset(),
     ) -> Kept[KeptThread]:
         def work(connection: sqlite3.Connection) -> KeptThread:
-            key = _end_log(connection, log, run, first, records)
+            key = run_logs.end(connection, log, run, first, records)
             if erase:
                 event_log.erase_words(connection, key, erase)
             stored_bytes.count_log(connection, run.owner, key)
@@ -343,14 +382,14 @@ class SqliteStore:
         after, limit = min(max(after, 0), _LARGEST), max(limit, 1)
 
         def work(connection: sqlite3.Connection) -> list[NumberedEvent]:
-            key = _kept_log(connection, owner, run_id)
+            key = run_logs.kept_log(connection, owner, run_id)
             return [] if key is None else event_log.read_events(connection, key, after, limit)
 
         return await self._read(work)
 
     async def last_sequence(self, owner: str, run_id: str) -> int:
         def work(connection: sqlite3.Connection) -> int:
-            key = _kept_log(connection, owner, run_id)
+            key = run_logs.kept_log(connection, owner, run_id)
             return 0 if key is None else event_log.last_sequence(connection, key)
 
         return await self._read(work)
@@ -411,6 +450,14 @@ class SqliteStore:
         if self._commits is None:
             raise StoreError("the store is not open")
         return self._commits.submit(work, on_kept, on_failed, pages=pages, long=long, makes_room=makes_room)
+
+    def _write_to(
+        self, key: tuple[str, str], work: Callable[[sqlite3.Connection], Result], *, makes_room: bool = False
+    ) -> Kept[Result]:
+        """A write after which a thread is not what it was."""
+        return self._write(
+            work, lambda _: self._cache.changed(key), lambda: self._cache.changed(key), makes_room=makes_room
+        )
 
     async def _read(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
         database, readers, turns = self._database, self._readers, self._turns
@@ -508,7 +555,11 @@ class SqliteStore:
                 hidden=written.hidden,
                 expires_at=written.expires_at,
             )
-        self._cache.written((thread.owner, thread.thread_id), thread, keep, written.sizes, written.state_size)
+        key = (thread.owner, thread.thread_id)
+        if written.sizes is None:
+            self._cache.changed(key)
+        else:
+            self._cache.written(key, thread, keep, written.sizes, written.state_size)
 
     def _forget_runs(self, logs: set[RunLog]) -> None:
         """Check the next events of these runs against the tables."""
@@ -524,58 +575,9 @@ def _message_pages(thread: Thread, keep: int) -> int:
 # --- within a transaction
 
 
-def _append_unknown(connection: sqlite3.Connection, owner: str, run_id: str, first: int, records: EventRecords) -> None:
-    key, last = _open_log(connection, owner, run_id)
-    if first != last + 1 or not records.count:
-        raise _out_of_order(run_id, last + 1, first, records)
-    event_log.insert_events(connection, [_event_row(key, first, records)])
-
-
-def _out_of_order(run_id: str, expected: int, first: int, records: EventRecords) -> StoreError:
-    return StoreError(f"run {run_id!r} goes on with event {expected}, not with {records.count} from {first}")
-
-
-def _open_log(connection: sqlite3.Connection, owner: str, run_id: str) -> tuple[int, int]:
-    """The key of a run that has not ended, and the number of its last event."""
-    found = run_rows.find_log(connection, owner, run_id)
-    if found is None:
-        raise NotFoundError(f"there is no run {run_id!r}")
-    key, status, last = found
-    if status.ended:
-        raise ConflictError(f"run {run_id!r} has ended")
-    return key, last
-
-
-def _end_log(
-    connection: sqlite3.Connection, log: RunLog | None, run: RunRecord, first: int, records: EventRecords
-) -> int:
-    """Write the run's last events and its end; gives its key. `log` is what memory knows of the run; the tables confirm
-    it.
-    """
-    if log is not None and records.count and run_rows.end_run(connection, log.key, run, first - 1):
-        key = log.key
-    else:
-        key, last = _open_log(connection, run.owner, run.run_id)
-        if records.count and first != last + 1:
-            raise StoreError(f"the log of run {run.run_id!r} ends with event {last}, not before event {first}")
-        run_rows.update_run(connection, key, run)
-    if records.count:
-        event_log.insert_events(connection, [_event_row(key, first, records)])
-    return key
-
-
-def _kept_log(connection: sqlite3.Connection, owner: str, run_id: str) -> int | None:
-    found = run_rows.find_run(connection, owner, run_id)
-    return found[0] if found is not None and found[2] else None
-
-
-def _event_row(key: int, first: int, records: EventRecords) -> event_log.EventRow:
-    return key, first, first + records.count - 1, records.lines, records.at
-
-
 def _sweep_slice(connection: sqlite3.Connection) -> bool:
     """Delete some of the marked rows. Gives whether there are more."""
-    return tables.sweep_struck(connection) or event_log.sweep_forgotten(connection)
+    return message_rows.sweep(connection) or event_log.sweep_forgotten(connection)
 
 
 def _probe_write(connection: sqlite3.Connection, database: Database) -> None:

@@ -1,7 +1,7 @@
 """How much the visitors of each site have stored, updated in the transaction of each change.
 
-Below: owners. Above: event_log, tables and the store. A thread counts with its messages, its state, its metadata and
-its documents, a run with its log once it has ended. Only visitors' data is counted.
+Below: owners. Above: event_log, message_rows, tables and the store. A thread counts with its messages, its versions'
+states, its metadata and its documents, a run with its log once it has ended. Only visitors' data is counted.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _ADD = (
 _LOG = "SELECT ifnull(sum(length(records)), 0) FROM events WHERE run = ?"
 _THREAD = """
     SELECT ifnull(length(state), 0) + ifnull(length(metadata), 0)
-        + ifnull((SELECT sum(length(record)) FROM messages WHERE thread = threads.key), 0)
+        + ifnull((SELECT sum(length(state)) FROM versions WHERE thread = threads.key), 0)
         + ifnull((SELECT sum(length(records)) FROM runs JOIN events ON run = runs.key WHERE runs.owner = threads.owner
             AND runs.thread_id = threads.id AND log_kept = 1 AND finished_at IS NOT NULL), 0)
     FROM threads WHERE key = ?
@@ -35,7 +35,12 @@ def read_bytes(connection: sqlite3.Connection, site: str) -> int:
 
 def count(connection: sqlite3.Connection, owner: str, more: int) -> None:
     """Add `more` bytes (negative: fewer) to the site of this owner."""
-    if more and (site := site_of(owner)) is not None:
+    count_site(connection, site_of(owner), more)
+
+
+def count_site(connection: sqlite3.Connection, site: str | None, more: int) -> None:
+    """Add `more` bytes to the site's. None: what is no visitor's."""
+    if more and site is not None:
         connection.execute(_ADD, {"site": site, "more": more})
 
 
@@ -46,7 +51,7 @@ def count_log(connection: sqlite3.Connection, owner: str, run: int) -> None:
 
 
 def discount_thread(connection: sqlite3.Connection, owner: str, thread: int) -> None:
-    """Call it before a thread is deleted with its logs."""
+    """Call it before a thread is deleted with its logs. Its messages count until they are swept (see message_rows)."""
     if site_of(owner) is not None:
         count(connection, owner, -connection.execute(_THREAD, (thread,)).fetchone()[0])
         if has_documents(connection):

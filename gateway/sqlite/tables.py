@@ -11,13 +11,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from gateway.agent import ABSENT, Absent
-from gateway.errors import StoreError
+from gateway.errors import ConflictError, StoreError
 from gateway.events import OpenInterrupt
-from gateway.frozen import quickly_made
+from gateway.frozen import quickly_made, replace
+from gateway.history.versions import Rewrite
 from gateway.messages import Message
 from gateway.model_state import decode_states, encode_states
+from gateway.owners import site_of
 from gateway.records import decode_message, dump_json, encode_message, load_json
-from gateway.sqlite import document_rows, stored_bytes
+from gateway.sqlite import stored_bytes, version_rows
+from gateway.sqlite.message_rows import NOBODY, insert_messages, let_go, read_records, sources_of
 from gateway.sqlite.row_values import (
     from_optional_text,
     from_text,
@@ -26,20 +29,14 @@ from gateway.sqlite.row_values import (
     to_optional_text,
     to_text,
 )
+from gateway.sqlite.spans import Span, cut, rewritten
+from gateway.sqlite.version_rows import CurrentVersion
 from gateway.store import LEAST_LIFE_SECONDS, Approval, DueDeletion, Thread
 
-# The owner of deleted threads while their messages are being deleted: equal to no text.
-_NOBODY = b""
-_SLICE_ROWS = 500
-_SLICE_BYTES = 1_000_000
-
-# Several rows by one statement, see event_log.
-_STATEMENT_ROWS = (64, 16, 4, 1)
-_INSERT_MESSAGES = {
-    count: "INSERT INTO messages (thread, position, record) VALUES " + ", ".join(["(?, ?, ?)"] * count)
-    for count in _STATEMENT_ROWS
-}
-
+_UPDATE_THREAD = (
+    "UPDATE threads SET agent_id = ?, title = ?, updated_at = ?, message_count = ?, last_run_id = ?, interrupts = ?,"
+    " state = ?, model_states = ?, listed = ?, hidden = ?, expires_at = ? WHERE key = ?"
+)
 _MESSAGES_BEHIND = "FROM messages WHERE thread = ? AND position >= ?"
 
 
@@ -49,7 +46,7 @@ class KeptThread:
     """What a thread became when it was written.
 
     `title`, `created_at`, `listed`, `hidden` and `expires_at` are the stored ones. `sizes` are the bytes of each
-    message after the first `keep`, `state_size` those of its state.
+    message after the first `keep`, None where some of these were stored before; `state_size` those of its state.
     """
 
     title: str | None
@@ -57,7 +54,7 @@ class KeptThread:
     listed: bool
     hidden: bool
     expires_at: float | None
-    sizes: list[int]
+    sizes: list[int] | None
     state_size: int
 
 
@@ -85,17 +82,15 @@ def read_thread(connection: sqlite3.Connection, owner: str, thread_id: str) -> L
     """The whole thread."""
     row = connection.execute(
         "SELECT key, agent_id, title, created_at, updated_at, last_run_id, interrupts, state, model_states, listed,"
-        " hidden, expires_at FROM threads"
-        " WHERE owner = ? AND id = ?",
+        " hidden, expires_at, version, last_version, message_count, spans FROM threads WHERE owner = ? AND id = ?",
         (to_text(owner), to_text(thread_id)),
     ).fetchone()
     if row is None:
         return None
     key, agent_id, title, created_at, updated_at, last_run_id, interrupts, state, model_states, listed, *rest = row
-    hidden, expires_at = rest
-    records = [
-        r[0] for r in connection.execute("SELECT record FROM messages WHERE thread = ? ORDER BY position", (key,))
-    ]
+    hidden, expires_at, version, last_version, count, spans = rest
+    layout = version_rows.layout_of(key, count, spans)
+    records = list(read_records(connection, cut(layout.spans, layout.hidden, count)))
     thread = Thread(
         owner=owner,
         thread_id=thread_id,
@@ -111,25 +106,31 @@ def read_thread(connection: sqlite3.Connection, owner: str, thread_id: str) -> L
         listed=bool(listed),
         hidden=bool(hidden),
         expires_at=expires_at,
+        version=version,
+        last_version=last_version,
+        shortened=spans is not None and version_rows.is_shortened(connection, key, version),
     )
     return LoadedThread(thread, [len(record) for record in records], len(state or b""))
 
 
-def write_thread(connection: sqlite3.Connection, thread: Thread, keep: int) -> KeptThread:
-    """Write the thread. Its messages from `keep` on replace the stored ones from there.
+def write_thread(
+    connection: sqlite3.Connection, thread: Thread, keep: int, rewrite: Rewrite | None = None
+) -> KeptThread:
+    """Write the thread. Its messages from `keep` on, but for those that stay by `rewrite`, are new. One whose version
+    is another than the stored one's becomes a version of its own beside that one.
 
     A stored title stays, and whether it is hidden or expires: that may have been changed during the run.
 
     Raises:
-        StoreError: fewer than `keep` messages are stored.
+        StoreError: fewer messages are stored than are to stay, or the version is one that there is already.
     """
     row = connection.execute(
-        "SELECT key, title, created_at, message_count, ifnull(length(state), 0), interrupts <> x'', hidden, expires_at"
-        " FROM threads WHERE owner = ? AND id = ?",
+        "SELECT key, title, created_at, message_count, ifnull(length(state), 0), interrupts <> x'', hidden, expires_at,"
+        " version, spans FROM threads WHERE owner = ? AND id = ?",
         (to_text(thread.owner), to_text(thread.thread_id)),
     ).fetchone()
-    key, title, created_at, count, state_size, had_interrupts, hidden, expires_at = row or (
-        *(None, None, thread.created_at, 0, 0, 0, thread.hidden, thread.expires_at),
+    key, title, created_at, count, state_size, had_interrupts, hidden, expires_at, version, spans = row or (
+        *(None, None, thread.created_at, 0, 0, 0, thread.hidden, thread.expires_at, thread.version, None),
     )
     if keep > min(count, len(thread.messages)):
         raise StoreError(f"thread {thread.thread_id!r} has {count} stored messages, fewer than the {keep} to keep")
@@ -151,34 +152,79 @@ def write_thread(connection: sqlite3.Connection, thread: Thread, keep: int) -> K
         hidden,
         expires_at,
     )
+    before = None
     if key is None:
         key = _insert_thread(connection, thread, fields)
     else:
-        connection.execute(
-            "UPDATE threads SET agent_id = ?, title = ?, updated_at = ?, message_count = ?, last_run_id = ?,"
-            " interrupts = ?, state = ?, model_states = ?, listed = ?, hidden = ?, expires_at = ? WHERE key = ?",
-            (*fields, key),
-        )
-    records = [encode_message(message) for message in thread.messages[keep:]]
-    sizes = [len(record) for record in records]
+        if version != thread.version or spans is not None or (rewrite is not None and rewrite.hides):
+            before = _current_or_next_version(connection, thread, rewrite)
+        connection.execute(_UPDATE_THREAD, (*fields, key))
+    if before is None:
+        sizes, gone = _write_messages(connection, key, thread.messages, keep, count)
+    else:
+        sizes, gone = _write_spans(connection, before, thread, keep, rewrite), 0
+    if had_interrupts or thread.interrupts:
+        _write_approvals(connection, key, thread.interrupts)
+    state_bytes = len(state or b"")
+    gone += state_size if version == thread.version else 0  # else the version before has it still
+    stored_bytes.count(connection, thread.owner, sum(sizes) + state_bytes - gone)
+    known = sizes if before is None or rewrite is None or not rewrite.stays else None
     stored = (from_optional_text(title), created_at, listed, bool(hidden), expires_at)
-    kept = KeptThread(*stored, sizes, len(state or b""))
-    grown = sum(kept.sizes) + kept.state_size - state_size
+    return KeptThread(*stored, known, state_bytes)
+
+
+def _write_messages(
+    connection: sqlite3.Connection, key: int, messages: Sequence[Message], keep: int, count: int
+) -> tuple[list[int], int]:
+    """The messages of a thread whose only version has its rows from the first on: sizes of the new ones, and the bytes
+    of those that were replaced.
+    """
+    gone = 0
     if count > keep:
         behind = (key, keep)
         (gone,) = connection.execute(f"SELECT sum(length(record)) {_MESSAGES_BEHIND}", behind).fetchone()
         connection.execute(f"DELETE {_MESSAGES_BEHIND}", behind)
-        grown -= gone
-    _insert_messages(connection, key, keep, records)
-    if had_interrupts or thread.interrupts:
-        _write_approvals(connection, key, thread.interrupts)
-    stored_bytes.count(connection, thread.owner, grown)
-    return kept
+    records = [encode_message(message) for message in messages[keep:]]
+    insert_messages(connection, key, keep, records)
+    return [len(record) for record in records], gone
+
+
+def _current_or_next_version(
+    connection: sqlite3.Connection, thread: Thread, rewrite: Rewrite | None
+) -> CurrentVersion | None:
+    """The stored thread's version; set aside, and followed by another one, where the thread has another number."""
+    before = version_rows.find_current(connection, thread.owner, thread.thread_id)
+    if before is None or before.number == thread.version:
+        return before
+    changed = connection.execute(
+        "UPDATE threads SET version = ?, last_version = ? WHERE key = ? AND last_version < ?",
+        (thread.version, thread.version, before.thread, thread.version),
+    )
+    if changed.rowcount == 0:
+        raise StoreError(f"thread {thread.thread_id!r} has had a version {thread.version} before")
+    version_rows.begin_version(connection, before, thread, None if rewrite is None else rewrite.from_message)
+    return before
+
+
+def _write_spans(
+    connection: sqlite3.Connection, before: CurrentVersion, thread: Thread, keep: int, rewrite: Rewrite | None
+) -> list[int]:
+    """The messages of a thread with versions: the sizes of those that are new."""
+    fresh = Span(before.thread, before.next_position, 0)
+    is_new = thread.version != before.number
+    written = rewritten(before.layout, fresh, len(thread.messages), keep, rewrite, in_new_version=is_new)
+    records = [encode_message(thread.messages[number]) for number in written.fresh]
+    version_rows.write_layout(connection, before.thread, written.layout, before.next_position + len(records))
+    insert_messages(connection, before.thread, before.next_position, records)
+    if written.has_lost and not is_new:
+        let_go(connection, sources_of(connection, before.thread))
+    return [len(record) for record in records]
 
 
 def delete_thread(connection: sqlite3.Connection, owner: str, thread_id: str, due: Sequence[DueDeletion] = ()) -> bool:
-    """Delete the thread and its runs; mark its messages (see sweep_struck) and its runs' logs (see event_log) as
-    deleted. False where there is no such thread. `due` is stored: the deletions that this makes due at providers.
+    """Delete the thread with its versions and its runs; mark its messages (see message_rows) and its runs' logs (see
+    event_log) as deleted. False where there is no such thread. `due` is stored: the deletions that this makes due at
+    providers.
 
     However large the thread is, this changes a few pages: there may be no room for more.
     """
@@ -192,11 +238,57 @@ def delete_thread(connection: sqlite3.Connection, owner: str, thread_id: str, du
     )
     connection.execute("DELETE FROM runs WHERE owner = ? AND thread_id = ?", runs)
     connection.execute("DELETE FROM approvals WHERE thread = ?", (key,))
+    let_go(connection, sources_of(connection, key))
+    connection.execute("DELETE FROM borrowed_messages WHERE thread = ?", (key,))
     connection.execute(
         "UPDATE threads SET owner = ?, id = key, title = NULL, last_run_id = NULL, interrupts = x'', state = NULL,"
-        " model_states = NULL, metadata = NULL, expires_at = NULL WHERE key = ?",
-        (_NOBODY, key),
+        " model_states = NULL, metadata = NULL, expires_at = NULL, spans = NULL, counts_for = ? WHERE key = ?",
+        (NOBODY, site_of(owner), key),
     )
+    _insert_due(connection, due)
+    return True
+
+
+def select_version(connection: sqlite3.Connection, owner: str, thread_id: str, number: int) -> bool:
+    """Make that version of the thread the current one, with its open interrupts. False where there is none."""
+    key = version_rows.bring_back(connection, owner, thread_id, number)
+    if key is None:
+        return False
+    _write_approvals(connection, key, read_interrupts(connection, owner, thread_id) or ())
+    return True
+
+
+def delete_version(
+    connection: sqlite3.Connection, owner: str, thread_id: str, number: int, due: Sequence[DueDeletion] = ()
+) -> bool:
+    """As version_rows.delete_version, and store what is due at providers because of it."""
+    if not version_rows.delete_version(connection, owner, thread_id, number):
+        return False
+    _insert_due(connection, due)
+    return True
+
+
+def fork_thread(connection: sqlite3.Connection, owner: str, thread_id: str, fork: Thread) -> bool:
+    """Write a thread whose messages are the first ones of another thread. False where there is no such thread.
+
+    Raises:
+        ConflictError: they are not, or the fork's id is taken.
+    """
+    layout = version_rows.share(connection, owner, thread_id, fork)
+    if layout is None:
+        return False
+    if find_thread(connection, fork.owner, fork.thread_id) is not None:
+        raise ConflictError(f"there is a thread {fork.thread_id!r}")
+    write_thread(connection, replace(fork, messages=()), 0)
+    key = find_thread(connection, fork.owner, fork.thread_id)
+    assert key is not None, "it was just written"
+    connection.execute("UPDATE threads SET message_count = ? WHERE key = ?", (len(fork.messages), key))
+    version_rows.write_layout(connection, key, layout, 0)
+    version_rows.borrow(connection, key, layout.spans)
+    return True
+
+
+def _insert_due(connection: sqlite3.Connection, due: Sequence[DueDeletion]) -> None:
     connection.executemany(
         "INSERT INTO due_deletions (id, agent_id, holder, names, since, tries) VALUES (?, ?, ?, ?, ?, ?)",
         [
@@ -204,28 +296,6 @@ def delete_thread(connection: sqlite3.Connection, owner: str, thread_id: str, du
             for each in due
         ],
     )
-    return True
-
-
-def sweep_struck(connection: sqlite3.Connection) -> bool:
-    """Delete a slice of deleted threads' documents and messages. Gives whether there are more."""
-    row = connection.execute("SELECT key FROM threads WHERE owner = ? LIMIT 1", (_NOBODY,)).fetchone()
-    if row is None:
-        return False
-    if document_rows.sweep_thread(connection, row[0]):
-        return True
-    sizes = connection.execute(
-        "SELECT position, length(record) FROM messages WHERE thread = ? ORDER BY position LIMIT ?", (*row, _SLICE_ROWS)
-    ).fetchall()
-    last, total = -1, 0
-    for position, size in sizes:
-        last, total = position, total + size
-        if total >= _SLICE_BYTES:
-            break
-    connection.execute("DELETE FROM messages WHERE thread = ? AND position <= ?", (*row, last))
-    if not sizes:
-        connection.execute("DELETE FROM threads WHERE key = ?", row)
-    return True
 
 
 def read_idle_visitors(connection: sqlite3.Connection, before: float, limit: int) -> list[tuple[str, str]]:
@@ -238,16 +308,14 @@ def read_idle_visitors(connection: sqlite3.Connection, before: float, limit: int
 
 
 def read_messages(
-    connection: sqlite3.Connection, owner: str, thread_id: str, limit: int, start: int
-) -> list[tuple[int, Message]]:
-    """Messages with their positions, in order, from the position `start`."""
-    rows = connection.execute(
-        "SELECT position, record FROM messages"
-        " WHERE thread = (SELECT key FROM threads WHERE owner = ? AND id = ?) AND position >= ?"
-        " ORDER BY position LIMIT ?",
-        (to_text(owner), to_text(thread_id), start, limit),
-    ).fetchall()
-    return [(position, decode_message(record)) for position, record in rows]
+    connection: sqlite3.Connection, owner: str, thread_id: str, limit: int, start: int, version: int | None = None
+) -> list[Message]:
+    """The messages of a version, of the current one without a number, in order from number `start`."""
+    layout = version_rows.find_layout(connection, owner, thread_id, version)
+    if layout is None:
+        return []
+    spans = cut(layout.spans, layout.hidden + start, limit)
+    return [decode_message(record) for record in read_records(connection, spans)]
 
 
 def read_interrupts(connection: sqlite3.Connection, owner: str, thread_id: str) -> tuple[OpenInterrupt, ...] | None:
@@ -258,30 +326,21 @@ def read_interrupts(connection: sqlite3.Connection, owner: str, thread_id: str) 
     return None if row is None else split_records(OpenInterrupt, row[0])
 
 
-def _insert_thread(connection: sqlite3.Connection, thread: Thread, fields: tuple[object, ...]) -> int | None:
-    return connection.execute(
+def _insert_thread(connection: sqlite3.Connection, thread: Thread, fields: tuple[object, ...]) -> int:
+    values = (to_text(thread.owner), to_text(thread.thread_id), thread.created_at, *fields)
+    row = connection.execute(
         "INSERT INTO threads (owner, id, created_at, agent_id, title, updated_at, message_count, last_run_id,"
-        " interrupts, state, model_states, listed, hidden, expires_at)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (to_text(thread.owner), to_text(thread.thread_id), thread.created_at, *fields),
-    ).lastrowid
-
-
-def _insert_messages(connection: sqlite3.Connection, thread: int | None, position: int, records: list[bytes]) -> None:
-    start = 0
-    for count in _STATEMENT_ROWS:
-        while len(records) - start >= count:
-            values: list[object] = []
-            for offset in range(start, start + count):
-                values += (thread, position + offset, records[offset])
-            connection.execute(_INSERT_MESSAGES[count], values)
-            start += count
+        " interrupts, state, model_states, listed, hidden, expires_at, version, last_version)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (*values, thread.version, thread.last_version),
+    )
+    return row.lastrowid or 0
 
 
 # --- approvals
 
 
-def _write_approvals(connection: sqlite3.Connection, thread: int | None, interrupts: Iterable[OpenInterrupt]) -> None:
+def _write_approvals(connection: sqlite3.Connection, thread: int, interrupts: Iterable[OpenInterrupt]) -> None:
     """Make these the open interrupts of the thread."""
     connection.execute("UPDATE approvals SET waits = 0 WHERE thread = ? AND waits = 1", (thread,))
     connection.executemany(

@@ -117,12 +117,12 @@ async def test_a_run_that_begins_while_its_thread_is_looked_at_is_cancelled_too(
     assert isinstance(store, GatedStore)
     server.will_answer(message_item("Hello"))
     await scene.say("Hi")
-    store.hold("load_thread")
-    store.reached["load_thread"].clear()
+    store.hold("version_states")
+    store.reached["version_states"].clear()
     deleting = asyncio.create_task(delete(scene))
     async with asyncio.timeout(DEADLINE_SECONDS):
-        await store.reached["load_thread"].wait()
-    go_on = store.open_for_others("load_thread")
+        await store.reached["version_states"].wait()
+    go_on = store.open_for_others("version_states")
     server.will_answer(message_item("abcd"), hold=asyncio.Event(), hold_before=5)
     async with scene.gateway.client.stream("openai", run_body("Go", thread_id="t", run_id="run")) as stream:
         await stream.until("TEXT_MESSAGE_CONTENT")

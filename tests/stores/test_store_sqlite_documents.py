@@ -22,6 +22,7 @@ from gateway.sqlite.address import Address
 from gateway.sqlite.erasure import ErasureTimes
 from gateway.sqlite.schema import make_documents
 from gateway.sqlite.store import SqliteStore
+from gateway.sqlite.tables import delete_thread
 from gateway.store import Store, StoreEnvironment
 from gateway.stores.sqlite import STORE as SQLITE
 from tests.full_disks import mounted_disk, take_all
@@ -179,7 +180,7 @@ async def test_documents_of_a_thread_whose_deletion_was_cut_off_are_gone_and_swe
     await within(store.documents.put(NOTE, "n1", OWNER, BODY, thread_id="t1"))
     await within(store.close())
     with sqlite_file(tmp_path) as connection:  # what the first transaction of a deletion leaves, before a kill -9
-        connection.execute("UPDATE threads SET owner = x'', id = key")
+        assert delete_thread(connection, OWNER, "t1")
     store = await opened(tmp_path)
     assert await within(store.documents.get(NOTE, "n1", OWNER)) is None
     answer: Any = await within(store.documents.search(NOTE, {"aggs": {"n": {"value_count": {"field": "tags"}}}}, OWNER))

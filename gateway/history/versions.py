@@ -1,0 +1,150 @@
+"""What a request's history makes of the version of a thread that it goes on from: more of it, less of it, or another.
+
+Below: messages. Above: intake, which decides by it; the store, which keeps what stays once for all versions. Pure.
+
+A thread's messages before a run and with its input differ in one of these ways:
+
+- Nothing that was said is missing: the version goes on. What the client's program says to the model (`system` and
+  `developer`) may have changed, and clients that give no ids may have sent the same words under other ids.
+- Messages are missing at the beginning alone: a shorter history. It makes a version. Where it goes on from a version
+  that was itself made so, that version goes on: what it does not show any more stays in it.
+- Any other message is missing or has other words: an edit, or an answer that is wanted anew. It makes a version.
+
+A client that shows nothing at all of the thread sends what is new alone, or has edited the first message under another
+id. It sends what is new alone as long as the version shows one exchange: whoever sent more than that knows more.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from gateway.history.merging import unchanged_prefix
+from gateway.messages import Message
+
+_OF_PROGRAMS = frozenset(["system", "developer"])
+# What clients leave out of an answer without meaning it.
+_BESIDE_WORDS = frozenset(["reasoning", "tool"])
+
+
+class Stretch(NamedTuple):
+    """`length` messages from number `at` on are those that were stored from number `stored` on."""
+
+    at: int
+    stored: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """What is left of the stored messages behind the first ones.
+
+    `stays` are in the order of `at`. `hides` are the numbers of those that stay in the version too, before what it
+    shows. `from_message`: where this makes a version, the last message that it begins with as its parent has it.
+    """
+
+    stays: tuple[Stretch, ...] = ()
+    hides: tuple[int, ...] = ()
+    from_message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryChange:
+    """`keep` messages at the beginning stay; `rewrite` is None where these are all.
+
+    `shortened`: the version that this makes lacks nothing but the beginning of its parent.
+    """
+
+    keep: int
+    rewrite: Rewrite | None = None
+    makes_version: bool = False
+    shortened: bool = False
+
+
+def history_change(
+    stored: tuple[Message, ...],
+    now: tuple[Message, ...],
+    *,
+    shortened: bool = False,
+    minted: Collection[str] = frozenset(),
+) -> HistoryChange:
+    """How `now` differs from what is `stored`, in a version that may be `shortened`.
+
+    `minted` as AgentInput.minted_ids.
+    """
+    keep = unchanged_prefix(stored, now)
+    if keep == len(stored):
+        return HistoryChange(keep)
+    stays = tuple(_stretches(stored, now, keep))
+    standing = {*range(keep), *(number for part in stays for number in range(part.stored, part.stored + part.length))}
+    gone = [number for number in range(keep, len(stored)) if number not in standing]
+    lost, said_again = _sorted_out(stored, gone, now, minted)
+    shows_more = shortened and _grows_in_front(now, stays, keep)
+    if not lost and not shows_more:
+        return HistoryChange(keep, Rewrite(stays))
+    if not lost or not _is_beginning(lost, stored, now, standing | said_again):
+        return HistoryChange(
+            keep, Rewrite(stays, from_message=stored[keep - 1].id if keep else None), makes_version=True
+        )
+    if shortened and (stays or _is_one_exchange(stored)):
+        return HistoryChange(keep, Rewrite(stays, hides=tuple(lost)))
+    last = stored[stays[-1].stored + stays[-1].length - 1].id if stays else None
+    return HistoryChange(keep, Rewrite(stays, from_message=last), makes_version=True, shortened=True)
+
+
+def _stretches(stored: tuple[Message, ...], now: tuple[Message, ...], keep: int) -> Iterator[Stretch]:
+    """The messages from number `keep` on that are stored as they are."""
+    places = {message.id: number for number, message in enumerate(stored[keep:], keep)}
+    at = keep
+    while at < len(now):
+        place = places.get(now[at].id)
+        length = 0 if place is None else unchanged_prefix(stored[place:], now[at:])
+        if place is not None and length:
+            yield Stretch(at, place, length)
+        at += length or 1
+
+
+def _sorted_out(
+    stored: Sequence[Message], gone: Sequence[int], now: Sequence[Message], minted: Collection[str]
+) -> tuple[Sequence[int], set[int]]:
+    """Of those that are gone, the numbers of those that a conversation has lost, and of those whose words a message
+    without an id says again.
+    """
+    words = Counter((message.role, message.text) for message in now if message.id in minted) if minted else Counter()
+    lost, said_again = list[int](), set[int]()
+    for number in gone:
+        role, text = stored[number].role, stored[number].text
+        if words[role, text] > 0:
+            words[role, text] -= 1
+            said_again.add(number)
+        elif role not in _OF_PROGRAMS and not (minted and role in _BESIDE_WORDS):
+            lost.append(number)
+    return lost, said_again
+
+
+def _is_beginning(lost: Sequence[int], stored: Sequence[Message], now: Sequence[Message], there: set[int]) -> bool:
+    """Whether what was lost stood before all that is there, and is not there with other words."""
+    ids = {message.id for message in now}
+    if any(stored[number].id in ids for number in lost):
+        return False
+    talk = (number for number in sorted(there) if stored[number].role not in _OF_PROGRAMS)
+    return lost[-1] < next(talk, len(stored))
+
+
+def _grows_in_front(now: Sequence[Message], stays: Sequence[Stretch], keep: int) -> bool:
+    """Whether something of a conversation stands before the first message that was stored."""
+    if keep or not stays:
+        return False
+    return any(message.role not in _OF_PROGRAMS for message in now[: stays[0].at])
+
+
+def _is_one_exchange(stored: Sequence[Message]) -> bool:
+    """Whether nobody has asked anything behind an answer of this server's."""
+    answered = False
+    for message in stored:
+        if answered and message.role == "user":
+            return False
+        answered = answered or message.turn_id is not None
+    return True

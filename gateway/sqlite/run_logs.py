@@ -1,0 +1,76 @@
+"""The logs of runs within a transaction: which events may come next, and where a log ends.
+
+Below: event_log, run_rows, writes. Above: the store.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+
+from gateway.errors import ConflictError, NotFoundError, StoreError
+from gateway.records import EventRecords
+from gateway.sqlite import event_log, run_rows
+from gateway.sqlite.writes import RunLog
+from gateway.store import RunRecord
+
+
+def begin(connection: sqlite3.Connection, key: int, records: EventRecords) -> None:
+    """Write the first events of a run."""
+    if records.count:
+        event_log.insert_events(connection, [_event_row(key, 1, records)])
+
+
+def append(connection: sqlite3.Connection, owner: str, run_id: str, first: int, records: EventRecords) -> None:
+    """Write events numbered from `first` of a run that has not ended.
+
+    Raises:
+        StoreError: they do not follow the last event.
+        NotFoundError: there is no such run.
+        ConflictError: it has ended.
+    """
+    key, last = _open_log(connection, owner, run_id)
+    if first != last + 1 or not records.count:
+        raise out_of_order(run_id, last + 1, first, records)
+    event_log.insert_events(connection, [_event_row(key, first, records)])
+
+
+def out_of_order(run_id: str, expected: int, first: int, records: EventRecords) -> StoreError:
+    """What is raised for events that do not follow the last one."""
+    return StoreError(f"run {run_id!r} goes on with event {expected}, not with {records.count} from {first}")
+
+
+def _open_log(connection: sqlite3.Connection, owner: str, run_id: str) -> tuple[int, int]:
+    """The key of a run that has not ended, and the number of its last event."""
+    found = run_rows.find_log(connection, owner, run_id)
+    if found is None:
+        raise NotFoundError(f"there is no run {run_id!r}")
+    key, status, last = found
+    if status.ended:
+        raise ConflictError(f"run {run_id!r} has ended")
+    return key, last
+
+
+def end(connection: sqlite3.Connection, log: RunLog | None, run: RunRecord, first: int, records: EventRecords) -> int:
+    """Write the run's last events and its end; gives its key. `log` is what memory knows of the run; the tables confirm
+    it.
+    """
+    if log is not None and records.count and run_rows.end_run(connection, log.key, run, first - 1):
+        key = log.key
+    else:
+        key, last = _open_log(connection, run.owner, run.run_id)
+        if records.count and first != last + 1:
+            raise StoreError(f"the log of run {run.run_id!r} ends with event {last}, not before event {first}")
+        run_rows.update_run(connection, key, run)
+    if records.count:
+        event_log.insert_events(connection, [_event_row(key, first, records)])
+    return key
+
+
+def kept_log(connection: sqlite3.Connection, owner: str, run_id: str) -> int | None:
+    """The key of a run whose log is there."""
+    found = run_rows.find_run(connection, owner, run_id)
+    return found[0] if found is not None and found[2] else None
+
+
+def _event_row(key: int, first: int, records: EventRecords) -> event_log.EventRow:
+    return key, first, first + records.count - 1, records.lines, records.at

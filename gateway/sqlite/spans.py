@@ -1,0 +1,119 @@
+"""Where a version's messages stand: spans of the rows of messages.
+
+Below: history, records. Above: message_rows, version_rows and tables. Each thread's messages get rows in the order in
+which they come, and no row moves. A version is a list of spans of such rows, also of other threads' where it was
+forked: what versions and forks have in common is stored once. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from gateway.history.versions import Rewrite
+from gateway.records import dump_json, load_json
+
+
+class Span(NamedTuple):
+    """`length` messages: the rows of the thread with the key `thread` from position `first` on."""
+
+    thread: int
+    first: int
+    length: int
+
+
+class Layout(NamedTuple):
+    """All messages of a version. It shows those behind the first `hidden`."""
+
+    hidden: int
+    spans: tuple[Span, ...]
+
+
+class Written(NamedTuple):
+    """A version after a write: its layout, the numbers of the messages that get rows, and whether there were messages
+    before that it does not have any more.
+    """
+
+    layout: Layout
+    fresh: list[int]
+    has_lost: bool
+
+
+def plain(thread: int, count: int) -> Layout:
+    """A thread's only version, as long as nothing of it was ever left out."""
+    return Layout(0, (Span(thread, 0, count),))
+
+
+def total(spans: Iterable[Span]) -> int:
+    """How many messages they have."""
+    return sum(span.length for span in spans)
+
+
+def cut(spans: Iterable[Span], start: int, count: int) -> list[Span]:
+    """The spans of `count` messages from number `start` on."""
+    found: list[Span] = []
+    for span in spans:
+        skipped = min(start, span.length)
+        taken = min(count, span.length - skipped)
+        if taken > 0:
+            found.append(Span(span.thread, span.first + skipped, taken))
+        start, count = start - skipped, count - taken
+    return found
+
+
+def joined(spans: Iterable[Span]) -> tuple[Span, ...]:
+    """The same messages in as few spans as may be."""
+    found: list[Span] = []
+    for span in spans:
+        last = found[-1] if found else None
+        if last is not None and span.thread == last.thread and span.first == last.first + last.length:
+            found[-1] = last._replace(length=last.length + span.length)
+        elif span.length:
+            found.append(span)
+    return tuple(found)
+
+
+def rewritten(
+    before: Layout, fresh: Span, length: int, keep: int, rewrite: Rewrite | None, *, in_new_version: bool
+) -> Written:
+    """A version of `length` shown messages: the first `keep` as before and what stays by `rewrite`; all others get
+    rows from the beginning of `fresh` on, which is empty.
+    """
+    shown = cut(before.spans, before.hidden, total(before.spans) - before.hidden)
+    stays = () if rewrite is None else rewrite.stays
+    spans, numbers, at, position = cut(shown, 0, keep), list[int](), keep, fresh.first
+    for part in (*stays, None):
+        stop = length if part is None else part.at
+        spans.append(Span(fresh.thread, position, stop - at))
+        numbers += range(at, stop)
+        position += stop - at
+        if part is not None:
+            spans += cut(shown, part.stored, part.length)
+            at = part.at + part.length
+    earlier = [] if in_new_version else cut(before.spans, 0, before.hidden)
+    hides = () if rewrite is None else rewrite.hides
+    earlier += [span for number in hides for span in cut(shown, number, 1)]
+    standing = keep + sum(part.length for part in stays) + len(hides)
+    return Written(Layout(total(earlier), joined((*earlier, *spans))), numbers, standing < total(shown))
+
+
+def encode_layout(layout: Layout) -> bytes:
+    """The layout as a column's value: JSON, [hidden, thread, first, count, thread, ...]."""
+    return dump_json([layout.hidden, *(number for span in layout.spans for number in span)])
+
+
+def decode_layout(data: bytes) -> Layout:
+    """What `encode_layout` wrote."""
+    hidden, *numbers = load_json(data)
+    return Layout(hidden, tuple(Span(*numbers[place : place + 3]) for place in range(0, len(numbers), 3)))
+
+
+def gaps(used: Iterable[tuple[int, int]]) -> list[tuple[int, int | None]]:
+    """The positions that none of these spans (first, length) has, as (from, until); the last goes on without end."""
+    found: list[tuple[int, int | None]] = []
+    place = 0
+    for first, count in sorted(used):
+        if first > place:
+            found.append((place, first))
+        place = max(place, first + count)
+    return [*found, (place, None)]

@@ -1,0 +1,232 @@
+"""The versions of threads as rows.
+
+Below: message_rows, spans. Above: tables and the store. A thread with one version has no row here. The version that is
+current has its content in the row of its thread, where runs read and write it; here it has its number and its past
+alone. The other versions have theirs here.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from gateway.errors import ConflictError
+from gateway.model_state import ModelState, decode_states
+from gateway.records import decode_message
+from gateway.sqlite import stored_bytes
+from gateway.sqlite.message_rows import let_go, read_records, sources_of
+from gateway.sqlite.row_values import from_optional_text, to_optional_text, to_text
+from gateway.sqlite.spans import Layout, Span, cut, decode_layout, encode_layout, joined, plain, total
+from gateway.store import Thread, ThreadVersion
+
+_CONTENT = "agent_id, message_count, last_run_id, interrupts, state, model_states"
+_SET_ASIDE = f"""
+    INSERT INTO versions (thread, number, created_at, shortened, {_CONTENT}, spans)
+    SELECT key, :number, created_at, 0, {_CONTENT}, :spans FROM threads WHERE key = :thread
+    ON CONFLICT (thread, number) DO UPDATE SET agent_id = excluded.agent_id, message_count = excluded.message_count,
+        last_run_id = excluded.last_run_id, interrupts = excluded.interrupts, state = excluded.state,
+        model_states = excluded.model_states, spans = excluded.spans
+"""
+_BEGIN = (
+    "INSERT INTO versions (thread, number, parent, from_message, created_at, shortened, agent_id, message_count,"
+    " interrupts) VALUES (?, ?, ?, ?, ?, ?, '', 0, x'')"
+)
+_BRING_BACK = f"""
+    UPDATE threads SET version = :number, ({_CONTENT}, spans) = (
+        SELECT {_CONTENT}, spans FROM versions WHERE thread = :thread AND number = :number
+    ) WHERE key = :thread
+"""
+_EMPTY = (
+    "UPDATE versions SET interrupts = x'', state = NULL, model_states = NULL, spans = NULL"
+    " WHERE thread = :thread AND number = :number"
+)
+
+
+class CurrentVersion(NamedTuple):
+    """A thread's key, the number of its current version, and where its messages are."""
+
+    thread: int
+    number: int
+    layout: Layout
+    next_position: int
+
+
+def find_current(connection: sqlite3.Connection, owner: str, thread_id: str) -> CurrentVersion | None:
+    """None where there is no such thread."""
+    row = connection.execute(
+        "SELECT key, version, message_count, spans, next_position FROM threads WHERE owner = ? AND id = ?",
+        (to_text(owner), to_text(thread_id)),
+    ).fetchone()
+    if row is None:
+        return None
+    key, number, count, spans, position = row
+    return CurrentVersion(key, number, layout_of(key, count, spans), count if position is None else position)
+
+
+def layout_of(thread: int, count: int, spans: bytes | None) -> Layout:
+    """A thread's layout by its row: one that has no `spans` has its own first `count` rows."""
+    return plain(thread, count) if spans is None else decode_layout(spans)
+
+
+def is_shortened(connection: sqlite3.Connection, thread: int, number: int) -> bool:
+    """Thread.shortened of that version."""
+    row = connection.execute(
+        "SELECT shortened FROM versions WHERE thread = ? AND number = ?", (thread, number)
+    ).fetchone()
+    return row is not None and bool(row[0])
+
+
+def begin_version(
+    connection: sqlite3.Connection, before: CurrentVersion, thread: Thread, from_message: str | None
+) -> None:
+    """Set the current version aside, and note the one that `thread` now is; the caller writes its content."""
+    _set_aside(connection, before)
+    connection.execute(
+        _BEGIN,
+        (
+            before.thread,
+            thread.version,
+            before.number,
+            to_optional_text(from_message),
+            thread.updated_at,
+            thread.shortened,
+        ),
+    )
+
+
+def write_layout(connection: sqlite3.Connection, thread: int, layout: Layout, next_position: int) -> None:
+    """The layout of the thread's current version, and where its next message goes."""
+    connection.execute(
+        "UPDATE threads SET spans = ?, next_position = ? WHERE key = ?",
+        (encode_layout(layout), next_position, thread),
+    )
+
+
+def read_versions(
+    connection: sqlite3.Connection, owner: str, thread_id: str, limit: int, after: int
+) -> list[ThreadVersion]:
+    """By number, from behind `after`."""
+    row = connection.execute(
+        "SELECT key, version, created_at, EXISTS (SELECT 1 FROM versions WHERE thread = threads.key) FROM threads"
+        " WHERE owner = ? AND id = ?",
+        (to_text(owner), to_text(thread_id)),
+    ).fetchone()
+    if row is None:
+        return []
+    key, current, created_at, has_rows = row
+    if not has_rows:
+        return [ThreadVersion(current, True, None, None, created_at)] if current > after else []
+    rows = connection.execute(
+        "SELECT number, parent, from_message, created_at FROM versions WHERE thread = ? AND number > ?"
+        " ORDER BY number LIMIT ?",
+        (key, after, limit),
+    )
+    return [
+        ThreadVersion(number, number == current, parent, from_optional_text(from_message), at)
+        for number, parent, from_message, at in rows
+    ]
+
+
+def find_layout(connection: sqlite3.Connection, owner: str, thread_id: str, number: int | None) -> Layout | None:
+    """Where the messages of a version are, of the current one without a number. A version that is named shows what it
+    hides, too.
+    """
+    current = find_current(connection, owner, thread_id)
+    if current is None:
+        return None
+    if number is None:
+        return current.layout
+    if number == current.number:
+        return current.layout._replace(hidden=0)
+    row = connection.execute(
+        "SELECT spans FROM versions WHERE thread = ? AND number = ?", (current.thread, number)
+    ).fetchone()
+    return None if row is None else decode_layout(row[0])._replace(hidden=0)
+
+
+def read_states(connection: sqlite3.Connection, owner: str, thread_id: str) -> dict[int, Mapping[str, ModelState]]:
+    """Thread.model_states of each version that has any, by number."""
+    thread = connection.execute(
+        "SELECT key, version, model_states FROM threads WHERE owner = ? AND id = ?",
+        (to_text(owner), to_text(thread_id)),
+    ).fetchone()
+    if thread is None:
+        return {}
+    key, *current = thread
+    others = connection.execute("SELECT number, model_states FROM versions WHERE thread = ? ORDER BY number", (key,))
+    return {number: decode_states(states) for number, states in (*others, current) if states is not None}
+
+
+def bring_back(connection: sqlite3.Connection, owner: str, thread_id: str, number: int) -> int | None:
+    """Make the version the thread's current one; the thread's key. None where there is no such version."""
+    current = find_current(connection, owner, thread_id)
+    if current is None or current.number == number:
+        return None if current is None else current.thread
+    there = {"thread": current.thread, "number": number}
+    if (
+        connection.execute("SELECT 1 FROM versions WHERE thread = :thread AND number = :number", there).fetchone()
+        is None
+    ):
+        return None
+    _set_aside(connection, current)
+    connection.execute(_BRING_BACK, there)
+    connection.execute(_EMPTY, there)
+    return current.thread
+
+
+def delete_version(connection: sqlite3.Connection, owner: str, thread_id: str, number: int) -> bool:
+    """Delete a version; what only it has is swept later (see message_rows). False where there is no such version.
+
+    Raises:
+        ConflictError: it is the current one.
+    """
+    current = find_current(connection, owner, thread_id)
+    if current is None:
+        return False
+    if current.number == number:
+        raise ConflictError(f"version {number} of thread {thread_id!r} is the current one")
+    there = (current.thread, number)
+    row = connection.execute(
+        "SELECT ifnull(length(state), 0) FROM versions WHERE thread = ? AND number = ?", there
+    ).fetchone()
+    if row is None:
+        return False
+    connection.execute("DELETE FROM versions WHERE thread = ? AND number = ?", there)
+    connection.execute("UPDATE versions SET parent = NULL WHERE thread = ? AND parent = ?", there)
+    stored_bytes.count(connection, owner, -row[0])
+    let_go(connection, sources_of(connection, current.thread))
+    return True
+
+
+def share(connection: sqlite3.Connection, owner: str, thread_id: str, fork: Thread) -> Layout | None:
+    """The layout of a thread that begins as this one's current version, with the fork's messages; the caller writes
+    the fork. None where there is no such thread.
+
+    Raises:
+        ConflictError: it does not begin with them.
+    """
+    current = find_current(connection, owner, thread_id)
+    if current is None:
+        return None
+    hidden, spans = current.layout
+    count = len(fork.messages)
+    shared = joined(cut(spans, hidden, count))
+    last = [decode_message(record).id for record in read_records(connection, cut(shared, count - 1, 1))]
+    if total(shared) != count or last != [message.id for message in fork.messages[-1:]]:
+        raise ConflictError(f"thread {thread_id!r} has changed meanwhile")
+    write_layout(connection, current.thread, current.layout, current.next_position)
+    return Layout(0, shared)
+
+
+def borrow(connection: sqlite3.Connection, thread: int, spans: tuple[Span, ...]) -> None:
+    """Note whose rows a thread has."""
+    connection.executemany(
+        "INSERT INTO borrowed_messages (source, thread) VALUES (?, ?)",
+        [(source, thread) for source in {span.thread for span in spans}],
+    )
+
+
+def _set_aside(connection: sqlite3.Connection, current: CurrentVersion) -> None:
+    values = {"thread": current.thread, "number": current.number, "spans": encode_layout(current.layout)}
+    connection.execute(_SET_ASIDE, values)
