@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from typing import cast
 
 from gateway.anthropic.messages_api import Profile
 from gateway.messages import JsonObject, JsonValue
 from gateway.providers.option_table import OptionTable, WireMember, member
+from gateway.wire.tool_schema import closed_schema
 from gateway.wishes.generation import GenerationOptions, JsonFormat, ReasoningEffort
 
 # Tokens to think with.
@@ -32,7 +34,8 @@ def _not_blank(texts: Sequence[str]) -> JsonValue:
 
 
 def _format(form: JsonFormat) -> JsonObject:
-    return {"type": "json_schema", "schema": form.schema}
+    # An object that names its keys has to say that there are no others.
+    return {"type": "json_schema", "schema": cast(JsonObject, closed_schema(form.schema or {}))}
 
 
 def _budget(effort: ReasoningEffort) -> JsonObject:

@@ -7,7 +7,6 @@ https://docs.aws.amazon.com/bedrock/latest/userguide/structured-output.html. Wha
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from functools import cache
 from types import MappingProxyType
@@ -15,6 +14,8 @@ from types import MappingProxyType
 from gateway.bedrock.families import Family
 from gateway.messages import JsonObject
 from gateway.providers.option_table import OptionTable, WireMember, member
+from gateway.wire import strict_json
+from gateway.wire.tool_schema import closed_schema
 from gateway.wishes.generation import GenerationOptions, JsonFormat, ReasoningEffort
 
 _MORE = "additionalModelRequestFields"
@@ -31,7 +32,9 @@ def _inference(*spellings: str) -> tuple[str, ...]:
 
 
 def _format(form: JsonFormat) -> JsonObject:
-    described: JsonObject = {"schema": json.dumps(form.schema), "name": form.name}
+    # An object that names its keys has to say that there are no others.
+    schema = strict_json.dump(closed_schema(form.schema or {})).decode()
+    described: JsonObject = {"schema": schema, "name": form.name}
     if form.description:
         described["description"] = form.description
     return {"type": "json_schema", "structure": {"jsonSchema": described}}

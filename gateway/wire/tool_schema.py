@@ -1,8 +1,9 @@
-"""Rewrites a tool's schema as one plain object, since providers accept nothing else at its top level. Pure.
+"""Rewrites schemas as providers accept them: a tool's as one plain object, an answer's without open objects. Pure.
 
-Above: the writers of requests. Anthropic, OpenAI and Bedrock refuse a tool whose schema has `oneOf`, `allOf` or `anyOf`
-at the top level (https://platform.openai.com/docs/guides/structured-outputs#root-objects-must-not-be-anyof), and Gemini
-knows fewer keywords still (`gemini/`). Arguments are checked against the tool's own schema, whatever is sent.
+Above: the writers of requests, their tables of options. Anthropic, OpenAI and Bedrock refuse a tool whose schema has
+`oneOf`, `allOf` or `anyOf` at the top level
+(https://platform.openai.com/docs/guides/structured-outputs#root-objects-must-not-be-anyof), and Gemini knows fewer
+keywords still (`gemini/`). Arguments are checked against the tool's own schema, whatever is sent.
 """
 
 from __future__ import annotations
@@ -16,6 +17,10 @@ _Value = TypeVar("_Value")
 
 UNIONS = ("anyOf", "oneOf")
 _COMBINED = frozenset({*UNIONS, "allOf", "not", "enum", "$ref"})
+
+# Where other schemas stand in one.
+_SCHEMAS_BY_NAME = frozenset({"properties", "$defs", "definitions"})
+_SCHEMAS = frozenset({"items", "prefixItems", "anyOf", "oneOf"})
 
 # How far a schema is followed: where it holds itself, or says the same thing in very many places.
 _MOST_PLACES = 200
@@ -52,6 +57,27 @@ class _Flat:
         if branches := [self.of(branch, within) for branch in choices(schema)]:
             own = merged(own, members_of_any(branches))
         return own
+
+
+def closed_schema(schema: JsonSchema) -> dict[str, object]:
+    """The schema, whose objects have no keys but those that they name: some providers take no others for an answer.
+
+    What it allows its own schema allows, too. An object stays as it is where it names no keys, says what it takes
+    beside them, or is a part of `allOf`.
+    """
+    closed = dict(schema)
+    for name in _SCHEMAS_BY_NAME & closed.keys():
+        closed[name] = {key: _closed(inner) for key, inner in as_mapping(closed[name]).items()}
+    for name in _SCHEMAS & closed.keys():
+        value = closed[name]
+        closed[name] = [_closed(inner) for inner in value] if isinstance(value, list) else _closed(value)
+    if closed.get("properties") and "additionalProperties" not in closed:
+        closed["additionalProperties"] = False
+    return closed
+
+
+def _closed(schema: object) -> object:
+    return closed_schema(schema) if isinstance(schema, Mapping) else schema
 
 
 def members_of_any(branches: Sequence[JsonSchema]) -> dict[str, object]:

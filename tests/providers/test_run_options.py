@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import json
 from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any
@@ -114,6 +115,7 @@ def said(writer: Callable[[ModelRequest], Any], options: GenerationOptions, **pa
     return {name: value for name, value in body.items() if plain.get(name) != value}
 
 
+CLOSED = {**SCHEMA, "additionalProperties": False}
 _DESCRIBED = {"name": "city", "description": "A city.", "schema": SCHEMA, "strict": True}
 WRITTEN: Mapping[str, Any] = {
     "chat": {
@@ -139,7 +141,7 @@ WRITTEN: Mapping[str, Any] = {
         "top_k": 40,
         "max_tokens": 500,
         "stop_sequences": ["END", "STOP"],
-        "output_config": {"format": {"type": "json_schema", "schema": SCHEMA}},
+        "output_config": {"format": {"type": "json_schema", "schema": CLOSED}},
         "tool_choice": {"type": "auto", "disable_parallel_tool_use": True},
     },
     "gemini": {
@@ -162,7 +164,7 @@ WRITTEN: Mapping[str, Any] = {
                 "type": "json_schema",
                 "structure": {
                     "jsonSchema": {
-                        "schema": '{"type": "object", "properties": {"city": {"type": "string"}}}',
+                        "schema": json.dumps(CLOSED, separators=(",", ":")),
                         "name": "city",
                         "description": "A city.",
                     }

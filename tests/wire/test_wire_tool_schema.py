@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gateway.wire.tool_schema import object_schema
+from gateway.wire.tool_schema import closed_schema, object_schema
 
 A = {"properties": {"kind": {"const": "a"}, "size": {"type": "integer"}}, "required": ["kind", "size"]}
 B = {"properties": {"kind": {"const": "b"}}, "required": ["kind"]}
@@ -59,3 +59,37 @@ def test_what_is_required_and_is_no_name_is_passed_over() -> None:
     for combined in ({"allOf": [odd]}, {"anyOf": [odd, odd]}):
         flat: dict[str, Any] = object_schema(combined)
         assert flat["required"] == ["a"]
+
+
+def test_an_answers_objects_have_no_keys_but_those_that_they_name() -> None:
+    text = {"type": "string"}
+    named = {"type": "object", "properties": {"properties": text}}
+    closed = {**named, "additionalProperties": False}
+    schema = {
+        "type": "object",
+        "properties": {
+            "properties": named,
+            "free": {"type": "object"},
+            "open": {**named, "additionalProperties": True},
+        },
+        "$defs": {"a": named},
+        "anyOf": [named, text],
+        "items": named,
+        "allOf": [named],
+        "default": named,
+        "enum": [named],
+    }
+    before = str(schema)
+    assert closed_schema(schema) == {
+        **schema,
+        "properties": {
+            "properties": closed,
+            "free": {"type": "object"},
+            "open": {**named, "additionalProperties": True},
+        },
+        "$defs": {"a": closed},
+        "anyOf": [closed, text],
+        "items": closed,
+        "additionalProperties": False,
+    }
+    assert str(schema) == before
