@@ -1,8 +1,9 @@
-"""A process that appends to a store and prints what was confirmed: what a test kills to see whether it is there.
+"""A process that writes to a store and prints what was confirmed: what a test kills to see whether it is there.
 
-    python confirming_writer.py FOLDER ROUND
+    python confirming_writer.py FOLDER ROUND [documents]
 
-Prints a line `run number` for each event once the store says it is kept, and goes on until it is killed.
+Prints a line `run number` for each event once the store says it is kept, or `document version` for each document, and
+goes on until it is killed.
 """
 
 from __future__ import annotations
@@ -12,9 +13,12 @@ import os
 import sys
 from pathlib import Path
 
+from gateway.documents.document import DocumentKind
 from tests.stored_samples import OWNER, begin, records, sqlite_store
 
 RUNS = 5
+DOCUMENTS = 20
+NOTE = DocumentKind("note", {"title": {"type": "text"}}, sealed=("/secret",))
 
 
 async def append_for_ever(folder: Path, round_number: str) -> None:
@@ -36,5 +40,17 @@ async def append_for_ever(folder: Path, round_number: str) -> None:
             os.write(1, f"{name} {last}\n".encode())
 
 
+async def put_for_ever(folder: Path, round_number: str) -> None:
+    store = sqlite_store(folder)
+    await store.open()
+    number = 0
+    while True:
+        number += 1
+        name = f"round-{round_number}-document-{number % DOCUMENTS}"
+        version = await store.documents.put(NOTE, name, OWNER, {"title": f"number {number}", "secret": f"of {number}"})
+        os.write(1, f"{name} {version}\n".encode())
+
+
 if __name__ == "__main__":
-    asyncio.run(append_for_ever(Path(sys.argv[1]), sys.argv[2]))
+    write_for_ever = put_for_ever if sys.argv[3:] else append_for_ever
+    asyncio.run(write_for_ever(Path(sys.argv[1]), sys.argv[2]))

@@ -13,6 +13,8 @@ from typing import Any, Protocol
 from gateway.messages import JsonObject
 
 MAX_DOCUMENT_BYTES = 4 * 1024 * 1024
+MAX_ENTRIES = 10_000
+"""How many words and values of one document may be searched: writing them keeps other writes waiting."""
 MAX_ID_LENGTH = 512
 """How long the id of a document may be."""
 
@@ -77,7 +79,7 @@ class DocumentStore(Protocol):
                 is one (with `if_version` 0), or the id is another owner's.
             NotFoundError: the owner has no such thread.
             InvalidRequestError: a member is not of its field's type.
-            TooLargeError: the document has more than MAX_DOCUMENT_BYTES.
+            TooLargeError: the document has more than MAX_DOCUMENT_BYTES, or more than MAX_ENTRIES to be searched.
         """
 
     async def get(self, kind: DocumentKind, document_id: str, owner: str, *, unsealed: bool = False) -> Document | None:

@@ -12,6 +12,7 @@ import re
 import sqlite3
 import struct
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from unicodedata import normalize
 
 from gateway.query_dsl.field_mapping import FieldType, SearchedObject, flat_values
@@ -51,6 +52,21 @@ def folded(text: str) -> str:
 def words_of(text: str) -> list[str]:
     """The words of a text."""
     return [word for word in _WORD.findall(folded(text).replace("\u2019", "'")) if word.strip("_")]
+
+
+def has_more_entries(content: SearchedObject, most: int) -> bool:
+    """Whether there are more values, words and objects to be found by than so many."""
+    return next(islice(_entries(content), most, None), None) is not None
+
+
+def _entries(content: SearchedObject) -> Iterator[object]:
+    for value in content.values:
+        yield value
+        if value.kind == "text":
+            yield from _WORD.finditer(folded(value.text or ""))
+    for inner in content.inner:
+        yield inner
+        yield from _entries(inner)
 
 
 def field_numbers(database: sqlite3.Connection, index: int) -> dict[str, int]:

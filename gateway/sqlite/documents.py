@@ -17,8 +17,9 @@ import orjson
 
 from gateway.agent import Secret
 from gateway.clock import Clock
-from gateway.documents.document import MAX_DOCUMENT_BYTES, MAX_ID_LENGTH, Document, DocumentKind
+from gateway.documents.document import MAX_DOCUMENT_BYTES, MAX_ENTRIES, MAX_ID_LENGTH, Document, DocumentKind
 from gateway.documents.sealing import Sealing, parse_key, put_together, taken_apart, texts_in
+from gateway.embedded_index.entries import has_more_entries
 from gateway.errors import InvalidRequestError, TooLargeError, ToolError, UnavailableError
 from gateway.messages import JsonObject, JsonValue
 from gateway.query_dsl.clauses import QueryError
@@ -126,6 +127,8 @@ class SqliteDocuments:
                 sealing = self._keys.ready_to_seal(connection)
                 sealed = orjson.dumps(sealing.seal(kind.name, document_id, secrets))
             searched = searched_object(kept, field_types(kind.properties))
+            if has_more_entries(searched, MAX_ENTRIES):
+                raise TooLargeError(f"more than {MAX_ENTRIES} words and values of the {kind.name} would be searched")
             new = NewDocument(document_id, owner, public, thread_id, source, sealed, searched)
             return document_rows.put(connection, kind, new, if_version, self._clock.now())
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gateway.agent import Secret
-from gateway.documents.document import MAX_DOCUMENT_BYTES, DocumentKind
+from gateway.documents.document import MAX_DOCUMENT_BYTES, MAX_ENTRIES, DocumentKind
 from gateway.errors import ConflictError, InvalidRequestError, NotFoundError, TooLargeError
 from gateway.messages import JsonObject
 from gateway.owners import visitor_owner
@@ -152,6 +152,9 @@ async def test_a_deleted_document_is_gone(store: Store) -> None:
         ("n1", {"rank": "many"}, InvalidRequestError),
         ("n1", {"messages": "none"}, InvalidRequestError),
         ("n1", {"text": "x" * MAX_DOCUMENT_BYTES}, TooLargeError),
+        ("n1", {"title": "x " * MAX_ENTRIES}, TooLargeError),
+        ("n1", {"messages": [{"role": "user"}] * MAX_ENTRIES}, TooLargeError),
+        ("n1", {"tags": {str(number): number for number in range(MAX_ENTRIES)}}, TooLargeError),
     ],
 )
 async def test_what_is_no_document_is_refused_whole(

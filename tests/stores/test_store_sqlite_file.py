@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import AsyncGenerator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -26,6 +27,7 @@ from gateway.sqlite.schema import APPLICATION_ID, MIGRATIONS, migrate
 from gateway.sqlite.tables import delete_thread
 from gateway.store import DueDeletion, RunRecord, RunStatus, Store, StoreType, Thread
 from gateway.stores.sqlite import STORE
+from tests.confirming_writer import NOTE
 from tests.running_gateway import agent, gateway_process, run_body, scripted, write_configuration
 from tests.stored_samples import (
     DEADLINE_SECONDS,
@@ -232,17 +234,17 @@ async def test_another_programs_file_keeps_its_permissions(tmp_path: Path) -> No
 # --- kill -9
 
 
-def start_writer(folder: Path, round_number: int) -> subprocess.Popen[bytes]:
+def start_writer(folder: Path, round_number: int, *what: str) -> subprocess.Popen[bytes]:
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     return subprocess.Popen(
-        [sys.executable, str(WRITER), str(folder), str(round_number)], stdout=subprocess.PIPE, env=environment
+        [sys.executable, str(WRITER), str(folder), str(round_number), *what], stdout=subprocess.PIPE, env=environment
     )
 
 
-def confirmed_until_killed(folder: Path, round_number: int, lines: int) -> dict[str, int]:
-    """The last confirmed number of each run of a process that is killed after so many lines."""
+def confirmed_until_killed(folder: Path, round_number: int, lines: int, *what: str) -> dict[str, int]:
+    """The last confirmed number of each run (or document) of a process that is killed after so many lines."""
     confirmed: dict[str, int] = {}
-    process = start_writer(folder, round_number)
+    process = start_writer(folder, round_number, *what)
     try:
         assert process.stdout is not None
         with process.stdout as output:
@@ -279,6 +281,29 @@ async def test_what_was_confirmed_is_there_after_kill_9(tmp_path: Path) -> None:
     with sqlite_file(tmp_path) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
+
+
+async def test_a_document_that_was_confirmed_is_there_after_kill_9(tmp_path: Path) -> None:
+    chance = random.Random(10)
+    confirmed: dict[str, int] = {}
+    for number in range(4):
+        lines = chance.randint(1, 300)
+        confirmed |= await asyncio.to_thread(confirmed_until_killed, tmp_path, number, lines, "documents")
+    store = sqlite_store(tmp_path)
+    await within(store.open())
+    for name, version in confirmed.items():
+        document = await within(store.documents.get(NOTE, name, OWNER, unsealed=True))
+        assert document is not None
+        assert document.version >= version
+        title = str(document.body["title"])
+        assert document.body["secret"] == title.replace("number", "of")
+        answer: Any = await within(store.documents.search(NOTE, {"query": {"match_phrase": {"title": title}}}, OWNER))
+        assert name in [hit["_id"] for hit in answer["hits"]["hits"]]
+    await within(store.close())
+    with sqlite_file(tmp_path) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        (rows,) = connection.execute("SELECT count(*) FROM documents").fetchone()
+        assert connection.execute("SELECT count(DISTINCT document) FROM words").fetchone() == (rows,)
 
 
 async def test_a_second_process_is_refused_while_the_first_lives(tmp_path: Path) -> None:
