@@ -18,6 +18,9 @@ row_values.py     text and records as values of rows
 cursors.py        where a page of a list ends, as opaque text
 event_log.py      the runs' events as rows
 stored_bytes.py   how much the visitors of each site have stored
+documents.py      documents: what is sealed, found and kept of them
+document_rows.py  documents as rows, with their index entries
+key_file.py       the generated key that seals, in a file beside the store
 thread_cache.py   recently used threads, decoded
 reserve.py        disk space kept free for deletions
 database.py       the file: lock, connections, SQLite's errors as ours
