@@ -246,8 +246,10 @@ class AgentInput:
     thread's last request; it changes no result. `seen` is the id of the thread's last message that the client knows,
     None if it knows none, ABSENT if it does not say. `forced_tool` is one of `tools`, which the model's first answer
     must call. `request_id` identifies the request in the log. `must_answer`: the input only carries `answers`, and
-    begins nothing if none of their interrupts is open. `unattended`: the run needs no viewers. `names` are the
-    protocol's own.
+    begins nothing if none of their interrupts is open. `unattended`: the run needs no viewers. `short_lived`: a thread
+    that it begins is hidden, and is deleted with its logs an hour after its last run. `origin` is the name of the
+    protocol that it came by, and `request` what that protocol wants to know of it later; the run's record keeps both.
+    `names` are the protocol's own.
     """
 
     thread_id: str
@@ -268,6 +270,7 @@ class AgentInput:
     request_id: str = field(default="", compare=False)
     must_answer: bool = False
     unattended: bool = False
+    short_lived: bool = False
     origin: str = field(default="", compare=False)
     request: JsonObject | None = field(default=None, compare=False)
     wishes: RunWishes | None = None

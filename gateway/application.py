@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 
@@ -63,6 +63,7 @@ logger = logging.getLogger(__name__)
 _HEALTH_PATHS = ("/healthz", "/readyz")
 _OWN_OPEN_PATHS = (*_HEALTH_PATHS, "/docs", "/docs/", "/openapi.json")
 _RETENTION_ROUND_SECONDS = 3600.0
+_EXPIRY_ROUND_SECONDS = 60.0
 _DAY_SECONDS = 86_400
 _OPEN_TO_OTHERS = "others than this machine reach the gateway and need no key: server.allow_unauthenticated is set"
 
@@ -204,8 +205,12 @@ class Application:
             self._warn_of_what_nobody_approves(agents)
             stack.callback(self._stop_warming)
             self._meet_tools(agents)
-            retention = asyncio.create_task(self._forget_what_is_over(), name="retention")
-            stack.callback(retention.cancel)
+            for forget, seconds in (
+                (self._forget_once, _RETENTION_ROUND_SECONDS),
+                (self._forget_expired, _EXPIRY_ROUND_SECONDS),
+            ):
+                retention = asyncio.create_task(self._again_and_again(forget, seconds), name="retention")
+                stack.callback(retention.cancel)
             stack.push_async_callback(self.stop)
             yield
 
@@ -313,13 +318,17 @@ class Application:
         for task in self._warming:
             task.cancel()
 
-    async def _forget_what_is_over(self) -> None:
+    async def _again_and_again(self, forget: Callable[[], Awaitable[None]], seconds: float) -> None:
         while True:
             try:
-                await self._forget_once()
+                await forget()
             except StoreError:
                 logger.warning("old logs and threads, or data at providers, could not be deleted; they are tried again")
-            await self.clock.sleep(_RETENTION_ROUND_SECONDS)
+            await self.clock.sleep(seconds)
+
+    async def _forget_expired(self) -> None:
+        if deleted := await self.runner.delete_expired():
+            logger.info("deleted threads that had expired", extra={"threads": deleted})
 
     async def _forget_once(self) -> None:
         now, server = self.clock.now(), self.settings.server

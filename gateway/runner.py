@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from typing import TypeAlias
 
 from gateway.agent import ABSENT, Absent, AgentInput, Answer
@@ -32,7 +33,7 @@ from gateway.transcript import OpenItems
 
 Admission: TypeAlias = Callable[[], Callable[[object], None]]
 
-_IDLE_AT_ONCE = 100
+_AT_ONCE = 100
 
 
 class Runner:
@@ -353,6 +354,27 @@ class Runner:
         if not deleted:
             raise no_thread(thread_id)
 
+    async def delete_expired(self) -> int:
+        """Delete the threads that have expired, with their runs and logs; how many. One on which something is under
+        way stays until that is over.
+
+        Raises:
+            StoreError: not now.
+        """
+        deleted = 0
+        while True:
+            now, limit = self.clock.now(), _AT_ONCE + len(self._runs)
+            found = await self.store.expired_threads(by=now, limit=limit)
+            with ExitStack() as held:
+                free = [key for key in found if self._lines.is_free(*key)]
+                for key in free:
+                    held.enter_context(self._lines.held(*key))
+                still = await self.store.expired_threads(by=now, limit=limit) if free else []
+                gone = await self.removal.delete_all(self.agents, [key for key in free if key in still])
+            deleted += gone
+            if not gone:
+                return deleted
+
     async def delete_idle_visitors(self, *, before: float) -> int:
         """Delete the threads of visitors whose last run ended before then; gives how many. The removal's next `go_on`
         tells their providers.
@@ -361,7 +383,7 @@ class Runner:
             StoreError: the store cannot be used now.
         """
         deleted = 0
-        while idle := await self.store.idle_visitor_threads(before=before, limit=_IDLE_AT_ONCE):
+        while idle := await self.store.idle_visitor_threads(before=before, limit=_AT_ONCE):
             gone = sum([await self._delete_idle(owner, thread_id, before) for owner, thread_id in idle])
             deleted += gone
             if not gone:  # they have runs again

@@ -61,6 +61,7 @@ class GatedStore:
             "begin_run",
             "end_run",
             "append_events",
+            "write_thread",
             "delete_thread",
         )
         self.reached: dict[str, asyncio.Event] = {name: asyncio.Event() for name in gates}
@@ -138,6 +139,10 @@ class GatedStore:
             kept.set_result(await end())
         except Exception as error:
             kept.set_exception(error)
+
+    async def write_thread(self, thread: Thread, *, keep: int) -> None:
+        await self._pass("write_thread")
+        await self._store.write_thread(thread, keep=keep)
 
     async def delete_thread(self, owner: str, thread_id: str, due: Sequence[DueDeletion] = ()) -> bool:
         await self._pass("delete_thread")

@@ -132,6 +132,7 @@ REQUIRED = [
     "agents-replaced",
     "reload",
     "run-records",
+    "short-lived-threads",
     "threads-outside-runs",
     "paced-replay",
     "run-options",

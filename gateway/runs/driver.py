@@ -33,6 +33,7 @@ from gateway.runs.endings import (
     ended_record,
     ended_thread,
     failed,
+    new_thread,
     stopped,
     words_alone,
 )
@@ -44,7 +45,7 @@ from gateway.runs.removal import ThreadRemoval
 from gateway.runs.run_terms import RunTerms, check_selected_tools, terms_of, with_choice
 from gateway.runs.run_trace import begin_trace, end_trace
 from gateway.runs.thread_queue import ThreadLines
-from gateway.store import RunRecord, RunStatus, Store, Thread
+from gateway.store import RunRecord, RunStatus, Store
 from gateway.tool import SharedState, Tool
 from gateway.traces import NO_HEADERS, Tracer, current, part_of
 from gateway.turns.resumption import kept_trace
@@ -178,7 +179,7 @@ class RunDriver:
         given = with_frontend_tools(given, tools)
         now = self.clock.now()
         stored = await self.store.load_thread(owner, given.thread_id)
-        thread = stored or Thread(owner, given.thread_id, definition.id, now, now)
+        thread = stored or new_thread(owner, given, definition.id, now)
         conversation = conversation_of(definition, agent.model.capabilities, thread, given.conversation_id)
         taken = take_in(given, thread, definition, tools, approvals, now, conversation, waited=waited)
         if taken.thread.version != thread.version:

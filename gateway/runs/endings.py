@@ -34,7 +34,7 @@ from gateway.model import ModelCapabilities
 from gateway.model_state import Conversation, marked
 from gateway.providers.failure_words import operators_words
 from gateway.records import encode_events
-from gateway.store import RunRecord, RunStatus, Store, Thread
+from gateway.store import LEAST_LIFE_SECONDS, RunRecord, RunStatus, Store, Thread
 from gateway.tool import Tool
 from gateway.transcript import RunFold
 from gateway.wire.log_counts import counted
@@ -188,6 +188,14 @@ def conversation_of(
     if not capabilities.is_stateful:
         return None
     return Conversation(thread.model_states.get(agent.id, {}), name, capabilities.state_holder)
+
+
+def new_thread(owner: str, given: AgentInput, agent_id: str, now: float) -> Thread:
+    """The thread that an input begins."""
+    thread = Thread(owner, given.thread_id, agent_id, now, now)
+    if given.short_lived:
+        thread = replace(thread, listed=False, hidden=True, expires_at=now + LEAST_LIFE_SECONDS)
+    return thread
 
 
 def ended_thread(

@@ -12,7 +12,7 @@ import asyncio
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from gateway.agents.directory import AgentDirectory
 from gateway.clock import Clock
@@ -37,6 +37,13 @@ _ALL_VERSIONS = 10_000
 
 States: TypeAlias = Mapping[str, ModelState]
 HeldStates: TypeAlias = Mapping[int, States]
+
+
+class _Struck(NamedTuple):
+    """What a deleted thread's providers are `to_tell`, and what of it is `due`: somebody can still ask them."""
+
+    to_tell: Sequence[DueDeletion]
+    due: Sequence[DueDeletion]
 
 
 class ThreadRemoval:
@@ -69,12 +76,41 @@ class ThreadRemoval:
         Raises:
             StoreError: the store cannot be used now.
         """
+        struck = await self._strike(agents, owner, thread_id, held)
+        if struck is None:
+            return False
+        self._tell(agents, *struck, tells_later=tells_later)
+        return True
+
+    async def delete_all(self, agents: AgentDirectory, threads: Sequence[tuple[str, str]]) -> int:
+        """Delete threads (owners and ids) on which nothing runs, together; how many there were.
+
+        Raises:
+            StoreError: the store cannot be used now, or could not delete all of them.
+        """
+
+        async def strike(owner: str, thread_id: str) -> _Struck | None:
+            return await self._strike(agents, owner, thread_id, await self.look(agents, owner, thread_id))
+
+        found = await asyncio.gather(*[strike(*thread) for thread in threads], return_exceptions=True)
+        errors = [each for each in found if isinstance(each, BaseException)]
+        struck = [each for each in found if isinstance(each, _Struck)]
+        self._tell(
+            agents,
+            [deletion for each in struck for deletion in each.to_tell],
+            [deletion for each in struck for deletion in each.due],
+        )
+        if errors:
+            raise errors[0]
+        return len(struck)
+
+    async def _strike(self, agents: AgentDirectory, owner: str, thread_id: str, held: HeldStates) -> _Struck | None:
+        """Delete a thread here; None where there is none."""
         to_tell = self._to_tell(held.values())
         due = [deletion for deletion in to_tell if _who_asks(agents, deletion) is not None]
         if not await self._store.delete_thread(owner, thread_id, due):
-            return False
-        self._tell(agents, to_tell, due, tells_later=tells_later)
-        return True
+            return None
+        return _Struck(to_tell, due)
 
     async def delete_version(self, agents: AgentDirectory, owner: str, thread_id: str, version: int) -> bool:
         """Delete one version of a thread; providers are told of what no other version goes on from. False: there is no

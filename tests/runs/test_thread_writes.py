@@ -244,10 +244,10 @@ async def test_a_run_waits_for_a_write() -> None:
     async with door() as environment:
         await environment.create_thread(ME, "t")
         store = environment.scene.store
-        store.hold("load_thread")
+        store.hold("write_thread")
         writing = asyncio.ensure_future(environment.append_messages(ME, "t", [said("m1")]))
-        await store.reached["load_thread"].wait()
-        waiting = store.open_for_others("load_thread")
+        await store.reached["write_thread"].wait()
+        waiting = store.open_for_others("write_thread")
         starting = asyncio.ensure_future(environment.start(ME, "a", question(history="append")))
         await environment.scene.clock.settle()
         assert not starting.done()
@@ -291,10 +291,10 @@ async def test_a_thread_that_is_deleted_meanwhile_does_not_come_back() -> None:
     async with door() as environment:
         await environment.create_thread(ME, "t")
         store = environment.scene.store
-        store.hold("load_thread")
+        store.hold("write_thread")
         writing = asyncio.ensure_future(environment.append_messages(ME, "t", [said("m1")]))
-        await store.reached["load_thread"].wait()
-        waiting = store.open_for_others("load_thread")
+        await store.reached["write_thread"].wait()
+        waiting = store.open_for_others("write_thread")
         await environment.delete(ME, "t")
         waiting.set()
         assert await refused(writing, NotFoundError) == "thread_not_found"
