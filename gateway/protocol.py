@@ -102,8 +102,11 @@ class ProtocolEnvironment:
 
     # --- runs
 
-    async def start(self, caller: Caller, agent_id: str, given: AgentInput) -> Viewer:
+    async def start(self, caller: Caller, agent_id: str, given: AgentInput, *, from_first: bool = False) -> Viewer:
         """Begin a run and watch it; a repeated request watches its earlier run again. Close the viewer at the end.
+
+        `from_first`: the viewer of a repeated request has all events of its run, as a renderer.Renderer needs; without,
+        it has a prelude of what was said so far, and what follows.
 
         `async for batch in viewer` gives all of the run. A visitor's system and developer messages are left out, and
         what it wishes for its run.
@@ -118,7 +121,10 @@ class ProtocolEnvironment:
         """
         _check_agent(caller, agent_id)
         admission = self._admission(caller)
-        return await self._runner.start(caller.owner, agent_id, caller.admitted(given), admission, caller.run_limits())
+        limits = caller.run_limits()
+        return await self._runner.start(
+            caller.owner, agent_id, caller.admitted(given), admission, limits, from_first=from_first
+        )
 
     async def connect(self, caller: Caller, agent_id: str, given: AgentInput) -> Viewer:
         """Watch a thread: its history, then its live run's events, or how its last run ended.
@@ -368,7 +374,7 @@ class VisitorRoute(Route):
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         match, found = super().matches(scope)
-        return (match, found) if match is Match.NONE or all(found["path_params"].values()) else (Match.NONE, {})
+        return (match, found) if match is Match.NONE or "" not in found["path_params"].values() else (Match.NONE, {})
 
 
 def check_open_to_visitors(routes: Sequence[BaseRoute], scope: Scope) -> None:

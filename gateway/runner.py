@@ -67,8 +67,11 @@ class Runner:
         given: AgentInput,
         admit: Admission | None = None,
         limits: RunLimits | None = None,
+        *,
+        from_first: bool = False,
     ) -> Viewer:
-        """Begin a run and watch it; a repeated request watches its earlier run again.
+        """Begin a run and watch it; a repeated request watches its earlier run again: `from_first` from its first event
+        on, and else from where it stands, after a prelude.
 
         A new run must keep `limits`; then `admit` is called, and may refuse it. The function that `admit` gives is
         called once the run is over.
@@ -87,7 +90,7 @@ class Runner:
             before = await self._ids.before(owner, given)
             goes_on = bool(before) and await self._ids.goes_on(owner, agent_id, given, before)
             if before and not goes_on:
-                if (viewer := await self._watch_again(owner, agent_id, given, before)) is not None:
+                if (viewer := await self._watch_again(owner, agent_id, given, before, from_first)) is not None:
                     return viewer
                 if await self._ids.are_all(owner, given.run_id, before):
                     raise run_exists(given)
@@ -139,7 +142,7 @@ class Runner:
         )  # fmt: skip
 
     async def _watch_again(
-        self, owner: str, agent_id: str, given: AgentInput, before: Sequence[RunRecord]
+        self, owner: str, agent_id: str, given: AgentInput, before: Sequence[RunRecord], from_first: bool
     ) -> Viewer | None:
         """A viewer of the run that an earlier copy of this request began, if it is one of these."""
         if (begun := await self._ids.begun_by(owner, agent_id, given, before)) is None:
@@ -148,12 +151,14 @@ class Runner:
         if (live := self._ids.live(record)) is not None:
             if live.thread is None:
                 return live.watch()
+            if from_first and not live.ended.done():
+                return await live.follow_from(0)
             if (joined := await join(live)) is not None:
                 return joined
             record = await self.store.load_run(owner, record.run_id) or record
         if await self.store.last_sequence(owner, record.run_id) == 0:
             return without_log(self.clock, record)
-        if not any(message.id in produced for message in given.messages):
+        if from_first or not any(message.id in produced for message in given.messages):
             return replay(self.store, self.clock, record, after=0)
         # The client has a part of the answer: it has to be removed first, or the log would be added to it.
         sent = tuple(message for message in given.messages if message.id not in produced)

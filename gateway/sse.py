@@ -243,15 +243,24 @@ class EventSource(Protocol):
 
 
 class RunFrames:
-    """A run's events as frames for one viewer; `prelude` (ready frames) goes first."""
+    """A run's events as frames for one viewer; `prelude` (ready frames) goes first.
+
+    `heartbeat` stands for a time without frames, where it is not empty.
+    """
 
     def __init__(
-        self, viewer: EventSource, render: Callable[[Sequence[Event], int], bytes], prelude: bytes = b""
+        self,
+        viewer: EventSource,
+        render: Callable[[Sequence[Event], int], bytes],
+        prelude: bytes = b"",
+        *,
+        heartbeat: bytes = b"",
     ) -> None:
         self.ended = False
         self._viewer = viewer
         self._render = render
         self._prelude = prelude
+        self._heartbeat = heartbeat or None
 
     async def next(self, timeout_seconds: float) -> bytes | None:
         if self._prelude:
@@ -263,7 +272,7 @@ class RunFrames:
             except StoreError as error:  # the thread was deleted while its log was read, or the store cannot be read
                 raise CutOffError(error.message) from error
             if batch is None:
-                return None
+                return self._heartbeat
             events = batch.events
             if not events:
                 if self._viewer.dropped:

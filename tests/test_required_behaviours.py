@@ -138,6 +138,7 @@ REQUIRED = [
     "run-options",
     "run-wishes",
     "call-executors",
+    "renderers",
 ]
 
 

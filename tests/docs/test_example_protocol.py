@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncGenerator, Iterator
 from pathlib import Path
 
@@ -45,6 +46,29 @@ async def test_it_answers_with_the_words_alone(shop: LocalGateway) -> None:
     answer = await say(shop, ALICE, "hello")
 
     assert (answer.status_code, answer.text) == (200, SAYS)
+
+
+async def streamed(gateway: LocalGateway, agent_id: str) -> tuple[str, list[str]]:
+    """The run's id and its frames."""
+    answer = await gateway.client.http.post(f"/say/{agent_id}?stream", json="hello", headers=ALICE)
+    return answer.headers["x-run-id"], frames_in(answer.text)
+
+
+def frames_in(text: str) -> list[str]:
+    return [frame for frame in text.split("\n\n") if frame and not frame.startswith(":")]
+
+
+async def test_it_streams_the_same_words_and_goes_on_behind_any_frame(shop: LocalGateway) -> None:
+    run_id, frames = await streamed(shop, "helper")
+    said = [json.loads(frame.partition("data: ")[2]) for frame in frames]
+
+    assert "".join(said) == SAYS
+    assert [frame.split("\n")[0] for frame in frames] == [f"id: {place}" for place in range(1, len(frames) + 1)]
+    for after in range(len(frames) + 2):
+        answer = await shop.client.http.get(f"/said/{run_id}/after/{after}", headers=ALICE)
+        assert frames_in(answer.text) == frames[after:]
+    nobodys = await shop.client.http.get("/said/none/after/0", headers=ALICE)
+    assert (nobodys.status_code, code(nobodys)) == (404, "run_not_found")
 
 
 async def test_an_agent_that_the_key_does_not_have_is_unknown(shop: LocalGateway) -> None:
