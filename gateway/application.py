@@ -184,7 +184,7 @@ class Application:
                 stack.push_async_callback(self._tracer.close)
             await self.store.open()
             stack.push_async_callback(self.store.close)
-            await self._know_visitors()
+            await self._find_visitors()
             http = HttpClients(
                 self.clock,
                 allowed_private_hosts=frozenset(self.settings.server.allowed_private_hosts),
@@ -220,7 +220,7 @@ class Application:
             return None
         return Visitors(server.publishable_keys, self.clock, token_days=server.visitor_token_days)
 
-    async def _know_visitors(self) -> None:
+    async def _find_visitors(self) -> None:
         """Load the stored signing secret, so that tokens of earlier processes stay valid."""
         if self.visitors is None:
             return

@@ -125,7 +125,7 @@ class Deadline:
             self._task.cancel(TIMED_OUT)
 
 
-async def unhurt(work: Coroutine[None, None, ResultT]) -> ResultT:
+async def shielded(work: Coroutine[None, None, ResultT]) -> ResultT:
     """Await work to its end, even if this task is cancelled meanwhile: nothing must be left half stored."""
     task = asyncio.ensure_future(work)
     while not task.done():

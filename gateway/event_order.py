@@ -97,7 +97,7 @@ class Sealer:
         # Replacements of reused ids; by kind, because an id may stand for an open text and an open reasoning at once.
         self._answers: dict[str, str] = {}  # texts, and the messages that calls are part of
         self._thoughts: dict[str, str] = {}
-        self._told: frozenset[tuple[str, str]] = frozenset()  # dropped events that the log has already: each kind once
+        self._reported: frozenset[tuple[str, str]] = frozenset()  # dropped events in the log: each kind once
 
     def reserve(self, message_ids: Container[str]) -> None:
         """The thread's own ids: a model's new message under one of them gets another id."""
@@ -309,8 +309,8 @@ class Sealer:
 
     def _drop(self, event: Event, why: str) -> Events:
         what = (type(event).__name__, why)
-        if what not in self._told:
-            self._told |= {what}
+        if what not in self._reported:
+            self._reported |= {what}
             logger.warning(
                 "dropped an event out of order, and will others like it", extra={"event": what[0], "why": why}
             )

@@ -14,7 +14,7 @@ from gateway.agent import AgentDefinition, AgentInput, Approvers
 from gateway.clock import Clock
 from gateway.events import Event, Events, OpenInterrupt
 from gateway.frozen import quickly_made
-from gateway.history.context_limits import KnownFits
+from gateway.history.context_limits import FitCache
 from gateway.http_client.clients import HttpClients
 from gateway.messages import JsonObject, Message, ToolCall
 from gateway.model import Fallback, Model, OnRetry
@@ -38,14 +38,14 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True)
-class TakenUp:
-    """A run as its log has it: what came `before` the answer under way, and the logged events of that answer (`told`).
+class ResumedRun:
+    """A run as its log has it: what came `before` the answer under way, and the events of that answer (`logged`).
 
     `before` ends with the ModelCallStarted of the open call, and the reports of its failed tries.
     """
 
     before: tuple[Event, ...]
-    told: tuple[Event, ...]
+    logged: tuple[Event, ...]
     response_id: str
     input: JsonObject
 
@@ -60,7 +60,7 @@ class LoopContext:
     that need approval, and by whom (see owners.may_approve). `input.tools` are the frontend tools that remain after
     name collisions. `decisions` must be carried out before anything else. After that, `still_open` interrupts, which
     the request did not answer, end the run again. `fallback` models are asked once `model` has failed; `fits` remembers
-    threads that were too long for it. `conversation` is what the model's server keeps, if it is stateful. `taken_up`:
+    threads that were too long for it. `conversation` is what the model's server keeps, if it is stateful. `resumed`:
     another process began the run, and it continues in the middle of an answer. `is_left` tells whether this process
     gives the run up for another one to continue. `trace` is the run's span, the parent of the loop's calls.
 
@@ -82,10 +82,10 @@ class LoopContext:
     still_open: tuple[OpenInterrupt, ...] = ()
     on_retry: OnRetry | None = None
     fallback: Fallback = field(default_factory=Fallback)
-    fits: KnownFits = field(default_factory=KnownFits)
+    fits: FitCache = field(default_factory=FitCache)
     conversation: Conversation | None = None
     elsewhere: tuple[Message, ...] = ()
-    taken_up: TakenUp | None = None
+    resumed: ResumedRun | None = None
     is_left: Callable[[], bool] = bool
     trace: Span | None = None
     tool_choice: ToolChoice = "auto"

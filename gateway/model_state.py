@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import TypeAlias, cast
 
 from gateway.frozen import replace
@@ -38,7 +38,7 @@ class HeldResponse:
     """A response that the server keeps, with everything that led to it.
 
     It was requested with `message_count` messages of the model view, whose digest is `digest`; its answer is the turn
-    `turn_id`. `created_at` is in Unix seconds. `told` is the digest of the client's words in the request (see
+    `turn_id`. `created_at` is in Unix seconds. `words_digest` is the digest of the client's words in the request (see
     client_words), which are not part of the messages.
     """
 
@@ -47,7 +47,7 @@ class HeldResponse:
     digest: str
     turn_id: str
     created_at: float
-    told: str = ""
+    words_digest: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +76,13 @@ ModelState: TypeAlias = Mapping[str, Chain]
 class Continuation:
     """How a request continues at the server: after `response_id`, with `messages` alone.
 
-    `answer` is that response's answer; `told` as in HeldResponse.
+    `answer` is that response's answer; `words_digest` as in HeldResponse.
     """
 
     response_id: str
     messages: tuple[Message, ...]
     answer: Message
-    told: str = ""
+    words_digest: str = ""
 
 
 class Conversation:
@@ -134,7 +134,9 @@ class Conversation:
             if at + 1 >= len(messages) or messages[at].turn_id != response.turn_id or messages[at].incomplete:
                 continue  # the answer is gone, or no message follows it
             if digests.before(at) == response.digest:
-                return Continuation(response.response_id, tuple(messages[at + 1 :]), messages[at], response.told)
+                return Continuation(
+                    response.response_id, tuple(messages[at + 1 :]), messages[at], response.words_digest
+                )
         return None
 
     def completed(
@@ -144,7 +146,7 @@ class Conversation:
         response_id: str,
         continued: str | None,
         now: float,
-        told: str = "",
+        words_digest: str = "",
     ) -> None:
         """A response to `messages`, and to the client's words of that digest, is complete and kept.
 
@@ -153,7 +155,7 @@ class Conversation:
         """
         ids = [response.response_id for response in self._responses]
         before = self._responses[: ids.index(continued) + 1] if continued in ids else ()
-        held = HeldResponse(response_id, len(messages), history_digest(messages), turn_id, now, told)
+        held = HeldResponse(response_id, len(messages), history_digest(messages), turn_id, now, words_digest)
         self._responses = (*before, held)[-KEPT_RESPONSES:]
         names = [response.response_id for response in self._responses]
         self._left |= dict.fromkeys(name for name in ids if name not in names)
@@ -243,14 +245,17 @@ def decode_states(data: bytes) -> dict[str, ModelState]:
 
 
 def _chain_to_json(chain: Chain) -> JsonObject:
-    responses: list[JsonValue] = [
-        [each.response_id, each.message_count, each.digest, each.turn_id, each.created_at, *filter(None, [each.told])]
-        for each in chain.responses
-    ]
+    responses: list[JsonValue] = [_response_to_json(response) for response in chain.responses]
     return {"holder": chain.holder, "responses": responses, "left": list(chain.left)}
 
 
+def _response_to_json(response: HeldResponse) -> list[JsonValue]:
+    row: list[JsonValue] = list(astuple(response))
+    return row if response.words_digest else row[:-1]
+
+
 def _chain_from_json(chain: JsonObject) -> Chain:
-    rows = cast("Sequence[tuple[str, int, str, str, float]]", chain["responses"])  # and `told`, where there is any
+    # and `words_digest`, if there is one
+    rows = cast("Sequence[tuple[str, int, str, str, float]]", chain["responses"])
     left = cast("Sequence[str]", chain.get("left", ()))
     return Chain(cast(str, chain["holder"]), tuple(HeldResponse(*row) for row in rows), tuple(left))

@@ -173,15 +173,15 @@ class EventStreamResponse(EventSourceResponse):
         source, streams = self.source, self._streams
         body = COMMENT + self._opening if streams.has_comments else self._opening
         self._opening = b""
-        more, told = not source.ended, False
+        more, announced = not source.ended, False
         await send({"type": "http.response.body", "body": body, "more_body": more})
         while more and self.active:  # stop even if a long log has more to send
             while (frames := await source.next(streams.silence_seconds)) is None and not streams.has_comments:
                 pass
             body = COMMENT if frames is None else frames
             more = bool(body) and not source.ended
-            if streams.draining and streams.has_comments and not told:
-                body, told = _farewell() + body, True
+            if streams.draining and streams.has_comments and not announced:
+                body, announced = _restart_notice() + body, True
             await send({"type": "http.response.body", "body": body, "more_body": more})
 
     def _start_watch(self, receive: Receive) -> None:
@@ -194,7 +194,7 @@ class EventStreamResponse(EventSourceResponse):
         self.source.close()
 
 
-def _farewell() -> bytes:
+def _restart_notice() -> bytes:
     """Tells clients when to reconnect, at different times."""
     return b": the server is restarting\nretry: %d\n\n" % random.randint(500, 3000)
 

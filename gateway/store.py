@@ -212,8 +212,8 @@ class Kept(asyncio.Future[Item]):
     def cancel(self, msg: Any | None = None) -> bool:
         return False
 
-    async def unhurt(self) -> Item:
-        """Await it even if this task is cancelled meanwhile, as clock.unhurt."""
+    async def shielded(self) -> Item:
+        """Await it even if this task is cancelled meanwhile, as clock.shielded."""
         with suppress(asyncio.CancelledError):
             await self
         return self.result()

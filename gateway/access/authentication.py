@@ -122,7 +122,7 @@ class AccessMiddleware:
         state["request_id"] = request_id = _request_id(headers.get("x-request-id"))
         bearer = bearer_in(headers.get("authorization"))
         for_visitor = self._visitors is not None and (not bearer or is_visitors(bearer))
-        answer = _Answer(send, request_id, self._origins.headers_for(headers, for_visitor=for_visitor))
+        answer = _ResponseHeaders(send, request_id, self._origins.headers_for(headers, for_visitor=for_visitor))
         begun = time.perf_counter()
         try:
             preflight = self._admit(scope, headers, bearer)
@@ -136,14 +136,14 @@ class AccessMiddleware:
             else:
                 logger.exception("a request failed after its answer had begun", extra=_fields(scope))
         except HTTPException as error:
-            await self._told(http_problem(error, scope), scope)(scope, receive, answer.send)
+            await self._response_for(http_problem(error, scope), scope)(scope, receive, answer.send)
         except ClientDisconnect:  # before its body was complete: there is nobody to answer
             logger.info("a client left before its request was whole", extra=_fields(scope))
         except Exception:
             # The server cuts off an answer that has begun.
             logger.exception("a request failed", extra=_fields(scope))
             if not answer.status:
-                await self._told(internal_problem(scope), scope)(scope, receive, answer.send)
+                await self._response_for(internal_problem(scope), scope)(scope, receive, answer.send)
         finally:
             self._log(scope, answer.status, time.perf_counter() - begun)
 
@@ -197,13 +197,13 @@ class AccessMiddleware:
         if error.status in _REFUSED_STATUSES or error.code == "overloaded":
             caller: Caller | None = state.get("caller")
             self._on_refused(error.code, state.get("key_name", "") if caller is None else caller.key_name)
-        response = self._told(problem_of(error), scope)
+        response = self._response_for(problem_of(error), scope)
         if isinstance(error, TooLargeError) and error.code == TooLargeError.default_code:
-            await _answer_and_cut(response, receive, send)
+            await _respond_and_cut(response, receive, send)
         else:
             await response(scope, receive, send)
 
-    def _told(self, problem: Problem, scope: Scope) -> Response:
+    def _response_for(self, problem: Problem, scope: Scope) -> Response:
         try:
             return _with_headers(self._error_form(scope)(problem, scope), problem)
         except Exception:
@@ -325,7 +325,7 @@ def _with_headers(response: Response, problem: Problem) -> Response:
     return response
 
 
-async def _answer_and_cut(response: Response, receive: Receive, send: Send) -> None:
+async def _respond_and_cut(response: Response, receive: Receive, send: Send) -> None:
     """Answer while the body still arrives, then let the server cut the connection: a body is not read for ever."""
     await send({"type": "http.response.start", "status": response.status_code, "headers": response.raw_headers})
     await send({"type": "http.response.body", "body": response.body, "more_body": True})
@@ -337,7 +337,7 @@ async def _answer_and_cut(response: Response, receive: Receive, send: Send) -> N
     await send({"type": "http.response.body", "body": b""})
 
 
-class _Answer:
+class _ResponseHeaders:
     """Adds the headers that every answer has."""
 
     __slots__ = ("_cors_headers", "_headers", "_send", "status")

@@ -66,7 +66,7 @@ from gateway.events import (
     UsageReported,
 )
 from gateway.messages import JsonObject, JsonValue, Message, Opaque, Role, ToolCall
-from gateway.providers.failure_words import strangers_words
+from gateway.providers.failure_words import public_message
 from gateway.transcript import OpenItems
 from gateway.wire import strict_json
 
@@ -213,7 +213,7 @@ class Renderer:
             case RunFinished():
                 yield self._run_finished(event)
             case RunFailed():
-                said = event.message if self._to_operator else strangers_words(event.code, event.message)
+                said = event.message if self._to_operator else public_message(event.code, event.message)
                 yield _run_error(said, event.code, event.usage)
             case StepStarted():
                 yield {"type": "STEP_STARTED", "stepName": event.name}

@@ -145,7 +145,7 @@ AG_UI_SHAPES: JsonObject = {
 }
 
 
-def events_answer(description: str) -> JsonObject:
+def events_response(description: str) -> JsonObject:
     """An answer that is a stream of AG-UI events."""
     example = 'id: 1\ndata: {"type":"RUN_STARTED","threadId":"thread-1","runId":"run-1"}\n\n'
     content: JsonObject = {"text/event-stream": {"schema": {"type": "string"}, "example": example}}

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from gateway.agent import AgentDefinition, AgentInput, Approvers, ToolSettings
 from gateway.errors import NotFoundError
 from gateway.frozen import replace
-from gateway.history.context_limits import KnownFits
+from gateway.history.context_limits import FitCache
 from gateway.loop import Loop
 from gateway.messages import ToolSpec
 from gateway.model import Fallback, Model
@@ -36,7 +36,7 @@ class OpenAgent:
     model: Model
     toolboxes: Sequence[tuple[ToolSettings, Toolbox]]
     fallback: Fallback = field(default_factory=Fallback)
-    fits: KnownFits = field(default_factory=KnownFits)
+    fits: FitCache = field(default_factory=FitCache)
     clashes: set[str] = field(default_factory=set)
 
     async def tools(self) -> tuple[Mapping[str, Tool], Mapping[str, Approvers | None]]:

@@ -53,7 +53,7 @@ class EventStreamDecoder:
         self._buffer = bytearray()
         self._needed = 0  # bytes that the frame at the head of the buffer needs before another look is worth it
         # A stream repeats a handful of header sets, each thousands of times.
-        self._known_headers: dict[bytes, Mapping[str, HeaderValue]] = {}
+        self._header_cache: dict[bytes, Mapping[str, HeaderValue]] = {}
 
     @property
     def inside_frame(self) -> bool:
@@ -72,7 +72,7 @@ class EventStreamDecoder:
                 return
             data = bytes(self._buffer)
             self._buffer.clear()
-        start, end, known = 0, len(data), self._known_headers
+        start, end, known = 0, len(data), self._header_cache
         while end - start >= _PRELUDE.size:
             total, headers_length, prelude_checksum = _read_prelude(data, start)
             stop = start + total
@@ -105,8 +105,8 @@ class EventStreamDecoder:
 
     def _headers(self, raw: bytes) -> Mapping[str, HeaderValue]:
         headers = parse_headers(raw)
-        if len(self._known_headers) < _CACHED_HEADERS:
-            self._known_headers[raw] = headers
+        if len(self._header_cache) < _CACHED_HEADERS:
+            self._header_cache[raw] = headers
         return headers
 
 

@@ -56,7 +56,7 @@ class Aggregator:
     found: Callable[[Clause], Rows]
     value_of: Callable[[str, Scalar], Value]
     budget: Budget
-    _known: dict[str, FieldValues] = field(default_factory=dict)
+    _cached: dict[str, FieldValues] = field(default_factory=dict)
     _rows: dict[int, Rows] = field(default_factory=dict)  # a query's hits, by its id: it may be in many buckets
     _buckets: int = 0
 
@@ -88,9 +88,9 @@ class Aggregator:
     # --- values ---------------------------------------------------------------------------------------------------
 
     def _values(self, path: str, *, allow_text: bool = False) -> FieldValues:
-        if path not in self._known:
-            self._known[path] = self.values(path)
-        known = self._known[path]
+        if path not in self._cached:
+            self._cached[path] = self.values(path)
+        known = self._cached[path]
         if known.kind == "text" and not allow_text:
             raise QueryError(
                 f"{path!r} is text, which is not aggregated; use a keyword field, such as '{path}.keyword'"

@@ -232,7 +232,7 @@ class Fit:
     summary: str = ""
 
 
-class KnownFits:
+class FitCache:
     """The fits of one agent's threads, the latest `MOST_REMEMBERED` of them."""
 
     def __init__(self) -> None:

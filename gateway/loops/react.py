@@ -32,7 +32,7 @@ from gateway.events import (
     ToolReturned,
 )
 from gateway.history.cache import HistoryCache, SettledView, turns_of
-from gateway.loop import AgentType, LoopContext, LoopEnvironment, TakenUp
+from gateway.loop import AgentType, LoopContext, LoopEnvironment, ResumedRun
 from gateway.messages import Message, ToolCall, new_id
 from gateway.model import ModelRequest
 from gateway.transcript import RunFold
@@ -40,7 +40,7 @@ from gateway.turns.attempts import TriedStream, stream_with_retries
 from gateway.turns.client_words import ClientWords, client_words, own_messages
 from gateway.turns.context_reduction import ShortenedHistory
 from gateway.turns.prompt import system_text
-from gateway.turns.resumption import Retold, kept_input
+from gateway.turns.resumption import RepeatedAnswer, kept_input
 from gateway.turns.tool_calls import CompiledSchemas
 from gateway.turns.tool_turn import ToolTurns, calls_of, open_outcome
 from gateway.wire import strict_json
@@ -84,8 +84,8 @@ class ReactLoop:
                         run.follow_tools(batch)
                         yield batch
             outcome = None
-            if context.taken_up is not None:
-                run.recall(context.taken_up)
+            if context.resumed is not None:
+                run.recall(context.resumed)
             else:
                 outcome = run.outcome_before_model()
             while outcome is None:
@@ -147,7 +147,7 @@ class _Run:
         self._words = ClientWords()
         self._settled: SettledView | None = None
         self._accepted: str | None = None  # the response that is under way already
-        self._retold: Retold | None = None
+        self._repeated: RepeatedAnswer | None = None
         self._opening: Event | None = None
         self._reason: StopReason | None = None
         self.calls: Sequence[ToolCall] = ()
@@ -185,7 +185,7 @@ class _Run:
 
     def _begin_turn(self, turn_id: str) -> None:
         self._turn_id = turn_id
-        self._retold = None
+        self._repeated = None
         self._summarizing = self.limit is not None
         self._reason = None
         self.calls = ()
@@ -234,9 +234,9 @@ class _Run:
         # The first answer alone: a model that has to call a tool in every turn would never come to an end.
         return "auto" if self._model_calls > 1 else self._context.tool_choice
 
-    def recall(self, taken_up: TakenUp) -> None:
+    def recall(self, resumed: ResumedRun) -> None:
         """Stand where the run stood when its process ended: in the middle of an answer, which is told again."""
-        for event in taken_up.before:
+        for event in resumed.before:
             kind = type(event)
             if kind is ModelCallStarted and event.turn_id != self._turn_id:  # type: ignore[union-attr]
                 self._check_iterations()
@@ -244,8 +244,10 @@ class _Run:
             elif kind is ToolReturned:
                 self.tools.calls_made += 1
             self.follow_model([event])
-        self._accepted = taken_up.response_id
-        self._retold = Retold(self.tools.with_executors(taken_up.told))  # a log may be of an earlier version
+        self._accepted = resumed.response_id
+        self._repeated = RepeatedAnswer(
+            self.tools.with_executors(resumed.logged)
+        )  # the log may be an earlier version's
 
     def follow_model(self, batch: Events) -> Events:
         """Take a batch of the model's in; gives what to pass on: the same list, but for a turn's first.
@@ -260,7 +262,7 @@ class _Run:
             if self._room < 0:
                 raise self._too_large()
             transcript.text_parts.append(text)
-            return batch if self._retold is None else self._retold.rest(batch)
+            return batch if self._repeated is None else self._repeated.rest(batch)
         if self._opening is not None:
             batch = [self._opening, *batch]
             self._opening = None
@@ -278,7 +280,7 @@ class _Run:
                 self._note_held(last)
             elif ModelCallAccepted in kinds:
                 batch = [self._with_input(event) for event in batch]
-        return batch if self._retold is None else self._retold.rest(batch)
+        return batch if self._repeated is None else self._repeated.rest(batch)
 
     def _too_large(self) -> LimitError:
         """Why there is no room left for the answer under way."""
@@ -295,8 +297,8 @@ class _Run:
         """The model's server holds a response: only one that is whole can be gone on from."""
         conversation = self._context.conversation
         if conversation is not None and ended.response_id is not None and ended.reason in _WHOLE:
-            now, told = self._context.clock.now(), self._words.digest
-            conversation.completed(self._asked, self._turn_id, ended.response_id, ended.continued, now, told)
+            now, digest = self._context.clock.now(), self._words.digest
+            conversation.completed(self._asked, self._turn_id, ended.response_id, ended.continued, now, digest)
 
     def _follow(self, batch: Events) -> Sequence[Event]:
         """Take a batch into the fold; gives those that are no deltas."""

@@ -41,7 +41,7 @@ class ChildProcess:
         self._process = process
         self._name = name
         self._stdin, self._stdout, self._stderr = process.stdin, process.stdout, process.stderr
-        self._last_words: deque[str] = deque(maxlen=_STDERR_LINES)
+        self._last_lines: deque[str] = deque(maxlen=_STDERR_LINES)
         self.ended_by_itself = False
 
     @property
@@ -55,9 +55,9 @@ class ChildProcess:
         return self._process.returncode
 
     @property
-    def last_words(self) -> str:
+    def last_lines(self) -> str:
         """The end of what it wrote to stderr."""
-        return "\n".join(self._last_words)
+        return "\n".join(self._last_lines)
 
     async def lines(self) -> AsyncGenerator[bytes]:
         """The lines that it writes, until it closes its stdout.
@@ -87,7 +87,7 @@ class ChildProcess:
         self._stdin.write(line)
         await self._stdin.drain()
 
-    async def keep_last_words(self) -> None:
+    async def read_stderr(self) -> None:
         """Read stderr until it is closed."""
         while True:
             try:
@@ -97,7 +97,7 @@ class ChildProcess:
             if not line:
                 return
             text = line.decode(errors="replace").rstrip()
-            self._last_words.append(text[:1_000])
+            self._last_lines.append(text[:1_000])
             logger.debug("a child process wrote to stderr", extra={"child": self._name, "line": text[:1_000]})
 
     async def stop(self) -> None:
@@ -161,7 +161,7 @@ async def child_process(
             limit=MAX_LINE_BYTES,
         )
     child = ChildProcess(process, command)
-    listening = asyncio.create_task(child.keep_last_words(), name=f"stderr of {command}")
+    listening = asyncio.create_task(child.read_stderr(), name=f"stderr of {command}")
     try:
         yield child
     finally:

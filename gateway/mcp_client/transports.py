@@ -83,7 +83,7 @@ async def stdio_transport(server: StdioServer, name: str) -> AsyncGenerator[Tran
                         tasks.cancel_scope.cancel()
     finally:
         if child is not None and child.ended_by_itself:
-            extra = {"server": name, "exit_code": child.exit_code, "stderr": child.last_words}
+            extra = {"server": name, "exit_code": child.exit_code, "stderr": child.last_lines}
             logger.warning("an MCP server's program ended", extra=extra)
 
 

@@ -18,7 +18,7 @@ from gateway.events import Events
 from gateway.http_client.clients import HttpCall, HttpStream, StreamTimeouts
 from gateway.model import ModelEnvironment
 from gateway.openai.responses_reader import LIKENESS, ResponsesReader
-from gateway.openai.responses_stored import ERRAND_TIMEOUTS, ExistingAccess
+from gateway.openai.responses_stored import BACKGROUND_TIMEOUTS, ExistingAccess
 from gateway.providers.answer_reader import AnswerStream
 from gateway.providers.error_bodies import parse_error_body
 from gateway.providers.failures import failure
@@ -189,7 +189,7 @@ class BackgroundResponse:
         for _ in range(2):
             try:
                 call = await self._access.existing(self.response_id, method="POST", action="cancel")
-                async with self._http.stream(call, ERRAND_TIMEOUTS) as response:
+                async with self._http.stream(call, BACKGROUND_TIMEOUTS) as response:
                     if response.status < 500 and response.status not in _FORBIDDEN:
                         await response.settle()
                         return

@@ -17,11 +17,11 @@ from gateway.events import StopReason, Usage
 from gateway.model import ModelRequest
 from gateway.openai.responses import INCOMPLETE_REASONS, failed_response, token_counts
 from gateway.openai.responses_output import OUTPUT_EVENTS, ResponsesOutput
-from gateway.providers.answer_body import AnswerBody
 from gateway.providers.answer_builder import AnswerBuilder
 from gateway.providers.answer_reader import RecordReader
 from gateway.providers.error_bodies import ProviderError, error_in
 from gateway.providers.repeated_events import likeness
+from gateway.providers.response_body import ResponseBody
 from gateway.wire.lenient_json import load
 
 logger = logging.getLogger(__name__)
@@ -71,7 +71,7 @@ class ResponsesReader(RecordReader):
             self.response_id = response_id
             self._builder.name_after(response_id)
         self.failure = self.error = None
-        self._body = AnswerBody()
+        self._body = ResponseBody()
         self._taken_to = self.sequence_number
         self._output.forget_place()
 

@@ -14,13 +14,13 @@ from typing import Protocol
 from gateway.clock import Clock, Timer
 from gateway.errors import ModelError
 from gateway.http_client.clients import HttpCall, HttpClients, StreamTimeouts
-from gateway.providers.background_tasks import Errands
+from gateway.providers.background_tasks import BackgroundTasks
 from gateway.providers.error_bodies import ProviderError, parse_error_body
 from gateway.providers.failures import failure
 
 logger = logging.getLogger(__name__)
 
-ERRAND_TIMEOUTS = StreamTimeouts(connect=2.0, first_byte=5.0, idle=5.0, total=8.0)
+BACKGROUND_TIMEOUTS = StreamTimeouts(connect=2.0, first_byte=5.0, idle=5.0, total=8.0)
 # How long an unused response is kept for a process that may resume it; how many are deleted at a time.
 OUTLIVED_SECONDS = 60.0
 MOST_DELETIONS = 4
@@ -46,13 +46,13 @@ class StoredResponses:
         self._http = http
         self._clock = clock
         self._model_id = model_id
-        self._errands = Errands(clock)
+        self._background_tasks = BackgroundTasks(clock)
         self._outlived: dict[str, Timer] = {}  # responses that are not used any more
         self._deleting = asyncio.Semaphore(MOST_DELETIONS)
 
-    def spawn(self, errand: Coroutine[None, None, None]) -> None:
+    def spawn(self, work: Coroutine[None, None, None]) -> None:
         """Run a coroutine in the background. A stopped run ends at once, however long the provider takes."""
-        self._errands.spawn(errand, "a call in the background")
+        self._background_tasks.spawn(work, "a call in the background")
 
     async def forget(self, response_id: str) -> None:
         """As model.StatefulModel says."""
@@ -64,7 +64,7 @@ class StoredResponses:
     async def _delete(self, response_id: str, *, learns: bool = True) -> bool:
         """False: ask again; `learn` has found out how."""
         call = await self._access.existing(response_id, method="DELETE")
-        async with self._http.stream(call, ERRAND_TIMEOUTS) as response:
+        async with self._http.stream(call, BACKGROUND_TIMEOUTS) as response:
             if response.status < 300 or response.status in _GONE:
                 await response.settle()
                 return True
@@ -98,4 +98,4 @@ class StoredResponses:
         """Finish cancellations and deletions at the provider, if they do not take long."""
         for response_id in list(self._outlived):
             self._let_go(response_id)
-        await self._errands.close()
+        await self._background_tasks.close()

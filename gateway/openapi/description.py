@@ -74,7 +74,7 @@ def answer(description: str, content: JsonObject | None = None) -> JsonObject:
     return described
 
 
-def json_answer(schema: str, description: str) -> JsonObject:
+def described_json(schema: str, description: str) -> JsonObject:
     """A response with a JSON body of that schema."""
     return answer(description, {"application/json": {"schema": {"$ref": f"#/components/schemas/{schema}"}}})
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gateway.messages import JsonObject
-from gateway.openapi.description import ApiDescription, Operation, answer, json_answer, operation
+from gateway.openapi.description import ApiDescription, Operation, answer, described_json, operation
 from gateway.openapi.shapes import object_of, text, words
 
 
@@ -18,15 +18,19 @@ def _operations() -> Sequence[Operation]:
     metrics = operation("service", "getMetrics", "Metrics for Prometheus", {"200": in_text})
     metrics["security"] = [{"key": []}, {}]
     ready: JsonObject = {
-        "200": json_answer("Readiness", "Requests are served."),
-        "503": json_answer("Readiness", "Not now: shutting down, or the store cannot be written."),
+        "200": described_json("Readiness", "Requests are served."),
+        "503": described_json("Readiness", "Not now: shutting down, or the store cannot be written."),
     }
     return [
         (
             "/healthz",
             "get",
             operation(
-                "service", "getHealth", "Whether the process is alive", {"200": json_answer("Health", "It is.")}, False
+                "service",
+                "getHealth",
+                "Whether the process is alive",
+                {"200": described_json("Health", "It is.")},
+                False,
             ),
         ),
         ("/readyz", "get", operation("service", "getReadiness", "Whether requests are served", ready, False)),

@@ -15,13 +15,13 @@ from starlette.routing import BaseRoute
 from gateway.ag_ui.capabilities import capabilities
 from gateway.ag_ui.input_cache import InputCache
 from gateway.ag_ui.messages import ag_ui_messages
-from gateway.ag_ui.shapes import AG_UI_SHAPES, events_answer
+from gateway.ag_ui.shapes import AG_UI_SHAPES, events_response
 from gateway.ag_ui.stream import event_stream
 from gateway.errors import ConflictError
 from gateway.frozen import replace
 from gateway.history.merging import StaleHistoryError
 from gateway.messages import JsonObject, JsonValue
-from gateway.openapi.description import ApiDescription, Operation, json_answer, json_body, operation, parameter
+from gateway.openapi.description import ApiDescription, Operation, described_json, json_body, operation, parameter
 from gateway.openapi.shapes import list_of, nullable, object_of, text
 from gateway.protocol import (
     Endpoint,
@@ -108,7 +108,7 @@ def _operations() -> Sequence[Operation]:
         (
             "/agents",
             "get",
-            operation("agents", "listAgents", "The agents", {"200": json_answer("AgentList", "All agents.")}),
+            operation("agents", "listAgents", "The agents", {"200": described_json("AgentList", "All agents.")}),
         ),
         ("/agents/{agentId}/run", "post", _run_operation()),
         ("/agents/{agentId}/connect", "post", _connect_operation()),
@@ -119,7 +119,7 @@ def _operations() -> Sequence[Operation]:
                 "agents",
                 "getCapabilities",
                 "What an agent can do",
-                {"200": json_answer("AgentCapabilities", "AG-UI AgentCapabilities, true for this agent.")},
+                {"200": described_json("AgentCapabilities", "AG-UI AgentCapabilities, true for this agent.")},
                 parameters=["agentId"],
                 problems=["404"],
             ),
@@ -132,7 +132,7 @@ def _run_operation() -> JsonObject:
         "agents",
         "runAgent",
         "Run an agent",
-        {"200": events_answer("The run, from RUN_STARTED to RUN_FINISHED or RUN_ERROR.")},
+        {"200": events_response("The run, from RUN_STARTED to RUN_FINISHED or RUN_ERROR.")},
         description=(
             "Repeating a request with its `runId` and the same messages attaches to the run, or replays it once it has "
             "ended. `resume` for interrupts that a run left open may come under that run's own `runId`: it means the "
@@ -152,7 +152,7 @@ def _connect_operation() -> JsonObject:
         "agents",
         "connectAgent",
         "Pick a thread up again",
-        {"200": events_answer("RUN_STARTED, the thread's state and messages, then what is left of the live run.")},
+        {"200": events_response("RUN_STARTED, the thread's state and messages, then what is left of the live run.")},
         description=(
             "For a page that was reloaded. RUN_STARTED and the terminal event carry the live or last run's id, so that "
             "pending calls and interrupts come back. An unknown thread is RUN_STARTED and RUN_FINISHED. The body's "

@@ -17,7 +17,7 @@ from gateway.ag_ui.answers import response_schema
 from gateway.agent import Answer, SentAnswer
 from gateway.errors import FieldProblem, InvalidRequestError
 from gateway.messages import JsonObject, JsonValue, json_kind
-from gateway.openapi.description import ApiDescription, Operation, json_answer, json_body, operation, parameter
+from gateway.openapi.description import ApiDescription, Operation, described_json, json_body, operation, parameter
 from gateway.openapi.shapes import MAYBE_TIME, NEXT_PAGE, TIME, list_of, nullable, object_of, ref, text
 from gateway.protocol import (
     ProtocolEnvironment,
@@ -112,7 +112,7 @@ def _operations() -> Sequence[Operation]:
         "approvals",
         "listApprovals",
         "What waits for approval, the oldest first",
-        {"200": json_answer("ApprovalList", "A page of it, of all owners' conversations.")},
+        {"200": described_json("ApprovalList", "A page of it, of all owners' conversations.")},
         description="For keys with `approvals: true`. What has expired is not there any more.",
         parameters=["limit", "cursor"],
         problems=["400", "503"],
@@ -121,7 +121,7 @@ def _operations() -> Sequence[Operation]:
         "approvals",
         "answerApproval",
         "Approve a call, or deny it",
-        {"202": json_answer("StartedRun", "The run that goes on with it has begun, or waits for its turn.")},
+        {"202": described_json("StartedRun", "The run that goes on with it has begun, or waits for its turn.")},
         description=(
             "For keys with `approvals: true`, against whose limits the run counts. It belongs to the thread's owner,"
             " who sees it over /connect. A 409 is an approval that was answered (`approval_answered`) or has expired"

@@ -16,11 +16,19 @@ from starlette.routing import BaseRoute
 from gateway.ag_ui.events import interrupt_json
 from gateway.ag_ui.messages import ag_ui_messages
 from gateway.ag_ui.peer import PROTOCOL_VERSION, PeerProfile, profile_of
-from gateway.ag_ui.shapes import AG_UI_SHAPES, events_answer
+from gateway.ag_ui.shapes import AG_UI_SHAPES, events_response
 from gateway.ag_ui.stream import event_stream
 from gateway.errors import FieldProblem, InvalidRequestError
 from gateway.messages import JsonObject, JsonValue
-from gateway.openapi.description import ApiDescription, Operation, answer, json_answer, json_body, operation, parameter
+from gateway.openapi.description import (
+    ApiDescription,
+    Operation,
+    answer,
+    described_json,
+    json_body,
+    operation,
+    parameter,
+)
 from gateway.openapi.shapes import (
     MAYBE_COUNT,
     MAYBE_TIME,
@@ -45,7 +53,7 @@ from gateway.protocol import (
     read_json,
     time_text,
 )
-from gateway.providers.failure_words import strangers_words
+from gateway.providers.failure_words import public_message
 from gateway.store import RunRecord, ThreadChange, ThreadSummary
 
 _MAX_TITLE = 500
@@ -116,7 +124,7 @@ def run_json(record: RunRecord, *, to_operator: bool = False) -> JsonObject:
     error: JsonValue = None
     if record.error_code is not None:
         message = record.error_message or ""
-        said = message if to_operator else strangers_words(record.error_code, message)
+        said = message if to_operator else public_message(record.error_code, message)
         error = {"code": record.error_code, "message": said}
     return {
         "runId": record.client_id,
@@ -230,7 +238,7 @@ def _run_operations() -> Sequence[Operation]:
                 "runs",
                 "getRun",
                 "How a run is doing",
-                {"200": json_answer("Run", "The run.")},
+                {"200": described_json("Run", "The run.")},
                 parameters=["runId"],
                 problems=["404", "503"],
             ),
@@ -243,7 +251,7 @@ def _run_operations() -> Sequence[Operation]:
                 "followRun",
                 "Follow a run",
                 {
-                    "200": events_answer(
+                    "200": events_response(
                         "The events after the cursor, to the run's end; the whole log without a cursor."
                     ),
                     "204": answer("The run has ended, and the cursor is at its end: nothing will come."),
@@ -261,8 +269,8 @@ def _run_operations() -> Sequence[Operation]:
                 "cancelRun",
                 "Stop a run",
                 {
-                    "200": json_answer("Run", "It had ended already."),
-                    "202": json_answer("Run", "It ends within a second, as `cancelled`."),
+                    "200": described_json("Run", "It had ended already."),
+                    "202": described_json("Run", "It ends within a second, as `cancelled`."),
                 },
                 parameters=["runId"],
                 problems=["404", "503"],
@@ -280,7 +288,7 @@ def _thread_operations() -> Sequence[Operation]:
                 "threads",
                 "listThreads",
                 "The threads, latest first",
-                {"200": json_answer("ThreadList", "A page of them.")},
+                {"200": described_json("ThreadList", "A page of them.")},
                 parameters=["limit", "cursor"],
                 problems=["400", "503"],
             ),
@@ -292,7 +300,7 @@ def _thread_operations() -> Sequence[Operation]:
                 "threads",
                 "listMessages",
                 "A thread's messages, from the first",
-                {"200": json_answer("MessageList", "A page of them.")},
+                {"200": described_json("MessageList", "A page of them.")},
                 parameters=["threadId", "limit", "cursor", "protocolVersion"],
                 problems=["400", "404", "503"],
             ),

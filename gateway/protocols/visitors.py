@@ -15,7 +15,7 @@ from starlette.routing import BaseRoute, Route
 from gateway.access.callers import bearer_in
 from gateway.errors import FieldProblem, ForbiddenError, InvalidRequestError
 from gateway.messages import JsonValue
-from gateway.openapi.description import ApiDescription, Operation, json_answer, json_body, operation
+from gateway.openapi.description import ApiDescription, Operation, described_json, json_body, operation
 from gateway.openapi.shapes import TIME, nullable, object_of, text
 from gateway.protocol import ProtocolEnvironment, WireProtocol, json_response, read_json
 
@@ -70,7 +70,7 @@ def _operations() -> Sequence[Operation]:
         "visitors",
         "welcomeVisitor",
         "Be somebody: get a visitor's token",
-        {"201": json_answer("Visitor", "A token for the visitor of `visitorToken`, or for a new one.")},
+        {"201": described_json("Visitor", "A token for the visitor of `visitorToken`, or for a new one.")},
         description=(
             "Keep the token, and send it here again before it expires or within 30 days after: it is renewed for the"
             " same visitor, who keeps its threads. A token that says nothing any more makes a new visitor; `renewed`"

@@ -2,7 +2,7 @@
 
 answer_builder.py    builds the canonical events of one answer
 answer_reader.py     reads an answer's bytes, for every provider
-answer_body.py       the kind of a body: records, one JSON document, a web page
+response_body.py     the kind of a body: records, one JSON document, a web page
 sse_reader.py        reads server-sent events as their bytes arrive
 repeated_events.py   a reader around another: takes events that differ only in their text together
 error_bodies.py      reads errors in every shape that HTTP services write

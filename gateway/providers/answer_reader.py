@@ -1,6 +1,6 @@
 """From the bytes of a provider's answer to events, whoever the provider is.
 
-Above: the vendors' readers and the models. Below: answer_builder, access, failures, answer_body.
+Above: the vendors' readers and the models. Below: answer_builder, access, failures, response_body.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from gateway.events import Events, ReasoningDelta, TextDelta, ToolCallDelta
 from gateway.http_client.clients import HttpCall, HttpStream, StreamTimeouts
 from gateway.model import ModelEnvironment
 from gateway.providers.access import refusal
-from gateway.providers.answer_body import AnswerBody
 from gateway.providers.answer_builder import AnswerBuilder
 from gateway.providers.error_bodies import ProviderError
 from gateway.providers.failures import failure
+from gateway.providers.response_body import ResponseBody
 from gateway.providers.sse_reader import UnreadableAnswerError
 
 # Behind one of these a run has shown its first sign, which nothing may hold back.
@@ -66,7 +66,7 @@ class RecordReader(AnswerReader):
         """`takes_documents`: the answer may be one JSON document instead of a stream."""
         super().__init__(builder)
         self.last_text: tuple[bytes, Any, str] | None = None
-        self._body = AnswerBody(takes_documents=takes_documents)
+        self._body = ResponseBody(takes_documents=takes_documents)
 
     def feed(self, data: bytes) -> Events:
         """As AnswerReader says."""

@@ -14,16 +14,16 @@ from gateway.clock import Clock, Deadline, DeadlineError
 CLOSE_SECONDS = 5.0
 
 
-class Errands:
+class BackgroundTasks:
     """The background tasks of one owner, who closes them."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def spawn(self, errand: Coroutine[None, None, None], name: str) -> None:
+    def spawn(self, work: Coroutine[None, None, None], name: str) -> None:
         """Start the work as a task of that name. The work handles its own exceptions."""
-        task = asyncio.create_task(errand, name=name)
+        task = asyncio.create_task(work, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

@@ -16,7 +16,7 @@ _MODEL = "model_"
 
 _LATER = "the assistant cannot answer just now; try again later"
 _SOON = "the assistant is busy just now; try again in a moment"
-_TO_STRANGERS: Mapping[str, str] = {
+_PUBLIC_MESSAGES: Mapping[str, str] = {
     "model_throttled": _SOON,
     "model_overloaded": _SOON,
     "model_context_overflow": "the conversation is too long; begin a new one",
@@ -24,7 +24,7 @@ _TO_STRANGERS: Mapping[str, str] = {
 }
 
 
-def operators_words(error: ModelError) -> str:
+def operator_message(error: ModelError) -> str:
     """Which model failed, what that means, and the provider's own words, cut before they tell of its internals. They
     may hold secrets.
     """
@@ -34,6 +34,6 @@ def operators_words(error: ModelError) -> str:
     return ": ".join(part for part in (error.asked, error.message, said) if part)
 
 
-def strangers_words(code: str, message: str) -> str:
+def public_message(code: str, message: str) -> str:
     """A failed run's `message` without what only the operator may read."""
-    return _TO_STRANGERS.get(code, _LATER) if code.startswith(_MODEL) else message
+    return _PUBLIC_MESSAGES.get(code, _LATER) if code.startswith(_MODEL) else message

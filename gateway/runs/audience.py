@@ -17,8 +17,8 @@ class Audience:
     """The viewers of one run. Each joins by `add` and leaves by its own `close`."""
 
     __slots__ = (
-        "_clock", "_farewell", "_gone_waiters", "_grace", "_grace_seconds", "_is_over", "_log_id", "_max_viewer_events",
-        "_on_abandoned", "_viewers", "slow_viewers",
+        "_clock", "_gone_waiters", "_grace", "_grace_seconds", "_is_over", "_log_id", "_max_viewer_events",
+        "_on_abandoned", "_unnumbered", "_viewers", "slow_viewers",
     )  # fmt: skip
 
     def __init__(
@@ -40,7 +40,7 @@ class Audience:
         self._viewers: set[Viewer] = set()
         self._grace: Timer | None = None
         self._gone_waiters: list[asyncio.Future[None]] = []
-        self._farewell: Events | None = None  # the last events of a run that was given up, for later viewers
+        self._unnumbered: Events | None = None  # the last events of a run that was given up, for later viewers
         self._is_over = False
 
     @property
@@ -59,9 +59,9 @@ class Audience:
         )
         self._viewers.add(viewer)
         self._stop_grace()
-        if self._farewell is not None:
-            viewer.feed_unnumbered(self._farewell)
-        if self._farewell is not None or self._is_over:
+        if self._unnumbered is not None:
+            viewer.feed_unnumbered(self._unnumbered)
+        if self._unnumbered is not None or self._is_over:
             viewer.finish()
         return viewer
 
@@ -72,9 +72,9 @@ class Audience:
             if viewer.dropped:
                 self.slow_viewers.add(viewer)
 
-    def say_farewell(self, events: Events) -> None:
+    def show_unnumbered(self, events: Events) -> None:
         """Show these as the last events, without storing them: to current viewers, and to later ones."""
-        self._farewell = list(events)
+        self._unnumbered = list(events)
         for viewer in list(self._viewers):
             viewer.feed_unnumbered(events)
             viewer.finish()

@@ -18,12 +18,12 @@ from dataclasses import dataclass
 from gateway.agent import Absent, AgentInput, Approvers
 from gateway.agents.directory import AgentDirectory
 from gateway.agents.open_agent import OpenAgent, with_frontend_tools
-from gateway.clock import Clock, unhurt
+from gateway.clock import Clock, shielded
 from gateway.commit_window import CommitWindow
 from gateway.errors import ConflictError, GatewayError, NotFoundError, StoreError
 from gateway.events import RunFailed, RunFinished, RunStarted
 from gateway.frozen import replace
-from gateway.loop import Decision, LoopContext, TakenUp
+from gateway.loop import Decision, LoopContext, ResumedRun
 from gateway.metrics import Metrics
 from gateway.runs.counts import count_end, count_failed_tools
 from gateway.runs.endings import (
@@ -206,7 +206,7 @@ class RunDriver:
         approvals: Mapping[str, Approvers | None],
         *,
         decisions: Sequence[Decision] = (),
-        taken_up: TakenUp | None = None,
+        resumed: ResumedRun | None = None,
     ) -> LoopContext:
         """The loop's context: the run's input and thread, and its agent's parts."""
         assert live.thread is not None, "a loop gets a run that has begun"
@@ -231,7 +231,7 @@ class RunDriver:
             fallback=terms.fallback,
             fits=agent.fits,
             conversation=conversation,
-            taken_up=taken_up,
+            resumed=resumed,
             is_left=lambda: live.left,
             trace=live.trace,
             tool_choice=tool_choice,
@@ -256,7 +256,7 @@ class RunDriver:
         finally:
             self.metrics.runs_waiting.dec()
         try:
-            context = await unhurt(self._begin(live, given, waited=True))
+            context = await shielded(self._begin(live, given, waited=True))
         except Exception as error:
             live.enter(Phase.ENDING)
             self._end_unkept(live, failed(live.record, error, self._redacted))
@@ -264,10 +264,10 @@ class RunDriver:
         await self._drive(live, context)
 
     async def _wait_for_turn(self, live: LiveRun) -> None:
-        told, turn = False, self.lines.turn(live)
+        noticed, turn = False, self.lines.turn(live)
         while not turn.done():
-            if live.cancel_reason is not None and not told:
-                told = True
+            if live.cancel_reason is not None and not noticed:
+                noticed = True
                 end = stopped(live.cancel_reason)
                 live.become(replace(ended_record(live.record, end, self.clock.now()), started_at=None))
                 live.give_up([RunStarted(live.record.thread_id, live.record.run_id), end])
@@ -275,7 +275,7 @@ class RunDriver:
             try:
                 await asyncio.shield(turn)
             except asyncio.CancelledError:
-                if told or live.cancel_reason is None:  # the process stops, not the run
+                if noticed or live.cancel_reason is None:  # the process stops, not the run
                     raise
 
     async def _keep_left(self, live: LiveRun) -> None:
@@ -283,7 +283,7 @@ class RunDriver:
         is another run's.
         """
         try:
-            await unhurt(self.store.queue_run(live.record))
+            await shielded(self.store.queue_run(live.record))
         except GatewayError as error:  # then it is stored when its turn comes, with everything else
             logger.warning(
                 "a run that left the queue is not kept as ended yet",
@@ -365,7 +365,7 @@ class RunDriver:
         keep = len(live.thread.messages)
         end = self.store.end_run(record, thread, keep=keep, first=first, records=records, erase=live.retracted)
         with part_of(live.trace, "commit end_run", {"db.operation.name": "end_run"}):
-            await end.unhurt()
+            await end.shielded()
         return record
 
     def _end_unkept(self, live: LiveRun, terminal: RunFailed) -> None:
@@ -469,7 +469,7 @@ class RunDriver:
     async def recover(self) -> None:
         """End or continue the runs that an earlier process left behind. Call once, before serving."""
         for left in await recover(self.store, self.clock, self.agents):
-            trace = kept_trace(left.taken_up.input)
+            trace = kept_trace(left.resumed.input)
             terms, unattended = terms_of(left.agent, left.input), left.input.unattended
             live = self.open(left.record, left.agent, terms, unattended=unattended, earlier_trace=trace)
             restore(live, left)
@@ -481,7 +481,7 @@ class RunDriver:
         live.work_in(asyncio.current_task())
         tools, approvals = await _tools(live)
         given = with_frontend_tools(left.input, tools)
-        await self._drive(live, self._context(live, given, tools, approvals, taken_up=left.taken_up))
+        await self._drive(live, self._context(live, given, tools, approvals, resumed=left.resumed))
 
 
 async def _tools(live: LiveRun) -> tuple[Mapping[str, Tool], Mapping[str, Approvers | None]]:

@@ -32,7 +32,7 @@ from gateway.history.cache import HistoryCache, digest_rows, own_calls, turns_of
 from gateway.messages import JsonValue, Message, ToolCall, ToolResult, new_id
 from gateway.model import ModelCapabilities
 from gateway.model_state import Conversation, marked
-from gateway.providers.failure_words import operators_words
+from gateway.providers.failure_words import operator_message
 from gateway.records import encode_events
 from gateway.store import LEAST_LIFE_SECONDS, RunRecord, RunStatus, Store, Thread
 from gateway.tool import Tool
@@ -163,7 +163,7 @@ def failed(record: RunRecord, error: Exception, redacted: Callable[[str], str]) 
     if isinstance(error, GatewayError):
         message, said = error.message, {}
         if isinstance(error, ModelError):
-            message, said = redacted(operators_words(error)), {"provider_message": error.provider_message[:200]}
+            message, said = redacted(operator_message(error)), {"provider_message": error.provider_message[:200]}
         logger.warning("a run failed", extra={"run_id": record.run_id, "code": error.code, **said})
         return RunFailed(error.code, message)
     logger.error("a run failed unexpectedly", extra={"run_id": record.run_id}, exc_info=error)

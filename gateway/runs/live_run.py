@@ -319,7 +319,7 @@ class LiveRun:
         self._unkept.clear()
         self._gathered = []
         self._window.discard(self)
-        self.audience.say_farewell(events)
+        self.audience.show_unnumbered(events)
         self._wake_kept_waiters()
 
     def block(self, error: StoreError) -> None:

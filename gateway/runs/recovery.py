@@ -15,7 +15,7 @@ from gateway.agents.open_agent import OpenAgent
 from gateway.clock import Clock
 from gateway.errors import StoreError
 from gateway.events import Event
-from gateway.loop import TakenUp
+from gateway.loop import ResumedRun
 from gateway.runs.endings import conversation_of, end_left_behind
 from gateway.runs.live_run import LiveRun
 from gateway.runs.phases import Phase
@@ -34,7 +34,7 @@ class LeftOpen:
     thread: Thread
     agent: OpenAgent
     events: tuple[Event, ...]
-    taken_up: TakenUp
+    resumed: ResumedRun
     input: AgentInput
 
 
@@ -67,18 +67,18 @@ async def _left_open(store: Store, agents: Mapping[str, OpenAgent], record: RunR
     thread = await store.load_thread(record.owner, record.thread_id)
     log = read_log(store, record.owner, record.run_id, after=0, until=None)
     events = tuple([event async for batch in log for event in batch.events])
-    taken_up = open_call(events)
-    if thread is None or thread.last_run_id != record.run_id or taken_up is None:
+    resumed = open_call(events)
+    if thread is None or thread.last_run_id != record.run_id or resumed is None:
         return None
-    given = restored_input(taken_up.input, record.thread_id, record.run_id)
-    return LeftOpen(record, thread, agent, events, taken_up, given)
+    given = restored_input(resumed.input, record.thread_id, record.run_id)
+    return LeftOpen(record, thread, agent, events, resumed, given)
 
 
 def restore(live: LiveRun, left: LeftOpen) -> None:
     """Bring a run to the end of its log."""
     logger.warning(
         "going on with a run that the last process left behind",
-        extra={"run_id": left.record.run_id, "response_id": left.taken_up.response_id},
+        extra={"run_id": left.record.run_id, "response_id": left.resumed.response_id},
     )
     thread, agent = left.thread, left.agent
     conversation = conversation_of(agent.definition, agent.model.capabilities, thread, left.input.conversation_id)

@@ -20,7 +20,7 @@ from gateway.errors import ModelError, ModelErrorKind, StoreError
 from gateway.messages import new_id
 from gateway.model import StatefulModel
 from gateway.model_state import ModelState
-from gateway.providers.background_tasks import Errands
+from gateway.providers.background_tasks import BackgroundTasks
 from gateway.store import DueDeletion, Store
 
 logger = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ class ThreadRemoval:
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
         self._clock = clock
-        self._errands = Errands(clock)
+        self._background_tasks = BackgroundTasks(clock)
         self._under_way: set[str] = set()
 
     async def look(self, agents: AgentDirectory, owner: str, thread_id: str) -> HeldStates:
@@ -151,7 +151,7 @@ class ThreadRemoval:
 
     async def close(self) -> None:
         """Let deletions under way finish, if that does not take long."""
-        await self._errands.close()
+        await self._background_tasks.close()
 
     def _to_tell(self, held: Iterable[States], kept: Iterable[States] = ()) -> list[DueDeletion]:
         """What is `held`, where and by whom, but for what is held of the `kept` ones, too."""
@@ -182,7 +182,7 @@ class ThreadRemoval:
         fresh = [deletion for deletion in due if deletion.deletion_id not in self._under_way]
         if fresh:
             self._under_way.update(deletion.deletion_id for deletion in fresh)
-            self._errands.spawn(self._do(agents, fresh), "forget threads at their providers")
+            self._background_tasks.spawn(self._do(agents, fresh), "forget threads at their providers")
 
     async def _do(self, agents: AgentDirectory, due: Sequence[DueDeletion]) -> None:
         task = asyncio.current_task()

@@ -21,7 +21,7 @@ def begin_trace(
     """The run's span; None where no traces are collected. `earlier`: of the span that it had in another process."""
     if tracer is None:
         return None
-    told: Attributes = {
+    attributes: Attributes = {
         "gen_ai.operation.name": "invoke_agent",
         "gen_ai.agent.id": agent.id,
         "gen_ai.agent.description": agent.description,
@@ -31,7 +31,7 @@ def begin_trace(
         "agui_gateway.run.taken_up": record.status is RunStatus.RUNNING,
     }
     shared = {"gen_ai.conversation.id": record.thread_id, "gen_ai.agent.name": agent.name}
-    return tracer.begin(f"invoke_agent {agent.name}", told, shared=shared, earlier=earlier)
+    return tracer.begin(f"invoke_agent {agent.name}", attributes, shared=shared, earlier=earlier)
 
 
 def end_trace(live: LiveRun) -> None:

@@ -80,7 +80,7 @@ class Viewer:
         self._max_events = max_events
         self._first = 0
         self._events: Sequence[Event] = ()
-        self._farewell: list[Event] = []
+        self._unnumbered: list[Event] = []
         self._over = False
         self._closed = False
         self._waiter: asyncio.Future[None] | None = None
@@ -107,9 +107,9 @@ class Viewer:
             batch = Batch(self._first, self._events)
             self._events = ()
             return batch
-        if self._over and self._farewell:
-            farewell, self._farewell = self._farewell, []
-            return Batch(-len(farewell), farewell)
+        if self._over and self._unnumbered:
+            unnumbered, self._unnumbered = self._unnumbered, []
+            return Batch(-len(unnumbered), unnumbered)
         return END if self._over else None
 
     def __aiter__(self) -> Viewer:
@@ -155,7 +155,7 @@ class Viewer:
     def feed_unnumbered(self, events: Sequence[Event]) -> None:
         """The last events, which are not in the log; unread events go first."""
         if not self._over:
-            self._farewell = list(events)
+            self._unnumbered = list(events)
 
     def finish(self) -> None:
         """No more events will come."""
@@ -178,7 +178,7 @@ class Viewer:
         self.dropped = True
         self._over = True
         self._events = ()
-        self._farewell = []
+        self._unnumbered = []
 
     def _waiting(self, timeout_seconds: float) -> asyncio.Future[None]:
         """Done when there is something to read, or at the timeout; use it for one wait."""

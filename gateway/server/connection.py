@@ -40,8 +40,8 @@ class Connection(HttpToolsProtocol):
     # CPython shares attribute tables up to 30 attributes per class. uvicorn has 28: without slots a connection would
     # have a table of its own, 1.3 KB.
     __slots__ = (
-        "_answering", "_head_bytes", "_in_body", "_in_head", "_in_trailers", "_last_words", "_patience", "_stuck_timer",
-        "_unwritten",
+        "_final_bytes", "_head_bytes", "_head_timer", "_in_body", "_in_head", "_in_trailers", "_responding",
+        "_stuck_timer", "_unwritten",
     )  # fmt: skip
 
     # The time limits for a head to arrive and for an answer to be read. uvicorn makes the connections, so tests use a
@@ -49,15 +49,15 @@ class Connection(HttpToolsProtocol):
     head_seconds: ClassVar[float] = 30
     stuck_seconds: ClassVar[float] = 30
 
-    _answering: RequestResponseCycle | None
+    _responding: RequestResponseCycle | None
     """The request to whose answer the next written bytes belong, or the last ones."""
 
-    _last_words: bytes | None
+    _final_bytes: bytes | None
     """The last bytes to write, after all answers and before the connection is closed. Once it is not None, nothing is
     read any more.
     """
 
-    _patience: asyncio.TimerHandle | None
+    _head_timer: asyncio.TimerHandle | None
 
     _stuck_timer: asyncio.TimerHandle | None
 
@@ -66,7 +66,7 @@ class Connection(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self._in_head, self._in_body, self._in_trailers, self._head_bytes = False, False, False, 0
-        self._answering, self._last_words, self._patience = None, None, None
+        self._responding, self._final_bytes, self._head_timer = None, None, None
         self._stuck_timer, self._unwritten = None, None
         super().connection_made(transport)
         self.transport = _JoinedHeads(transport, self)
@@ -76,16 +76,16 @@ class Connection(HttpToolsProtocol):
         self._head_is_there()
         super().connection_lost(exc)
         # uvicorn tells only the last request that arrived; earlier ones may still be unanswered.
-        if self._answering is not None and not self._answering.response_complete:
-            self._answering.disconnected = True
-            self._answering.message_event.set()
+        if self._responding is not None and not self._responding.response_complete:
+            self._responding.disconnected = True
+            self._responding.message_event.set()
         if self._stuck_timer is not None:
             self._stuck_timer.cancel()
             self._stuck_timer = None
 
     def data_received(self, data: bytes) -> None:
         self._unset_keepalive_if_required()
-        if self._last_words is not None:
+        if self._final_bytes is not None:
             return
         try:
             self._feed(data)
@@ -98,13 +98,13 @@ class Connection(HttpToolsProtocol):
                 self._refuse(431, f"more than {MAX_HEAD_BYTES:,} bytes of headers")
                 return
         # Any bytes end uvicorn's own wait for the next request.
-        if self._patience is None and (self._in_head or self._is_idle()):
+        if self._head_timer is None and (self._in_head or self._is_idle()):
             self._wait_for_head()
 
     def eof_received(self) -> bool | None:  # type: ignore[override]
         """True keeps the sending side open."""
-        is_asked_for = self._answering is not None and not self._answering.response_started and not self._in_body
-        if is_asked_for and self._last_words is None:
+        is_asked_for = self._responding is not None and not self._responding.response_started and not self._in_body
+        if is_asked_for and self._final_bytes is None:
             self._head_is_there()
             self._end_with(b"")
         if not is_asked_for:  # the transport closes itself
@@ -151,7 +151,7 @@ class Connection(HttpToolsProtocol):
         if self.scope["http_version"] != "1.1":
             # HTTP/1.0 has no chunks, so the end of such a body is unknown.
             is_plain = all(name != b"transfer-encoding" for name, _ in self.headers)
-            _answer_as_1_0(self.cycle, keep_alive=is_plain and self.parser.should_keep_alive())
+            _respond_as_1_0(self.cycle, keep_alive=is_plain and self.parser.should_keep_alive())
 
     def on_chunk_header(self) -> None:
         # The last chunk is empty: trailers follow it, which the parser keeps as it does headers.
@@ -169,12 +169,12 @@ class Connection(HttpToolsProtocol):
     # answering
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
-        self._answering = cycle
+        self._responding = cycle
         super()._start_asgi_task(cycle, app)
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        if self._last_words is not None and self._is_idle() and not self.transport.is_closing():
+        if self._final_bytes is not None and self._is_idle() and not self.transport.is_closing():
             self._end()
 
     def pause_writing(self) -> None:
@@ -203,22 +203,22 @@ class Connection(HttpToolsProtocol):
 
     def breaks_off(self) -> bool:
         """Whether closing now would cut off an answer that the client has not read yet."""
-        answering = self._answering
-        is_within = answering is not None and answering.response_started and not answering.response_complete
+        cycle = self._responding
+        is_within = cycle is not None and cycle.response_started and not cycle.response_complete
         return is_within and self.flow.write_paused
 
     def _is_idle(self) -> bool:
         """Whether every request so far is answered."""
-        return self._answering is None or self._answering.response_complete
+        return self._responding is None or self._responding.response_complete
 
     def _wait_for_head(self) -> None:
-        self._patience = self.loop.call_later(self.head_seconds, self._head_is_late)
+        self._head_timer = self.loop.call_later(self.head_seconds, self._head_is_late)
 
     def _head_is_there(self) -> None:
         self._in_head = False
-        if self._patience is not None:
-            self._patience.cancel()
-            self._patience = None
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
 
     def _head_is_late(self) -> None:
         if self.flow.read_paused:  # it may have arrived
@@ -245,20 +245,20 @@ class Connection(HttpToolsProtocol):
         elif self.cycle.response_started:
             self._end_with(b"")
         else:
-            self._last_words = problem
+            self._final_bytes = problem
             self._end()
 
-    def _end_with(self, last_words: bytes) -> None:
+    def _end_with(self, final: bytes) -> None:
         """Close after all answers that are due."""
-        self._last_words = last_words
+        self._final_bytes = final
         if self._is_idle():
             self._end()
-        elif not last_words:
+        elif not final:
             self.cycle.keep_alive = False
 
     def _end(self) -> None:
-        if self._last_words:
-            self.transport.write(self._last_words)
+        if self._final_bytes:
+            self.transport.write(self._final_bytes)
         self.transport.close()
 
 
@@ -284,7 +284,7 @@ def _problem(status: int, detail: str, request_id: str) -> bytes:
     return "\r\n".join(lines).encode() + body
 
 
-def _answer_as_1_0(cycle: RequestResponseCycle, *, keep_alive: bool) -> None:
+def _respond_as_1_0(cycle: RequestResponseCycle, *, keep_alive: bool) -> None:
     """Answer an HTTP/1.0 request as that version allows: no chunks, so an answer of unknown length ends with the
     connection; `Connection: keep-alive` if it stays open; and no `100 Continue`.
     """

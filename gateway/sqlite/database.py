@@ -42,7 +42,7 @@ _WRITER_PRAGMAS = (
     # Deleted data is overwritten. Benchmarks of runs show no cost: they hardly free anything.
     "PRAGMA secure_delete = ON",
 )
-_GLANCE_PRAGMAS = ("PRAGMA query_only = ON", "PRAGMA cache_size = -1000", "PRAGMA busy_timeout = 0")
+_LOOP_READER_PRAGMAS = ("PRAGMA query_only = ON", "PRAGMA cache_size = -1000", "PRAGMA busy_timeout = 0")
 _READER_PRAGMAS = ("PRAGMA query_only = ON", "PRAGMA cache_size = -4000", "PRAGMA temp_store = MEMORY")
 
 # By SQLite's primary result code (https://sqlite.org/rescode.html); any other code is a plain "failed".
@@ -75,9 +75,9 @@ def store_error(error: sqlite3.Error) -> StoreError:
 class Database:
     """An open database.
 
-    `writer` is for one writing thread at a time, `reader()` for any other thread. The event loop reads with `glance`
-    while it does not hold `writer`; `glance` never waits for a lock. A database in memory has no `glance` and no
-    `reserve`.
+    `writer` is for one writing thread at a time, `reader()` for any other thread. The event loop reads with
+    `loop_reader`, which never waits for a lock, while it does not hold `writer`. A database in memory has no
+    `loop_reader` and no `reserve`.
     """
 
     def __init__(self, address: Address) -> None:
@@ -93,11 +93,11 @@ class Database:
         self._lock = None if self.path is None else _lock(self.path)
         try:
             self.writer = self._open_writer(address.max_size_bytes)
-            self.glance: sqlite3.Connection | None = None
+            self.loop_reader: sqlite3.Connection | None = None
             if self.path is not None:
                 for _ in range(READERS + SEARCHERS):
                     self._readers.put(self._connect(_READER_PRAGMAS))
-                self.glance = self._connect(_GLANCE_PRAGMAS)
+                self.loop_reader = self._connect(_LOOP_READER_PRAGMAS)
             if self.reserve is not None:
                 self.reserve.fill()
             self._identity = None if self.path is None else _identity(self.path)

@@ -235,7 +235,7 @@ class GroupCommit:
     def _write_there(self, batch: Batch) -> Callable[[], None]:
         connection = self._transactions.connection
         changes = connection.total_changes
-        outcomes = self._transactions.write_patiently(batch)
+        outcomes = self._transactions.write_with_wait(batch)
         if connection.total_changes != changes:
             self._log_begins = False
         return partial(self._settle, batch, outcomes)

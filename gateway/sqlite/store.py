@@ -2,7 +2,7 @@
 
 Below: everything in this package. Writes are done in the order of the calls, the short ones on the event loop itself
 (group_commit says why and which). Reads have their own threads and connections, except for two index look-ups per new
-run (`_glance`).
+run (`_are_new`).
 """
 
 from __future__ import annotations
@@ -208,7 +208,7 @@ class SqliteStore:
             makes_room=True,
         )
         if deleted:
-            await self._remove_struck()
+            await self._remove_deleted()
         return deleted
 
     async def load_summary(self, owner: str, thread_id: str) -> ThreadSummary | None:
@@ -227,7 +227,7 @@ class SqliteStore:
             lambda connection: tables.delete_version(connection, owner, thread_id, version, due), makes_room=True
         )
         if deleted:
-            await self._remove_struck()
+            await self._remove_deleted()
         return deleted
 
     async def version_states(self, owner: str, thread_id: str) -> Mapping[int, Mapping[str, ModelState]]:
@@ -361,12 +361,12 @@ class SqliteStore:
     async def delete_run(self, owner: str, run_id: str) -> bool:
         deleted = await self._write(lambda connection: run_rows.delete_run(connection, owner, run_id), makes_room=True)
         if deleted:
-            await self._remove_struck()
+            await self._remove_deleted()
         return deleted
 
     async def load_start(self, owner: str, run_id: str, thread_id: str) -> RunRecord | None:
         key = (owner, thread_id)
-        no_run, no_thread = self._glance(owner, run_id, thread_id)
+        no_run, no_thread = self._are_new(owner, run_id, thread_id)
         if no_thread and self._cache.get(key) is None:
             self._cache.found_absent(key)
         known = self._cache.get(key) is not None or self._cache.is_absent(key)
@@ -415,7 +415,7 @@ class SqliteStore:
     async def keep_secret(self, name: str, fresh: bytes) -> bytes:
         return await self._write(lambda connection: tables.keep_secret(connection, name, fresh))
 
-    async def _remove_struck(self) -> None:
+    async def _remove_deleted(self) -> None:
         """Remove what a deletion has struck."""
         try:
             await self._sweep()
@@ -492,7 +492,7 @@ class SqliteStore:
 
         return await asyncio.get_running_loop().run_in_executor(searches, run)
 
-    def _glance(self, owner: str, run_id: str, thread_id: str) -> tuple[bool, bool]:
+    def _are_new(self, owner: str, run_id: str, thread_id: str) -> tuple[bool, bool]:
         """Whether it is certain that there is no such run, and no such thread."""
         found = self._look(lambda connection: run_rows.is_new(connection, owner, run_id, thread_id))
         return (False, False) if found is None else found
@@ -508,7 +508,7 @@ class SqliteStore:
         database, commits = self._database, self._commits
         if database is None or commits is None:
             return None
-        connection = commits.connection or database.glance  # the connection that wrote last has the pages cached
+        connection = commits.connection or database.loop_reader  # the connection that wrote last has the pages cached
         if connection is None:
             return None
         try:

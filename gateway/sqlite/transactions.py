@@ -54,7 +54,7 @@ class Transactions:
             return self._retry(batch, error)
         return self._fill(batch)
 
-    def write_patiently(self, batch: list[Operation[Any]]) -> list[Any]:
+    def write_with_wait(self, batch: list[Operation[Any]]) -> list[Any]:
         """As `write`, but wait for other programs up to BUSY_SECONDS."""
         self._set(_WAIT)
         outcomes = self._write_waiting(batch)

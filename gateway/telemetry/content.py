@@ -23,26 +23,26 @@ from gateway.records import dump_json
 from gateway.traces import Attributes
 
 
-def told_request(request: ModelRequest) -> Attributes:
+def request_content(request: ModelRequest) -> Attributes:
     """The model's input."""
-    told = {"gen_ai.input.messages": _json([_message(message) for message in request.messages])}
+    attributes = {"gen_ai.input.messages": _json([_message(message) for message in request.messages])}
     if request.system:
-        told["gen_ai.system_instructions"] = _json([_text("text", request.system)])
-    return told
+        attributes["gen_ai.system_instructions"] = _json([_text("text", request.system)])
+    return attributes
 
 
-def told_response(messages: Iterable[Message], finish_reason: str) -> Attributes:
+def response_content(messages: Iterable[Message], finish_reason: str) -> Attributes:
     """The model's answer."""
     parts = [part for message in messages for part in _parts(message.content)]
     return {"gen_ai.output.messages": _json([{"role": "assistant", "parts": parts, "finish_reason": finish_reason}])}
 
 
-def told_arguments(arguments: JsonObject) -> Attributes:
+def arguments_content(arguments: JsonObject) -> Attributes:
     """A call's arguments."""
     return {"gen_ai.tool.call.arguments": _json(arguments)}
 
 
-def told_result(blocks: Sequence[ContentBlock]) -> Attributes:
+def result_content(blocks: Sequence[ContentBlock]) -> Attributes:
     """A tool's result."""
     return {"gen_ai.tool.call.result": _json(_parts(blocks))}
 

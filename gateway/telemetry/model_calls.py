@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from gateway.agent import ModelSettings
 from gateway.events import Events, ModelCallAccepted, ModelCallEnded, TextDelta, Usage, UsageReported
 from gateway.model import Model, ModelCapabilities, ModelEnvironment, ModelProvider, ModelRequest, StatefulModel
-from gateway.telemetry.content import told_request, told_response
+from gateway.telemetry.content import request_content, response_content
 from gateway.traces import Attributes, Span, error_type
 from gateway.transcript import Transcript
 
@@ -67,11 +67,11 @@ class TracedModel:
         await self._model.close()
 
     async def _traced(self, request: ModelRequest, parent: Span) -> AsyncGenerator[Events]:
-        span = parent.begin(f"chat {self.model_id}", self._told(request), kind="client")
+        span = parent.begin(f"chat {self.model_id}", self._attributes(request), kind="client")
         answer = _Answer(span)
         try:
             if span.shows_content:
-                span.add(told_request(request))
+                span.add(request_content(request))
             async with aclosing(self._model.stream(replace(request, trace=span))) as batches:
                 async for events in batches:
                     answer.follow(events)
@@ -81,7 +81,7 @@ class TracedModel:
             raise
         answer.end()
 
-    def _told(self, request: ModelRequest) -> Attributes:
+    def _attributes(self, request: ModelRequest) -> Attributes:
         options = request.options
         numbers = {name: request.parameters.get(name) for name in _PARAMETERS}
         numbers |= {name: value for name in _PARAMETERS if (value := getattr(options, name)) is not None}
@@ -136,13 +136,13 @@ class _Answer:
         """Tell how it ended. One that is left once it is whole has not failed."""
         span, ended = self._span, self._ended
         if self._usage is not None:
-            span.add(told_usage(self._usage))
+            span.add(usage_attributes(self._usage))
         if ended is not None:
             span.add({"gen_ai.response.finish_reasons": [ended.raw_reason or ended.reason.value]})
             if ended.response_id is not None:
                 span.add({"gen_ai.response.id": ended.response_id})
         if self._transcript is not None:
-            span.add(told_response(self._transcript.messages, "error" if ended is None else ended.reason.value))
+            span.add(response_content(self._transcript.messages, "error" if ended is None else ended.reason.value))
         span.end("" if ended is not None else error)
 
 
@@ -152,7 +152,7 @@ def vendor_of(provider: str) -> str:
     return _VENDORS.get(vendor, vendor)
 
 
-def told_usage(usage: Usage) -> Attributes:
+def usage_attributes(usage: Usage) -> Attributes:
     """Tokens as the conventions name them; what the provider did not say is left out."""
     counts = {
         "gen_ai.usage.input_tokens": usage.input_tokens,

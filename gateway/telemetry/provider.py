@@ -39,14 +39,14 @@ def open_provider(exporter: str, *, shows_content: bool) -> Tracer:
     if exporter == "console":
         chosen = ConsoleSpanExporter()
     else:
-        chosen = PatientExporter(OTLPSpanExporter())
-        # It logs for each batch what PatientExporter logs now and then.
+        chosen = QuietExporter(OTLPSpanExporter())
+        # It logs for each batch what QuietExporter logs now and then.
         logging.getLogger("opentelemetry.exporter").setLevel(logging.CRITICAL)
     provider.add_span_processor(BatchSpanProcessor(chosen))
     return OtelTracer(provider, __version__, shows_content=shows_content)
 
 
-class PatientExporter(SpanExporter):
+class QuietExporter(SpanExporter):
     """An exporter that logs only now and then that its collector is down."""
 
     def __init__(self, exporter: SpanExporter, now: Callable[[], float] = time.monotonic) -> None:

@@ -57,14 +57,14 @@ class TracedRequests:
 
 
 def _attributes(scope: Scope, method: str, headers: dict[str, str]) -> Attributes:
-    told: dict[str, str] = {
+    attributes: dict[str, str] = {
         "http.request.method": method,
         "url.path": scope["path"][:_LONGEST_PATH],
         "url.scheme": scope.get("scheme", "http"),
     }
     if agent := headers.get("user-agent"):
-        told["user_agent.original"] = agent[:_LONGEST_PATH]
-    return told
+        attributes["user_agent.original"] = agent[:_LONGEST_PATH]
+    return attributes
 
 
 def _end(span: Span, scope: Scope, method: str, status: int, error: str) -> None:

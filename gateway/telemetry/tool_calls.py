@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from gateway.agent import ToolSettings
 from gateway.errors import ToolError
 from gateway.messages import ContentBlock, JsonObject, ToolSpec
-from gateway.telemetry.content import told_arguments, told_result
+from gateway.telemetry.content import arguments_content, result_content
 from gateway.tool import Tool, Toolbox, ToolContext, ToolEnvironment, ToolType
 from gateway.traces import Attributes, Span, error_type
 
@@ -61,7 +61,7 @@ class TracedTool:
             return await self.tool.call(arguments, context)
         span = context.trace.begin(f"execute_tool {self.spec.name}", _told(self.spec, context))
         if span.shows_content:
-            span.add(told_arguments(arguments))
+            span.add(arguments_content(arguments))
         try:
             with span.current():
                 result = await self.tool.call(arguments, replace(context, trace=span))
@@ -84,5 +84,5 @@ def _told(spec: ToolSpec, context: ToolContext) -> Attributes:
 
 def _end(span: Span, result: tuple[ContentBlock, ...]) -> None:
     if span.shows_content:
-        span.add(told_result(result))
+        span.add(result_content(result))
     span.end()

@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 FIRST_WAIT_SECONDS = 0.5
 LONGEST_WAIT_SECONDS = 8.0
 LONGEST_ASKED_WAIT_SECONDS = 60.0
-LONGEST_UNTOLD_WAIT_SECONDS = 1.0
+LONGEST_SILENT_WAIT_SECONDS = 1.0
 MOST_REDUCTIONS = 2
 
 WAITING: Final = "agui_gateway.waiting"
@@ -91,7 +91,7 @@ class TriedStream:
         tries.begin()
         while True:
             seen = False
-            told: Usage | None = None
+            usage: Usage | None = None
             try:
                 async with aclosing(tries.model.stream(tries.request)) as batches:
                     async for events in batches:
@@ -99,7 +99,7 @@ class TriedStream:
                             if seen := any(map(_is_visible, events)):
                                 tries.answered()
                             else:
-                                told = _usage_in(events) or told
+                                usage = _usage_in(events) or usage
                         if not tries.unchanged:
                             events = tries.complete(events)
                         if seen and tries.unchanged:
@@ -110,9 +110,9 @@ class TriedStream:
                 error.asked = f"{tries.model.model_id} ({tries.model.provider})"
                 if seen:
                     raise
-                tries.spend(told)
+                tries.spend(usage)
                 seconds, code = await tries.wait_after(error), error.code
-            if seconds > LONGEST_UNTOLD_WAIT_SECONDS:
+            if seconds > LONGEST_SILENT_WAIT_SECONDS:
                 yield [Custom(WAITING, {"code": code, "seconds": round(seconds, 1)})]
             if seconds:
                 await self._clock.sleep(seconds)

@@ -54,7 +54,7 @@ class ClientWords:
 
     def continued(self, found: Continuation | None) -> Continuation | None:
         """The new messages for a server that keeps the conversation, with the words if they have changed."""
-        if found is None or found.told == self.digest:
+        if found is None or found.words_digest == self.digest:
             return found
         text = self.text or _NOTHING_LEFT.format(sender=self.sender)
         new = _before_last(found.messages, text) or (*found.messages, _message(text))
@@ -101,8 +101,8 @@ def _before_last(messages: Sequence[Message], text: str) -> tuple[Message, ...]:
     """The messages with the text in front of the last user message; nothing where there is none."""
     for place in reversed(range(len(messages))):
         if (message := messages[place]).role == "user":
-            told = replace(message, content=(TextBlock(text), *message.content))
-            return (*messages[:place], told, *messages[place + 1 :])
+            introduced = replace(message, content=(TextBlock(text), *message.content))
+            return (*messages[:place], introduced, *messages[place + 1 :])
     return ()
 
 

@@ -16,8 +16,8 @@ from gateway.events import ModelCallEnded, StopReason, TextDelta, Usage, UsageRe
 from gateway.history.context_limits import (
     NO_LIMITS,
     Fit,
+    FitCache,
     HistoryLimits,
-    KnownFits,
     limited,
     parted,
     transcript_text,
@@ -46,7 +46,7 @@ _INSTRUCTION = (
 class ShortenedHistory:
     """The view of one thread for its model, during one run. `thread` is (owner, thread id)."""
 
-    def __init__(self, limits: HistoryLimits, summarizes: bool, fits: KnownFits, thread: tuple[str, str]) -> None:
+    def __init__(self, limits: HistoryLimits, summarizes: bool, fits: FitCache, thread: tuple[str, str]) -> None:
         self._limits = limits
         self._summarizes = summarizes
         self._fits = fits

@@ -31,7 +31,7 @@ from gateway.events import (
     ToolCallEnded,
     ToolCallStarted,
 )
-from gateway.loop import TakenUp
+from gateway.loop import ResumedRun
 from gateway.messages import JsonObject, ToolSpec
 from gateway.traces import Span
 from gateway.wishes.run_wishes import stored_wishes, wishes_record
@@ -43,13 +43,13 @@ _DELTAS = (TextDelta, ReasoningDelta, ToolCallDelta)
 RESTARTED = "the server was restarted while this run was under way"
 
 
-class RetoldOtherwiseError(GatewayError):
+class AnswerDiffersError(GatewayError):
     """The repeated answer differs from the logged one, so nothing can be added to it."""
 
     default_code = "server_restarted"
 
 
-def open_call(events: Sequence[Event]) -> TakenUp | None:
+def open_call(events: Sequence[Event]) -> ResumedRun | None:
     """The model call in the middle of which a run's log ends; None if there is none that another process can
     continue.
     """
@@ -58,22 +58,22 @@ def open_call(events: Sequence[Event]) -> TakenUp | None:
         if isinstance(event, ModelCallAccepted):
             if event.input is None:
                 return None
-            return TakenUp(tuple(events[:place]), tuple(events[place + 1 :]), event.response_id, event.input)
+            return ResumedRun(tuple(events[:place]), tuple(events[place + 1 :]), event.response_id, event.input)
         if isinstance(event, ModelCallStarted | ModelCallEnded):
             return None
     return None
 
 
-class Retold:
+class RepeatedAnswer:
     """Follows a repeated answer, and passes on what the log does not have."""
 
-    def __init__(self, told: Sequence[Event]) -> None:
+    def __init__(self, logged: Sequence[Event]) -> None:
         self._started: dict[tuple[type, str], Event] = {}
         self._ended: dict[tuple[type, str], Event] = {}
         self._texts: dict[tuple[type, str], str] = {}
         self._raws: list[Event] = []
         parts: dict[tuple[type, str], list[str]] = {}
-        for event in told:
+        for event in logged:
             if isinstance(event, _STARTED):
                 self._started[_key(event)] = event
             elif isinstance(event, _ENDED):
@@ -88,7 +88,7 @@ class Retold:
         """The new part of the batch; possibly nothing.
 
         Raises:
-            RetoldOtherwiseError: the answer does not begin as the logged one.
+            AnswerDiffersError: the answer does not begin as the logged one.
         """
         return [new for event in batch for new in self._rest(event)]
 
@@ -96,24 +96,24 @@ class Retold:
         if isinstance(event, _DELTAS):
             return self._rest_of_delta(event)
         if isinstance(event, _STARTED):
-            return self._unless_known(self._started, event)
+            return self._unless_logged(self._started, event)
         if isinstance(event, _ENDED):
             if _key(event) in self._texts:
-                raise RetoldOtherwiseError(RESTARTED)
-            return self._unless_known(self._ended, event)
+                raise AnswerDiffersError(RESTARTED)
+            return self._unless_logged(self._ended, event)
         if isinstance(event, Raw) and event in self._raws:
             self._raws.remove(event)
             return []
         if isinstance(event, ModelCallEnded) and (self._started or self._ended or self._texts):
-            raise RetoldOtherwiseError(RESTARTED)
+            raise AnswerDiffersError(RESTARTED)
         return [event]
 
-    def _unless_known(self, known: dict[tuple[type, str], Event], event: Event) -> Events:
+    def _unless_logged(self, known: dict[tuple[type, str], Event], event: Event) -> Events:
         earlier = known.pop(_key(event), None)
         if earlier is None:
             return [event]
         if earlier != event:
-            raise RetoldOtherwiseError(RESTARTED)
+            raise AnswerDiffersError(RESTARTED)
         return []
 
     def _rest_of_delta(self, event: TextDelta | ReasoningDelta | ToolCallDelta) -> Events:
@@ -124,7 +124,7 @@ class Retold:
                 self._texts[key] = left[len(words) :]
             return []
         if not words.startswith(left):
-            raise RetoldOtherwiseError(RESTARTED)
+            raise AnswerDiffersError(RESTARTED)
         rest = words[len(left) :]
         if not left:
             return [event]

@@ -35,15 +35,15 @@ class StateChanges:
     def __init__(self, state: SharedState) -> None:
         self._state = state
         self._before = state.value
-        self._known: bytes | None = None  # the state as viewers have it; set at the first change, most runs have none
-        self._told = False
+        self._shown: bytes | None = None  # the state as viewers have it; set at the first change, most runs have none
+        self._has_snapshot = False
 
     def take(self) -> Events:
         """The event for the changes since the last call; none if the state is unchanged."""
         if not self._state.changes:
             return []
         self._state.changes.clear()
-        known = _canonical(self._before) if self._known is None else self._known
+        known = _canonical(self._before) if self._shown is None else self._shown
         try:
             value = _json_value(self._state.value)
         except ToolError:
@@ -51,12 +51,12 @@ class StateChanges:
             self._state.value = load_json(known)
             return []
         self._state.value = value
-        self._known = _canonical(value)
-        if self._known == known:
+        self._shown = _canonical(value)
+        if self._shown == known:
             return []
         # The first event is a snapshot: only then is it certain that viewer and run have the same state.
-        event = _change(known, self._known, value) if self._told else StateReplaced(value)
-        self._told = True
+        event = _change(known, self._shown, value) if self._has_snapshot else StateReplaced(value)
+        self._has_snapshot = True
         return [event]
 
 

@@ -162,4 +162,4 @@ def test_a_flood_of_different_headers_does_not_fill_the_memory() -> None:
     decoder = EventStreamDecoder()
     for number in range(500):
         list(decoder.feed(event(f"kind{number}")))
-    assert len(decoder._known_headers) <= 64
+    assert len(decoder._header_cache) <= 64

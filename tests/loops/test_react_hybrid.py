@@ -20,7 +20,7 @@ from gateway.events import (
     ToolCallStarted,
 )
 from gateway.history.merging import append_history
-from gateway.loop import TakenUp
+from gateway.loop import ResumedRun
 from gateway.loops.react import ReactLoop
 from gateway.messages import JsonObject, Message, TextBlock, ToolCall, ToolResult, ToolSpec
 from gateway.model import ModelCapabilities, ModelRequest
@@ -97,7 +97,7 @@ async def test_an_answer_that_an_earlier_version_logged_in_part_is_gone_on_with(
 
     run = LoopRun(model=Repeating(), frontend=[PICK])
     opening = ModelCallStarted("turn_1", "repeating", "repeating")
-    run.context = replace(run.context, taken_up=TakenUp((opening,), (began,), "resp_1", {}))
+    run.context = replace(run.context, resumed=ResumedRun((opening,), (began,), "resp_1", {}))
     async with aclosing(ReactLoop().run(run.context)) as batches:
         events = [event async for batch in batches for event in batch]
     assert began not in events

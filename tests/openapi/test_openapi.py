@@ -186,11 +186,11 @@ async def test_the_document_is_served() -> None:
 
 
 DESCRIBED = """# gateway/protocols/ping.py
-from gateway.openapi.description import ApiDescription, json_answer, operation
+from gateway.openapi.description import ApiDescription, described_json, operation
 from gateway.openapi.shapes import object_of, text
 from gateway.protocol import WireProtocol
 
-OPERATION = operation("pings", "ping", "Answer", {"200": json_answer("Pong", "The answer.")})
+OPERATION = operation("pings", "ping", "Answer", {"200": described_json("Pong", "The answer.")})
 API = ApiDescription(
     {"pings": "To see who is there."}, [("/ping", "get", OPERATION)], {"Pong": object_of([], {"said": text()})}
 )

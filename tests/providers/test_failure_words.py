@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gateway.errors import ModelError, ModelErrorKind
-from gateway.providers.failure_words import operators_words, strangers_words
+from gateway.providers.failure_words import operator_message, public_message
 from tests.movable_clock import MovableClock
 from tests.openai_chat_server import chat_server, completion, error
 from tests.running_gateway import DEADLINE_SECONDS, GatewayClient, agent, local_gateway, run_body
@@ -118,18 +118,18 @@ async def test_a_wait_that_a_person_notices_is_told_and_a_short_one_is_not(tmp_p
 
 def test_what_a_provider_says_is_one_short_line() -> None:
     failure = ModelError(ModelErrorKind.SERVER, "it failed", provider_message="a\x1b[31m\n\n  b‮" + "x" * 1000)
-    words = operators_words(failure)
+    words = operator_message(failure)
     assert words.startswith("it failed: a [31m b xxx")
     assert len(words) < 400
     failure.provider_message = "no luck\nTraceback (most recent call last): /srv/app.py"
-    assert operators_words(failure) == "it failed: no luck"
+    assert operator_message(failure) == "it failed: no luck"
 
 
 @pytest.mark.parametrize("code", [f"model_{kind.value}" for kind in ModelErrorKind])
 def test_no_stranger_is_told_of_models_and_providers(code: str) -> None:
-    words = strangers_words(code, "m (p): the model provider's quota is used up: secret")
+    words = public_message(code, "m (p): the model provider's quota is used up: secret")
     assert not any(each in words for each in ("provider", "model", "secret", "credential"))
 
 
 def test_what_failed_otherwise_is_said_as_it_is() -> None:
-    assert strangers_words("limit_max_iteration", "the run reached its limit") == "the run reached its limit"
+    assert public_message("limit_max_iteration", "the run reached its limit") == "the run reached its limit"

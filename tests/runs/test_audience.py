@@ -76,7 +76,7 @@ async def test_the_farewell_is_for_those_who_watch_and_for_whoever_comes_later()
     watched = Watched()
     before = watched.audience.add(after=0)
     watched.audience.feed(1, WORDS)
-    watched.audience.say_farewell(FAREWELL)
+    watched.audience.show_unnumbered(FAREWELL)
     late = watched.audience.add(after=1)
     assert [await before.next(1e9) for _ in range(3)] == [Batch(1, WORDS), Batch(-1, FAREWELL), END]
     assert [await late.next(1e9) for _ in range(2)] == [Batch(-1, FAREWELL), END]

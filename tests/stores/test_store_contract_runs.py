@@ -207,7 +207,7 @@ async def test_appends_of_many_runs_made_together_share_one_future(store: Store)
 async def test_who_is_cancelled_while_a_run_ends_learns_all_the_same_that_it_is_kept(store: Store) -> None:
     await begin(store)
     end = store.end_run(ended(), thread(count=2), keep=1, first=1, records=records(1, 1))
-    waiting = asyncio.create_task(end.unhurt())
+    waiting = asyncio.create_task(end.shielded())
     await asyncio.sleep(0)
     waiting.cancel()
     await within(waiting)

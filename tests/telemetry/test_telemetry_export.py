@@ -12,7 +12,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
 from gateway.telemetry.export import open_tracer
-from gateway.telemetry.provider import PatientExporter
+from gateway.telemetry.provider import QuietExporter
 
 ENDPOINT = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9"}
 
@@ -94,7 +94,7 @@ def test_a_collector_that_is_down_is_told_of_once_a_minute(
     error: Exception | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     times = iter((0.0, 5.0, 30.0, 61.0))
-    exporter = PatientExporter(_Failing(error), lambda: next(times))
+    exporter = QuietExporter(_Failing(error), lambda: next(times))
     for _ in range(4):
         assert exporter.export([ReadableSpan("a")]) is SpanExportResult.FAILURE
     assert [record.__dict__["spans"] for record in caplog.records] == [1, 3]

@@ -11,7 +11,7 @@ import pytest
 from gateway.agent import AgentInput, ContextSettings
 from gateway.errors import ModelError, ModelErrorKind
 from gateway.events import Events, ModelCallEnded, RunFinished, StopReason, Usage, UsageReported
-from gateway.history.context_limits import MOST_REMEMBERED, NO_LIMITS, HistoryLimits, KnownFits, estimated_tokens
+from gateway.history.context_limits import MOST_REMEMBERED, NO_LIMITS, FitCache, HistoryLimits, estimated_tokens
 from gateway.messages import Message, TextBlock, ToolCall, ToolResult
 from gateway.model import ModelCapabilities, ModelRequest
 from gateway.providers.answer_builder import AnswerBuilder
@@ -74,12 +74,12 @@ async def ask(model: NarrowModel, history: ShortenedHistory, messages: Sequence[
         return [event async for events in batches for event in events]
 
 
-def shortened(fits: KnownFits, *, summarizes: bool = True, limits: HistoryLimits = NO_LIMITS) -> ShortenedHistory:
+def shortened(fits: FitCache, *, summarizes: bool = True, limits: HistoryLimits = NO_LIMITS) -> ShortenedHistory:
     return ShortenedHistory(limits, summarizes, fits, THREAD)
 
 
 async def test_results_are_cut_before_anything_else() -> None:
-    model, fits = NarrowModel(800), KnownFits()
+    model, fits = NarrowModel(800), FitCache()
     messages = [question(1), *looked_up(1, 8_000), answer(1), question(2)]
     assert answer_of(await ask(model, shortened(fits), messages)).stop is StopReason.END_TURN
     first, second = model.asked
@@ -89,7 +89,7 @@ async def test_results_are_cut_before_anything_else() -> None:
 
 
 async def test_what_was_cut_once_is_cut_at_once_the_next_time() -> None:
-    model, fits = NarrowModel(800), KnownFits()
+    model, fits = NarrowModel(800), FitCache()
     messages = [question(1), *looked_up(1, 8_000), answer(1), question(2)]
     await ask(model, shortened(fits), messages)
     await ask(model, shortened(fits), [*messages, answer(2), question(3)])
@@ -97,7 +97,7 @@ async def test_what_was_cut_once_is_cut_at_once_the_next_time() -> None:
 
 
 async def test_a_new_result_that_is_too_long_is_cut_although_older_ones_were_before() -> None:
-    model, fits = NarrowModel(900), KnownFits()
+    model, fits = NarrowModel(900), FitCache()
     messages = [question(1), *looked_up(1, 8_000)]
     await ask(model, shortened(fits, summarizes=False), messages)
     messages = [*messages, answer(1), question(2), *looked_up(2, 8_000)]
@@ -107,7 +107,7 @@ async def test_a_new_result_that_is_too_long_is_cut_although_older_ones_were_bef
 
 
 async def test_a_new_result_that_fits_is_shown_whole_although_others_were_cut_before() -> None:
-    model, fits = NarrowModel(900), KnownFits()
+    model, fits = NarrowModel(900), FitCache()
     await ask(model, shortened(fits), [question(1), *looked_up(1, 8_000)])
     await ask(model, shortened(fits), [question(2), *looked_up(2, 2_000)])
     assert len(model.asked) == 3
@@ -115,7 +115,7 @@ async def test_a_new_result_that_fits_is_shown_whole_although_others_were_cut_be
 
 
 async def test_the_last_result_is_cut_too_where_the_past_is_summed_up() -> None:
-    model, fits = NarrowModel(900), KnownFits()
+    model, fits = NarrowModel(900), FitCache()
     messages = [question(1, 300), *looked_up(1, 8_000), answer(1, 300), question(2), *looked_up(2, 8_000)]
     assert answer_of(await ask(model, shortened(fits), messages)).stop is StopReason.END_TURN
     last = model.asked[-1].messages
@@ -124,7 +124,7 @@ async def test_the_last_result_is_cut_too_where_the_past_is_summed_up() -> None:
 
 
 async def test_the_past_is_summed_up_by_the_model_and_the_sum_stays_in_use() -> None:
-    model, fits = NarrowModel(900), KnownFits()
+    model, fits = NarrowModel(900), FitCache()
     messages = [question(1, 300), answer(1, 300), question(2, 300), answer(2, 20), question(3)]
     events = await ask(model, shortened(fits), messages)
     asked, summary, again = model.asked
@@ -143,7 +143,7 @@ async def test_the_past_is_summed_up_by_the_model_and_the_sum_stays_in_use() -> 
 
 
 async def test_a_past_that_was_edited_is_not_stood_for_by_its_old_sum() -> None:
-    model, fits = NarrowModel(900), KnownFits()
+    model, fits = NarrowModel(900), FitCache()
     messages = [question(1, 300), answer(1, 300), question(2, 300), answer(2, 20), question(3)]
     await ask(model, shortened(fits), messages)
     other = (Message("u1", "user", (TextBlock("something else"),)), answer(1), question(5))
@@ -151,20 +151,20 @@ async def test_a_past_that_was_edited_is_not_stood_for_by_its_old_sum() -> None:
 
 
 async def test_both_are_done_where_one_is_not_enough_and_no_more_than_two() -> None:
-    model, fits = NarrowModel(1_000), KnownFits()
+    model, fits = NarrowModel(1_000), FitCache()
     messages = [question(1, 600), *looked_up(1, 8_000), answer(1, 100), question(2)]
     await ask(model, shortened(fits), messages)
     assert len(model.asked) == 4  # refused, refused with results cut, the sum, the answer
     hopeless = NarrowModel(20)
     with pytest.raises(ModelError) as caught:
-        await ask(hopeless, shortened(KnownFits()), messages)
+        await ask(hopeless, shortened(FitCache()), messages)
     assert caught.value.code == "model_context_overflow"
 
 
 async def test_a_single_message_that_is_too_long_is_one_clear_error() -> None:
     model = NarrowModel(50)
     with pytest.raises(ModelError) as caught:
-        await ask(model, shortened(KnownFits()), [question(1, 500)])
+        await ask(model, shortened(FitCache()), [question(1, 500)])
     assert caught.value.kind is ModelErrorKind.CONTEXT_OVERFLOW
     assert len(model.asked) == 1
 
@@ -172,33 +172,33 @@ async def test_a_single_message_that_is_too_long_is_one_clear_error() -> None:
 async def test_nothing_is_summed_up_where_the_operator_does_not_want_it() -> None:
     model = NarrowModel(400)
     with pytest.raises(ModelError):
-        await ask(model, shortened(KnownFits(), summarizes=False), [question(1, 600), answer(1), question(2)])
+        await ask(model, shortened(FitCache(), summarizes=False), [question(1, 600), answer(1), question(2)])
     assert len(model.asked) == 1
 
 
 async def test_a_sum_that_was_cut_off_by_a_filter_is_none() -> None:
     model = NarrowModel(400, stop="content_filter")
     with pytest.raises(ModelError) as caught:
-        await ask(model, shortened(KnownFits()), [question(1, 600), answer(1), question(2)])
+        await ask(model, shortened(FitCache()), [question(1, 600), answer(1), question(2)])
     assert caught.value.kind is ModelErrorKind.CONTEXT_OVERFLOW
 
 
 async def test_a_sum_without_an_end_is_none() -> None:
     model = NarrowModel(400, "word " * 300_000)
     with pytest.raises(ModelError) as caught:
-        await ask(model, shortened(KnownFits()), [question(1, 600), answer(1), question(2)])
+        await ask(model, shortened(FitCache()), [question(1, 600), answer(1), question(2)])
     assert caught.value.kind is ModelErrorKind.CONTEXT_OVERFLOW
     assert len(model.asked) == 2
 
 
 async def test_configured_limits_hold_for_every_request() -> None:
-    history = shortened(KnownFits(), limits=HistoryLimits(max_messages=2))
+    history = shortened(FitCache(), limits=HistoryLimits(max_messages=2))
     messages = (question(1), answer(1), question(2), answer(2), question(3))
     assert [message.id for message in history.shown(messages)] == ["u3"]
 
 
 async def test_only_so_many_threads_are_remembered() -> None:
-    fits = KnownFits()
+    fits = FitCache()
     messages = [question(1), *looked_up(1, 8_000), answer(1), question(2)]
     for number in range(MOST_REMEMBERED + 1):
         history = ShortenedHistory(NO_LIMITS, False, fits, ("owner", str(number)))
@@ -231,7 +231,7 @@ async def test_an_agents_limits_reach_its_model() -> None:
 
 async def test_a_shortened_question_keeps_the_runs_options_which_are_no_summarys() -> None:
     model, options = NarrowModel(600), GenerationOptions(max_tokens=5, response_format=JsonFormat())
-    history = shortened(KnownFits())
+    history = shortened(FitCache())
     messages = (question(1, 400), answer(1, 400), question(2))
     request = ModelRequest("turn", history.shown(messages), options=options)
     batches = stream_with_retries(model, request, MovableClock(), 3, shorten=history.shorten)

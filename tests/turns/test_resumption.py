@@ -32,7 +32,7 @@ from gateway.events import (
 )
 from gateway.messages import Opaque, ToolSpec
 from gateway.transcript import Transcript
-from gateway.turns.resumption import Retold, RetoldOtherwiseError, kept_input, open_call, restored_input
+from gateway.turns.resumption import AnswerDiffersError, RepeatedAnswer, kept_input, open_call, restored_input
 from gateway.wishes.generation import GenerationOptions
 from gateway.wishes.run_wishes import RunWishes
 from tests.word_samples import REPEATABLE, any_text
@@ -79,20 +79,20 @@ def test_what_was_seen_and_what_is_new_are_the_whole(
     thought: str, text: str, arguments: str, before: list[int], after: list[int], seen: int, batch: int
 ) -> None:
     first, again = (answer(thought, text, arguments, each) for each in (before, after))
-    told = first[: seen % (len(first) + 1)]
-    retold = Retold(told)
+    logged = first[: seen % (len(first) + 1)]
+    repeated = RepeatedAnswer(logged)
     new: list[Event] = []
     whole = [*again, *ENDING]
     for start in range(0, len(whole), batch):
-        new += retold.rest(whole[start : start + batch])
-    assert folded([*OPENING, *told, *new]) == folded([*OPENING, *whole])
+        new += repeated.rest(whole[start : start + batch])
+    assert folded([*OPENING, *logged, *new]) == folded([*OPENING, *whole])
     assert new[-1] == ENDING[-1]
     if before == after:
-        assert [*told, *new] == whole
+        assert [*logged, *new] == whole
 
 
 @pytest.mark.parametrize(
-    ("told", "again"),
+    ("logged", "again"),
     [
         ([TextStarted("m"), TextDelta("m", "ab")], [TextStarted("m"), TextDelta("m", "ac")]),
         ([TextStarted("m"), TextDelta("m", "ab")], [TextStarted("m"), TextDelta("m", "a"), TextEnded("m")]),
@@ -103,10 +103,10 @@ def test_what_was_seen_and_what_is_new_are_the_whole(
         ([ToolCallStarted("c", "add", "m"), ToolCallDelta("c", "{")], ENDING),
     ],
 )
-def test_an_answer_that_is_told_otherwise_is_not_gone_on_with(told: Events, again: Events) -> None:
-    retold = Retold(told)
-    with pytest.raises(RetoldOtherwiseError) as caught:
-        retold.rest(again)
+def test_an_answer_that_is_told_otherwise_is_not_gone_on_with(logged: Events, again: Events) -> None:
+    repeated = RepeatedAnswer(logged)
+    with pytest.raises(AnswerDiffersError) as caught:
+        repeated.rest(again)
     assert caught.value.code == "server_restarted"
 
 
@@ -128,7 +128,7 @@ def test_only_an_accepted_call_that_has_not_ended_is_taken_up(events: Events, th
     if found is not None:
         assert found.response_id == "resp"
         assert list(found.before) == OPENING[:2]
-        assert list(found.told) == events[3:]
+        assert list(found.logged) == events[3:]
 
 
 def test_the_last_try_of_a_call_counts() -> None:

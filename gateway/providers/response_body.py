@@ -14,7 +14,7 @@ from gateway.wire.lenient_json import load
 _BEFORE_ANYTHING = b"\xef\xbb\xbf \t\r\n"
 
 
-class AnswerBody:
+class ResponseBody:
     """One per answer. Feed it each read, and take what `eof` gives once the bytes have ended.
 
     `feed(data)` gives the data of the stream's complete records, and nothing for a document. It raises
