@@ -97,7 +97,7 @@ class OpenStreams:
         self.draining = True
 
     def close(self) -> None:
-        """The server shuts down: tell clients that were not told yet when to reconnect, and end all streams."""
+        """The server shuts down: tell clients when to reconnect, and end all streams."""
         self.draining = self.closing = True
         for stream in list(self._streams):
             stream.source.close()

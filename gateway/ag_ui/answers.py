@@ -1,4 +1,4 @@
-"""A person's answer to an interrupt in AG-UI's words: the schema that asks for it, and the payload that gives it.
+"""A person's answer to an interrupt in AG-UI: its JSON Schema, and the payload that has it.
 
 Below: the words. Above: input, events. Source: https://docs.ag-ui.com/spec/1.0/patterns/interrupt-resume. The answer to
 an approval of a tool's call is `{approved: boolean, editedArgs?: object, reason?: string}`.
@@ -14,13 +14,13 @@ from gateway.events import Interrupt
 from gateway.messages import JsonObject
 
 _MISFIT = "an answer in `resume` does not fit its interrupt"
-_NAMES = {"arguments": "editedArgs"}  # what is called otherwise here
+_NAMES = {"arguments": "editedArgs"}  # fields with another name in AG-UI
 
 
 def resolved_answer(interrupt_id: str, payload: Any, at: str) -> Answer:
-    """The answer that `payload` gives; `at` is the pointer to its entry in `resume`.
+    """The answer in `payload`; `at` is the pointer to its entry in `resume`.
 
-    What is wrong with it is kept in the answer: whether it counts depends on the interrupt, which the thread has.
+    Its errors are kept in the answer: they count only if its interrupt is open, which is known from the thread.
     """
     at += "/payload"
     if not isinstance(payload, dict):
@@ -35,20 +35,20 @@ def resolved_answer(interrupt_id: str, payload: Any, at: str) -> Answer:
         reason = None
     if edited is not None and not isinstance(edited, dict):
         problems.append(FieldProblem(f"{at}/editedArgs", "expected an object with the tool's arguments"))
-        approved, edited = False, None  # with other arguments nobody approved it
+        approved, edited = False, None  # nobody approved the call with other arguments
     sent = SentAnswer(payload, _MISFIT, f"{at}/editedArgs", tuple(problems))
     return Answer(interrupt_id, "resolved", approved is True, edited, reason, sent=sent)
 
 
 def cancelled_answer(interrupt_id: str) -> Answer:
-    """The answer of an entry that is cancelled: whatever payload it has is not read."""
+    """The answer of a cancelled entry, whose payload is not read."""
     return Answer(interrupt_id, "cancelled", sent=SentAnswer(None, _MISFIT))
 
 
 def response_schema(interrupt: Interrupt) -> JsonObject | None:
-    """The JSON Schema of the payload that answers the interrupt; None where it asks for none.
+    """The JSON Schema of the payload that answers the interrupt; None if it has none.
 
-    Stores of earlier versions have approvals with AG-UI's name for the arguments already.
+    Approvals that earlier versions stored have AG-UI's name for the arguments already.
     """
     schema = interrupt.response_schema
     if schema is None or interrupt.reason != "tool_call" or not isinstance(asked := schema.get("properties"), dict):

@@ -1,8 +1,8 @@
 """What an agent can do, as AG-UI's AgentCapabilities.
 
 Below: the words and the contracts. Above: the AG-UI protocol. Pure. Source:
-https://docs.ag-ui.com/spec/1.0/basic/capabilities and the model of the PyPI package `ag-ui-protocol` 1.0.0. An entry
-that is missing there means "not declared", so what the gateway knows it lacks is said to be false.
+https://docs.ag-ui.com/spec/1.0/basic/capabilities and the model of the PyPI package `ag-ui-protocol` 1.0.0. A missing
+entry means "not declared" there, so what the gateway does not have is declared as false.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ _SOURCE = frozenset({"type", "value", "mimeType", "provider"})
 
 
 class ContentReader(MemberReader):
-    """`media_seen`: there was a media part as AG-UI has them since 0.0.48."""
+    """`media_seen`: there was a media part in the form of AG-UI 0.0.48 and later."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -91,13 +91,13 @@ class ContentReader(MemberReader):
         return value if value is None else _lower_type(value)
 
     def binary_part(self, item: dict[str, Any], at: str) -> MediaBlock | None:
-        """A media part as clients up to 0.0.47 write it; it left the protocol in 1.0."""
+        """A media part as clients up to 0.0.47 write it; AG-UI 1.0 has removed it."""
         item = self.known_members(item, _BINARY_PART, "a binary part")
         media_type: str = self.media_type(item, at)
         data, url, file_id, name = (
             self.text(item, name, at, optional=True) for name in ("data", "url", "id", "filename")
         )
-        known_type = None if media_type.endswith("/*") else media_type  # as ag_ui.events writes what has no type
+        known_type = None if media_type.endswith("/*") else media_type  # so ag_ui.messages writes it
         source: MediaSource
         if data:
             source = Base64Source(data, media_type)
@@ -112,7 +112,7 @@ class ContentReader(MemberReader):
 
 
 def _lower_type(media_type: str) -> str:
-    """The type in lower case, which is one type with any other; its parameters as they stand."""
+    """The type in lower case, since case means nothing there; its parameters unchanged."""
     name, semicolon, parameters = media_type.partition(";")
     return name.strip().lower() + semicolon + parameters
 

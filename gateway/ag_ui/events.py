@@ -2,16 +2,17 @@
 
 Below: the words and the transcript. Above: the protocols that show a run as AG-UI. Pure. Source:
 https://docs.ag-ui.com/spec/1.0/events and the models of the PyPI package `ag-ui-protocol` 1.0.0; tests hold every
-frame against what the package writes. The three kinds of deltas, which come by the hundred, are put together from
-bytes: about 0.8 us each, where a model and its encoder take 43.
+frame against what the package writes. Deltas, of which a run has hundreds, are put together from bytes: about
+0.8 us each, where a pydantic model and its encoder take 43.
 
 A frame is `data: <one JSON object>`, then, on the last frame of an event, `id: <the event's number in its run's log>`
-(behind `<the log's id>:` where the client's run id has a second log), then an empty line, all with LF: HttpAgent knows
-no CRLF. Fields without a value are left out, never null. SUBAGENT_*, the *_CHUNK forms and protobuf are not offered.
+(behind `<the log's id>:` where the client's run id has a second log), then an empty line, all with LF: HttpAgent does
+not accept CRLF. Fields without a value are left out, never null. SUBAGENT_*, the *_CHUNK forms and protobuf are not
+offered.
 
-No frame is longer than HttpAgent 1.0.0 takes (10 Mi characters): long deltas come in several, a tool's huge result is
-cut with a mark that says so, and what cannot be cut (a snapshot, a patch) is left out with a CUSTOM event that tells
-it: a shortened snapshot would come back as the client's history. The server's own copy is whole in each case.
+No frame is longer than HttpAgent 1.0.0 accepts (10 Mi characters). Long deltas are split, and a tool's huge result is
+cut with a mark. What cannot be cut (a snapshot, a patch) is replaced by a CUSTOM event that says so: a client would
+send a shortened snapshot back as its history. The server always keeps the whole.
 """
 
 from __future__ import annotations
@@ -97,22 +98,22 @@ class Renderer:
     def __init__(
         self, profile: PeerProfile, thread_id: str, run_id: str, log_id: str = "", *, to_operator: bool = False
     ) -> None:
-        """`log_id` goes in front of the events' numbers, where others of that run id have numbers, too. `to_operator`:
-        the viewer may know why a model failed.
+        """`log_id` is written before the events' numbers if that run id has a second log. `to_operator`: the viewer
+        may see why a model failed.
         """
         self._to_operator = to_operator
         self._profile = profile
         self._id = b"id: %b:" % log_id.encode() if log_id else b"id: "
         self._thread_id = thread_id
         self._run_id = run_id
-        # The beginning of the frames of the text, reasoning and call that got a delta last.
+        # The prefixes of frames for the text, reasoning and call of the last deltas.
         self._text_id = self._reasoning_id = self._call_id = ""
         self._text = self._reasoning = self._call = b""
 
     def render(self, events: Sequence[Event], first: int) -> bytes:
-        """The frames of events with consecutive numbers from `first`; empty where none of them has a frame.
+        """The frames of events with consecutive numbers from `first`; empty if none of them has a frame.
 
-        Numbers below 1 are none: such events (of which none is a delta) are not in the run's log.
+        Events with numbers below 1 are not in the run's log; none of them is a delta.
         """
         if len(events) < _MANY:
             return self._one_by_one(events, first)
@@ -131,7 +132,7 @@ class Renderer:
         for event in events:
             number += 1
             kind = type(event)
-            if kind is TextDelta and event.message_id == text_id:  # type: ignore[union-attr]  # what comes by the thousand
+            if kind is TextDelta and event.message_id == text_id:  # type: ignore[union-attr]  # the most frequent
                 prefix, delta = text_prefix, event.text  # type: ignore[union-attr]
             elif kind is TextDelta or kind is ReasoningDelta or kind is ToolCallDelta:
                 prefix, delta = self._delta(event)  # type: ignore[arg-type]
@@ -151,21 +152,21 @@ class Renderer:
         return b"".join(frames)
 
     def prelude(self, messages: Sequence[Message], state: JsonValue | Absent, open_items: OpenItems) -> bytes:
-        """What a viewer that joins late is shown first: the thread, and what of the run is still open.
+        """The first frames for a viewer that joins late: the thread, and the open parts of the run.
 
-        `messages` are the closed ones. Something open must not be among them: 0.0.47 would get it twice. The frames
-        carry no id: they are of no event.
+        `messages` are the closed ones: 0.0.47 would get an open one twice. The frames have no id, since they belong to
+        no event.
 
         Raises:
-            InvalidRequestError: no client would read it. With less than the whole thread, a client's next request would
-                take the rest out of it.
+            InvalidRequestError: it is too large for clients. A client that got only a part of the thread would
+                remove the rest by its next request.
         """
         return b"".join(_whole_frame(payload) for payload in self._prelude(messages, state, open_items))
 
     # --- deltas
 
     def _texts(self, deltas: Sequence[TextDelta], first: int) -> bytes:
-        """The frames of many deltas, in half of the time; nothing where they are not of one text, or not plain."""
+        """The frames of many deltas, in half of the time; empty if they are not of one text, or not plain."""
         if len(deltas) < _MANY or len({delta.message_id for delta in deltas}) > 1:
             return b""
         said = [delta.text for delta in deltas]
@@ -173,7 +174,7 @@ class Renderer:
             written = orjson.dumps(said)
         except TypeError:  # half a surrogate pair
             return b""
-        # A text that ends with '",', as JSON's own often do, has in it what stands between two.
+        # A text that ends with '",', as JSON often does, contains the separator.
         if not all(said) or len(written) > _MAX_DELTA or b'\\","' in written:
             return b""
         prefix, _ = self._delta(deltas[0])
@@ -282,7 +283,7 @@ class Renderer:
                 if full:
                     finished["outcome"] = _success(())
             case Cancelled(reason=why):
-                if not full:  # they refuse the outcome; a stopped run must not pass for a success
+                if not full:  # older clients refuse the outcome; a cancelled run must not look like a success
                     return _run_error("the run was cancelled", why, event.usage)
                 finished["outcome"] = {"type": "cancelled"}
                 if why != "cancelled":
@@ -310,7 +311,7 @@ class Renderer:
             "content": content or ("the tool failed" if event.is_error else ""),
             "role": "tool",
         }
-        if event.is_error:  # this event has no `error`, as the tool's message has
+        if event.is_error:  # this event has no `error`, unlike the tool's message
             result["metadata"] = {"isError": True}
         return result
 
@@ -377,7 +378,7 @@ def _whole_frame(payload: JsonObject) -> bytes:
 
 
 def _instead(payload: JsonObject, size: int) -> JsonObject:
-    """What is said in place of a frame that is too large."""
+    """The event that replaces a frame that is too large."""
     match payload["type"]:
         case "TOOL_CALL_RESULT":  # parts: a text would have been cut
             return {**payload, "content": _CUT.strip()}
@@ -445,7 +446,7 @@ def _activity_change(event: ActivityChanged) -> JsonObject:
 
 
 def _retraction(event: MessageRetracted) -> JsonObject:
-    """AG-UI has no word for it: who shows a run says it by a snapshot of the messages, which follows."""
+    """AG-UI has no event for it. A snapshot of the messages follows, which every client understands."""
     return {"type": "CUSTOM", "name": _RETRACTED, "value": {"messageId": event.message_id, "content": event.text}}
 
 
@@ -464,7 +465,7 @@ def _success(pending: Sequence[ToolCall]) -> JsonObject:
 
 
 def interrupt_json(interrupt: Interrupt) -> JsonObject:
-    """An interrupt as AG-UI has it, in a run's outcome."""
+    """An interrupt in a run's outcome."""
     expires_at = interrupt.expires_at
     payload: JsonObject = {
         "id": interrupt.id,
@@ -482,7 +483,7 @@ def interrupt_json(interrupt: Interrupt) -> JsonObject:
 
 
 def _usage(usage: Usage) -> JsonObject:
-    """One TokenUsage. Its provider is the vendor alone; a count that no client would take is left out."""
+    """One TokenUsage. Its provider is only the vendor; a count that clients would refuse is left out."""
     counts = {
         "inputTokens": usage.input_tokens,
         "outputTokens": usage.output_tokens,

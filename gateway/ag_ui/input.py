@@ -1,21 +1,21 @@
-"""AG-UI's RunAgentInput as the canonical AgentInput: what a client may send, read by hand.
+"""Reads AG-UI's RunAgentInput as the canonical AgentInput.
 
 Below: the words. Above: the protocols that speak AG-UI. Source: https://docs.ag-ui.com/spec/1.0/basic/run-input and the
-models of the PyPI package `ag-ui-protocol` 1.0.0; tests hold the two side by side. Written out because a client sends
-its whole history with every request: a pydantic model per message costs ten times as much.
+models of the PyPI package `ag-ui-protocol` 1.0.0; tests compare the two. It does without pydantic, since a client
+sends its whole history with every request: a model per message takes ten times as long.
 
-What a specification older or newer than 1.0 knows and this one does not (members, roles, part types) is left out with a
-warning; a known field of the wrong type is refused. On top of the models:
+Members, roles and part types that AG-UI 1.0 does not have are left out with a warning; a known field of the wrong type
+is refused. Beyond the models:
 
 - `threadId` and `runId` are 1-256 characters without control characters, and so are tool names.
 - null is the same as absent wherever a field may be absent.
-- A member in snake_case (`thread_id`), as the Python SDK takes it and Microsoft's AGUIChatClient sends it, counts where
-  the member in camelCase is not there. What is wrong is named in camelCase.
+- A member in snake_case (`thread_id`), as the Python SDK takes it and Microsoft's AGUIChatClient sends it, counts if
+  the member in camelCase is missing. Problems name the member in camelCase.
 - A message without an `id` gets one (`AgentInput.minted_ids`). A second message of the same id and role (and, of tools,
-  the same call) replaces the first where that stands, as AG-UI's own merge does; one that is something else gets an id
-  of its own: some servers give a tool's result the id of its call's message.
+  the same call) replaces the first in its place, as AG-UI's own merge does. Any other gets an id of its own: some
+  servers give a tool's result the id of its call's message.
 - A user message with a `toolCallId` is that call's result. The `binary` parts of 0.0.x clients become media parts.
-- `encryptedValue` is not read: what a provider sealed is kept on the server, by message id.
+- `encryptedValue` is not read: what a provider encrypted is stored on the server, by message id.
 - An `error` of a tool message becomes the last text of its result; `messages.ag_ui_messages` undoes it.
 """
 
@@ -74,7 +74,7 @@ _NAMES = InputNames(run_id="runId", parent_run_id="parentRunId", forwarded="forw
 
 
 def parse_run_input(body: bytes) -> tuple[AgentInput, PeerProfile]:
-    """What the client asks for, and which dialect of AG-UI it takes for an answer.
+    """The client's input, and the dialect of AG-UI that it understands.
 
     Raises:
         InvalidRequestError: 400 `invalid_json` for what is not strict JSON; 422 `invalid_request` with all fields that
@@ -108,8 +108,8 @@ def load_run_input(body: bytes) -> dict[str, Any]:
 class InputReader(ContentReader):
     """Reads one input.
 
-    `before` are messages that are known to be the first ones, `ids` theirs: `data["messages"]` goes on behind item
-    number `place`. A reader that finds one of these ids again (`repeats`) has read something else than the input.
+    `before` are the first messages, which are known already, and `ids` their ids: `data["messages"]` continues after
+    item number `place`. If one of these ids comes again (`repeats`), the result is wrong: read the whole input.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class InputReader(ContentReader):
         self._place = place
         self._media_before = media_before
         self.repeats = False
-        self.messages_are_plain = True  # nothing in them was odd: they will be read the same again
+        self.messages_are_plain = True  # nothing in them was wrong or left out: reading them again gives the same
         self.minted: set[str] = set()
 
     def read(self, data: dict[str, Any], history_cache: HistoryCache | None = None) -> tuple[AgentInput, PeerProfile]:
@@ -159,7 +159,7 @@ class InputReader(ContentReader):
         return parsed, profile
 
     def conversation_id(self, forwarded: object) -> str:
-        """Which conversation of a stateful model it is: the protocol has no field for it, so it is an application's."""
+        """The conversation of a stateful model. AG-UI has no field for it, so the application's properties have it."""
         if type(forwarded) is not dict or "conversation_id" not in forwarded:
             return DEFAULT_CONVERSATION
         value = forwarded["conversation_id"]
@@ -169,7 +169,7 @@ class InputReader(ContentReader):
         return DEFAULT_CONVERSATION
 
     def seen(self, forwarded: object) -> str | Absent | None:
-        """The last message that the client knows; what the protocol has no field for stands under `agui_gateway`."""
+        """The last message that the client knows. AG-UI has no field for it, so it is under `agui_gateway`."""
         wishes = forwarded.get("agui_gateway") if type(forwarded) is dict else None
         if type(wishes) is not dict or "seen" not in wishes:
             return ABSENT
@@ -280,7 +280,7 @@ class InputReader(ContentReader):
         return self._before + tuple(messages)
 
     def unusual_message(self, item: Any, i: int) -> Message | None:
-        """The message, if it is one that a server takes."""
+        """The message; None if it is not for a server, or wrong."""
         if type(item) is not dict:
             self.wrong(f"/messages/{i}", f"expected an object, got {json_kind(item)}")
             return None

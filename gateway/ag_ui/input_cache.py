@@ -3,8 +3,8 @@ for 2,000 messages of 300 characters, 0.01 ms instead of 0.16 ms for 200.
 
 Below: ag_ui.input, which reads everything else. Above: the protocol. A client sends its whole history with every run,
 and writes it the same way each time: the array of one request begins, byte for byte, as the array of the request
-before it. Where that is so, these bytes are compared and cut out, and the messages are the ones that were read before.
-Where it is not, or anything else is unusual, the input is read as if nothing were cached. The result is the same either
+before it. If so, these bytes are compared and cut out, and the messages are the ones that were read before.
+If not, or if anything else is unusual, the input is read as if nothing were cached. The result is the same either
 way, and with `limit_bytes=0` nothing is ever cached.
 """
 
@@ -32,7 +32,7 @@ _Key: TypeAlias = tuple[str, str | None]
 LIMIT_BYTES = 64 * 1024 * 1024
 # Less is read as fast as it is looked up.
 LEAST_MESSAGES = 8
-# What a message, and what is cached of its thread, takes besides the bytes it came in.
+# The memory that a message, and its thread's entry, take besides the message's own bytes.
 _MESSAGE_BYTES = 2000
 _CHUNK = 64
 _MOST_PIECES = 256
@@ -54,7 +54,7 @@ class _Piece:
 
 
 class _CachedInput:
-    """The array of a thread's last request, in pieces, so that an edit leaves what stands before it cached."""
+    """The array of a thread's last request, in pieces, so that what precedes an edit stays cached."""
 
     def __init__(self, thread: HistoryCache) -> None:
         self.thread = thread
@@ -73,7 +73,7 @@ class _CachedInput:
         return self._bytes + _MESSAGE_BYTES * len(self.messages)
 
     def add(self, items: list[Any], messages: tuple[Message, ...], body: bytes, place: int, *, has_media: bool) -> None:
-        """Take in what stands there in the body, as far as it is written as the encoder writes it."""
+        """Add the items at that place of the body, as far as they are written as the encoder writes them."""
         pieces: list[_Piece] = []
         done = 0
         for chunk in _chunks(items):
@@ -113,7 +113,7 @@ def _shows_media(item: dict[str, Any]) -> bool:
 
 
 def _chunks(items: list[Any]) -> Iterator[list[Any]]:
-    """The last one by itself: that is what people write anew."""
+    """The items in chunks, the last item alone: that is the one that people edit."""
     for start in range(0, len(items) - 1, _CHUNK):
         yield items[start : min(start + _CHUNK, len(items) - 1)]
     yield items[-1:]
@@ -169,7 +169,7 @@ class InputCache:
     def _parse_rest(
         self, key: _Key, cached: _CachedInput, body: bytes, start: int
     ) -> tuple[AgentInput, PeerProfile] | None:
-        """The input whose array begins at `start` with the cached messages; None where it has to be read as a whole."""
+        """The input whose array begins at `start` with the cached messages; None if it has to be read as a whole."""
         end, same = start, 0
         for piece in cached.pieces:
             if not body.startswith(piece.raw, end):
@@ -177,7 +177,7 @@ class InputCache:
             end += len(piece.raw)
             same += 1
         cached.keep(same)
-        # Nobody can have written this text: where it comes out is where the messages stood.
+        # A text that nobody can have written marks the place of the cached messages.
         mark = os.urandom(16).hex()
         try:
             data = strict_json.load(b'%b"%b"%b' % (body[:start], mark.encode(), body[end:]), len(body))

@@ -1,4 +1,4 @@
-"""The members of JSON objects, read one by one: what is wrong is collected, what is not known is left out.
+"""Reads the members of JSON objects one by one: collects what is wrong, and leaves out what is unknown.
 
 Below: the words. Above: content, input.
 """
@@ -23,13 +23,13 @@ _CAPITAL: Final = re.compile("[A-Z]")
 
 @cache
 def _aliases(known: frozenset[str]) -> Mapping[str, str]:
-    """The names as the Python SDK's models have them, which it takes as well as the protocol's."""
+    """The members' names in snake_case, which the Python SDK accepts, too."""
     snake_case = {_CAPITAL.sub(lambda capital: f"_{capital[0].lower()}", name): name for name in known}
     return {alias: name for alias, name in snake_case.items() if alias != name}
 
 
 class MemberReader:
-    """Gives a value for every member, a right one or a stand-in; `finish` refuses what had a wrong one.
+    """Gives a value for every member, a placeholder for a wrong one; `finish` raises if there was one.
 
     `at` is where the object stands, as a JSON Pointer (RFC 6901).
     """
@@ -62,8 +62,8 @@ class MemberReader:
             self.left_out[what] = self.left_out.get(what, 0) + 1
 
     def known_members(self, item: dict[str, Any], known: frozenset[str], what: str) -> dict[str, Any]:
-        """The item with its known members under their own names: some clients write `thread_id` for `threadId`. Where
-        both stand, the protocol's own spelling counts. What else is not known is left out.
+        """The item with its known members under their own names: some clients write `thread_id` for `threadId`. If
+        both are there, the protocol's spelling counts. Unknown members are left out.
         """
         if item.keys() <= known:
             return item
@@ -78,7 +78,7 @@ class MemberReader:
         return members
 
     def text(self, item: dict[str, Any], name: str, at: str, *, optional: bool = False) -> Any:
-        """The string member `name`; None where it may be and is absent, and "" where it is wrong."""
+        """The string member `name`; None if it is optional and absent, and "" if it is wrong."""
         value = item.get(name)
         if type(value) is str:
             return value

@@ -44,7 +44,7 @@ def ag_ui_messages(messages: Iterable[Message], profile: PeerProfile = PeerProfi
 
 
 class HiddenMedia:
-    """Media of tools' results that a client is not shown: the log is told once of all that go to it together."""
+    """Counts media of tools' results that a client cannot be shown, for one line in the log."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -58,7 +58,7 @@ class HiddenMedia:
 def result_content(content: Sequence[ContentBlock], profile: PeerProfile, hidden: HiddenMedia) -> JsonValue:
     """A tool's result as the content of a tool message: text, or parts where there is media and the client takes them.
 
-    Clients before 1.0 take text alone: the media is left out, and nothing stands in for it.
+    Clients before 1.0 take text alone: the media is left out, without a placeholder.
     """
     parts = [block for block in content if isinstance(block, TextBlock | MediaBlock)]
     texts = [block.text for block in parts if isinstance(block, TextBlock)]
@@ -126,7 +126,7 @@ def _add_result(rendered: JsonObject, result: ToolResult, profile: PeerProfile, 
     content = result.content
     error: str | None = None
     if result.is_error:
-        # As ag_ui.input reads it: the last text says why; where it is all there is, it is the content too.
+        # The reverse of ag_ui.input: the last text is the error; if it is the only one, it is the content, too.
         last = content[-1] if content else None
         error = last.text if isinstance(last, TextBlock) and last.text else "the tool failed"
         if isinstance(last, TextBlock) and len(content) > 1:

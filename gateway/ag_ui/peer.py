@@ -1,4 +1,4 @@
-"""What an AG-UI client can be sent, by the protocol version it declares.
+"""What an AG-UI client understands, by the protocol version that it declares.
 
 Pure. Sources: https://docs.ag-ui.com/spec/1.0/basic/versioning, and the event schemas of the npm packages
 `@ag-ui/core` 0.0.47, 0.0.59 and 1.0.0, which refuse a whole run for one field that they do not know.
@@ -10,7 +10,7 @@ import re
 from enum import Enum
 
 PROTOCOL_VERSION = "1.0"
-"""What this gateway speaks, and says in every RUN_STARTED."""
+"""The gateway's version, which every RUN_STARTED has."""
 
 _VERSION = re.compile(r"([0-9]+)\.([0-9]+)\Z")
 
@@ -35,11 +35,11 @@ class PeerProfile(Enum):
 def profile_of(declared: str | None) -> PeerProfile:
     """The profile of a client that declares this `protocolVersion`.
 
-    None is a client from before there were versions. What is not of the form MAJOR.MINOR counts as newer than 1.0, as
-    the specification asks.
+    None is a client from before there were versions. A version not of the form MAJOR.MINOR counts as newer than 1.0,
+    as the specification asks.
 
     Raises:
-        ValueError: another major version, the only thing that the specification lets a server refuse.
+        ValueError: another major version; the specification lets a server refuse nothing else.
     """
     if declared is None or declared.startswith("0."):
         return PeerProfile.LEGACY

@@ -17,7 +17,7 @@ _DraftOfMessage = draft_of(Message)
 
 
 def usual_message(item: dict[str, Any]) -> Message | None:
-    """The message, where it is what most are: a user's or an assistant's words, or a tool's text, and nothing else."""
+    """The message, if it is an ordinary one: a user's or an assistant's text, or a tool's text, and nothing else."""
     message_id, role, content = item.get("id"), item.get("role"), item.get("content")
     if type(message_id) is not str or not message_id or type(content) is not str or not content:
         return None
@@ -40,7 +40,7 @@ def usual_message(item: dict[str, Any]) -> Message | None:
 
 
 def usual_call(item: Any) -> ToolCall | None:
-    """The call, where it has nothing but what it must have."""
+    """The call, if it has only its required members."""
     if type(item) is not dict:
         return None
     function, call_id = item.get("function"), item.get("id")

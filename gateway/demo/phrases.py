@@ -115,7 +115,7 @@ def _cell(value: JsonValue, said: frozenset[str]) -> str:
 
 
 def with_arguments(arguments: JsonObject) -> str:
-    """The arguments as they stand behind a tool's name in a sentence; nothing where there are none."""
+    """The arguments as they stand behind a tool's name in a sentence; empty if there are none."""
     listing = ", ".join(f"{name} = {shortened(value)}" for name, value in arguments.items())
     return f" with {listing}" if arguments else ""
 

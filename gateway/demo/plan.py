@@ -28,7 +28,7 @@ class Plan:
 
 
 def plan_answer(situation: Situation) -> Plan:
-    """Calls, where tools fit that were not called yet; else an answer."""
+    """Calls of tools that fit and were not called yet; else an answer."""
     plan = Plan()
     matches = match_tools(situation.words, situation.specs)
     if situation.may_call:

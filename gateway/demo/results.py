@@ -1,4 +1,4 @@
-"""Reads the results of tools, whatever they are written in: JSON, search hits, JSON lines, CSV. Pure."""
+"""Reads the results of tools: JSON, search hits, JSON lines, CSV. Pure."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def values_named(text: str, name: str) -> list[str]:
 
 
 def parsed(text: str) -> JsonValue:
-    """The JSON value that a text is, None where it is no JSON."""
+    """The JSON value of a text, None if it is not JSON."""
     try:
         value: JsonValue = orjson.loads(text)
     except orjson.JSONDecodeError:

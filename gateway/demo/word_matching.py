@@ -128,7 +128,7 @@ class _ToolWords:
 @dataclass(frozen=True, slots=True)
 class _Vocabulary:
     tools: Mapping[str, _ToolWords]
-    spread: Counter[str]  # in how many tools' names a concept stands: what stands in all of them tells nothing
+    spread: Counter[str]  # the number of tools with a concept in their names; one in all of them distinguishes nothing
 
     @classmethod
     def of(cls, specs: Sequence[ToolSpec]) -> _Vocabulary:
@@ -152,7 +152,7 @@ def _tool_words(spec: ToolSpec) -> _ToolWords:
 
 
 def _clauses(text: str, vocabulary: _Vocabulary) -> list[str]:
-    """Where the text asks for one thing after another: at ends of sentences, and at an "and" before a tool's word."""
+    """The text split into requests: at the ends of sentences, and at an "and" before a tool's word."""
     masked = _QUOTED.sub(lambda quote: "\0" * len(quote.group()), text)
     pieces: list[str] = []
     start = 0
@@ -189,7 +189,7 @@ def _score(clause: str, spec: ToolSpec, vocabulary: _Vocabulary, said: Mapping[s
         score *= 0.5 + 0.5 * len(by_name) / len(tool.name)
     score += 1.0 * len(by_description) + 0.7 * len(by_value)
     if not by_name and _QUESTION.match(clause) and "search" in tool.name and said:
-        score += _THRESHOLD  # a question without any other tool's words is something to look up
+        score += _THRESHOLD  # a question without another tool's words is a search
     if score == 0:
         return Match(spec, clause, {}, (), 0.0, ())
     filling = fill_arguments(clause, spec)
@@ -327,7 +327,7 @@ def _resolve(schema: JsonObject, root: JsonObject) -> JsonObject:
 
 
 def schema_type(schema: JsonObject) -> str:
-    """The JSON type of this schema's values; text where the schema does not say."""
+    """The JSON type of this schema's values; string if the schema does not say."""
     kind = schema.get("type")
     if isinstance(kind, list):
         kind = next((item for item in kind if item != "null"), None)
@@ -424,7 +424,7 @@ def _find_items(words: _Clause, name: str, schema: JsonObject, chosen: set[str])
 
 
 def _label(name: str) -> str:
-    """A pattern for the argument's own name as people say it; empty where it has none."""
+    """A pattern for the argument's own name as people say it; empty if it has none."""
     own = [word for word in _parts(name) if word != "id"]
     return r"\b" + r"\s+".join(re.escape(word) for word in own) + r"\b" if own else ""
 

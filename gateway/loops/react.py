@@ -1,8 +1,8 @@
 """The ReAct loop: the model reasons and calls tools until it answers, or until the browser or a person has to act.
 
-Below: turns, model, history, transcript. Above: the run driver. `turns.tool_turn` answers the calls that can be
-answered here. A call of a frontend tool, or one that needs approval, ends the run. Nothing waits from one request to
-the next: the thread's messages say where things stand.
+Below: turns, model, history, transcript. Above: the run driver. `turns.tool_turn` runs the backend
+tools. A call of a frontend tool, or one that needs approval, ends the run. Nothing waits from one request to the next:
+the thread's messages are all there is.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from gateway.wishes.generation import ToolChoice
 
 logger = logging.getLogger(__name__)
 
-# Reasons after which a response is not what the model meant to say: none of its calls is run.
+# After these the response is not what the model meant to say: none of its calls is run.
 _CUT_OFF = frozenset(
     {StopReason.MAX_TOKENS, StopReason.CONTENT_FILTER, StopReason.REFUSAL, StopReason.CONTEXT_OVERFLOW}
 )
@@ -92,7 +92,7 @@ class ReactLoop:
                 # Not a generator of its own: this is the hot path, and every layer costs each batch a switch.
                 async with aclosing(run.ask_model()) as responses:
                     with deadline:
-                        while True:  # without what `async for` asks the iterator's class for each time
+                        while True:  # `async for` would look up the iterator's methods each time
                             try:
                                 response = await responses.__anext__()
                             except StopAsyncIteration:
@@ -119,7 +119,7 @@ class ReactLoop:
 
 
 class _Run:
-    """Where one run stands."""
+    """The state of one run."""
 
     def __init__(self, context: LoopContext, schemas: CompiledSchemas) -> None:
         self._context = context
@@ -135,18 +135,18 @@ class _Run:
         self._model_calls = 0
         self._prompted_again = False
         self._said_nothing = False
-        # the turn under way
-        self._run_room = self._budgets.max_run_bytes  # what is left of it, but for the answer under way
-        self._answer_room = 0  # how many bytes that may have
-        self._room = 0  # and how many of them are left
+        # The current turn.
+        self._run_room = self._budgets.max_run_bytes  # bytes left of it, without the current answer
+        self._answer_room = 0  # bytes that the current answer may have
+        self._room = 0  # and those left of them
         self._turn_id = ""
-        self._turn: Sequence[Message] = ()  # what the model said in it
+        self._turn: Sequence[Message] = ()  # the model's messages in it
         self._summarizing = False
         self._asked: tuple[Message, ...] = ()
         self._own_messages = own_messages(context)
         self._words = ClientWords()
         self._settled: SettledView | None = None
-        self._accepted: str | None = None  # the response that is under way already
+        self._accepted: str | None = None  # the id of a response that the provider already works on
         self._repeated: RepeatedAnswer | None = None
         self._opening: Event | None = None
         self._reason: StopReason | None = None
@@ -155,13 +155,13 @@ class _Run:
     # --- before the model -----------------------------------------------------------------------------------------
 
     def outcome_before_model(self) -> Outcome | None:
-        """How the run ends without asking the model, where something is still open."""
+        """How the run ends without asking the model, if something is still open."""
         return open_outcome(self._context, (*self._context.messages, *self._fold.transcript.messages))
 
     # --- the model ------------------------------------------------------------------------------------------------
 
     def ask_model(self) -> AsyncGenerator[Events] | TriedStream:
-        """Begin the next turn; without tools where a budget is used up.
+        """Begin the next turn; without tools if a budget is used up.
 
         Raises:
             LimitError: no tokens are left for it.
@@ -194,12 +194,12 @@ class _Run:
         self._answer_room = self._room = min(self._budgets.max_answer_bytes, self._run_room)
         self._words = client_words(self._context)
         view, self._settled = self._history_cache.view((*self._own_messages, *self._fold.transcript.messages))
-        # A server that keeps the conversation looks after its length itself.
+        # A server that keeps the conversation limits its length itself.
         shown = self._history.shown if self._context.conversation is None else self._history.whole
         self._asked = shown(view)
 
     def _request(self, accepted: str | None = None) -> ModelRequest:
-        """The turn's question; `accepted` is the response that answers it, where there is one already."""
+        """The turn's model request; `accepted` is the id of its response, if there is one already."""
         instruction = ""
         if self.limit is not None:
             instruction = _SUMMARIZE.format(limit=self.limit)
@@ -210,7 +210,7 @@ class _Run:
             self._turn_id,
             self._words.before_last(self._asked),
             system_text(self._context, instruction),
-            # Some providers refuse a history with calls in it where no tools are declared: they stay declared.
+            # Some providers refuse a history with calls unless tools are declared: they stay declared.
             tools=self.tools.specs if tool_choice != "required" else self._context.input.tools,
             tool_choice=tool_choice,
             parameters=self._context.agent.model.model_parameters,
@@ -235,7 +235,7 @@ class _Run:
         return "auto" if self._model_calls > 1 else self._context.tool_choice
 
     def recall(self, resumed: ResumedRun) -> None:
-        """Stand where the run stood when its process ended: in the middle of an answer, which is told again."""
+        """Restore the run's state when its process ended: in the middle of an answer, which comes again."""
         for event in resumed.before:
             kind = type(event)
             if kind is ModelCallStarted and event.turn_id != self._turn_id:  # type: ignore[union-attr]
@@ -250,10 +250,10 @@ class _Run:
         )  # the log may be an earlier version's
 
     def follow_model(self, batch: Events) -> Events:
-        """Take a batch of the model's in; gives what to pass on: the same list, but for a turn's first.
+        """Take in a batch of the model's events. Gives those to pass on: the same list, except for a turn's first.
 
         Raises:
-            LimitError: the answer is too large with it.
+            LimitError: this batch makes the answer too large.
         """
         transcript = self._fold.transcript
         if len(batch) == 1 and type(event := batch[0]) is TextDelta and event.message_id == transcript.text_id:
@@ -283,25 +283,25 @@ class _Run:
         return batch if self._repeated is None else self._repeated.rest(batch)
 
     def _too_large(self) -> LimitError:
-        """Why there is no room left for the answer under way."""
+        """The limit that the current answer exceeds."""
         is_whole = self._answer_room == self._budgets.max_answer_bytes
         return self.limit_error("max_answer_bytes" if is_whole else "max_run_bytes")
 
     def _with_input(self, event: Event) -> Event:
-        """What is told of a response in the background is enough to take it up again."""
+        """The event. A background response's has everything that is needed to resume it."""
         if type(event) is not ModelCallAccepted:
             return event
         return replace(event, input=kept_input(self._context.input, self._context.trace))
 
     def _note_held(self, ended: ModelCallEnded) -> None:
-        """The model's server holds a response: only one that is whole can be gone on from."""
+        """Note a response that the model's server keeps; only a complete one can be continued."""
         conversation = self._context.conversation
         if conversation is not None and ended.response_id is not None and ended.reason in _WHOLE:
             now, digest = self._context.clock.now(), self._words.digest
             conversation.completed(self._asked, self._turn_id, ended.response_id, ended.continued, now, digest)
 
     def _follow(self, batch: Events) -> Sequence[Event]:
-        """Take a batch into the fold; gives those that are no deltas."""
+        """Add a batch to the transcript. Gives the events that are not deltas."""
         try:
             return self._fold.follow(batch)
         except (KeyError, AssertionError) as error:
@@ -340,7 +340,7 @@ class _Run:
         return bool(self.calls)
 
     def refusal(self) -> str:
-        """Why none of the turn's calls is run; empty where they are."""
+        """Why none of the turn's calls is run; empty if they are."""
         if self._reason in _CUT_OFF:
             return f"the response it stands in was cut off ({self._reason})"
         return f"the run reached its limit {self.limit}" if self._summarizing else ""
@@ -354,10 +354,10 @@ class _Run:
     # --- the end --------------------------------------------------------------------------------------------------
 
     def outcome_after_turn(self) -> Outcome | None:
-        """How the run ends after this turn; None where the model is to be asked again.
+        """How the run ends after this turn; None if the model is asked again.
 
         Raises:
-            LimitError: the last answer that the budgets allowed is none.
+            LimitError: the last answer that the budgets allowed was empty, or more calls.
         """
         assert self._reason is not None
         if self._reason in _CUT_OFF:
@@ -390,7 +390,7 @@ def _passed_on_bytes(events: Sequence[Event]) -> int:
 
 
 def open_react(definition: AgentDefinition, environment: LoopEnvironment) -> ReactLoop:
-    """The loop of a conversational agent: a run's context tells it all there is to know."""
+    """The loop of a conversational agent. It needs nothing but each run's context."""
     return ReactLoop()
 
 

@@ -1,6 +1,6 @@
-"""AG-UI over HTTP: run an agent, join a thread, see which agents there are and what each can do.
+"""AG-UI over HTTP: run an agent, join a thread, list the agents and their capabilities.
 
-Below: AG-UI's words, the protocols' environment. https://docs.ag-ui.com/spec/1.0/transports/http-sse; the answer is
+Below: ag_ui, protocol. Source: https://docs.ag-ui.com/spec/1.0/transports/http-sse; the answer is
 server-sent events whatever the request accepts: protobuf is not offered, and HttpAgent never asks for it.
 """
 
@@ -37,7 +37,7 @@ from gateway.protocol import (
 
 _NAME = "ag_ui"
 
-# What one answer tells of a thread that went on without the client: who takes these in and asks again is told the rest.
+# The most messages in a refusal that shows the client what it missed; the next request gets the rest.
 _MOST_MISSING = 500
 
 
@@ -48,7 +48,7 @@ class _Endpoints:
 
     async def run(self, request: Request) -> Response:
         environment, agent_id, caller = self._environment, path_id(request, "agent_id"), caller_of(request)
-        environment.agent(caller, agent_id)  # or no body is read
+        environment.agent(caller, agent_id)  # an unknown agent is refused before the body is read
         given, profile = self._inputs.parse(caller.owner, await read_body(request))
         given = replace(given, request_id=request_id_of(request), origin=_NAME)
         try:
@@ -62,7 +62,7 @@ class _Endpoints:
 
     async def connect(self, request: Request) -> Response:
         environment, agent_id, caller = self._environment, path_id(request, "agent_id"), caller_of(request)
-        environment.agent(caller, agent_id)  # or no body is read
+        environment.agent(caller, agent_id)  # an unknown agent is refused before the body is read
         given, profile = self._inputs.parse(caller.owner, await read_body(request))
         viewer = await environment.connect(caller, agent_id, given)
         run_id = given.run_id if viewer.prelude is None else viewer.prelude.run_id

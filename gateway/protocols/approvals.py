@@ -1,8 +1,7 @@
-"""What waits for a person's approval in all conversations, for those who may approve: look at it, answer it.
+"""The calls of all conversations that wait for approval: list them, answer one.
 
-Below: the protocols' environment. For keys with `approvals: true` alone: theirs is an operator's role, which sees what
-the calls of all owners would do. What they answer goes on as a run of the thread's owner, who sees it as any other run
-of the thread.
+Below: protocol. Only keys with `approvals: true` may use it: they see the calls of all owners. An answer begins a run
+of the thread's owner, who sees it as any other run of the thread.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ class _Endpoints:
 
     async def approvals(self, request: Request) -> Response:
         caller = caller_of(request)
-        self._environment.check_approver(caller)  # before anything of the request is called wrong
+        self._environment.check_approver(caller)  # before any other problem of the request is reported
         limit, cursor = page_asked(request)
         page = await self._environment.approvals(caller, limit=limit, cursor=cursor)
         shown: list[JsonValue] = [_approval_json(item) for item in page.items]
@@ -76,7 +75,7 @@ def _approval_json(approval: Approval) -> JsonObject:
 
 
 def _answer(body: JsonValue) -> Answer:
-    """What the request decides, of whatever approval. Raises InvalidRequestError."""
+    """The answer in a request's body. Raises InvalidRequestError."""
     if not isinstance(body, dict):
         raise InvalidRequestError('the body is no JSON object; send {"approved": true}')
     problems = [FieldProblem(f"/{name}", "is not known here") for name in body if name not in _EXPECTED]

@@ -1,6 +1,6 @@
-"""The REST surface of runs and threads: what there is, how it went, its events again, and a stop.
+"""Runs and threads over REST: list, look at, replay, stop and delete them.
 
-Below: the protocols' environment, AG-UI's words for messages and events. Shapes are camelCase; lists are paged by
+Below: protocol, and ag_ui for messages and events. Shapes are camelCase; lists are paged by
 `nextCursor`.
 """
 
@@ -120,7 +120,7 @@ class _Endpoints:
 
 
 def run_json(record: RunRecord, *, to_operator: bool = False) -> JsonObject:
-    """A run as `GET /runs/{run_id}` shows it. `to_operator`: the caller may know why a model failed."""
+    """A run as `GET /runs/{run_id}` shows it. `to_operator`: the caller may see why a model failed."""
     error: JsonValue = None
     if record.error_code is not None:
         message = record.error_message or ""
@@ -169,9 +169,9 @@ def _profile(request: Request) -> PeerProfile:
 
 
 def _cursor(request: Request) -> tuple[str, int]:
-    """The last event that the caller has: the log's id, where its `id` has one, and its number, 0 for none.
+    """The last event that the caller has: the log's id, if its `id` has one, and its number, 0 for none.
 
-    The query wins: browsers set the header alone.
+    The query counts before the header, which browsers set by themselves.
     """
     text = request.query_params.get("after", request.headers.get("last-event-id", ""))
     if not text:
@@ -187,7 +187,7 @@ def _cursor(request: Request) -> tuple[str, int]:
 
 
 def _pace(request: Request) -> float | None:
-    """How fast the log is to be shown, 1 as it came; None: at once."""
+    """The speed at which the log is shown, 1 as it came; None: at once."""
     text = request.query_params.get("pace")
     if text is None:
         return None
@@ -221,7 +221,7 @@ def _routes(environment: ProtocolEnvironment) -> Sequence[BaseRoute]:
         VisitorRoute("/runs/{run_id:path}", on.run),
         VisitorRoute("/threads", on.threads),
         VisitorRoute("/threads/{thread_id:path}/messages", on.messages),
-        # one route: of several, a 405 would name the methods of the first alone
+        # one route: with several, a 405 would name only the methods of the first
         VisitorRoute("/threads/{thread_id:path}", on.thread, methods=["PATCH", "DELETE"]),
     ]
 

@@ -1,6 +1,6 @@
-"""Tokens for the visitors of websites: a publishable key comes in, an identity of one's own goes out.
+"""Tokens for the visitors of websites: gives the holder of a publishable key an identity of its own.
 
-Below: visitors. The access middleware lets everybody in on this path: the publishable key is checked here.
+Below: visitors. The access middleware lets every request to this path pass: the publishable key is checked here.
 """
 
 from __future__ import annotations

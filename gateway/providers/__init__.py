@@ -14,8 +14,8 @@ headers.py           headers of the operator's own
 endpoints.py         base URLs, as operators write them
 media.py             a medium in a form that a provider takes, or a note that it was left out
 media_fetch.py       fetches media that messages only refer to
-option_table.py      where a wire has the options of a run
-tagged_reasoning.py  reasoning between two tags in a text
+option_table.py      writes a run's options as a provider's parameters
+tagged_reasoning.py  takes reasoning between two tags out of a text
 token_counts.py      how providers count tokens
 background_tasks.py  tasks that nobody waits for
 """

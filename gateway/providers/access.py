@@ -1,4 +1,4 @@
-"""How a model's provider is reached: its address and its key; and what a refused call means.
+"""The address and the key of a model's provider, and the meaning of a refused call.
 
 Below: agent, http_client, failures. Above: the models and what they share.
 """
@@ -30,7 +30,7 @@ def checked_address(endpoint: str, address: Callable[[str], str]) -> str:
 
 
 def key_header(settings: ModelSettings, name: str, default_endpoint: str, header: str = "") -> dict[str, str]:
-    """The header that carries the credential `name`: `header`, or `Authorization` with a bearer token. Empty where
+    """The header that carries the credential `name`: `header`, or `Authorization` with a bearer token. Empty if
     there is no such credential, as for many private endpoints.
 
     Raises:

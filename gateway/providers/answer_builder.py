@@ -61,7 +61,7 @@ class AnswerBuilder:
         self._events: Events = []
         self._blocks: dict[Hashable, _Block] = {}
         self._request = request
-        self._known_call_ids: set[str] | None = None  # looked for when there is a call: histories are long
+        self._known_call_ids: set[str] | None = None  # collected at the first call: histories are long
         self._seed: str | None = None
         self._minted: Counter[str] = Counter()
         self._next_index = 0
@@ -123,7 +123,7 @@ class AnswerBuilder:
         self._events.append(ReasoningDelta(block.id, delta))
 
     def tool_started(self, key: Hashable, provider_call_id: str | None, name: str) -> None:
-        """A call begins. It gets an id where the provider has none, and a suffix where the thread has that id already.
+        """A call begins. It gets an id if the provider has none, and a suffix if the thread has that id already.
 
         Raises:
             LimitError: there are too many calls.
@@ -167,7 +167,7 @@ class AnswerBuilder:
         block.opaque_parts.append(value)
 
     def expect_calls(self, count: int) -> None:
-        """Say how many calls there will be, including those without a name yet. Raises LimitError where there are too
+        """Say how many calls there will be, including those without a name yet. Raises LimitError if there are too
         many.
         """
         most = self._request.max_calls
@@ -175,7 +175,7 @@ class AnswerBuilder:
             raise limit_reached("max_calls_per_answer", most)
 
     def hold(self, size: int) -> None:
-        """Count bytes that are held and not in any event yet. Raises LimitError where the answer becomes too large."""
+        """Count bytes that are held and not in any event yet. Raises LimitError if the answer becomes too large."""
         self._sealed_bytes += size
         most = self._request.max_answer_bytes
         if most is not None and self._sealed_bytes > most:
@@ -185,7 +185,7 @@ class AnswerBuilder:
         return key in self._blocks
 
     def close(self, key: Hashable) -> None:
-        """The block `key` is over. Does nothing where it is not open."""
+        """The block `key` is over. Does nothing if it is not open."""
         block = self._blocks.pop(key, None)
         if block is not None:
             self._events.extend(self._ending(block))

@@ -1,4 +1,4 @@
-"""From the bytes of a provider's answer to events, whoever the provider is.
+"""Reads the bytes of any provider's answer as events.
 
 Above: the vendors' readers and the models. Below: answer_builder, access, failures, response_body.
 """
@@ -22,7 +22,7 @@ from gateway.providers.failures import failure
 from gateway.providers.response_body import ResponseBody
 from gateway.providers.sse_reader import UnreadableAnswerError
 
-# Behind one of these a run has shown its first sign, which nothing may hold back.
+# Only after one of these, a first sign of the answer, may reading wait for more.
 _WORDS = (TextDelta, ReasoningDelta, ToolCallDelta)
 
 
@@ -57,9 +57,9 @@ class AnswerReader(ABC):
 class RecordReader(AnswerReader):
     """Reads an answer that comes as server-sent events, or as one document.
 
-    The reader of a wire implements the methods at the end of the class. `last_text` is there for who wants to learn how
-    this wire's text looks: of the last `read`, its last record with its JSON value and its text, where that record
-    brought more text and nothing else.
+    The reader of a wire implements the methods at the end of the class. `last_text` shows a RepeatedEventsReader how
+    this wire writes text: the last record of the last `read`, its JSON value and its text, if it brought more text and
+    nothing else.
     """
 
     def __init__(self, builder: AnswerBuilder, *, takes_documents: bool = True) -> None:
@@ -122,12 +122,12 @@ class RecordReader(AnswerReader):
     @property
     @abstractmethod
     def text_place(self) -> Hashable:
-        """The block that text is coming for; None where the next event is not likely to bring more of it."""
+        """The block of the current text; None if the next event is not likely to bring more of it."""
 
     @abstractmethod
     def take_texts(self, texts: list[str], last: bytes, number: int) -> None:
         """Take the texts of events that bring more text for that block and nothing else. `last` is the record of the
-        last of them and `number` its number, where this wire's `Likeness` has those.
+        last of them and `number` its number, if this wire's `Likeness` has numbers.
         """
 
     @abstractmethod
@@ -157,7 +157,7 @@ class AnswerStream:
     """
 
     def __init__(self, response: HttpStream, reader: AnswerReader, window: CommitWindow | None) -> None:
-        """`window`: None where nobody keeps the events."""
+        """`window`: None if nobody stores the events."""
         self._response = response
         self._reader = reader
         self._window = window
@@ -182,10 +182,10 @@ class AnswerStream:
         except ModelError:
             if not reader.has_finish_reason:
                 raise
-            data = b""  # the answer is whole; only the end of its connection is not
+            data = b""  # the answer is whole; only its connection ended badly
         events = reader.feed(data) if data else reader.eof()
         if window is not None:
-            # What came soon is likely to be followed as soon, and then before the next window closes.
+            # After a short wait the next one is likely to be short, too, and to end before the next window closes.
             self._gathers = bool(events and type(events[-1]) in _WORDS and now() - self._waits_since < window.seconds)
         return events
 

@@ -15,7 +15,7 @@ def split_endpoint(endpoint: str) -> SplitResult:
     parts = urlsplit(endpoint)
     if parts.scheme not in ("http", "https") or not parts.hostname or any(c.isspace() for c in endpoint):
         raise ValueError("is not an http or https URL with a host")
-    parts.port  # noqa: B018  # raises ValueError for a port that is none
+    parts.port  # noqa: B018  # raises ValueError for an invalid port
     if parts.username is not None or parts.password is not None:
         raise ValueError("carries credentials")
     return parts._replace(path=parts.path.rstrip("/"), fragment="")

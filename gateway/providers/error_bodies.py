@@ -18,7 +18,7 @@ from gateway.wire.lenient_json import load
 
 
 class ProviderError(NamedTuple):
-    """An error as a server described it, in whatever shape."""
+    """An error as a server described it, in any shape."""
 
     message: str = ""
     code: str = ""
@@ -244,7 +244,7 @@ _PHRASES: Sequence[tuple[re.Pattern[str], str]] = (
 def error_kind(error: ProviderError, http_status: int | None = None) -> str:
     """The kind of ModelError for an error. `http_status`: the status of the response, if the error was one.
 
-    What names one cause (a code, a phrase about the context) counts first, then the status, then general words.
+    A specific cause (a code, a phrase about the context) counts first, then the status, then general words.
     """
     status = http_status or error.status
     if error.flagged:

@@ -25,8 +25,8 @@ _PUBLIC_MESSAGES: Mapping[str, str] = {
 
 
 def operator_message(error: ModelError) -> str:
-    """Which model failed, what that means, and the provider's own words, cut before they tell of its internals. They
-    may hold secrets.
+    """Which model failed, what that means, and the provider's own words, cut before a traceback. They may
+    contain secrets.
     """
     said = error.provider_message.partition(_TRACEBACK)[0]
     said = "".join(each if each.isprintable() else " " for each in said)

@@ -37,12 +37,12 @@ def failure(
     address: str = "",
 ) -> ModelError:
     """The provider's error as a ModelError. `status`, `headers` and `address` (of the request, for the log) are given
-    where the whole response was the error. `now` is Unix time in seconds.
+    if the whole response was the error. `now` is Unix time in seconds.
     """
     headers = headers or {}
     kind = ModelErrorKind(error_kind(error, status))
     retryable = {"true": True, "false": False}.get(headers.get("x-should-retry", "").lower())
-    if status is not None and status < 400:  # a redirect, or a success that is none: the endpoint is another one
+    if status is not None and status < 400:  # a redirect, or an unexpected success: the endpoint is wrong
         retryable = False
     retry_after = retry_after_seconds(headers, now)
     said = _without_keys(error.message[:500])
@@ -56,7 +56,7 @@ def failure(
 
 
 def with_address(kind: ModelErrorKind, said: str, address: str) -> str:
-    """The provider's words. Where nothing was found (404) the address comes first, which is most often the cause."""
+    """The provider's words; for a 404, after the address, which is most often the cause."""
     return f"{address}: {said}" if address and kind is ModelErrorKind.NOT_FOUND else said
 
 

@@ -16,7 +16,7 @@ from gateway.model import ModelEnvironment
 
 _NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _SECRET = re.compile("auth|key|token|secret|password|cookie", re.I)
-# What frames a request, and what is in it, is not the operator's to say.
+# These frame a request and describe its body, so only the gateway sets them.
 _OURS = frozenset(
     {"accept", "accept-encoding", "connection", "content-length", "content-type", "host", "te", "transfer-encoding"}
 )
@@ -24,7 +24,7 @@ _TIMEOUTS = StreamTimeouts()
 
 
 def header_problem(name: str, value: str) -> str | None:
-    """What is wrong with a header of the operator's; None where nothing is."""
+    """What is wrong with a header of the operator's; None if nothing is."""
     if not _NAME.fullmatch(name):
         return f"{name!r} is not a header name; write letters, digits and '-': 'X-Team'"
     if name.lower() in _OURS:
@@ -48,7 +48,7 @@ class _HeadedClients(HttpClients):
     """The process's clients with headers added to each call. Media that messages name are fetched without them."""
 
     def __init__(self, clients: HttpClients, headers: Mapping[str, Secret]) -> None:
-        # Nothing is this object's own: connections, TLS and what may be fetched are the same for all models.
+        # All state is shared: connections, TLS and the fetch policy are the same for all models.
         self._shared = clients
         self.fetcher = clients.fetcher
         self.endpoints = clients.endpoints

@@ -44,22 +44,22 @@ class LeftOutMedia:
         self._counts: Counter[str] = Counter()
 
     def stand_in(self, block: MediaBlock, why: UnsendableError | str) -> str:
-        """What the model reads in place of a medium."""
+        """The text that the model reads in place of a medium."""
         kind = MEDIA_KINDS[type(block)]
         self._counts[f"{kind}: {why}"] += 1
         return stand_ins.left_out(kind, str(why))
 
     def tell(self) -> None:
-        """Log what there was."""
+        """Log how many media were left out, and why."""
         if self._counts:
             logger.warning("media are not sent to the model", extra={"left_out": dict(self._counts)})
 
 
 def reachable(source: MediaSource, *schemes: str) -> MediaSource:
-    """The source; of a `data:` URL the bytes in it.
+    """The source; for a `data:` URL its bytes.
 
     Raises:
-        UnsendableError: the URL is broken, or begins with none of `schemes` (`https://`).
+        UnsendableError: the URL is broken, or has none of `schemes` (`https://`).
     """
     if not isinstance(source, UrlSource):
         return source
@@ -73,9 +73,9 @@ def reachable(source: MediaSource, *schemes: str) -> MediaSource:
 
 
 def data_url_source(url: str, media_type: str | None = None) -> Base64Source | None:
-    """What a `data:` URL holds (RFC 2397). None for any other, and for a broken one.
+    """The content of a `data:` URL (RFC 2397). None for any other URL, and for a broken one.
 
-    `media_type`: what was said of it elsewhere, for a URL that does not say it.
+    `media_type`: the type from elsewhere, for a URL without one.
     """
     if url[:5].lower() != "data:":
         return None

@@ -40,7 +40,7 @@ REFUSED_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """What fetching a URL gave: the source, or a note where it failed."""
+    """The result of fetching a URL: the source, or a note if it failed."""
 
     found: Base64Source | TextBlock
     until: float
@@ -67,9 +67,9 @@ class MediaFetcher:
         self._kept: OrderedDict[tuple[str, type[MediaBlock]], _Kept] = OrderedDict()
 
     async def inline(self, messages: Sequence[Message]) -> tuple[Message, ...]:
-        """The messages with `http`, `https` and `data` URLs replaced by what they hold, or by a note.
+        """The messages with `http`, `https` and `data` URLs replaced by their content, or by a note.
 
-        Other URLs (`s3:`) stay: they are the provider's to understand. Of many URLs the last `MAX_URLS` are fetched.
+        Other URLs (`s3:`) stay for the provider. Of many URLs the last `MAX_URLS` are fetched.
         """
         wanted: OrderedDict[tuple[str, type[MediaBlock]], UrlSource] = OrderedDict()
         for block, source in _pointing(messages):

@@ -1,8 +1,8 @@
-"""Where a wire has the options that are written in no provider's words.
+"""Writes canonical options as parameters of a provider.
 
 Below: wishes. Above: the vendors' files `options.py`, each with a table of its own, and their request writers. A table
-is data: it says under which names the wire has an option, and which other spellings of an operator's
-`model_parameters` it stands for.
+is data: it has the provider's names for each option, and the spellings that operators may use for it in
+`model_parameters`.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ def _as_it_is(value: Any) -> JsonValue:
 class WireMember:
     """One member of `model_parameters` that an option is written to.
 
-    `spellings` are all ways in which an operator may have written it: the value goes where one of them stands already,
-    else to the first. What is under `excludes` must not stand beside it. `value` puts the option into the wire's words;
-    None: the wire says this by leaving it out.
+    `spellings` are all names that an operator may have used: the value replaces one that is there, else it gets the
+    first. Members under `excludes` are removed beside it. `value` converts the option for the wire; None: the wire
+    expresses it by leaving it out.
     """
 
     spellings: tuple[Path, ...]
@@ -50,7 +50,7 @@ def _paths(dotted: Sequence[str]) -> tuple[Path, ...]:
 
 @dataclass(frozen=True)
 class OptionTable:
-    """What a wire takes. `members` say options, by the names of GenerationOptions; the rest is as in AnswerOptions."""
+    """The options that a wire takes. `members` has GenerationOptions' names; the rest is as in AnswerOptions."""
 
     members: Mapping[str, tuple[WireMember, ...]]
     formats: frozenset[FormatKind] = frozenset()
@@ -60,16 +60,16 @@ class OptionTable:
 
     @cached_property
     def taken(self) -> AnswerOptions:
-        """What a model of this wire can be asked for."""
+        """The options that a model of this wire supports."""
         names = frozenset(self.members)
         return AnswerOptions(names, self.formats, self.forced_tools, self.most_stops, self.formats_beside_tools)
 
 
 def with_options(parameters: JsonObject, options: GenerationOptions, table: OptionTable) -> JsonObject:
-    """An agent's `model_parameters` with the options in them, as the wire has them.
+    """An agent's `model_parameters` with the options added in the wire's form.
 
-    They are put in by the table's order. Of two limits of tokens the smaller counts. What the table does not have is
-    left out.
+    They are added in the table's order. Of two limits of tokens the smaller counts. Options that the table does not
+    have are left out.
     """
     merged = {**parameters}
     for name, places in table.members.items():
@@ -92,7 +92,7 @@ def _is_number(value: JsonValue) -> TypeGuard[int | float]:
 
 
 def _taken(parameters: JsonObject, path: Path) -> JsonValue:
-    """Take a value out, and give it; None where there is none. Mappings on the way are copied, and go when empty."""
+    """Remove a value, and give it; None if there is none. Mappings on the way are copied, and removed when empty."""
     name, *rest = path
     value = parameters.get(name)
     if not rest:

@@ -1,14 +1,13 @@
 """Reads events that differ only in their text without parsing each of them: a reader then costs up to 45 % less.
 
-Above: the models, which put a RepeatedEventsReader around the reader of a wire. Below: answer_reader. Pure. Without it
-everything is read all the same. What it saves depends on the wire: 30 to 47 % where much comes at once. Where each
-event comes by itself it is 36 to 45 % with chat completions and Anthropic, 9 % with responses, nothing with Gemini.
+Above: the models, which put a RepeatedEventsReader around the reader of a wire. Below: answer_reader. Pure. The result
+is the same without it. The saving depends on the wire: 30 to 47 % if many events come at once. If each event comes by
+itself, it is 36 to 45 % with chat completions and Anthropic, 9 % with responses, nothing with Gemini.
 
-Most servers repeat an event byte for byte, only the words change. What stands before and after the words of one event,
-once it is read and found to hold nothing else, is looked for in what follows. The words of all events of a network read
-are then read together: neither are lines told apart nor is the rest of the JSON parsed, which cost more than everything
-else that is done with an event. Servers whose events differ in more than their `Likeness` allows are noticed and left
-to the ordinary way.
+Most servers repeat an event byte for byte; only its text changes. So one event is parsed, and if it has nothing but
+text, the bytes before and after the text are searched in the following bytes. The texts of all events of a network read
+are then taken together, without splitting lines and parsing JSON, which cost more than everything else that is done
+with an event. If a server's events differ in more than their `Likeness` allows, they are read one by one.
 """
 
 from __future__ import annotations
@@ -24,10 +23,10 @@ import orjson
 from gateway.events import Events
 from gateway.providers.answer_reader import AnswerReader, RecordReader
 
-# So much is read event by event before it is looked again whether what follows repeats one of them.
+# So many bytes are read event by event before the next check whether the following events repeat one of them.
 _PART_BYTES = 1024
 _MOST_LESSONS = 4
-_MOST_BYTES = 8192  # what is looked at together: one odd event among many must not have all of them looked at again
+_MOST_BYTES = 8192  # searched together: one different event must not cause many others to be searched again
 _ENDS = (b"\n\n", b"\n\r\n")
 _DIGITS = b"0123456789"
 _OPENING = re.compile(rb"(?:event: [^\r\n]*\r?\n)?data: ")
@@ -39,11 +38,11 @@ _NEXT = rb"\r?\n\r?\n"
 
 @dataclass(frozen=True, slots=True)
 class Likeness:
-    """In what one event is like the next. `path` leads to the words in an event; `patterns`, of which the first that
-    fits counts, find the words in its bytes and what follows them, up to what may differ at its end.
+    """How one event is like the next. `path` leads to the text in an event. `patterns` find the text in its bytes, and
+    the bytes after it up to those that may differ; the first that matches counts.
 
-    `number` names one before the words that grows by one each time. `counted`: digits behind the words may differ.
-    `constant` is the pattern of those events in which nothing else may differ.
+    `number` names a member before the text that grows by one each time. `counted`: digits after the text may differ.
+    `constant` is the pattern of events in which nothing else may differ.
     """
 
     path: tuple[str | int, ...]
@@ -54,8 +53,8 @@ class Likeness:
 
 
 def likeness(*path: str | int, padding: str = "", number: str = "", counted: bool = False) -> Likeness:
-    """`padding`: the last member of an event holds letters that may differ, so that its length tells nothing
-    (https://platform.openai.com/docs/api-reference/chat/create, `include_obfuscation`); ` `: there are spaces there.
+    """`padding`: the last member of an event has random letters that hide the text's length
+    (https://platform.openai.com/docs/api-reference/chat/create, `include_obfuscation`); ` `: there are spaces.
     """
     words = b'"%b": ?%b' % (str(path[-1]).encode(), _WORDS)
     patterns = [words + b"(.*)" + _NEXT]
@@ -69,9 +68,9 @@ def likeness(*path: str | int, padding: str = "", number: str = "", counted: boo
 
 
 class _Constant(NamedTuple):
-    """What stands around the words of events in which nothing else may differ. That is found faster than any pattern.
+    """The bytes around the text of events in which nothing else may differ. Finding them is faster than any pattern.
 
-    `key` is the end of `before`; `rest` how many bytes are between the words of an event and the next one's key.
+    `key` is the end of `before`; `rest` is the number of bytes between the text of an event and the next one's key.
     """
 
     before: bytes
@@ -80,8 +79,8 @@ class _Constant(NamedTuple):
     rest: int
 
     def texts(self, read: bytes) -> tuple[list[str], int] | None:
-        """Those of the events with which a read begins, and how many bytes that are; None where they need another look,
-        as those that end in an escaped quotation mark do.
+        """The texts of the events at the beginning of a read, and the number of their bytes. None if the patterns have
+        to read them, as texts that end with an escaped quotation mark.
         """
         before, behind, key, rest = self
         *pieces, last = read[len(before) :].split(key)
@@ -97,19 +96,19 @@ class _Constant(NamedTuple):
             texts: list[str] = orjson.loads(written)
         except ValueError:
             return None
-        # A quotation mark that ends a text in the midst of what was taken for words makes them more than they are.
+        # A quotation mark inside a supposed text ends it early: then there are more texts than expected.
         return (texts, len(events)) if len(texts) == len(words) else None
 
 
 class RepeatedEventsReader(AnswerReader):
-    """A reader around another one, for one response: gives the same events as that one by itself."""
+    """A reader around another one, for one response. It gives the same events as the other one alone."""
 
     def __init__(self, reader: RecordReader, likeness: Likeness) -> None:
-        """`likeness`: of the events that bring more text on the wire that `reader` reads."""
+        """`likeness`: of this wire's events that bring more text."""
         super().__init__(reader._builder)
         self._reader = reader
         self._repeated = RepeatedEvents(likeness)
-        self._may_repeat = False  # what comes next may well be more of the text that comes
+        self._may_repeat = False  # the next event is likely to bring more of the current text
         self._begun = False
 
     @property
@@ -135,7 +134,7 @@ class RepeatedEventsReader(AnswerReader):
         return events
 
     def _read_part(self, data: bytes) -> bytes:
-        """Read event by event: everything, or only some events where repeated ones may follow. Gives what is left."""
+        """Read event by event: everything, or only a few events if repeated ones may follow. Gives the rest."""
         if self._is_over():
             return b""
         reader, end = self._reader, len(data)
@@ -156,8 +155,8 @@ class RepeatedEventsReader(AnswerReader):
 
 
 class RepeatedEvents:
-    """One per response. Of the last `take`: `taken` is how many bytes it took, `last` the data of the last event among
-    them, `number` its number.
+    """One per response. Of the last `take`: `taken` is the number of its bytes, `last` the data of its last event,
+    `number` that event's number.
     """
 
     def __init__(self, likeness: Likeness) -> None:
@@ -172,23 +171,25 @@ class RepeatedEvents:
         self._split = self._pattern.split
         self._before = self._behind = b""
         self._constant: _Constant | None = None
-        self._numbered = b""  # what stands before the words, to be filled with the number; and where that stands
+        self._numbered = b""  # the bytes before the text, without the number; and the number's place
         self._number_at = self._number_end = 0
 
     def is_known(self, place: Hashable) -> bool:
-        """Whether an event was learnt whose words are for `place`."""
+        """Whether an event with text for `place` was learnt."""
         return self._known and place == self._place
 
     def wants_lesson(self, place: Hashable) -> bool:
-        """Whether another event, with words for `place`, may teach something."""
+        """Whether another event with text for `place` should be learnt."""
         return place != self._place or self._lessons < _MOST_LESSONS
 
     def learn(self, read: bytes, record: bytes, event: Any, text: str, place: Hashable) -> None:
-        """`record`, the data of an event in a network read, is JSON for `event`, which says `text` and nothing else."""
+        """`record`, the data of an event in a network read, is the JSON of `event`, which brings `text` and nothing
+        else.
+        """
         self._lessons = 1 if place != self._place else self._lessons + 1
         self._known, self._place = False, place
         opening, blank = _frame_of(read, record)
-        # What is longer is never looked for, and a pattern may take long on it.
+        # Longer bytes are never searched, and a pattern may take long on them.
         for pattern in self._likeness.patterns if blank and len(record) < _MOST_BYTES else ():
             found = pattern.search(whole := opening + record + blank)
             if found is not None and found.end() == len(whole):
@@ -210,7 +211,7 @@ class RepeatedEvents:
         return _Constant(before, behind, key, len(behind) + len(before) - len(key))
 
     def _learn_number(self, before: bytes, event: Any) -> bool:
-        """Whether the number stands before the words, by itself and in the event itself."""
+        """Whether the number comes before the text, once, as a member of the event itself."""
         found = re.search(rb'"%b": ?([0-9]+),' % self._likeness.number.encode(), before)
         if found is None or b"{" in before[before.find(b"{") + 1 : found.start()]:
             return False
@@ -220,7 +221,7 @@ class RepeatedEvents:
         return bool(event.get(self._likeness.number) == int(found[1]))
 
     def take(self, read: bytes) -> list[str]:
-        """The words of the events with which a read begins, as many of them as repeat the event that was learnt."""
+        """The texts of the events at the beginning of a read that repeat the learnt event."""
         window = read if len(read) <= _MOST_BYTES else read[:_MOST_BYTES]
         if self._constant is not None and (found := self._constant.texts(window)):
             self.taken = found[1]
@@ -229,7 +230,7 @@ class RepeatedEvents:
         end = len(window) - len(parts[-1])
         words = parts[1::3]
         if len(parts) == 4 and parts[0] == self._before and parts[2] == self._behind:
-            pass  # one event and nothing else, as nearly every read of a stream that is slower than the network
+            pass  # one event and nothing else, as in nearly every read of a slow stream
         elif words and not self._fits(befores := parts[:-1:3], behinds := parts[2::3]):
             count = next(n for n in range(len(words)) if not self._fits(befores[: n + 1], behinds[: n + 1]))
             words = words[:count]
@@ -238,7 +239,7 @@ class RepeatedEvents:
             return []
         try:
             texts: list[str] = orjson.loads(b'["%b"]' % b'","'.join(words))
-        except ValueError:  # halves of a surrogate pair, among others: whoever reads the events whole will see
+        except ValueError:  # for example halves of a surrogate pair: the other reader handles them
             return []
         self.taken = end
         if self._likeness.counted:
@@ -247,7 +248,7 @@ class RepeatedEvents:
         return texts
 
     def _fits(self, befores: list[bytes], behinds: list[bytes]) -> bool:
-        """Whether events that begin and end so repeat the one that was learnt."""
+        """Whether events with these beginnings and ends repeat the learnt one."""
         count = len(befores)
         if self._likeness.counted:
             if b"\n".join(behinds).translate(None, _DIGITS) != b"\n".join([self._behind] * count):
@@ -257,7 +258,7 @@ class RepeatedEvents:
         return self._is_numbered(befores) if self._numbered else befores.count(self._before) == count
 
     def _is_numbered(self, befores: list[bytes]) -> bool:
-        """Whether they are the one that was learnt, each with the next number."""
+        """Whether they are the learnt beginning, each with the next number."""
         digits = befores[0][self._number_at : self._number_end]
         if not digits.isdigit():
             return False
@@ -269,7 +270,7 @@ class RepeatedEvents:
 
 
 def _frame_of(read: bytes, record: bytes) -> tuple[bytes, bytes]:
-    """What stands before an event's data and behind it, where they have a line of their own; else nothing."""
+    """The bytes before and after an event's data, if the data has a line of its own; else nothing."""
     at = read.find(record)
     blank = next((blank for blank in _BLANKS if read.startswith(blank, at + len(record))), b"")
     before = read[: max(at, 0)].rpartition(blank)[2] if blank else b""
@@ -277,7 +278,7 @@ def _frame_of(read: bytes, record: bytes) -> tuple[bytes, bytes]:
 
 
 def _is_other_only_there(record: bytes, path: Sequence[str | int], event: Any, text: str) -> bool:
-    """Whether the record, with a question mark in the place of the words, is otherwise the event."""
+    """Whether the record, with a question mark instead of the text, differs from the event only there."""
     try:
         probe: Any = orjson.loads(record)
         said = probe

@@ -1,4 +1,4 @@
-"""The body of a model provider's answer, as it comes in: a stream of records, one JSON document, or a web page.
+"""The body of a model provider's answer, while it arrives: a stream of records, one JSON document, or a web page.
 
 The first bytes decide which it is: content types are often wrong, and many servers answer with a document even when
 asked for a stream. Pure.
@@ -15,10 +15,10 @@ _BEFORE_ANYTHING = b"\xef\xbb\xbf \t\r\n"
 
 
 class ResponseBody:
-    """One per answer. Feed it each read, and take what `eof` gives once the bytes have ended.
+    """One per answer. Feed it each read, then call `eof` once the bytes have ended.
 
     `feed(data)` gives the data of the stream's complete records, and nothing for a document. It raises
-    UnreadableAnswerError for a web page, for a document where none is accepted, and for a body that is far too long. In
+    UnreadableAnswerError for a web page, for a document if none is accepted, and for a body that is far too long. In
     a stream it is the SseReader's own method, so that the check costs nothing per read.
     """
 
@@ -43,7 +43,7 @@ class ResponseBody:
         """The JSON value of the document, which has ended.
 
         Raises:
-            UnreadableAnswerError: it is none.
+            UnreadableAnswerError: it is not JSON.
         """
         try:
             return load(self._document.whole())
@@ -51,7 +51,7 @@ class ResponseBody:
             raise UnreadableAnswerError("the model provider's answer is not JSON", self.beginning) from error
 
     def eof(self) -> list[bytes]:
-        """The data of the stream's last record where the blank line after it is missing; at most one."""
+        """The data of the stream's last record, if the blank line after it is missing; at most one."""
         return self._sse.eof()
 
     def _first(self, data: bytes) -> list[bytes]:

@@ -1,4 +1,4 @@
-"""Reads a server's events (SSE) from its bytes, wherever the network cuts them. Pure.
+"""Reads server-sent events from bytes, wherever the network cuts them. Pure.
 
 Source: https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation (living standard).
 `id`, `retry` and the event's name are ignored: with model providers everything that matters is in the data.
@@ -49,7 +49,7 @@ class SseReader:
             data = self._without_bom(data)
         if (
             b"\n" not in data
-        ):  # nothing ends here: keep it, unsearched, so that a long record costs no more than its size
+        ):  # no record ends here: keep the bytes unsearched, so that a long record costs only its size
             self._keep(data)
             return []
         if self._pieces:
@@ -132,7 +132,7 @@ class SseReader:
 
 
 def _lines_of_data(data: bytes) -> list[bytes]:
-    """The data of the records, where each is complete, one line, and ends with CRLF; else nothing."""
+    """The data of the records, if each is complete, one line, and ends with CRLF; else nothing."""
     if not data.startswith(b"data: ") or not data.endswith(b"\r\n\r\n"):
         return []
     found = data[6:-4].split(b"\r\n\r\ndata: ")

@@ -29,14 +29,14 @@ class TaggedReasoning:
         return pieces
 
     def flush(self) -> list[tuple[bool, str]]:
-        """What was held back, once the block is over."""
+        """The pieces that were held back, once the block is over."""
         held, self._held = self._held, ""
         if self._state == "start" and self._had_reasoning:
             held = held.lstrip()
         return [(self._state == "inside", held)] if held else []
 
     def _step(self, pieces: list[tuple[bool, str]]) -> bool:
-        """Take one piece from the held text. False where more text is needed first."""
+        """Take one piece from the held text. False if more text is needed first."""
         return self._step_inside(pieces) if self._state == "inside" else self._step_start(pieces)
 
     def _step_start(self, pieces: list[tuple[bool, str]]) -> bool:

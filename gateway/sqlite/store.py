@@ -416,7 +416,7 @@ class SqliteStore:
         return await self._write(lambda connection: tables.keep_secret(connection, name, fresh))
 
     async def _remove_deleted(self) -> None:
-        """Remove what a deletion has struck."""
+        """Remove the rows that a deletion has marked."""
         try:
             await self._sweep()
         except StoreError as error:  # readers do not see it any more; remove_logs deletes the rest

@@ -2,7 +2,7 @@
 
 `export` reads the standard environment variables; `provider` and `spans` are OpenTelemetry behind the contracts of
 `traces`: they alone know the foreign packages. `requests`, `model_calls` and `tool_calls` are put around the
-application and its parts, where there is a tracer; `content` is what of messages is told where the operator wants it.
+application and its parts, where there is a tracer; `content` has messages as attributes, if the operator wants them.
 
 The conventions: https://github.com/open-telemetry/semantic-conventions-genai (development status, September 2026).
 """

@@ -27,7 +27,7 @@ class OtelSpan:
     __slots__ = ("_shared", "_span", "_tracer", "shows_content")
 
     def __init__(self, span: trace.Span, tracer: trace.Tracer, shared: Attributes, shows_content: bool) -> None:
-        """`shared` is told of all spans below it too."""
+        """`shared` is set on all spans below it, too."""
         self._span = span
         self._tracer = tracer
         self._shared = shared

@@ -56,7 +56,7 @@ class FunctionSignature:
             key = f"argument_{index}"
             left_out = key not in values.model_fields_set and not isinstance(parameter.default, FieldInfo)
             if parameter.kind is inspect.Parameter.POSITIONAL_ONLY:
-                # one that is left out in the middle has to be spelled out, or the next would take its place
+                # an omitted one in the middle is passed explicitly, or the next would take its place
                 positional.append(parameter.default if left_out else getattr(values, key))
             elif not left_out:
                 named[parameter.name] = getattr(values, key)
