@@ -13,13 +13,13 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
-
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from typing import TYPE_CHECKING, Any
 
 from gateway.errors import UnavailableError
 from gateway.messages import JsonObject, JsonValue
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 KEY_BYTES = 32
 
@@ -47,19 +47,20 @@ class Sealing:
     """Seals with the first of some keys, and opens with all of them."""
 
     def __init__(self, keys: Sequence[bytes]) -> None:
-        self._ciphers = {_key_id(key): AESGCM(key) for key in keys}
+        self._keys = {_key_id(key): key for key in keys}
 
     @property
     def has_key(self) -> bool:
-        return bool(self._ciphers)
+        return bool(self._keys)
 
     def add(self, key: bytes) -> None:
         """One more key, behind the others."""
-        self._ciphers.setdefault(_key_id(key), AESGCM(key))
+        self._keys.setdefault(_key_id(key), key)
 
     def seal(self, kind: str, document_id: str, values: Mapping[str, JsonValue]) -> dict[str, str]:
         """Each value sealed, by its pointer."""
-        key_id, cipher = next(iter(self._ciphers.items()))
+        key_id, key = next(iter(self._keys.items()))
+        cipher = _cipher(key)
         sealed: dict[str, str] = {}
         for pointer, value in values.items():
             nonce = os.urandom(_NONCE_BYTES)
@@ -79,24 +80,39 @@ class Sealing:
         what = f"{pointer} of the {kind} {document_id!r}"
         version, _, rest = sealed.partition(":")
         key_id, _, text = rest.partition(":")
-        cipher = self._ciphers.get(key_id)
-        if version != _VERSION or cipher is None:
+        key = self._keys.get(key_id)
+        if version != _VERSION or key is None:
             raise UnavailableError(
                 f"{what} cannot be opened: it was sealed with the key {key_id}, which this gateway does not have; add "
                 "that key to 'server.master_keys', put back the key file, or give the value again",
                 code="sealing_key_missing",
             )
-        try:
-            data = base64.b64decode(text, validate=True)
-            opened: JsonValue = json.loads(
-                cipher.decrypt(data[:_NONCE_BYTES], data[_NONCE_BYTES:], _place(kind, document_id, pointer))
-            )
-        except (InvalidTag, ValueError) as error:
+        opened = _decrypted(_cipher(key), text, _place(kind, document_id, pointer))
+        if opened is None:
             raise UnavailableError(
                 f"{what} cannot be opened: what is stored was changed; give the value again",
                 code="sealed_value_damaged",
-            ) from error
-        return opened
+            )
+        value: JsonValue = json.loads(opened)
+        return value
+
+
+def _cipher(key: bytes) -> AESGCM:
+    # Imported where it is needed: it takes 9 MB, which a gateway that seals nothing is spared.
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+    return AESGCM(key)
+
+
+def _decrypted(cipher: AESGCM, text: str, place: bytes) -> bytes | None:
+    """What was encrypted; None where it was changed, or was meant for another place."""
+    from cryptography.exceptions import InvalidTag
+
+    try:
+        data = base64.b64decode(text, validate=True)
+        return cipher.decrypt(data[:_NONCE_BYTES], data[_NONCE_BYTES:], place)
+    except (InvalidTag, ValueError):
+        return None
 
 
 def taken_apart(body: JsonObject, pointers: Iterable[str]) -> tuple[JsonObject, dict[str, JsonValue]]:

@@ -28,8 +28,10 @@ from gateway.sqlite.row_values import from_text, to_text
 from gateway.sqlite.schema import has_documents, make_documents
 
 _SLICE_ROWS = 100
+_SLICE_BYTES = 200_000
 # Searches have one thread, and wait for each other: half as long as the search tools' at most.
 _STEPS = SearchSteps(500_000, 10)
+_BYTES_PER_STEP = 100  # of the documents that are given: at most some 50 MB
 
 # A document whose thread was deleted is gone, although its row is still there: see tables.delete_thread.
 _DELETED_THREADS = "SELECT key FROM threads WHERE owner = x''"
@@ -146,16 +148,19 @@ def search(connection: sqlite3.Connection, kind: DocumentKind, body: SearchBody,
     documents = sum(connection.execute(count, (index,)).fetchone()[0] for index in indices)
     gone = {row for (row,) in connection.execute(_GONE)} if indices else set()
 
+    budget = Budget(documents, _STEPS)
+
     def hit(row: int) -> tuple[JsonObject, JsonObject]:
         document_id, source, index, whose = connection.execute(
             "SELECT id, source, index_id, owner FROM documents WHERE row = ?", (row,)
         ).fetchone()
+        budget.spend(len(source) // _BYTES_PER_STEP)
         public = bool(indices[index])
         members: JsonObject = {"_id": from_text(document_id), "_version": row, "_owner": from_text(whose)}
         return {**members, "_public": public}, load_json(source)
 
     searched = [Index(index, kind.name, types) for index in indices]
-    return search_in(connection, searched, body, Budget(documents, _STEPS), hit, hidden=gone, strict=False)
+    return search_in(connection, searched, body, budget, hit, hidden=gone, strict=False)
 
 
 def sweep_thread(connection: sqlite3.Connection, thread: int) -> bool:
@@ -165,8 +170,13 @@ def sweep_thread(connection: sqlite3.Connection, thread: int) -> bool:
     rows = connection.execute(
         f"SELECT kind, {_COLUMNS} FROM documents WHERE thread = ? LIMIT ?", (thread, _SLICE_ROWS)
     ).fetchall()
+    size = 0
     for kind, *columns in rows:
-        _remove(connection, kind, _row(columns))
+        row = _row(columns)
+        _remove(connection, kind, row)
+        size += row.size
+        if size > _SLICE_BYTES:
+            break
     return bool(rows)
 
 

@@ -25,7 +25,7 @@ from gateway.messages import JsonObject, JsonValue
 from gateway.query_dsl.clauses import QueryError
 from gateway.query_dsl.field_mapping import MappingError, field_types, searched_object
 from gateway.query_dsl.search_body import parse_search_body
-from gateway.records import dump_json
+from gateway.records import dump_json, load_json
 from gateway.sqlite import document_rows
 from gateway.sqlite.document_rows import NewDocument
 from gateway.sqlite.key_file import key_file, make_key, read_key
@@ -126,7 +126,7 @@ class SqliteDocuments:
             if secrets:
                 sealing = self._keys.ready_to_seal(connection)
                 sealed = orjson.dumps(sealing.seal(kind.name, document_id, secrets))
-            searched = searched_object(kept, field_types(kind.properties))
+            searched = searched_object(load_json(source), field_types(kind.properties))  # as when it is removed
             if has_more_entries(searched, MAX_ENTRIES):
                 raise TooLargeError(f"more than {MAX_ENTRIES} words and values of the {kind.name} would be searched")
             new = NewDocument(document_id, owner, public, thread_id, source, sealed, searched)

@@ -298,6 +298,14 @@ async def test_a_search_that_would_take_too_long_is_ended(store: Store) -> None:
     assert await ids(store, matches("word7")) == {"n1"}
 
 
+async def test_a_search_gives_no_more_than_a_process_can_bear(store: Store) -> None:
+    for number in range(20):
+        await within(store.documents.put(NOTE, f"n{number}", OWNER, {"text": "x" * 4_000_000}))
+    with pytest.raises(InvalidRequestError, match="would take too long"):
+        await within(store.documents.search(NOTE, {"size": 20}, OWNER))
+    assert (await hit(store, {"size": 1}))["_id"] == "n0"
+
+
 async def test_a_kind_that_has_got_other_fields_finds_what_was_stored_before(store: Store) -> None:
     await within(store.documents.put(NOTE, "n1", OWNER, BODY))
     await within(store.documents.put(NOTE, "n2", OWNER, {"loose": "y"}))
@@ -329,6 +337,17 @@ async def test_a_document_goes_with_its_thread(store: Store) -> None:
     assert not await within(documents.delete(NOTE, "n1", OWNER))
     await within(documents.put(NOTE, "n1", OTHER, {"title": "new"}, 0))
     assert await ids(store, matches("new"), OTHER) == {"n1"}
+
+
+async def test_however_many_documents_a_thread_has_all_go_with_it(store: Store) -> None:
+    await begin(store, "r1", "t1")
+    for number in range(250):
+        await within(store.documents.put(NOTE, f"n{number}", OWNER, BODY, thread_id="t1"))
+    await within(store.documents.put(NOTE, "large", OWNER, {"text": "x" * 1_000_000}, thread_id="t1"))
+    assert len(await ids(store, matches("wolf"))) == 250
+    assert await within(store.delete_thread(OWNER, "t1"))
+    await within(store.documents.put(NOTE, "n1", OWNER, {"title": "new"}, 0))
+    assert await ids(store, {"match_all": {}}) == {"n1"}
 
 
 async def test_a_document_belongs_to_a_thread_of_its_owners_alone(store: Store) -> None:
