@@ -6,10 +6,11 @@ circuits, so a model's circuit outlives the agents that use it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gateway.agent import AgentDefinition, ModelSettings
 from gateway.agents.open_agent import OpenAgent
+from gateway.configuration.definitions import PartEnvironments
 from gateway.configuration.known_parts import KnownParts
 from gateway.loop import LoopEnvironment
 from gateway.model import Alternative, Fallback, Model, ModelEnvironment
@@ -29,14 +30,27 @@ class AgentOpening:
     loops: LoopEnvironment
     circuits: Circuits
 
-    def open(self, agent: AgentDefinition) -> OpenAgent:
-        """Raises ConfigurationError for what can never work."""
+    @property
+    def environments(self) -> PartEnvironments:
+        return PartEnvironments(self.models, self.tools, self.loops)
+
+    def open_for_caller(self, agent: AgentDefinition, owner: str) -> OpenAgent:
+        """An agent that a caller made. Its circuits are its own: its failures say nothing of the operator's models.
+
+        Raises:
+            ConfigurationError: it can never work.
+        """
+        return replace(self, circuits=Circuits()).open(agent, owner)
+
+    def open(self, agent: AgentDefinition, owner: str | None = None) -> OpenAgent:
+        """`owner` made the agent, if a caller did. Raises ConfigurationError for what can never work."""
         return OpenAgent(
             agent,
             find(self.parts.agent_types, agent.type, "agent type").open(agent, self.loops),
             self._model(agent.model),
             [(tool, find(self.parts.tools, tool.type, "tool type").open(tool, self.tools)) for tool in agent.tools],
             self._fallback(agent.model),
+            owner=owner,
         )
 
     def _model(self, model: ModelSettings) -> Model:

@@ -11,6 +11,7 @@ import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
+from functools import partial
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -25,10 +26,13 @@ from gateway.agent import AgentDefinition
 from gateway.agent_opening import AgentOpening
 from gateway.agents.directory import AgentDirectory
 from gateway.agents.open_agent import OpenAgent
+from gateway.agents.stored import StoredAgents
 from gateway.clock import Clock, SystemClock
+from gateway.configuration.agent_body import CallerRules, read_agent
 from gateway.configuration.known_parts import KnownParts, known_parts, scheme
 from gateway.errors import StoreError
 from gateway.http_client.clients import HttpClients
+from gateway.http_client.endpoint_policy import EndpointPolicy
 from gateway.logs import Redaction
 from gateway.loop import LoopEnvironment
 from gateway.metrics import Metrics
@@ -191,12 +195,15 @@ class Application:
                 environment_proxies=self.settings.server.environment_proxies,
             )
             stack.push_async_callback(http.close)
+            callers_http = self._caller_clients()
+            stack.push_async_callback(callers_http.close)
             search = self._open_search()
             if search is not None:
                 stack.push_async_callback(search.close)
             stack.push_async_callback(self.driver.agents.close)
             self._opening = self._ready_to_open(http, search)
             self.driver.agents.replace(self._opening.open(agent) for agent in self.settings.agents)
+            self.driver.agents.stored = self._stored_agents(callers_http, search)
             agents = list(self.driver.agents.values())
             for agent in agents:
                 agent.warn_of_ignored()
@@ -257,6 +264,19 @@ class Application:
             Circuits(self.metrics.circuit_turned),
         )
 
+    def _caller_clients(self) -> HttpClients:
+        """The HTTP clients of agents that callers made."""
+        rules = self.settings.callers
+        policy = EndpointPolicy(rules.endpoints, private_addresses=rules.private_addresses)
+        return HttpClients(self.clock, endpoints=policy)
+
+    def _stored_agents(self, http: HttpClients, search: SearchEngine | None) -> StoredAgents:
+        opening = self._ready_to_open(http, search)
+        opening = replace(opening, models=replace(opening.models, own_identity=self.settings.callers.own_identity))
+        keys_approve = any(key.approvals for key in self.settings.server.api_keys)
+        rules = CallerRules(self.parts, opening.environments, keys_approve=keys_approve)
+        return StoredAgents(self.store.documents, partial(read_agent, rules=rules), opening.open_for_caller)
+
     def take_over(self, definitions: Sequence[AgentDefinition]) -> dict[str, list[str]]:
         """Use these agents for new runs. Gives what became of which id. An agent whose definition is the same stays
         open as it is. Runs keep the agents that they began with.
@@ -302,11 +322,14 @@ class Application:
                 )
 
     def _meet_tools(self, agents: Sequence[OpenAgent]) -> None:
-        """Connect to tool servers before the first run needs them, and tell readiness which are down."""
+        """Connect to tool servers before the first run needs them, and tell readiness which are down; warn of agents of
+        callers whose ids these have.
+        """
 
         async def meet() -> None:
             for agent in agents:
                 await agent.tools()
+            await self.driver.agents.warn_of_hidden([agent.definition.id for agent in agents])
 
         task = asyncio.create_task(meet(), name="connect to the tools")
         for agent in agents:

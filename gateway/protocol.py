@@ -7,8 +7,8 @@ events (pure).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -25,6 +25,7 @@ from gateway.access.limits import Meter
 from gateway.access.visitors import Visitors
 from gateway.agent import AgentInput, Answer
 from gateway.agents.open_agent import OpenAgent, no_agent
+from gateway.agents.stored import StoredAgent
 from gateway.errors import ForbiddenError, InvalidRequestError, TooLargeError
 from gateway.events import Interrupt
 from gateway.messages import JsonObject, JsonValue, Message
@@ -81,24 +82,73 @@ class ProtocolEnvironment:
     # --- agents
 
     def agents(self, caller: Caller) -> Sequence[OpenAgent]:
-        """All agents of this caller."""
+        """The configured agents of this caller."""
         return [agent for agent in self._runner.agents.values() if caller.may_use(agent.definition.id)]
 
-    def agent(self, caller: Caller, agent_id: str) -> OpenAgent:
-        """The agent of that id, to read its definition. Raises NotFoundError, also if this caller may not use it."""
-        _check_agent(caller, agent_id)
-        return self._runner.agent(agent_id)
+    async def stored_agents(self, caller: Caller, *, limit: int, after: str = "") -> tuple[list[StoredAgent], bool]:
+        """The stored agents of this caller, by id, behind that id; and whether there are more. None for visitors."""
+        stored = self._runner.agents.stored
+        if stored is None or caller.agents is not None:
+            return [], False
+        found, more = await stored.page(caller.owner, after=after, limit=limit)
+        return [each for each in found if each.agent_id not in self._runner.agents], more
 
-    @contextmanager
-    def holding(self, caller: Caller, agent_id: str) -> Generator[OpenAgent]:
-        """The agent of that id, for calls that take time: a reload does not close it within the block.
+    @asynccontextmanager
+    async def agent(self, caller: Caller, agent_id: str) -> AsyncGenerator[OpenAgent]:
+        """The agent of that id, configured or stored, which stays open during the block.
 
         Raises:
             NotFoundError: no such agent for this caller.
+            ConflictError: a stored agent cannot be used any more.
+            StoreError, UnavailableError: a stored agent cannot be loaded now.
         """
-        _check_agent(caller, agent_id)
-        with self._runner.agents.holding(agent_id) as agent:
+        self._check_agent(caller, agent_id)
+        async with self._runner.agents.leased(caller.owner, agent_id) as agent:
             yield agent
+
+    async def check_agent(self, caller: Caller, agent_id: str) -> None:
+        """Refuse an agent that is not there for this caller. Raises as `agent`."""
+        self._check_agent(caller, agent_id)
+        if agent_id not in self._runner.agents:
+            async with self._runner.agents.leased(caller.owner, agent_id):
+                pass
+
+    async def put_agent(self, caller: Caller, agent_id: str, body: JsonObject, *, public: bool = False) -> bool:
+        """Store an agent of the caller's, with the fields that agents of the configuration have; whether it is new.
+
+        Raises:
+            ForbiddenError: the caller may make no agents.
+            ConflictError: code `id_taken`: the configuration or somebody else has an agent of that id.
+            InvalidRequestError: it has wrong fields.
+        """
+        self.check_maker(caller)
+        return await self._runner.agents.put(caller.owner, agent_id, body, public=public)
+
+    async def delete_agent(self, caller: Caller, agent_id: str) -> None:
+        """Delete an agent of the caller's; its runs go on.
+
+        Raises:
+            ForbiddenError: the caller may make no agents.
+            NotFoundError: the caller has no such agent.
+            ConflictError: it is the configuration's.
+        """
+        self.check_maker(caller)
+        await self._runner.agents.delete(caller.owner, agent_id)
+
+    def _check_agent(self, caller: Caller, agent_id: str) -> None:
+        # what a website's visitors may use is configured: somebody else could take the id of an agent that was removed
+        allowed = caller.agents is None or (agent_id in caller.agents and agent_id in self._runner.agents)
+        if not allowed:
+            raise no_agent(agent_id)
+
+    def check_maker(self, caller: Caller) -> None:
+        """Refuse a caller that may make no agents; `put_agent` and `delete_agent` do so too. Raises ForbiddenError."""
+        if not self.is_operators(caller):
+            raise ForbiddenError(
+                "agents are made by callers with an API key, or on a gateway without keys that only this machine "
+                "reaches; add server.api_keys",
+                code="agents_not_allowed",
+            )
 
     # --- runs
 
@@ -119,7 +169,7 @@ class ProtocolEnvironment:
             InvalidRequestError: an answer does not fit its interrupt, or a wish cannot come true.
             StoreError, UnavailableError: the store or the gateway cannot be used now.
         """
-        _check_agent(caller, agent_id)
+        self._check_agent(caller, agent_id)
         admission = self._admission(caller)
         limits = caller.run_limits()
         return await self._runner.start(
@@ -132,7 +182,7 @@ class ProtocolEnvironment:
         Raises:
             NotFoundError: no such agent for this caller.
         """
-        _check_agent(caller, agent_id)
+        self._check_agent(caller, agent_id)
         return await self._runner.connect(caller.owner, agent_id, given)
 
     async def attach(
@@ -219,7 +269,7 @@ class ProtocolEnvironment:
             StoreError, UnavailableError: not now.
         """
         if agent_id:
-            _check_agent(caller, agent_id)
+            self._check_agent(caller, agent_id)
         given = caller.admitted(AgentInput(thread_id, "", tuple(messages)))
         now = self._runner.clock.now()
         thread = Thread(
@@ -306,11 +356,6 @@ class ProtocolEnvironment:
         if not (quotas or self._runs.bounded):
             return None
         return partial(self._runs.begin, quotas)
-
-
-def _check_agent(caller: Caller, agent_id: str) -> None:
-    if not caller.may_use(agent_id):
-        raise no_agent(agent_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -435,9 +480,9 @@ def path_with_marked_slashes(raw_path: bytes) -> str:
     return "/".join(part.replace(_SLASH, "\ufffd").replace("/", _SLASH) for part in parts)
 
 
-def page_asked(request: Request) -> tuple[int, str | None]:
-    """The requested length of a list and its cursor. Raises InvalidRequestError (400)."""
-    text = request.query_params.get("limit", str(_PAGE))
+def page_asked(request: Request, *, usual: int = _PAGE) -> tuple[int, str | None]:
+    """The requested length of a list, else the `usual` one, and its cursor. Raises InvalidRequestError (400)."""
+    text = request.query_params.get("limit", str(usual))
     if not (text.isascii() and text.isdigit() and len(text) <= 9 and 1 <= int(text) <= _MAX_PAGE):
         raise InvalidRequestError(f"limit is {text[:64]!r}; it must be a number from 1 to {_MAX_PAGE}", status=400)
     return int(text), request.query_params.get("cursor")

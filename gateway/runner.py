@@ -54,10 +54,6 @@ class Runner:
     def agents(self) -> AgentDirectory:
         return self.driver.agents
 
-    def agent(self, agent_id: str) -> OpenAgent:
-        """The agent of that id. Raises NotFoundError."""
-        return self.driver.agents.find(agent_id)
-
     # --- runs
 
     async def start(
@@ -84,7 +80,21 @@ class Runner:
             InvalidRequestError: an answer does not fit its interrupt, or a wish cannot come true.
             StoreError, UnavailableError: the store or the gateway cannot be used now.
         """
-        agent = self.agent(agent_id)
+        if (agent := self.agents.get(agent_id)) is not None:
+            return await self._start(owner, agent, given, admit, limits, from_first)
+        async with self.agents.leased(owner, agent_id) as agent:
+            return await self._start(owner, agent, given, admit, limits, from_first)
+
+    async def _start(
+        self,
+        owner: str,
+        agent: OpenAgent,
+        given: AgentInput,
+        admit: Admission | None,
+        limits: RunLimits | None,
+        from_first: bool,
+    ) -> Viewer:
+        agent_id = agent.definition.id
         check_request(given.request)
         while True:
             before = await self._ids.before(owner, given)
@@ -101,7 +111,7 @@ class Runner:
                 break
         if self.driver.draining:
             raise UnavailableError("the gateway is shutting down; try again in a moment", code="shutting_down")
-        agent = self.agent(agent_id)  # it may have been replaced meanwhile
+        agent = self.agents.as_it_is_now(agent)
         check_wishes(agent, given)
         release = None if admit is None else admit()
         record = self._record(owner, agent, given)
@@ -235,7 +245,8 @@ class Runner:
         Raises:
             NotFoundError: no such agent.
         """
-        self.agent(agent_id)
+        async with self.agents.leased(owner, agent_id):
+            pass
         thread = None
         live = self._lines.head(owner, given.thread_id)
         if live is None or live.thread is None:

@@ -138,7 +138,7 @@ async def check_run(gateway: LocalGateway, run_id: str, *, owner: str = OWNER) -
     assert record.status.ended, record.status
     thread = await store.load_thread(owner, record.thread_id)
     assert thread is not None
-    tools, _ = await gateway.application.runner.agent(record.agent_id).tools()
+    tools, _ = await gateway.application.runner.agents[record.agent_id].tools()
     check_log(log, backend_tools=tools)
     if thread.last_run_id == run_id:
         check_thread(log, thread.messages)

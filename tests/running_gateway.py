@@ -69,6 +69,7 @@ def write_configuration(
     server: Mapping[str, Any] | None = None,
     store: str = "sqlite:///gateway.db",
     search: str | None = "embedded:sample",
+    callers: Mapping[str, Any] | None = None,
 ) -> Path:
     """`gateway.yaml` in `directory` (JSON is YAML)."""
     document: dict[str, Any] = {
@@ -78,6 +79,8 @@ def write_configuration(
     }
     if search is not None:
         document["search"] = search
+    if callers is not None:
+        document["callers"] = dict(callers)
     path = directory / "gateway.yaml"
     path.write_text(json.dumps(document), "utf-8")
     return path

@@ -1,7 +1,8 @@
 """The agents that there are, and what an agent is once its parts are open.
 
-directory.py    the agents by id, which a reload replaces while runs go on
+directory.py    the agents by id: those of the configuration, which a reload replaces, and those that callers made
 open_agent.py   an agent whose parts are open
+stored.py       agents that callers made: documents of the store, opened on use
 
-Above: runs, the runner, the composition root. Below: the contracts, turns.
+Above: runs, the runner, the composition root. Below: the contracts, documents, turns.
 """

@@ -1,6 +1,7 @@
 """The agents of the gateway, by id. They can be replaced while runs go on: a run keeps the agent that it began with.
 
-Below: open_agent. Above: runs, the runner, the composition root. An agent that is replaced or left out is retired: new
+Below: open_agent, stored. Above: runs, the runner, the composition root. The configured agents are always open; those
+that callers made are opened on use, and some of them stay open. An agent that is replaced or left out is retired: new
 runs do not get it, and it is closed once nothing holds it any more. Everything here happens in one step of the event
 loop, except at `await`.
 """
@@ -9,21 +10,34 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Generator, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Generator, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from typing import Any
 
 from gateway.agents.open_agent import OpenAgent, no_agent
+from gateway.agents.stored import Loaded, StoredAgents
+from gateway.errors import ConflictError, NotFoundError, StoreError, UnavailableError
+from gateway.messages import JsonObject
 
 logger = logging.getLogger(__name__)
 
 
-class AgentDirectory(Mapping[str, OpenAgent]):
-    """The agents for new runs, in the order of the configuration. `close` it once no run is left."""
+MOST_STORED_OPEN = 100
 
-    def __init__(self, agents: Iterable[OpenAgent] = ()) -> None:
+
+class AgentDirectory(Mapping[str, OpenAgent]):
+    """The agents for new runs. As a mapping it has those of the configuration, in its order. `close` it once no run is
+    left.
+    """
+
+    def __init__(self, agents: Iterable[OpenAgent] = (), *, most_stored_open: int = MOST_STORED_OPEN) -> None:
+        """`most_stored_open`: how many agents of callers stay open while nothing holds them."""
         self._agents = _by_id(agents)
+        self.stored: StoredAgents | None = None  # set once the store is open
+        self._loaded: dict[str, Loaded] = {}  # the open ones, the one that was used last at the end
+        self._most_loaded = most_stored_open
+        self._writes = 0
         self._holders: dict[OpenAgent, int] = {}  # how many each agent has that is held
         self._retired: set[OpenAgent] = set()  # retired, but still held
         self._closing: set[asyncio.Task[None]] = set()
@@ -38,10 +52,22 @@ class AgentDirectory(Mapping[str, OpenAgent]):
         return len(self._agents)
 
     def find(self, agent_id: str) -> OpenAgent:
-        """The agent of that id. To use it after an `await`, call `holding` or `hold` instead. Raises NotFoundError."""
+        """The configured agent of that id. To use it after an `await`, call `holding` or `hold` instead.
+
+        Raises:
+            NotFoundError: there is none.
+        """
         if (agent := self._agents.get(agent_id)) is None:
             raise no_agent(agent_id)
         return agent
+
+    def as_it_is_now(self, agent: OpenAgent) -> OpenAgent:
+        """The configured agent of its id, which a reload may have replaced; a stored one that is held stays what it is.
+
+        Raises:
+            NotFoundError: it is not configured any more.
+        """
+        return agent if agent.is_stored else self.find(agent.definition.id)
 
     def hold(self, agent: OpenAgent, until: asyncio.Future[Any]) -> None:
         """Keep an agent of the directory open until `until` is done, even if it is retired meanwhile."""
@@ -58,6 +84,100 @@ class AgentDirectory(Mapping[str, OpenAgent]):
         finally:
             self._release(agent)
 
+    async def usable(self, owner: str, agent_id: str) -> OpenAgent | None:
+        """The agent of that id for this owner, not held yet; None for one that is gone, or cannot be used any more.
+
+        Raises:
+            StoreError: it cannot be loaded now.
+        """
+        try:
+            return self._agents.get(agent_id) or await self._use(owner, agent_id)
+        except (NotFoundError, ConflictError, UnavailableError):
+            return None
+
+    @asynccontextmanager
+    async def leased(self, owner: str, agent_id: str) -> AsyncGenerator[OpenAgent]:
+        """The agent of that id for this owner, configured or stored, which stays open during the block.
+
+        Raises:
+            NotFoundError: there is none, or it is another owner's and not public.
+            ConflictError: a stored agent cannot be used any more.
+            StoreError, UnavailableError: it cannot be loaded now.
+        """
+        agent = self._agents.get(agent_id) or await self._use(owner, agent_id)
+        self._holders[agent] = self._holders.get(agent, 0) + 1
+        try:
+            yield agent
+        finally:
+            self._release(agent)
+
+    @asynccontextmanager
+    async def of_any_owner(self, agent_id: str) -> AsyncGenerator[OpenAgent | None]:
+        """As `leased`, for what the gateway does by itself; None for an agent that is gone or cannot be used any more.
+
+        Raises:
+            StoreError: it cannot be loaded now.
+        """
+        owner = None if agent_id in self._agents or self.stored is None else await self.stored.owner_of(agent_id)
+        agent = await self.usable(owner or "", agent_id)
+        if agent is None:
+            yield None
+            return
+        self._holders[agent] = self._holders.get(agent, 0) + 1
+        try:
+            yield agent
+        finally:
+            self._release(agent)
+
+    async def put(self, owner: str, agent_id: str, body: JsonObject, *, public: bool = False) -> bool:
+        """Store an owner's agent; gives whether it is new. Runs that go on keep the one that they began with.
+
+        Raises:
+            ConflictError: code `id_taken`: the configuration or another owner has an agent of that id.
+            InvalidRequestError: it has wrong fields.
+            NotFoundError: this gateway stores no agents.
+        """
+        if agent_id in self._agents:
+            raise ConflictError(f"the configuration has an agent {agent_id!r}; choose another id", code="id_taken")
+        stored = self._stored(agent_id)
+        try:
+            return await stored.put(owner, agent_id, body, public=public)
+        finally:
+            self._forget(agent_id)
+
+    async def delete(self, owner: str, agent_id: str) -> None:
+        """Delete an owner's agent.
+
+        Raises:
+            NotFoundError: the owner has no such agent.
+            ConflictError: code `agent_configured`: it is the configuration's.
+        """
+        if agent_id in self._agents:
+            raise ConflictError(
+                f"the agent {agent_id!r} is in the configuration file; remove it there", code="agent_configured"
+            )
+        try:
+            deleted = await self._stored(agent_id).delete(owner, agent_id)
+        finally:
+            self._forget(agent_id)
+        if not deleted:
+            raise no_agent(agent_id)
+
+    async def warn_of_hidden(self, agent_ids: Iterable[str]) -> None:
+        """Log which configured agents hide one of the same id that a caller made."""
+        if self.stored is None:
+            return
+        for agent_id in agent_ids:
+            try:
+                owner = await self.stored.owner_of(agent_id)
+            except StoreError:  # nothing is lost but the warning
+                return
+            if owner is not None:
+                logger.warning(
+                    "an agent of the configuration hides one of the same id that a caller made; give it another id",
+                    extra={"agent_id": agent_id, "owner": owner},
+                )
+
     def replace(self, agents: Iterable[OpenAgent]) -> None:
         """Use these agents from now on. Earlier ones that are not among them are retired."""
         before = self._agents
@@ -71,10 +191,52 @@ class AgentDirectory(Mapping[str, OpenAgent]):
         """Close every open agent, held or not, and wait for those that are closing."""
         agents, self._agents = self._agents, {}
         left, self._retired = self._retired, set()
-        for agent in (*agents.values(), *left):
+        loaded, self._loaded = self._loaded, {}
+        for agent in (*agents.values(), *left, *(each.agent for each in loaded.values())):
             self._close(agent)
         if self._closing:
             await asyncio.wait(self._closing)
+
+    async def _use(self, owner: str, agent_id: str) -> OpenAgent:
+        """A stored agent, opened. It is not held: nothing may be awaited until it is."""
+        stored = self._stored(agent_id)
+        while (loaded := self._loaded.pop(agent_id, None)) is None:
+            writes = self._writes
+            found = await stored.load(owner, agent_id)
+            if found is None:
+                raise no_agent(agent_id)
+            if writes == self._writes and agent_id not in self._loaded:
+                self._loaded[agent_id] = found
+            else:  # it was written or opened meanwhile
+                self._close(found.agent)
+        self._loaded[agent_id] = loaded
+        if not loaded.is_seen_by(owner):
+            raise no_agent(agent_id)
+        self._close_unused(loaded.agent)
+        return loaded.agent
+
+    def _close_unused(self, wanted: OpenAgent) -> None:
+        """Close agents that were not used for longest, where more are open than may be."""
+        surplus = len(self._loaded) - self._most_loaded
+        if surplus <= 0:
+            return
+        unused = [
+            agent_id
+            for agent_id, loaded in self._loaded.items()
+            if loaded.agent not in self._holders and loaded.agent is not wanted
+        ]
+        for agent_id in unused[:surplus]:
+            self._close(self._loaded.pop(agent_id).agent)
+
+    def _forget(self, agent_id: str) -> None:
+        self._writes += 1
+        if (loaded := self._loaded.pop(agent_id, None)) is not None:
+            self._retire(loaded.agent)
+
+    def _stored(self, agent_id: str) -> StoredAgents:
+        if self.stored is None:
+            raise no_agent(agent_id)
+        return self.stored
 
     def _retire(self, agent: OpenAgent) -> None:
         if agent in self._holders:

@@ -28,7 +28,7 @@ class OpenAgent:
     """Serves the runs of one agent. `toolboxes` are in the order of the definition's `tools`.
 
     `fits` remembers how threads that were too long for the model were shortened; `clashes` are names of tools that
-    occur twice, which are logged once.
+    occur twice, which are logged once. `owner` made it, where a caller did; None: it is configured.
     """
 
     definition: AgentDefinition
@@ -38,6 +38,12 @@ class OpenAgent:
     fallback: Fallback = field(default_factory=Fallback)
     fits: FitCache = field(default_factory=FitCache)
     clashes: set[str] = field(default_factory=set)
+    owner: str | None = None
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether a caller made it, and not the operator."""
+        return self.owner is not None
 
     async def tools(self) -> tuple[Mapping[str, Tool], Mapping[str, Approvers | None]]:
         """The available backend tools by name, and who approves calls of those that need it."""

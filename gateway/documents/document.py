@@ -89,6 +89,9 @@ class DocumentStore(Protocol):
             UnavailableError: what is sealed cannot be opened: the key is not there any more, or another one.
         """
 
+    async def owner_of(self, kind: DocumentKind, document_id: str) -> str | None:
+        """Who owns the document of that id; None: there is none. Not for kinds whose owners have ids of their own."""
+
     async def delete(self, kind: DocumentKind, document_id: str, owner: str, if_version: int | None = None) -> bool:
         """Delete the owner's document. False: there is none.
 

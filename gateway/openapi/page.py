@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from gateway.messages import JsonObject
 
-_METHODS = ("get", "post", "patch", "delete")
+_METHODS = ("get", "post", "put", "patch", "delete")
 _CODE = re.compile(r"`([^`]+)`")
 _LINK = re.compile(r"https://[^\s)]+[^\s).,;]")
 

@@ -1,4 +1,4 @@
-"""AG-UI over HTTP: run an agent, join a thread, list the agents and their capabilities.
+"""AG-UI over HTTP: run an agent, join a thread, see what an agent can do.
 
 Below: ag_ui, protocol. Source: https://docs.ag-ui.com/spec/1.0/transports/http-sse; the answer is
 server-sent events whatever the request accepts: protobuf is not offered, and HttpAgent never asks for it.
@@ -20,9 +20,9 @@ from gateway.ag_ui.stream import event_stream
 from gateway.errors import ConflictError
 from gateway.frozen import replace
 from gateway.history.merging import StaleHistoryError
-from gateway.messages import JsonObject, JsonValue
-from gateway.openapi.description import ApiDescription, Operation, described_json, json_body, operation, parameter
-from gateway.openapi.shapes import list_of, nullable, object_of, text
+from gateway.messages import JsonObject
+from gateway.openapi.description import ApiDescription, Operation, described_json, json_body, operation
+from gateway.openapi.shapes import list_of, nullable
 from gateway.protocol import (
     Endpoint,
     ProtocolEnvironment,
@@ -48,7 +48,7 @@ class _Endpoints:
 
     async def run(self, request: Request) -> Response:
         environment, agent_id, caller = self._environment, path_id(request, "agent_id"), caller_of(request)
-        environment.agent(caller, agent_id)  # an unknown agent is refused before the body is read
+        await environment.check_agent(caller, agent_id)  # an unknown agent is refused before the body is read
         given, profile = self._inputs.parse(caller.owner, await read_body(request))
         given = replace(given, request_id=request_id_of(request), origin=_NAME)
         try:
@@ -62,29 +62,14 @@ class _Endpoints:
 
     async def connect(self, request: Request) -> Response:
         environment, agent_id, caller = self._environment, path_id(request, "agent_id"), caller_of(request)
-        environment.agent(caller, agent_id)  # an unknown agent is refused before the body is read
+        await environment.check_agent(caller, agent_id)  # an unknown agent is refused before the body is read
         given, profile = self._inputs.parse(caller.owner, await read_body(request))
         viewer = await environment.connect(caller, agent_id, given)
         run_id = given.run_id if viewer.prelude is None else viewer.prelude.run_id
         return event_stream(environment, caller, viewer, profile, given.thread_id, run_id)
 
-    async def agents(self, request: Request) -> Response:
-        rows: list[JsonValue] = []
-        for agent in self._environment.agents(caller_of(request)):
-            known = agent.definition
-            rows.append(
-                {
-                    "id": known.id,
-                    "name": known.name,
-                    "description": known.description,
-                    "type": known.type,
-                    "url": self._environment.public_url(request) + f"/agents/{known.id}/run",
-                }
-            )
-        return json_response({"agents": rows})
-
     async def capabilities(self, request: Request) -> Response:
-        with self._environment.holding(caller_of(request), path_id(request, "agent_id")) as agent:
+        async with self._environment.agent(caller_of(request), path_id(request, "agent_id")) as agent:
             tools, approvals = await agent.tools()
         specs = [tool.spec for tool in tools.values()]
         return json_response(capabilities(agent.definition, agent.model.capabilities, specs, approvals))
@@ -94,7 +79,6 @@ def _routes(environment: ProtocolEnvironment) -> Sequence[BaseRoute]:
     on = _Endpoints(environment)
     return [
         VisitorRoute("/agents/{agent_id}/run", Endpoint(on.run), methods=["POST"]),
-        VisitorRoute("/agents", on.agents),
         VisitorRoute("/agents/{agent_id}/connect", Endpoint(on.connect), methods=["POST"]),
         VisitorRoute("/agents/{agent_id}/capabilities", on.capabilities),
     ]
@@ -105,11 +89,6 @@ def _routes(environment: ProtocolEnvironment) -> Sequence[BaseRoute]:
 
 def _operations() -> Sequence[Operation]:
     return [
-        (
-            "/agents",
-            "get",
-            operation("agents", "listAgents", "The agents", {"200": described_json("AgentList", "All agents.")}),
-        ),
         ("/agents/{agentId}/run", "post", _run_operation()),
         ("/agents/{agentId}/connect", "post", _connect_operation()),
         (
@@ -165,17 +144,12 @@ def _connect_operation() -> JsonObject:
 
 
 _API = ApiDescription(
-    {"agents": "Run an agent, or learn what it can do."},
+    {},
     _operations(),
     {
-        "AgentList": object_of(["agents"], {"agents": list_of("Agent")}),
-        "Agent": object_of(
-            ["id", "name", "description", "type", "url"],
-            {"id": text(), "name": text(), "description": text(), "type": text(), "url": text("Where to POST runs.")},
-        ),
         **AG_UI_SHAPES,
     },
-    {"agentId": parameter("path", "agentId", "The agent's id.", {"type": "string"})},
+    {},
     problem_members={
         "missing": {**list_of("Message"), "description": "With `stale_history`: messages that were not seen."},
         "after": nullable("string", "With `stale_history`: the id of the message that they follow; null for none."),

@@ -12,6 +12,9 @@ from gateway.messages import Message
 from gateway.metrics import Metrics
 from gateway.runs.live_run import LiveRun
 
+# The label of agents that callers made, and of their models: callers choose these names, and there may be any number.
+STORED = "(stored)"
+
 
 def count_end(metrics: Metrics, live: LiveRun) -> None:
     """Count a run that was counted as active when it began."""
@@ -22,13 +25,13 @@ def count_end(metrics: Metrics, live: LiveRun) -> None:
         metrics.viewer_dropped("slow")
     if record.started_at is None or record.finished_at is None:
         return
-    metrics.run_ended(
-        record.agent_id, record.status.value, record.error_code or "", record.finished_at - record.started_at
-    )
+    agent_id = STORED if live.agent.is_stored else record.agent_id
+    metrics.run_ended(agent_id, record.status.value, record.error_code or "", record.finished_at - record.started_at)
     if live.first_sign_at is not None:
-        metrics.first_token(record.agent_id, live.first_sign_at - record.started_at)
+        metrics.first_token(agent_id, live.first_sign_at - record.started_at)
     for usage in record.usage:
-        metrics.tokens_used(usage.provider, usage.model, usage.input_tokens, usage.output_tokens)
+        model = STORED if live.agent.is_stored else usage.model
+        metrics.tokens_used(usage.provider, model, usage.input_tokens, usage.output_tokens)
 
 
 def count_failed_tools(metrics: Metrics, produced: Sequence[Message], agent: AgentDefinition) -> None:

@@ -7,10 +7,10 @@ the background. Every other run is ended from its log: a tool that was running i
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gateway.agent import AgentInput
+from gateway.agents.directory import AgentDirectory
 from gateway.agents.open_agent import OpenAgent
 from gateway.clock import Clock
 from gateway.errors import StoreError
@@ -38,7 +38,7 @@ class LeftOpen:
     input: AgentInput
 
 
-async def recover(store: Store, clock: Clock, agents: Mapping[str, OpenAgent]) -> list[LeftOpen]:
+async def recover(store: Store, clock: Clock, agents: AgentDirectory) -> list[LeftOpen]:
     """End the runs that an earlier process left behind; gives those that can be continued.
 
     Raises:
@@ -60,8 +60,8 @@ async def recover(store: Store, clock: Clock, agents: Mapping[str, OpenAgent]) -
     return found
 
 
-async def _left_open(store: Store, agents: Mapping[str, OpenAgent], record: RunRecord) -> LeftOpen | None:
-    agent = agents.get(record.agent_id)
+async def _left_open(store: Store, agents: AgentDirectory, record: RunRecord) -> LeftOpen | None:
+    agent = await agents.usable(record.owner, record.agent_id)
     if agent is None or record.status is not RunStatus.RUNNING or not agent.model.capabilities.background:
         return None
     thread = await store.load_thread(record.owner, record.thread_id)

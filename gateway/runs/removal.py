@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import NamedTuple, TypeAlias
 
 from gateway.agents.directory import AgentDirectory
+from gateway.agents.open_agent import OpenAgent
 from gateway.clock import Clock
 from gateway.errors import ModelError, ModelErrorKind, StoreError
 from gateway.messages import new_id
@@ -61,7 +62,7 @@ class ThreadRemoval:
         Raises:
             StoreError: the store cannot be used now.
         """
-        if any(agent.model.capabilities.is_stateful for agent in agents.values()):
+        if agents.stored is not None or any(agent.model.capabilities.is_stateful for agent in agents.values()):
             return await self._store.version_states(owner, thread_id)
         return {}
 
@@ -70,8 +71,8 @@ class ThreadRemoval:
     ) -> bool:
         """Delete a thread without runs, of which providers last held so much. False: there is none.
 
-        `tells_later`: the next `go_on` tells its provider, for deleting many threads in a row. The store gets the
-        deletion before anything else can happen: no run begins meanwhile.
+        `tells_later`: the next `go_on` tells its provider, for deleting many threads in a row. The caller holds the
+        thread's line: no run begins meanwhile.
 
         Raises:
             StoreError: the store cannot be used now.
@@ -107,7 +108,7 @@ class ThreadRemoval:
     async def _strike(self, agents: AgentDirectory, owner: str, thread_id: str, held: HeldStates) -> _Struck | None:
         """Delete a thread here; None where there is none."""
         to_tell = self._to_tell(held.values())
-        due = [deletion for deletion in to_tell if _who_asks(agents, deletion) is not None]
+        due = [deletion for deletion in to_tell if await self._can_ask(agents, deletion)]
         if not await self._store.delete_thread(owner, thread_id, due):
             return None
         return _Struck(to_tell, due)
@@ -123,7 +124,7 @@ class ThreadRemoval:
         held = await self.look(agents, owner, thread_id)
         others = [states for number, states in held.items() if number != version]
         to_tell = self._to_tell([held.get(version, {})], others)
-        due = [deletion for deletion in to_tell if _who_asks(agents, deletion) is not None]
+        due = [deletion for deletion in to_tell if await self._can_ask(agents, deletion)]
         if not await self._store.delete_version(owner, thread_id, version, due):
             return False
         self._tell(agents, to_tell, due)
@@ -185,22 +186,25 @@ class ThreadRemoval:
             self._background_tasks.spawn(self._do(agents, fresh), "forget threads at their providers")
 
     async def _do(self, agents: AgentDirectory, due: Sequence[DueDeletion]) -> None:
-        task = asyncio.current_task()
-        assert task is not None
         try:
             for deletion in due:
-                model = _who_asks(agents, deletion)
-                if model is not None:
-                    agents.hold(agents[deletion.agent_id], until=task)
-                    left = await self._forget(model, deletion)
-                else:
-                    _tell_of_nobody(deletion)
-                    left = deletion.names
+                async with agents.of_any_owner(deletion.agent_id) as agent:
+                    model = _who_asks(agent, deletion)
+                    if model is not None:
+                        left = await self._forget(model, deletion)
+                    else:
+                        _tell_of_nobody(deletion)
+                        left = deletion.names
                 await self._store.update_deletion(self._still_due(deletion, left))
         except StoreError as error:  # they stay due
             logger.warning("deletions that are due at providers could not be stored", extra={"code": error.code})
         finally:
             self._under_way.difference_update(deletion.deletion_id for deletion in due)
+
+    @staticmethod
+    async def _can_ask(agents: AgentDirectory, deletion: DueDeletion) -> bool:
+        async with agents.of_any_owner(deletion.agent_id) as agent:
+            return _who_asks(agent, deletion) is not None
 
     def _still_due(self, deletion: DueDeletion, left: Sequence[str]) -> DueDeletion:
         tries = deletion.tries + 1
@@ -253,8 +257,8 @@ def _names_held(held: Iterable[States]) -> dict[tuple[str, str], dict[str, None]
     return found
 
 
-def _who_asks(agents: AgentDirectory, deletion: DueDeletion) -> StatefulModel | None:
-    model = agents[deletion.agent_id].model if deletion.agent_id in agents else None
+def _who_asks(agent: OpenAgent | None, deletion: DueDeletion) -> StatefulModel | None:
+    model = None if agent is None else agent.model
     if isinstance(model, StatefulModel) and model.capabilities.state_holder == deletion.holder:
         return model
     return None

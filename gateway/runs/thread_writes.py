@@ -108,8 +108,9 @@ class ThreadWrites:
         refused = len(append_history(thread.messages, new)) < len(thread.messages) + len(new)
         if asked and not refused:
             tools = None
-            with suppress(NotFoundError), self._driver.agents.holding(thread.agent_id) as agent:
-                tools, _ = await agent.tools()
+            with suppress(NotFoundError):
+                async with self._driver.agents.leased(thread.owner, thread.agent_id) as agent:
+                    tools, _ = await agent.tools()
             # Whose agent is gone: nobody knows any more which of its tools were the client's.
             refused = tools is None or bool(claims(new, thread, tools))
         if refused:

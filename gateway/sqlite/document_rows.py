@@ -127,6 +127,12 @@ def read(
     return document, {} if found.sealed is None else load_json(found.sealed)
 
 
+def read_owner(connection: sqlite3.Connection, kind: DocumentKind, document_id: str) -> str | None:
+    """Who owns the document of that id."""
+    found = _find(connection, kind, document_id, "")
+    return None if found is None or found.is_gone else found.owner
+
+
 def delete(
     connection: sqlite3.Connection, kind: DocumentKind, document_id: str, owner: str, if_version: int | None
 ) -> bool:

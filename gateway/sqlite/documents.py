@@ -149,6 +149,10 @@ class SqliteDocuments:
             put_together(document.body, secrets)
         return document
 
+    async def owner_of(self, kind: DocumentKind, document_id: str) -> str | None:
+        """As DocumentStore says."""
+        return await self._access.read(lambda connection: document_rows.read_owner(connection, kind, document_id))
+
     async def delete(self, kind: DocumentKind, document_id: str, owner: str, if_version: int | None = None) -> bool:
         """As DocumentStore says."""
         deleted = await self._access.write(

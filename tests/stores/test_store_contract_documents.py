@@ -429,3 +429,11 @@ async def test_secrets_are_told_before_they_are_written_and_when_they_are_opened
     await within(store.documents.get(NOTE, "n1", OWNER, unsealed=True))
     assert told == ["key-of-the-wolf", "token-of-the-wolf"]
     await within(store.close())
+
+
+async def test_whoever_owns_a_document_is_known_by_its_id(store: Store) -> None:
+    await within(store.documents.put(NOTE, "n1", OWNER, BODY))
+    assert await within(store.documents.owner_of(NOTE, "n1")) == OWNER
+    assert await within(store.documents.owner_of(NOTE, "n2")) is None
+    await within(store.documents.delete(NOTE, "n1", OWNER))
+    assert await within(store.documents.owner_of(NOTE, "n1")) is None

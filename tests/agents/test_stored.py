@@ -1,0 +1,173 @@
+"""Agents of the store: opened on use, kept in a bounded set, closed and forgotten on write."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from gateway.agent import AgentDefinition, ModelSettings
+from gateway.agents.directory import AgentDirectory
+from gateway.agents.open_agent import OpenAgent
+from gateway.agents.stored import StoredAgents
+from gateway.errors import ConflictError, InvalidRequestError, NotFoundError
+from gateway.messages import JsonObject
+from gateway.tool import Tool
+from tests.runner_scene import SAYS_HELLO, agent_of
+from tests.stored_samples import memory_store, within
+
+ALICE, BOB = "alice", "bob"
+BODY: JsonObject = {"model": {"model_provider": "scripted", "credential": {"key": "sealed-of-alice"}}}
+
+
+@dataclass
+class Openings:
+    """Opens agents, and counts which are open."""
+
+    opened: list[str] = field(default_factory=list)
+    closed: list[str] = field(default_factory=list)
+    bodies: list[JsonObject] = field(default_factory=list)
+    refuses: bool = False
+
+    def read(self, agent_id: str, body: JsonObject) -> AgentDefinition:
+        if self.refuses:
+            raise InvalidRequestError("the rules have changed")
+        self.bodies.append(body)
+        return AgentDefinition(agent_id, agent_id, "conversational", model=ModelSettings("scripted"))
+
+    def open(self, definition: AgentDefinition, owner: str) -> OpenAgent:
+        self.opened.append(definition.id)
+        return replace(agent_of(definition.id, SAYS_HELLO, _Box(definition.id, self.closed)), owner=owner)
+
+
+@dataclass
+class _Box:
+    agent_id: str
+    closed: list[str]
+
+    async def tools(self) -> tuple[Tool, ...]:
+        return ()
+
+    def problem(self) -> str | None:
+        return None
+
+    async def close(self) -> None:
+        self.closed.append(self.agent_id)
+
+
+@asynccontextmanager
+async def directory(directory: Path, *, most: int = 100) -> AsyncGenerator[tuple[AgentDirectory, Openings]]:
+    store, openings = memory_store(directory), Openings()
+    await within(store.open())
+    agents = AgentDirectory(most_stored_open=most)
+    agents.stored = StoredAgents(store.documents, openings.read, openings.open)
+    try:
+        yield agents, openings
+    finally:
+        await within(agents.close())
+        await within(store.close())
+
+
+async def use(agents: AgentDirectory, owner: str, agent_id: str) -> OpenAgent:
+    async with agents.leased(owner, agent_id) as agent:
+        return agent
+
+
+async def test_an_agent_is_opened_once_and_with_its_credentials(tmp_path: Path) -> None:
+    async with directory(tmp_path) as (agents, openings):
+        assert await agents.put(ALICE, "mine", BODY)
+        assert await use(agents, ALICE, "mine") is await use(agents, ALICE, "mine")
+        assert openings.opened == ["mine"]
+        assert openings.bodies[-1] == {**BODY, "id": "mine"}
+
+
+async def test_many_who_ask_at_once_get_the_same_open_agent(tmp_path: Path) -> None:
+    async with directory(tmp_path) as (agents, openings):
+        await agents.put(ALICE, "mine", BODY)
+        asked = await asyncio.gather(*(use(agents, ALICE, "mine") for _ in range(5)))
+        assert len(set(asked)) == 1
+        assert openings.closed == openings.opened[1:], "what was opened in vain is closed again"
+
+
+async def test_what_is_open_for_its_owner_is_not_there_for_others(tmp_path: Path) -> None:
+    async with directory(tmp_path) as (agents, _):
+        await agents.put(ALICE, "mine", BODY)
+        await use(agents, ALICE, "mine")
+        with pytest.raises(NotFoundError):
+            await use(agents, BOB, "mine")
+        await agents.put(ALICE, "mine", BODY, public=True)
+        await use(agents, BOB, "mine")
+
+
+async def test_those_not_used_for_longest_are_closed_where_too_many_are_open(tmp_path: Path) -> None:
+    async with directory(tmp_path, most=2) as (agents, openings):
+        for name in ("a", "b", "c"):
+            await agents.put(ALICE, name, BODY)
+        await use(agents, ALICE, "a")
+        await use(agents, ALICE, "b")
+        await use(agents, ALICE, "a")
+        await use(agents, ALICE, "c")
+        await within(_closed(openings, 1))
+        assert openings.closed == ["b"]
+
+
+async def test_what_is_in_use_is_never_closed(tmp_path: Path) -> None:
+    async with directory(tmp_path, most=1) as (agents, openings):
+        for name in ("a", "b"):
+            await agents.put(ALICE, name, BODY)
+        async with agents.leased(ALICE, "a") as one, agents.leased(ALICE, "b"):
+            assert openings.closed == []
+            assert await use(agents, ALICE, "a") is one
+
+
+async def test_a_write_closes_it_once_nobody_uses_it_and_the_next_use_has_what_was_written(tmp_path: Path) -> None:
+    async with directory(tmp_path) as (agents, openings):
+        await agents.put(ALICE, "mine", BODY)
+        async with agents.leased(ALICE, "mine") as before:
+            assert not await agents.put(ALICE, "mine", {**BODY, "name": "New"})
+            assert openings.closed == []
+            assert await use(agents, ALICE, "mine") is not before
+        await within(_closed(openings, 1))
+        await agents.delete(ALICE, "mine")
+        await within(_closed(openings, 2))
+        with pytest.raises(NotFoundError):
+            await use(agents, ALICE, "mine")
+
+
+async def test_an_agent_that_is_written_while_it_is_loaded_is_loaded_again(tmp_path: Path) -> None:
+    async with directory(tmp_path) as (agents, openings):
+        await agents.put(ALICE, "mine", BODY)
+        using = asyncio.create_task(use(agents, ALICE, "mine"))
+        await agents.put(ALICE, "mine", {**BODY, "name": "New"})
+        await within(using)
+        await use(agents, ALICE, "mine")
+        assert openings.bodies[-1]["name"] == "New"
+
+
+async def test_one_that_the_rules_do_not_allow_any_more_is_a_conflict(tmp_path: Path) -> None:
+    async with directory(tmp_path) as (agents, openings):
+        await agents.put(ALICE, "mine", BODY)
+        openings.refuses = True
+        with pytest.raises(ConflictError) as caught:
+            await use(agents, ALICE, "mine")
+        assert caught.value.code == "agent_unusable"
+        assert await agents.usable(ALICE, "mine") is None
+
+
+async def test_the_gateway_itself_finds_an_agent_whoever_owns_it(tmp_path: Path) -> None:
+    async with directory(tmp_path) as (agents, _):
+        await agents.put(ALICE, "mine", BODY)
+        async with agents.of_any_owner("mine") as agent:
+            assert agent is not None
+            assert agent.owner == ALICE
+        async with agents.of_any_owner("nobodys") as nobody:
+            assert nobody is None
+
+
+async def _closed(openings: Openings, count: int) -> None:
+    while len(openings.closed) < count:
+        await asyncio.sleep(0)
