@@ -23,7 +23,7 @@ PROVIDER_NAME = "anthropic/v1/messages"
 SIGNATURE = "signature"
 REDACTED = "redacted_thinking"
 ITEM = "item"
-REFUSED = "refusal"  # not sealed: it marks an answer that Anthropic's classifiers stopped
+REFUSED = "refusal"  # not encrypted: it marks an answer that Anthropic's classifiers stopped
 
 DECLINED = "The model declined to answer this."
 
@@ -37,7 +37,7 @@ STOP_REASONS: Mapping[str, str] = {
     "refusal": "refusal",
     "model_context_window_exceeded": "context_overflow",
 }
-"""`stop_reason` to our stop reasons. Others that end a response well are `end_turn`."""
+"""`stop_reason` to our stop reasons. Any other that is not a failure is `end_turn`."""
 
 # Blocks of tools that run at Anthropic: https://docs.claude.com/en/docs/agents-and-tools/tool-use/overview
 SERVER_CALLS = frozenset({"server_tool_use", "mcp_tool_use"})
@@ -53,10 +53,10 @@ def is_server_item(kind: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What one family of models takes. `pattern` fits the start of the model id.
+    """What one family of models accepts. `pattern` matches the start of the model id.
 
     `max_tokens`: the longest answer, which every request has to limit; `reasons`: whether it can think. `effort`: how
-    it is told how much to think, by a budget of tokens or by a level; empty: not at all. `samplers`: it takes
+    a request limits reasoning, by a budget of tokens or by a level; empty: not at all. `samplers`: it takes
     temperature, top_p and top_k. `schema_formats`: an answer's format may be a schema.
     """
 
@@ -69,7 +69,7 @@ class Profile:
     schema_formats: bool = False
 
 
-# The first that fits counts. https://docs.claude.com/en/docs/about-claude/models/overview
+# The first match counts. https://docs.claude.com/en/docs/about-claude/models/overview
 _PROFILES = (
     Profile(r"claude-3-(opus|sonnet|haiku)|claude-2|claude-instant", 4_096, reasons=False, documents=False),
     Profile(r"claude-3-5", 8_192, reasons=False),
@@ -115,7 +115,7 @@ def wire_name(name: str) -> str:
 
 
 class TokenCounts(NamedTuple):
-    """`input` holds the cached tokens too, which the wire counts apart."""
+    """`input` includes the cached tokens, which the wire counts separately."""
 
     input: int | None
     output: int | None
@@ -124,7 +124,7 @@ class TokenCounts(NamedTuple):
 
 
 def token_counts(usage: Mapping[str, object]) -> TokenCounts:
-    """The counts of a response. `usage` is message_start's with message_delta's on top: those are cumulative."""
+    """The counts of a response. `usage` is message_start's, updated by message_delta's, which are cumulative."""
     plain, output = token_count(usage, "input_tokens"), token_count(usage, "output_tokens")
     read, write = token_count(usage, "cache_read_input_tokens"), token_count(usage, "cache_creation_input_tokens")
     total = None if plain is None else plain + (read or 0) + (write or 0)

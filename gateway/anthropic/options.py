@@ -1,4 +1,4 @@
-"""A run's options in the words of Anthropic's Messages API, and what may not stand beside thinking.
+"""A run's options as fields of Anthropic's Messages API, and those that thinking excludes.
 
 Source: https://docs.claude.com/en/api/messages (anthropic-version 2023-06-01),
 https://docs.claude.com/en/docs/build-with-claude/extended-thinking, https://docs.claude.com/en/docs/build-with-claude/effort
@@ -18,7 +18,7 @@ from gateway.providers.option_table import OptionTable, WireMember, member
 from gateway.wire.tool_schema import closed_schema
 from gateway.wishes.generation import GenerationOptions, JsonFormat, ReasoningEffort
 
-# Tokens to think with.
+# Tokens for reasoning.
 _BUDGETS = {"minimal": 1_024, "low": 4_096, "medium": 8_192, "high": 16_384, "xhigh": 24_576}
 _LEAST_BUDGET = 1_024
 _LEVELS = {"minimal": "low", "low": "low", "medium": "medium", "high": "high", "xhigh": "max"}
@@ -55,10 +55,10 @@ _BY_LEVEL: tuple[WireMember, ...] = (
 
 @cache
 def anthropic_options(profile: Profile) -> OptionTable:
-    """What one family of models takes. It has no format that is JSON without a schema."""
+    """The options that one family of models accepts. None has a JSON format without a schema."""
     members = {
         "top_k": member("top_k"),
-        # The newer models refuse the two together; the temperature wins where a request wants both.
+        # The newer models refuse both together; if a request has both, the temperature counts.
         "top_p": member("top_p", excludes=["temperature"]),
         "temperature": member("temperature", excludes=["top_p"], value=_at_most_one),
         "max_tokens": member("max_tokens", value=lambda tokens: min(tokens, profile.max_tokens)),
@@ -79,7 +79,7 @@ def anthropic_options(profile: Profile) -> OptionTable:
 def fit_beside_thinking(body: JsonObject, options: GenerationOptions) -> None:
     """Change what would be refused: samplers of a request beside thinking, and thoughts that may take all tokens.
 
-    The operator decides whether the model thinks; a request that knows nothing of it must not fail for that.
+    The operator decides whether the model thinks; a request cannot know, and must not fail for it.
     """
     thinking = body.get("thinking")
     if not isinstance(thinking, dict) or thinking.get("type") == "disabled":

@@ -60,7 +60,7 @@ class MessageReader(RecordReader):
         self._model_id = model_id
         self._names = {safe: spec.name for spec in request.tools if (safe := wire_name(spec.name)) != spec.name}
         self._blocks: dict[object, _Block] = {}
-        self._text_index: object = None  # of the text block that was opened last and is open
+        self._text_index: object = None  # of the text block opened last, while it is open
         self._usage: dict[str, object] = {}
         self._stop_reason: str | None = None
 
@@ -74,7 +74,7 @@ class MessageReader(RecordReader):
         self._builder.texts(_TEXT, texts)
 
     def _read(self, records: list[bytes]) -> None:
-        texts: list[str] = []  # more of the block that text came for last: nearly every event is that
+        texts: list[str] = []  # more of the current text block, which nearly every event brings
         for record in records:
             if self._text_index is not None and (text := self._more_text(record)) is not None:
                 texts.append(text)
@@ -129,7 +129,7 @@ class MessageReader(RecordReader):
             case "error":
                 self._report_failure(parse_error(event.get("error") or event))
             case _:
-                pass  # ping, and what is yet to come: https://docs.claude.com/en/api/versioning
+                pass  # ping, and future events: https://docs.claude.com/en/api/versioning
 
     def _on_start(self, index: int | None, block: Mapping[str, object]) -> None:
         kind = str(block.get("type"))
@@ -192,14 +192,14 @@ class MessageReader(RecordReader):
             self._text_index = None
         if block is None or block.kind == "text":
             return  # a text is over once something else begins
-        if block.start_input:  # the whole input at once, without a delta
+        if block.start_input:  # the whole input came at once, without a delta
             self._builder.tool_arguments(index, strict_json.dump(block.start_input).decode())
         if block.item is not None:
             self._keep(index, block)
         self._builder.close(index)
 
     def _keep(self, index: object, block: _Block) -> None:
-        """Keep a block of a tool that ran at the provider: viewers see it as it is, and later requests send it back."""
+        """Keep a block of a tool that ran at the provider: shown unchanged to viewers, and sent back later."""
         item = dict(block.item or {})
         if block.pieces:
             try:
@@ -223,7 +223,7 @@ class MessageReader(RecordReader):
             logger.info("a stop_reason that is not known counts as the end", extra={"stop_reason": word[:64]})
         reason = StopReason(STOP_REASONS.get(word, "end_turn"))
         if reason is StopReason.REFUSAL:
-            if not self._builder.is_open(_TEXT):  # Anthropic has no words for it: nobody would know what happened
+            if not self._builder.is_open(_TEXT):  # Anthropic sends no text for it: nobody would know what happened
                 self._builder.text(_TEXT, DECLINED)
             self._builder.opaque(_TEXT, REFUSED, word)
         self._builder.finish(reason, self._stop_reason)
@@ -252,7 +252,7 @@ def _object(event: Mapping[str, object], name: str) -> Mapping[str, object]:
 
 def _index(event: Mapping[str, object]) -> int | None:
     value = event.get("index")
-    return value if isinstance(value, int) else None  # whatever else: the block without a number
+    return value if isinstance(value, int) else None  # anything else is the block without a number
 
 
 def _string(block: Mapping[str, object], name: str) -> str:
@@ -261,5 +261,5 @@ def _string(block: Mapping[str, object], name: str) -> str:
 
 
 def _json(value: object) -> JsonValue:
-    """The value that the JSON reader gave, typed as the JSON that it is."""
+    """The parsed value, typed as JSON."""
     return value  # type: ignore[return-value]

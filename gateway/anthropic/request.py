@@ -68,9 +68,9 @@ _OWN_FILES = (None, "anthropic", PROVIDER_NAME)
 
 
 def anthropic_request(request: ModelRequest, model_id: str, profile: Profile) -> JsonObject:
-    """The body of the request. `model_parameters` win over the gateway's own fields; a null removes a field.
+    """The body of the request. `model_parameters` override the gateway's own fields; a null removes a field.
 
-    The run's options win over `model_parameters`.
+    The run's options override `model_parameters`.
     """
     parameters, options = request.parameters, request.options
     if options is not NO_OPTIONS:
@@ -87,7 +87,7 @@ def anthropic_request(request: ModelRequest, model_id: str, profile: Profile) ->
         body["tools"] = [_tool(spec) for spec in request.tools]
     thinking = parameters.get("thinking")
     if isinstance(thinking, dict) and isinstance(budget := thinking.get("budget_tokens"), int):
-        body["max_tokens"] = max(profile.max_tokens, budget + LEAST_ANSWER)  # refused where thinking may take it all
+        body["max_tokens"] = max(profile.max_tokens, budget + LEAST_ANSWER)  # refused if thinking may use all of it
     body |= {name: value for name, value in parameters.items() if name not in _OWN_PARAMETERS}
     if options is not NO_OPTIONS:
         fit_beside_thinking(body, options)
@@ -103,7 +103,7 @@ def anthropic_request(request: ModelRequest, model_id: str, profile: Profile) ->
 
 
 def beta_header(request: ModelRequest) -> str:
-    """The features that the parameters ask for, as the `anthropic-beta` header; empty where there are none."""
+    """The features that the parameters ask for, as the `anthropic-beta` header; empty if there are none."""
     betas = request.parameters.get(BETAS)
     if isinstance(betas, str):
         return betas
@@ -128,7 +128,7 @@ class _HistoryWriter:
         return "user", [made for block in message.content for made in self._asked(block)]
 
     def _answered(self, block: ContentBlock) -> JsonObject | None:
-        """A block of the model's own answer as it is sent back; None where it must not be."""
+        """A block of the model's own answer as it is sent back; None if it must not be."""
         match block:
             case TextBlock():
                 return _text(block.text)
@@ -168,7 +168,7 @@ class _HistoryWriter:
     def _result(self, result: ToolResult) -> JsonObject:
         parts: list[JsonValue] = [made for block in result.content for made in self._asked(block)]
         written: JsonObject = {"type": "tool_result", "tool_use_id": wire_name(result.call_id), "content": parts}
-        if result.is_error:  # refused with anything but texts, and without any
+        if result.is_error:  # refused with anything but texts, and also empty
             written["is_error"] = True
             texts: list[JsonValue] = [
                 _text(block.text)
@@ -196,7 +196,7 @@ class _HistoryWriter:
 
 
 def _without_refused(messages: Sequence[Message]) -> Sequence[Message]:
-    """The messages without the questions that were refused, and without what followed each up to its refusal.
+    """The messages without the questions that were refused, and without the messages from each to its refusal.
 
     https://docs.claude.com/en/docs/test-and-evaluate/strengthen-guardrails/handle-streaming-refusals: if they stay,
     everything after them is refused, too.
@@ -248,7 +248,7 @@ def _arranged(turns: Iterable[tuple[str, list[JsonObject]]]) -> list[JsonObject]
     last = len(arranged) - 1
     kept = [(role, _whole(blocks, role == "assistant" and at < last)) for at, (role, blocks) in enumerate(arranged)]
     if kept[-1][0] == "assistant" and not _is_paused(kept[-1][1]):
-        kept.append(("user", [{"type": "text", "text": GO_ON}]))  # an answer to go on with is refused by most models
+        kept.append(("user", [{"type": "text", "text": GO_ON}]))  # most models refuse to continue an answer
     return [
         {"role": role, "content": cast(JsonValue, blocks or [{"type": "text", "text": NO_CONTENT}])}
         for role, blocks in kept
@@ -269,7 +269,7 @@ def _is_paused(blocks: Sequence[JsonObject]) -> bool:
 
 
 def _complete_tool_choice(body: JsonObject) -> None:
-    """A choice that says only whether calls may be parallel is the usual one."""
+    """Complete a choice that only says whether calls may be parallel: its type is `auto`."""
     if isinstance(choice := body.get("tool_choice"), dict):
         body["tool_choice"] = {"type": "auto", **choice}
 
@@ -287,7 +287,7 @@ def _place_tool_choice(body: JsonObject, choice: ToolChoice) -> None:
 
 
 def _drop_impossible_thinking(body: JsonObject, turns: Sequence[JsonObject]) -> None:
-    """Remove `thinking` where the calls being answered were made without it: it may not begin within a turn."""
+    """Remove `thinking` if the current turn's calls were made without it: it may not begin within a turn."""
     thinking = body.get("thinking")
     if not isinstance(thinking, dict) or thinking.get("type") != "enabled" or len(turns) < 2:
         return
@@ -297,7 +297,7 @@ def _drop_impossible_thinking(body: JsonObject, turns: Sequence[JsonObject]) -> 
 
 
 def _place_cache_points(body: JsonObject, turns: Sequence[JsonObject], caching: JsonValue) -> None:
-    """Mark the ends of what stays the same in the next request: the tools, the prompt, the history so far.
+    """Mark the ends of the parts that the next request repeats: the tools, the prompt, the history so far.
 
     https://docs.claude.com/en/docs/build-with-claude/prompt-caching
     """

@@ -1,16 +1,16 @@
 """The JSON of Bedrock Converse, and the rules that a conversation must keep to be accepted.
 
 Source: https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ConverseStream.html and, for the turn rules,
-the service's own refusals. Pure: a conversation in, a conversation out. Above: the request writer, which
-makes these shapes of canonical messages.
+the service's own refusals. Pure. Above: the request writer, which makes these shapes from canonical
+messages.
 
 The rules, as `arrange` establishes them for any conversation:
 1. The first message is a user's, the roles alternate, the last message is a user's.
 2. Each `toolUse` is answered in the next message, all of one turn in one message, in call order, before anything else.
-3. A result without its call in the message before, or a second one for a call, is not there.
+3. There is no result without its call in the message before, and no second result of a call.
 4. No text is blank, no content is empty, no answer ends with reasoning.
-5. A family that takes no text or media beside results gets them in a message of their own.
-6. Documents stand with a text, their names are made of what is allowed and differ within the conversation.
+5. A family that accepts no text or media beside results gets them in a separate message.
+6. A message with documents has a text; their names have only allowed characters and are unique in the conversation.
 7. No message holds more pictures or documents than are allowed.
 """
 
@@ -27,7 +27,7 @@ from gateway.wire import stand_ins
 
 PROVIDER_NAME = "bedrock/converse"
 
-# Converse requires a declared tool wherever the history contains calls, and has no way to forbid calls.
+# Converse requires a declared tool if the history contains calls, and has no way to forbid calls.
 NO_TOOL = "gateway_no_tool_available"
 
 
@@ -80,7 +80,7 @@ class ReasoningText(TypedDict, total=False):
 
 
 class Reasoning(TypedDict, total=False):
-    """One of the two. `redactedContent` is base64 of what only the model can read."""
+    """One of the two. `redactedContent` is base64 of reasoning that only the model can read."""
 
     reasoningText: ReasoningText
     redactedContent: str
@@ -146,8 +146,8 @@ def arrange(
 ) -> list[Turn]:
     """The conversation under the rules above. Lists and blocks of `turns` are not changed, but may be shared.
 
-    A conversation may be arranged in parts where `may_part` allows it. Each part gets the same `names` of documents,
-    and is told whether it is the first or the last.
+    A conversation may be arranged in parts if `may_part` allows it. Each part gets the same `names` of documents; the
+    flags say whether it is the first or the last.
     """
     arranged = _merged(_calls_answered(_merged(_cleaned(turns))))
     arranged = _framed(_apart(arranged, family), begins, ends)
@@ -160,7 +160,7 @@ def arrange(
 def may_part(arranged: Sequence[Turn], following: Turn) -> bool:
     """Whether a conversation can be divided here. The caller knows that no call before this place is answered after it.
 
-    It can where an answer without calls is followed by a question: nothing is merged across such a place.
+    It can between an answer without calls and a question: nothing is merged across such a place.
     """
     return (
         bool(arranged)
@@ -202,7 +202,7 @@ def _digest(text: str, length: int) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:length]
 
 
-# --- 4: nothing blank, nothing in the wrong mouth ----------------------------------------------------------------
+# --- 4: no blank text, no block in the wrong role ----------------------------------------------------------------
 
 _OF_MODELS_ONLY = frozenset({"toolUse", "reasoningContent"})
 
@@ -223,7 +223,7 @@ def _is_blank(block: Block | ResultPart) -> bool:
 
 
 def _merged(turns: Iterable[Turn]) -> list[Turn]:
-    """Join neighbours of one role. Answers that hold nothing, or only reasoning, are left out."""
+    """Join neighbours of one role. Answers that are empty, or have only reasoning, are left out."""
     merged: list[Turn] = []
     for turn in turns:
         if turn["role"] == "assistant" and all("reasoningContent" in block for block in turn["content"]):
@@ -267,7 +267,7 @@ def _calls_answered(turns: Sequence[Turn]) -> Iterator[Turn]:
 
 
 def _with_new_calls_only(turn: Turn, called: set[str]) -> list[Block]:
-    """The content without repeated calls and without results, which are put in again where they belong."""
+    """The content without repeated calls and without results, which are inserted again in the right place."""
     content: list[Block] = []
     for block in turn["content"]:
         if "toolResult" in block:
@@ -290,7 +290,7 @@ def _answer(call: ToolUse, results: dict[str, ToolResult]) -> Block:
     return {"toolResult": answer}
 
 
-# --- 5: what may stand beside results ----------------------------------------------------------------------------
+# --- 5: blocks beside results -----------------------------------------------------------------------------------
 
 
 def _apart(turns: Iterable[Turn], family: Family) -> list[Turn]:
@@ -327,7 +327,7 @@ def _within_limits(content: list[Block]) -> list[Block]:
 
 
 def _over_limit(block: Block | ResultPart, counts: dict[str, int]) -> str | None:
-    """A note in place of `block` where there are too many of its kind already."""
+    """A note in place of `block` if there are too many of its kind already."""
     for kind, limit in MAX_PER_MESSAGE.items():
         if kind in block:
             counts[kind] += 1
@@ -369,7 +369,7 @@ def _named(document: Document, names: set[str]) -> Document:
     return {**document, "name": name}
 
 
-# --- what depends on the finished conversation -------------------------------------------------------------------
+# --- for the finished conversation -----------------------------------------------------------------------------
 
 
 def place_cache_points(body: Mapping[str, object], turns: Sequence[Turn], family: Family, wish: object) -> None:
@@ -390,9 +390,9 @@ def place_cache_points(body: Mapping[str, object], turns: Sequence[Turn], family
 
 
 def drop_impossible_thinking(body: dict[str, object], turns: Sequence[Turn], *, forced: bool = False) -> None:
-    """Take `thinking` out where Claude refuses it.
+    """Remove `thinking` if Claude would refuse it.
 
-    It may not begin in the middle of a turn, after calls that were made without it, nor where a tool is `forced`.
+    It may not begin in the middle of a turn, after calls that were made without it, nor if a tool is `forced`.
     """
     fields = body.get("additionalModelRequestFields")
     if not isinstance(fields, dict) or not isinstance(thinking := fields.get("thinking"), dict):

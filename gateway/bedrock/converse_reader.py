@@ -38,7 +38,7 @@ _STOP_REASONS: Mapping[str, StopReason] = MappingProxyType(
         "guardrail_intervened": StopReason.CONTENT_FILTER,
         "content_filtered": StopReason.CONTENT_FILTER,
         "model_context_window_exceeded": StopReason.CONTEXT_OVERFLOW,
-        # Anthropic's own words, should they pass through
+        # Anthropic's own stop reasons, if they are passed through
         "refusal": StopReason.REFUSAL,
         "pause_turn": StopReason.PAUSE,
     }
@@ -49,7 +49,7 @@ _MALFORMED = frozenset({"malformed_model_output", "malformed_tool_use"})
 class ConverseReader(AnswerReader):
     """One per response. It is done when both the stop reason and the usage are known.
 
-    `guardrail`: how a guardrail checks the answer. `async` lets words through before it has checked them.
+    `guardrail`: how a guardrail checks the answer. `async` passes text on before it is checked.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class ConverseReader(AnswerReader):
         return self._builder.take()
 
     def _read(self, data: bytes) -> None:
-        texts: list[str] = []  # more of the block that text came for last: nearly every event is that
+        texts: list[str] = []  # more of the current text block, which nearly every event brings
         try:
             for frame in self._decoder.feed(data):
                 if frame.headers is self._text_headers and (text := self._more_text(frame.payload)) is not None:
@@ -272,7 +272,7 @@ class ConverseReader(AnswerReader):
     def _intervened(self) -> StopReason:
         finding = self._finding
         if finding.only_masked:
-            return StopReason.END_TURN  # words were replaced, the answer is whole
+            return StopReason.END_TURN  # only words were replaced: the answer is complete
         if self._shown and (instead := in_its_place(self._shown, finding)) is not None:
             self._builder.retract(instead)
         elif finding.blocked_input:

@@ -1,7 +1,7 @@
 """The body of a ConverseStream request, written from a `ModelRequest`.
 
-Source: https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ConverseStream.html. Pure. The rules of
-turns, families, media and parameters are in the room's other files.
+Source: https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ConverseStream.html. Pure. The rules for
+turns, families, media and parameters are in the folder's other files.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def converse_request(request: ModelRequest, model_id: str, family: Family) -> Co
 
 
 def _fields(request: ModelRequest, family: Family) -> dict[str, object]:
-    """What the agent's parameters and the run's options say."""
+    """The fields of the agent's parameters and the run's options."""
     if request.options is NO_OPTIONS:
         return request_fields(request.parameters, one_sampler=family.one_sampler)
     parameters = with_options(request.parameters, request.options, converse_options(family))
@@ -109,11 +109,11 @@ def _fields(request: ModelRequest, family: Family) -> dict[str, object]:
 
 
 def _guard(body: dict[str, object], turns: Sequence[converse.Turn], wish: object) -> GuardrailMode:
-    """Mark what a guardrail, if there is one, is to check in the request. Gives how it checks the answer."""
+    """Mark the parts of the request for a guardrail, if there is one. Gives how it checks the answer."""
     config = body.get("guardrailConfig")
     if not isinstance(config, Mapping):
         return "none"
-    # Only its trace tells what was blocked from what was masked, and the model's words from the guardrail's.
+    # Only its trace distinguishes blocked from masked, and the model's words from the guardrail's.
     body["guardrailConfig"] = {"trace": "enabled", **config}
     if places := guard_places(wish):
         body["messages"] = guarded_turns(turns, places)
@@ -150,7 +150,7 @@ class _Settled:
         self._count = 0
 
     def extend(self, settled: Sequence[Message], model_id: str, family: Family) -> bool:
-        """Go on to the end of `settled`. False: nothing is settled."""
+        """Continue to the end of `settled`. False: nothing is settled."""
         if self._count < len(settled):
             new, instructions = _written(settled[self._count :], model_id, family)
             if self._count and not self.may_be_followed_by(new):
@@ -216,7 +216,7 @@ class _HistoryWriter:
         return {"role": "user", "content": [made for block in message.content for made in self._asked(block)]}
 
     def _answered(self, block: ContentBlock) -> converse.Block | None:
-        """A block of the model's own answer as it is sent back; None where it must not be."""
+        """A block of the model's own answer as it is sent back; None if it must not be."""
         match block:
             case TextBlock():
                 return {"text": block.text}
@@ -250,7 +250,7 @@ class _HistoryWriter:
             return {"text": self.left_out.stand_in(block, error)}
 
     def _result(self, result: ToolResult) -> Iterator[converse.Block]:
-        """The result, then the blocks that a result cannot hold and that must follow it."""
+        """The result, then the blocks that a result cannot contain and that must follow it."""
         parts: list[converse.ResultPart] = []
         outside: list[converse.Block] = []
         for block in result.content:
@@ -272,7 +272,7 @@ class _HistoryWriter:
         yield from outside
 
     def _reasoning(self, block: ReasoningBlock) -> converse.Block | None:
-        """Reasoning that this model signed or sealed. All families refuse any other."""
+        """Reasoning that this model signed or encrypted. All families refuse any other."""
         opaque = block.opaque
         if opaque is None or not self._family.signed_reasoning or opaque.provider != PROVIDER_NAME:
             return None
@@ -301,7 +301,7 @@ def _block(kind: MediaKind, form: str | None, source: converse.MediaBody, name: 
         raise UnsendableError(stand_ins.NO_SUCH_FORMAT)
     if kind == "document":
         return {"document": {"format": form, "name": name or "", "source": source}}
-    return {kind: {"format": form, "source": source}}  # type: ignore[misc]  # the three others are of one shape
+    return {kind: {"format": form, "source": source}}  # type: ignore[misc]  # the other three have the same shape
 
 
 def _offered(request: ModelRequest, turns: Sequence[converse.Turn]) -> list[ToolSpec]:

@@ -1,8 +1,8 @@
-"""Bedrock's errors, in frames and in refusals: what its exceptions, statuses and phrases mean. Pure.
+"""The meaning of Bedrock's errors in frames and responses: exceptions, statuses, phrases. Pure.
 
 Source: https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ConverseStream.html#API_runtime_ConverseStream_Errors
 and https://docs.aws.amazon.com/bedrock/latest/APIReference/CommonErrors.html; the phrases are the service's and the
-models' own, which nothing documents.
+models' own, which are not documented.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _UNKNOWN_MODEL = re.compile(r"model identifier is invalid|not a valid model|mode
 
 
 def error_kind(name: str, status: int, text: str) -> ErrorKind:
-    """What an exception of this name means, in any case of letters. The status decides where the name is unknown."""
+    """The kind of an exception's name in any case of letters. If the name is unknown, the status decides."""
     kind = EXCEPTION_KINDS.get(name.lower()) or _STATUS_KINDS.get(status)
     if kind is None:
         kind = "server" if status >= 500 else "invalid"

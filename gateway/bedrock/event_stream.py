@@ -29,7 +29,7 @@ _NUMBERS = {2: struct.Struct("!b"), 3: struct.Struct("!h"), 4: struct.Struct("!i
 _TIMESTAMP = struct.Struct("!q")
 _OVERHEAD = _PRELUDE.size + _CHECKSUM.size
 _CACHED_HEADERS = 64
-_LARGEST_USUAL = MAX_HEADERS_BYTES  # a frame of so many bytes breaks neither limit
+_LARGEST_USUAL = MAX_HEADERS_BYTES  # a frame of this size cannot exceed either limit
 
 
 class EventStreamError(ValueError):
@@ -51,7 +51,7 @@ class EventStreamDecoder:
 
     def __init__(self) -> None:
         self._buffer = bytearray()
-        self._needed = 0  # bytes that the frame at the head of the buffer needs before another look is worth it
+        self._needed = 0  # bytes of the first frame in the buffer that must arrive before it is read again
         # A stream repeats a handful of header sets, each thousands of times.
         self._header_cache: dict[bytes, Mapping[str, HeaderValue]] = {}
 
@@ -76,7 +76,7 @@ class EventStreamDecoder:
         while end - start >= _PRELUDE.size:
             total, headers_length, prelude_checksum = _read_prelude(data, start)
             stop = start + total
-            # The checksum of the whole is of the lengths too: theirs is looked at where that of the whole cannot be.
+            # The frame's checksum covers its lengths, too: their own is checked if that one cannot be, or is wrong.
             if (
                 total - headers_length < _OVERHEAD
                 or total > _LARGEST_USUAL
@@ -114,7 +114,7 @@ def parse_headers(raw: bytes) -> Mapping[str, HeaderValue]:
     """The headers of one frame.
 
     Raises:
-        EventStreamError: they run over their end, or hold a type that does not exist.
+        EventStreamError: they exceed their length, or have a type that does not exist.
     """
     headers: dict[str, HeaderValue] = {}
     offset = 0
@@ -157,11 +157,11 @@ def _header_value(raw: bytes, kind: int, offset: int) -> tuple[HeaderValue, int]
 
 
 def load_object(payload: bytes) -> dict[str, Any]:
-    """The JSON object that a payload holds; an empty one where it is empty.
+    """The JSON object in a payload; an empty one if the payload is empty.
 
     Raises:
-        TypeError: it is JSON, but no object.
-        ValueError: it is no JSON.
+        TypeError: it is JSON, but not an object.
+        ValueError: it is not JSON.
     """
     if not payload:
         return {}

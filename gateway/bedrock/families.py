@@ -17,17 +17,17 @@ CachePlace: TypeAlias = Literal["tools", "system", "messages"]
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """What one family accepts. `pattern` fits the start of the model id without its region prefix.
+    """What one family accepts. `pattern` matches the start of the model id without its region prefix.
 
-    `beside_results`: what may stand in one message with tool results. `inside_results`: the media that a tool result
-    may hold. `result_status`: a result may say `error`. `signed_reasoning`: reasoning goes back, but only with its
-    signature; elsewhere it is never sent. `thinking_tags`: the model writes its reasoning into its text between these.
-    `one_sampler`: temperature and top_p exclude each other. `forced_tool`: it can be told to call one certain tool.
+    `beside_results`: the blocks that one message may have beside tool results. `inside_results`: the media that a tool
+    result may contain. `result_status`: a result may say `error`. `signed_reasoning`: reasoning is sent back with its
+    signature; other families never get any. `thinking_tags`: the model writes its reasoning into its text between
+    these. `one_sampler`: temperature and top_p exclude each other. `forced_tool`: a request can force one tool's call.
     `input_media` and `reasons` are for the capabilities only.
 
-    What a run's options may say: `samplers` (temperature, top_p), `top_k`, `schema_formats` (an answer's format may be
-    a schema), and `effort`, how it is told how much to think: by a budget of tokens, a level, or a field of its own.
-    `blank_stops`: an answer may stop at white space.
+    The options of a run: `samplers` (temperature, top_p), `top_k`, `schema_formats` (an answer's format may be a
+    schema), and `effort`, how a request limits reasoning: by a budget of tokens, a level, or a field of its own.
+    `blank_stops`: a stop text may be white space.
     """
 
     name: str
@@ -73,7 +73,7 @@ _CLAUDE = Family(
     blank_stops=False,
 )
 
-# The first that fits counts: the special before the general.
+# The first match counts: the special before the general.
 FAMILIES: tuple[Family, ...] = (
     replace(
         _CLAUDE,
@@ -135,14 +135,14 @@ _REGION_PREFIX = re.compile(r"^(us|eu|apac|us-gov|jp|au|ca|global)\.")
 
 
 def bare_model_id(model_id: str) -> str:
-    """The model id without the ARN around it and the region group before it, which only say where it runs."""
+    """The model id without its ARN and region group, which only say where it runs."""
     if model_id.startswith("arn:"):
         model_id = model_id.rsplit("/", 1)[-1]
     return _REGION_PREFIX.sub("", model_id)
 
 
 def family_of(model_id: str) -> Family:
-    """The family of a model id or ARN; `UNKNOWN` where the id does not say (application inference profiles)."""
+    """The family of a model id or ARN; `UNKNOWN` if the id does not say (application inference profiles)."""
     for segment in reversed(model_id.split("/")):  # a custom model's ARN names its base in the middle
         bare = bare_model_id(segment)
         for family in FAMILIES:

@@ -21,7 +21,7 @@ from gateway.wire.stand_ins import TAKEN_BACK
 
 GUARD_CONTENT = "guard_content"
 
-# The kind of opaque part that marks a guardrail's own answer: it let nothing of the question through.
+# The kind of opaque part that marks a guardrail's own answer: it blocked the question.
 BLOCKED_INPUT = "guardrail_blocked_input"
 
 GuardrailMode: TypeAlias = Literal["none", "sync", "async"]
@@ -34,7 +34,7 @@ _CHOICES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {"streamProcessingMode": ("sync", "async"), "trace": ("enabled", "disabled", "enabled_full")}
 )
 _GUARDED_IMAGES = frozenset({"png", "jpeg"})
-# So many words of what the guardrail says cannot have come from the model by chance.
+# If so many words are the guardrail's message, they are not from the model by chance.
 _QUOTE_WORDS = 5
 
 
@@ -93,7 +93,7 @@ def guarded_turns(turns: Sequence[Turn], places: Mapping[str, Sequence[str]]) ->
 
 
 def guarded_system(blocks: Sequence[Mapping[str, object]], places: Mapping[str, Sequence[str]]) -> list[object]:
-    """The system prompt's blocks, its texts marked where that is asked for."""
+    """The system prompt's blocks, with its texts marked if that is asked for."""
     qualifiers = places.get("system")
     return [block if qualifiers is None else _guarded(block, qualifiers) for block in blocks]
 
@@ -132,12 +132,12 @@ class Finding:
 
     @property
     def only_masked(self) -> bool:
-        """Words were replaced, and the answer is whole."""
+        """Only words were replaced: the answer is complete."""
         return self.masked and not (self.blocked_input or self.blocked_output)
 
 
 def read_trace(trace: object) -> Finding:
-    """The finding in the `trace` of the metadata; an empty one where there is no trace."""
+    """The finding in the `trace` of the metadata; an empty one if there is no trace."""
     guardrail = trace.get("guardrail") if isinstance(trace, Mapping) else None
     if not isinstance(guardrail, Mapping):
         return Finding()
@@ -152,7 +152,7 @@ def read_trace(trace: object) -> Finding:
 
 
 def _actions(assessment: object) -> Iterator[str]:
-    """`BLOCKED`, `ANONYMIZED`, `NONE`, wherever the assessment says so."""
+    """Each `BLOCKED`, `ANONYMIZED` and `NONE` in the assessment."""
     if isinstance(assessment, list):
         for item in assessment:
             yield from _actions(item)
@@ -167,11 +167,11 @@ def in_its_place(shown: Sequence[str], finding: Finding) -> str | None:
     """The replacement for an answer that a guardrail stopped after words of it were shown. None: no words were shown.
 
     `shown` are the pieces in which the answer came. The service puts the guardrail's message right after the model's
-    words, without a mark between them. They can be told apart only where the trace has the model's words. Otherwise the
+    words, without a mark between them. Only a trace with the model's words can distinguish them. Otherwise the
     replacement is our own message.
     """
     if finding.blocked_input and not finding.blocked_output:
-        return None  # the model was not asked: all that was shown is the guardrail's message
+        return None  # the model was not asked: everything shown is the guardrail's message
     if not finding.model_output:
         return TAKEN_BACK
     pieces, place = 0, 0
@@ -187,7 +187,7 @@ def in_its_place(shown: Sequence[str], finding: Finding) -> str | None:
 
 
 def _behind_common_words(text: str, other: str) -> str:
-    """What is left of the text behind the whole words in which it goes on as the other does."""
+    """The rest of the text after the whole words with which the other begins, too."""
     cut = 0
     for word, others in zip(re.finditer(r"\s*\S+", text), re.finditer(r"\s*\S+", other), strict=False):
         if word.group() != others.group():
@@ -197,7 +197,7 @@ def _behind_common_words(text: str, other: str) -> str:
 
 
 def _quotes(text: str, source: str) -> bool:
-    """Whether some words of `text` stand in `source` in the same order; of a shorter text: all of it."""
+    """Whether some words of `text`, or all of a short text, are in `source` in the same order."""
     words, known = text.split(), " ".join(source.split())
     return any(stretch in known for stretch in _stretches(words))
 

@@ -1,8 +1,8 @@
-"""A run's options in the words of ConverseStream, and what may not stand beside Claude's thinking.
+"""A run's options as fields of ConverseStream, and those that Claude's thinking excludes.
 
 Source: https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ConverseStream.html,
 https://docs.aws.amazon.com/bedrock/latest/userguide/structured-output.html. What differs between models is data in
-`families`. Converse has no seed and no penalties, and nothing against parallel calls.
+`families`. Converse has no seed and no penalties, and cannot forbid parallel calls.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from gateway.wishes.generation import GenerationOptions, JsonFormat, ReasoningEf
 
 _MORE = "additionalModelRequestFields"
 _NESTED = ("inferenceConfig", "inference_config")
-# Tokens to think with.
+# Tokens for reasoning.
 _BUDGETS = {"minimal": 1_024, "low": 4_096, "medium": 8_192, "high": 16_384, "xhigh": 24_576}
 _LEAST_BUDGET = 1_024
 _LEVELS = {"minimal": "low", "low": "low", "medium": "medium", "high": "high", "xhigh": "max"}
 
 
 def _inference(*spellings: str) -> tuple[str, ...]:
-    """All ways to write a member of `inferenceConfig`, whose own name stands last."""
+    """All names of a member of `inferenceConfig`; the last of `spellings` is its own."""
     return (*spellings, *(f"{nested}.{spellings[-1]}" for nested in _NESTED))
 
 
@@ -66,7 +66,7 @@ _TOP_K = ("top_k", f"{_MORE}.top_k", "additional_model_request_fields.top_k")
 
 @cache
 def converse_options(family: Family) -> OptionTable:
-    """What one family takes."""
+    """The options that one family accepts."""
     members = {
         "max_tokens": member(*_inference("max_tokens", "max_completion_tokens", "max_output_tokens", "maxTokens")),
         "stop": member(
@@ -75,7 +75,7 @@ def converse_options(family: Family) -> OptionTable:
         ),
     }
     if family.samplers:
-        # Where the two exclude each other, the temperature wins if a request wants both.
+        # If the two exclude each other and a request has both, the temperature counts.
         one = family.one_sampler
         members["top_p"] = member(*_TOP_P, excludes=_TEMPERATURE if one else ())
         members["temperature"] = member(*_TEMPERATURE, excludes=_TOP_P if one else (), value=lambda t: min(t, 1.0))
@@ -96,8 +96,8 @@ def converse_options(family: Family) -> OptionTable:
 def fit_beside_thinking(fields: dict[str, object], options: GenerationOptions) -> None:
     """Change what Claude would refuse: samplers of a request beside thinking, and thoughts that may take all tokens.
 
-    `fields` are those of the request. The operator decides whether the model thinks; a request that knows nothing of it
-    must not fail for that.
+    `fields` are those of the request. The operator decides whether the model thinks; a request
+    cannot know, and must not fail for it.
     """
     more, inference = _mapping(fields.get(_MORE)), _mapping(fields.get("inferenceConfig"))
     thinking = more.get("thinking")

@@ -1,7 +1,7 @@
 """An agent's `model_parameters` as the fields of a ConverseStream request.
 
-Source: https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ConverseStream.html. The names of OpenAI's
-API are understood as well as Converse's own. Any other parameter is sent to the model as an additional field.
+Source: https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ConverseStream.html. OpenAI's names are
+understood, too. Any other parameter is sent to the model as an additional field.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 from gateway.bedrock.guardrails import GUARD_CONTENT, check_guardrail
 
-# Names that mean something to this gateway and are not sent.
+# Names for the gateway itself; they are not sent.
 PROMPT_CACHING = "prompt_caching"
 MODEL_FAMILY = "model_family"
 
@@ -58,7 +58,7 @@ _LISTS = frozenset({"additionalModelResponseFieldPaths"})
 def request_fields(parameters: Mapping[str, object], *, one_sampler: bool = False) -> dict[str, object]:
     """The request's fields beside messages, system and tools; none of them empty.
 
-    `one_sampler`: top_p is left out where there is a temperature. None and an empty list count as absent.
+    `one_sampler`: top_p is left out if there is a temperature. None and an empty list count as absent.
 
     Raises:
         ValueError: a value that the service can never accept; the message names the parameter.

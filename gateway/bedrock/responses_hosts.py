@@ -1,4 +1,4 @@
-"""Where Amazon Bedrock serves the Responses API: its two hosts, which models are on which, and under which path. Pure.
+"""The two hosts of Bedrock's Responses API, and each model's host and path. Pure.
 
 Source: https://docs.aws.amazon.com/bedrock/latest/userguide/inference-responses-api.html and
 https://docs.aws.amazon.com/bedrock/latest/userguide/endpoints.html. `bedrock-runtime` serves models by the ids of their
@@ -53,7 +53,7 @@ def host_of(model_id: str, endpoint: str | None) -> Host:
 
 
 def wire_model_id(host: Host, model_id: str) -> str:
-    """What a request calls the model: Mantle knows no versions (`-1:0`), which the ids for Converse end in."""
+    """The model's id in requests: Mantle's ids lack the version (`-1:0`) that ids for Converse have."""
     return _VERSION.sub("", model_id) if host is MANTLE else model_id
 
 
@@ -63,7 +63,7 @@ def paths_of(host: Host, model_id: str) -> tuple[str, ...]:
 
 
 def region_in(model_id: str, endpoint: str | None) -> str | None:
-    """The region that an endpoint of AWS names, else the one that an ARN names."""
+    """The region in an AWS endpoint, else the one in an ARN."""
     if endpoint and (found := _HOST.fullmatch(urlsplit(endpoint).hostname or "")):
         return found[2]
     return found[1] if (found := _ARN_REGION.match(model_id)) else None

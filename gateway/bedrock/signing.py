@@ -26,7 +26,7 @@ CREDENTIAL_NAMES = frozenset({"access_key", "secret_key", "session_token"})
 BEDROCK_API_KEY = "bedrock_api_key"
 BEDROCK_API_KEY_VARIABLE = "AWS_BEARER_TOKEN_BEDROCK"
 
-# Hashing costs 3 ms a megabyte: from here on it leaves the event loop.
+# Hashing takes 3 ms per megabyte: larger bodies are hashed in a thread.
 _THREAD_FROM_BYTES = 200_000
 
 
@@ -57,7 +57,7 @@ class AwsSigner:
         self._opening = asyncio.Lock()
 
     async def region(self) -> str:
-        """The region: what was given, else what the environment and the profile say.
+        """The given region, else the one of the environment or the profile.
 
         Raises:
             ModelError: there is none.
@@ -68,7 +68,7 @@ class AwsSigner:
         return self._region
 
     async def sign(self, call: HttpCall) -> HttpCall:
-        """`call` with the headers that authenticate it. Nothing of it may change afterwards.
+        """`call` with the headers that authenticate it. The call must not change afterwards.
 
         Raises:
             ModelError: no credentials, or none that can be renewed.
@@ -136,11 +136,11 @@ def bedrock_signer(
 ) -> AwsSigner:
     """Signs for Bedrock, or sends an API key: the credential's, else the environment's unless access keys are given.
 
-    Without `own_identity` nothing is looked for in this process's environment: neither keys, nor roles, nor a region.
+    Without `own_identity` nothing is read from this process's environment: no keys, no roles, no region.
 
     Raises:
         ConfigurationError: one of access_key and secret_key is there without the other, or a session_token alone;
-            something is missing that may not be looked for.
+            something is missing, and the environment may not be read.
     """
     own_keys = credential.get("access_key") or credential.get("secret_key")
     api_key = credential.get(BEDROCK_API_KEY)

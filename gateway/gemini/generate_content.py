@@ -29,7 +29,7 @@ from gateway.wire.tool_schema import (
 
 PROVIDER_NAME = "gemini/v1beta/generatecontent"
 
-# The kinds of opaque parts: a part's signature, that of a text's end, a part that only the provider understands.
+# The kinds of opaque parts: a part's signature, the signature of a text's end, a part that only Gemini understands.
 SIGNATURE = "thought_signature"
 TEXT_SIGNATURE = "text_signature"
 ITEM = "item"
@@ -48,7 +48,7 @@ STOP_REASONS: Mapping[str, str] = {
     "IMAGE_RECITATION": "content_filter",
     "MODEL_ARMOR": "content_filter",
 }
-"""`finishReason` to our stop reasons. Others that are not failures are `end_turn`."""
+"""`finishReason` to our stop reasons. Any other that is not a failure is `end_turn`."""
 
 FAILED_REASONS: Mapping[str, str] = {
     "MALFORMED_FUNCTION_CALL": "protocol",
@@ -63,10 +63,10 @@ FAILED_REASONS: Mapping[str, str] = {
 }
 """The `finishReason`s that say that the response failed, to the kinds of ModelError."""
 
-# Parts that only the provider understands: code it ran, media it made. They go back as they came.
+# Parts that only the provider understands: code it ran, media it made. They are sent back unchanged.
 ITEM_PARTS = ("executableCode", "codeExecutionResult", "inlineData", "fileData", "toolCall", "toolResponse")
 
-# Members of the request that stand beside `generationConfig`; parameters of any other name belong into it.
+# Members of the request beside `generationConfig`; parameters of any other name go into it.
 TOP_LEVEL = frozenset(
     {"safetySettings", "toolConfig", "cachedContent", "tools", "labels", "serviceTier", "store", "modelArmorConfig"}
 )
@@ -77,12 +77,12 @@ TOP_LEVEL = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What one family of models takes. `pattern` fits the start of the model id.
+    """What one family of models accepts. `pattern` matches the start of the model id.
 
-    `signed_calls`: calls of the current turn are refused without a signature. `thinking`: how it is told how much to
-    think, by a budget of tokens or by a level; empty: not at all. `least_thinking` is the least that it can be told.
-    `penalties`: it takes penalties for what was said before. `formats_beside_tools`: it may have to answer in JSON
-    where it has functions to call.
+    `signed_calls`: calls of the current turn are refused without a signature. `thinking`: how a request limits its
+    reasoning, by a budget of tokens or by a level; empty: not at all. `least_thinking` is the smallest such value.
+    `penalties`: it takes penalties for repetition. `formats_beside_tools`: a request with functions may ask for an
+    answer in JSON.
     """
 
     pattern: str
@@ -95,7 +95,7 @@ class Profile:
 
 _GEMINI_3 = Profile(r"gemini-", signed_calls=True, thinking="level", least_thinking="low", formats_beside_tools=True)
 
-# The first that fits counts. https://ai.google.dev/gemini-api/docs/thinking,
+# The first match counts. https://ai.google.dev/gemini-api/docs/thinking,
 # https://ai.google.dev/gemini-api/docs/structured-output
 _PROFILES = (
     Profile(r"gemini-2\.5-pro", thinking="budget", least_thinking=128),
@@ -149,7 +149,7 @@ _FORMATS: Mapping[str, frozenset[str]] = {
     "number": frozenset({"float", "double"}),
     "integer": frozenset({"int32", "int64"}),
 }
-# How far a schema is followed: where it holds itself, or says the same thing in very many places.
+# The limits for schemas that contain themselves, or repeat a part very often.
 _DEEPEST = 12
 _MOST_PLACES = 1_000
 
@@ -197,7 +197,7 @@ class _Subset:
         return depth < _DEEPEST and self._places < _MOST_PLACES
 
     def _resolved(self, schema: JsonSchema, within: tuple[str, ...], depth: int) -> tuple[JsonSchema, tuple[str, ...]]:
-        """The schema with `$ref` and `allOf` taken in."""
+        """The schema with `$ref` and `allOf` merged in."""
         own = {name: value for name, value in schema.items() if name not in ("$ref", "allOf")}
         reference = schema.get("$ref")
         taken: list[JsonSchema] = []
@@ -215,7 +215,7 @@ class _Subset:
         return own, within
 
     def _without_choice(self, schema: JsonSchema, within: tuple[str, ...], depth: int) -> JsonSchema:
-        """The schema without `anyOf` and `oneOf`, where the subset cannot express them or there is only one choice.
+        """The schema without `anyOf` and `oneOf`, if the subset cannot express them or there is only one choice.
 
         The subset cannot express choices beside an object's own members (`anyOf: [{required: [a]}, ...]`). Then the
         object gets the members of all choices, and requires those that every choice requires.
@@ -247,7 +247,7 @@ class _Subset:
 
 
 def _type_of(schema: JsonSchema) -> tuple[str | None, bool]:
-    """The type, or None where there is a choice of types; and whether null is allowed."""
+    """The type, or None if there is a choice of types; and whether null is allowed."""
     kind = schema.get("type")
     kinds = [each for each in (kind if isinstance(kind, list) else [kind]) if isinstance(each, str)]
     nullable = "null" in kinds or schema.get("nullable") is True
@@ -258,7 +258,7 @@ def _type_of(schema: JsonSchema) -> tuple[str | None, bool]:
 
 
 def _place_values(schema: Mapping[str, object], kind: str | None, made: dict[str, object]) -> None:
-    """Enumerations. The subset has only those of texts; any other goes into the description."""
+    """Enumerations. The subset has them only for strings; others go into the description."""
     values = [schema["const"]] if "const" in schema else as_list(schema.get("enum"))
     values = [value for value in values if value is not None]
     if not values:
@@ -274,7 +274,7 @@ def _place_values(schema: Mapping[str, object], kind: str | None, made: dict[str
 
 
 class TokenCounts(NamedTuple):
-    """`input` holds what tools at the provider read; `output` holds the thoughts."""
+    """`input` includes what tools at the provider read; `output` includes the thoughts."""
 
     input: int | None
     output: int | None

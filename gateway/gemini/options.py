@@ -1,4 +1,4 @@
-"""A run's options in the words of Gemini's `generationConfig`.
+"""A run's options as members of Gemini's `generationConfig`.
 
 Source: https://ai.google.dev/api/generate-content#generationconfig (v1beta),
 https://ai.google.dev/gemini-api/docs/thinking. What differs between models is data in `generate_content`.
@@ -15,7 +15,7 @@ from gateway.gemini.generate_content import Profile
 from gateway.messages import JsonValue
 from gateway.providers.option_table import OptionTable, WireMember, member
 
-# As Google's own OpenAI-compatible endpoint has it: https://ai.google.dev/gemini-api/docs/openai#thinking
+# As in Google's own OpenAI-compatible endpoint: https://ai.google.dev/gemini-api/docs/openai#thinking
 _BUDGETS = {"minimal": 1_024, "low": 1_024, "medium": 8_192, "high": 24_576, "xhigh": 24_576}
 _LEVELS = {"low": "low", "medium": "medium", "high": "high", "xhigh": "high"}
 
@@ -47,7 +47,7 @@ _BUDGET, _LEVEL = "thinkingConfig.thinkingBudget", "thinkingConfig.thinkingLevel
 
 @cache
 def gemini_options(profile: Profile) -> OptionTable:
-    """What one family of models takes."""
+    """The options that one family of models accepts."""
     members = {**_MEMBERS, **(_PENALTIES if profile.penalties else {})}
     if profile.thinking:
         members["reasoning_effort"] = _effort(profile)
@@ -62,7 +62,7 @@ def gemini_options(profile: Profile) -> OptionTable:
 
 
 def _effort(profile: Profile) -> tuple[WireMember, ...]:
-    """The two ways to say how much to think exclude each other."""
+    """The two ways to limit reasoning exclude each other."""
 
     def value(effort: Any) -> JsonValue:
         known: Mapping[str, JsonValue] = _BUDGETS if profile.thinking == "budget" else _LEVELS

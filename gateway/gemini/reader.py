@@ -37,9 +37,9 @@ logger = logging.getLogger(__name__)
 
 _TEXT = "text"
 _THOUGHT = "thought"
-# Each chunk tells how many tokens there are by now: https://ai.google.dev/api/generate-content#UsageMetadata
+# Each chunk has the number of tokens so far: https://ai.google.dev/api/generate-content#UsageMetadata
 LIKENESS = likeness("candidates", 0, "content", "parts", 0, "text", counted=True)
-_USAGE = b'"usageMetadata":'  # in no text: its quotes would be escaped
+_USAGE = b'"usageMetadata":'  # cannot be in a text, where its quotes would be escaped
 
 
 class GenerateContentReader(RecordReader):
@@ -54,7 +54,7 @@ class GenerateContentReader(RecordReader):
         self._in_text = False
         self._parts = 0
         self._usage: Mapping[str, object] | None = None
-        self._last_counted = b""  # a chunk whose usage is the latest, and was not read
+        self._last_counted = b""  # the latest chunk with usage, which was not read yet
         self._finish_reason: str | None = None
 
     @property
@@ -69,12 +69,12 @@ class GenerateContentReader(RecordReader):
 
     def take_texts(self, texts: list[str], last: bytes, number: int) -> None:
         """As RecordReader says."""
-        if _USAGE in last:  # else what was counted before is still the latest
+        if _USAGE in last:  # else the earlier chunk's is still the latest
             self._last_counted = last
         self._builder.texts(_TEXT, texts)
 
     def _read(self, records: list[bytes]) -> None:
-        texts: list[str] = []  # more of the text that is being written: nearly every chunk is that
+        texts: list[str] = []  # more of the current text, which nearly every chunk brings
         for record in records:
             if self._in_text and (text := self._more_text(record)) is not None:
                 texts.append(text)
@@ -86,7 +86,7 @@ class GenerateContentReader(RecordReader):
             self._record(record)
             if self.failure is not None:
                 return
-            self._in_text = self._builder.is_open(_TEXT)  # then no thought is: either ends the other
+            self._in_text = self._builder.is_open(_TEXT)  # then no thought is open: each ends the other
         if texts:
             self._builder.texts(_TEXT, texts)
 
@@ -175,16 +175,16 @@ class GenerateContentReader(RecordReader):
         self._builder.text(_TEXT, text)
         if not signature:
             return
-        if whole and text:  # all of the part is in a block of its own, and the signature on it
+        if whole and text:  # this part is the whole text: its block gets the signature
             self._builder.opaque(_TEXT, SIGNATURE, signature)
             self._builder.close(_TEXT)
         else:
-            # A text that came in many parts stays one to whoever reads it: its end's signature stands behind it.
+            # A text of many parts stays one block for readers: the signature of its end follows in another.
             self._builder.close(_TEXT)
             self._alone(TEXT_SIGNATURE, signature)
 
     def _on_call(self, call: Mapping[str, object], signature: str) -> None:
-        """A call comes in one piece, and each part is one call. Most have no id."""
+        """Each part is one whole call. Most have no id."""
         self._builder.close(_TEXT)
         self._builder.close(_THOUGHT)
         name, call_id, arguments = call.get("name"), call.get("id"), call.get("args")
@@ -199,7 +199,7 @@ class GenerateContentReader(RecordReader):
         self._builder.close(key)
 
     def _keep(self, part: Mapping[str, object]) -> None:
-        """Keep what ran or was made at the provider: viewers see it unchanged, and later requests send it back."""
+        """Keep a part that the provider's own tools made: viewers see it unchanged, and later requests send it back."""
         self._builder.close(_TEXT)
         self._builder.close(_THOUGHT)
         self._builder.raw(_json(part))
@@ -238,5 +238,5 @@ class GenerateContentReader(RecordReader):
 
 
 def _json(value: object) -> JsonValue:
-    """The value that the JSON reader gave, typed as the JSON that it is."""
+    """The parsed value, typed as JSON."""
     return value  # type: ignore[return-value]

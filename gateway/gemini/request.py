@@ -1,4 +1,4 @@
-"""A model request in the words of Gemini's generateContent. Pure.
+"""Writes a model request for Gemini's generateContent. Pure.
 
 Above: the Gemini model. Below: model (the request), messages; the wire's facts are in `generate_content`.
 Source: https://ai.google.dev/api/generate-content (v1beta), https://ai.google.dev/gemini-api/docs/thought-signatures.
@@ -51,8 +51,8 @@ from gateway.wire.media_bytes import bare_type, is_written
 from gateway.wire.stand_ins import GO_ON, NO_CONTENT, OPENING
 from gateway.wishes.generation import NO_OPTIONS, OneTool, ToolChoice
 
-# Gemini 3 refuses a call of its turn under way without a signature, but for those that say that they come from
-# elsewhere: https://ai.google.dev/gemini-api/docs/thought-signatures#faqs
+# Gemini 3 refuses a call of the current turn without a signature, except with this one, which says that another model
+# made the call: https://ai.google.dev/gemini-api/docs/thought-signatures#faqs
 FOREIGN_SIGNATURE = "c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I="  # skip_thought_signature_validator
 
 _OWN_FILES = (None, "gemini", "google", PROVIDER_NAME)
@@ -64,8 +64,8 @@ _Part: TypeAlias = JsonObject
 def gemini_request(request: ModelRequest, model_id: str, profile: Profile) -> JsonObject:
     """The body of the request. `MediaFetcher` must have made media behind https URLs inline before.
 
-    `model_parameters` win over the gateway's own fields. Members of the request stay as they are, all others go into
-    `generationConfig`, and a null removes a field. The run's options win over `model_parameters`.
+    `model_parameters` override the gateway's own fields. Members of the request stay there, all others go into
+    `generationConfig`, and a null removes a field. The run's options override `model_parameters`.
     """
     writer = _HistoryWriter(model_id, profile, request.messages)
     body: JsonObject = {"contents": cast(JsonValue, writer.contents())}
@@ -130,7 +130,7 @@ class _HistoryWriter:
     def contents(self) -> list[JsonObject]:
         """The contents: messages of one role are joined, the first and the last are a user's, and none is empty."""
         arranged: list[tuple[str, list[_Part]]] = []
-        media: list[_Part] = []  # of results: they stand behind all results of their turn
+        media: list[_Part] = []  # of results: they follow all results of their turn
         for place, message in enumerate(self._messages):
             if message.role in ("system", "developer"):
                 self.system.append(message.text)
@@ -179,7 +179,7 @@ class _HistoryWriter:
             if part is None:
                 continue
             if "functionCall" in part:
-                # The first call of a step carries the signature, and those beside it none.
+                # The first call of a step has the signature, the others have none.
                 if must_sign and not signed and "thoughtSignature" not in part:
                     part["thoughtSignature"] = FOREIGN_SIGNATURE
                 signed = True
@@ -187,7 +187,7 @@ class _HistoryWriter:
         return parts
 
     def _answered(self, block: ContentBlock) -> _Part | None:
-        """A block of the model's own answer as it is sent back; None where it must not be."""
+        """A block of the model's own answer as it is sent back; None if it must not be."""
         match block:
             case TextBlock(text, _, opaque):
                 signature = self._own(opaque, SIGNATURE)

@@ -1,7 +1,7 @@
 """A run from its begin to its end, with everything that may happen to it in between.
 
 driver.py        begins runs, follows their loops, stores and shows events, ends runs
-live_run.py      one run under way: its numbered events
+live_run.py      a running run: its numbered events
 phases.py        the phases of a run as one table
 audience.py      a run's viewers, and how long it waits for one
 viewer.py        one reader of a run's events
@@ -10,11 +10,11 @@ thread_queue.py  one run at a time on each thread; the others wait in line
 thread_writes.py threads that are written outside a run
 intake.py        takes a request's input into its thread
 approvals.py     matches a request's answers with open interrupts
-run_terms.py     what one run goes by: its agent's definition and its request's wishes as one
+run_terms.py     a run's terms: its agent's definition and its request's wishes in one
 limits.py        limits of a new run's input
 ids.py           which stored run a client's run id means
 endings.py       the records that a run's begin and end store
-recovery.py      ends or continues the runs that an earlier process left behind
+recovery.py      ends or continues the unfinished runs of an earlier process
 replay.py        shows a finished run from its log
 removal.py       deletes threads, here and at their providers
 counts.py        counts a finished run in the metrics

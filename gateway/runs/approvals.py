@@ -71,7 +71,7 @@ def decide(
 
     Raises:
         InvalidRequestError: an answer to an open interrupt is malformed, or its arguments do not fit the tool.
-        ForbiddenError: it approves what the sender may not approve.
+        ForbiddenError: the sender may not approve the call.
     """
     given: dict[str, Answer] = {}
     known = {item.interrupt.id: item for item in interrupts}
@@ -115,7 +115,7 @@ def _decision(item: OpenInterrupt, answer: Answer, problems: list[FieldProblem],
     if arguments is not None and (wrong := check(item.call.name, arguments)) is not None:
         problems.append(FieldProblem(answer.sent.arguments_pointer, wrong))
     if arguments is not None and are_same_arguments(item.call.arguments, arguments):
-        arguments = None  # a form sends back what it was given: nothing was changed
+        arguments = None  # a form sends the arguments back unchanged
     return Decision(item.call, approved=True, arguments=arguments, reason=answer.reason)
 
 

@@ -80,7 +80,7 @@ class Audience:
             viewer.finish()
 
     def finish(self) -> None:
-        """The run is over: viewers read what is left, then end. Stops waiting for viewers."""
+        """The run is over: viewers read the rest, then end. Stops waiting for viewers."""
         self._is_over = True
         self._on_abandoned = _nobody_asks  # breaks a reference cycle: it refers to the run, which refers to this object
         for viewer in list(self._viewers):

@@ -110,7 +110,7 @@ class RunDriver:
     ) -> LiveRun:
         """A run that can be watched; `start` must follow. An `unattended` one goes on without viewers.
 
-        `terms` are what it goes by. It holds its agent from here to its end.
+        `terms` are its agent and wishes. It holds its agent from here to its end.
         """
         live = self.runs[record.owner, record.client_id] = LiveRun(
             record,
@@ -386,7 +386,7 @@ class RunDriver:
         self._spawn(live, self._keep_later(live, terminal))
 
     async def _keep_later(self, live: LiveRun, terminal: RunFailed) -> None:
-        # The thread stays locked until then: the stored thread is not what its viewers saw.
+        # The thread stays locked until then: the stored thread lacks what its viewers saw.
         live.work_in(asyncio.current_task())
         try:
             while True:
@@ -467,7 +467,7 @@ class RunDriver:
         return self._draining
 
     async def recover(self) -> None:
-        """End or continue the runs that an earlier process left behind. Call once, before serving."""
+        """End or continue the unfinished runs of an earlier process. Call once, before serving."""
         for left in await recover(self.store, self.clock, self.agents):
             trace = kept_trace(left.resumed.input)
             terms, unattended = terms_of(left.agent, left.input), left.input.unattended

@@ -113,7 +113,7 @@ def still_asked(interrupts: Sequence[OpenInterrupt], messages: Sequence[Message]
 
 
 def ended_record(record: RunRecord, terminal: Terminal, now: float, thread: Thread | None = None) -> RunRecord:
-    """The run's row after its terminal event, and after `thread` became what it is behind it."""
+    """The run's row after its terminal event, and after `thread` was changed by the run."""
     failure = terminal if isinstance(terminal, RunFailed) else None
     return replace(
         record,
@@ -157,8 +157,8 @@ def stopped(reason: str | None) -> Terminal:
 
 
 def failed(record: RunRecord, error: Exception, redacted: Callable[[str], str]) -> RunFailed:
-    """The terminal event of a run that fails with `error`; the log has what viewers are not told. `redacted` removes
-    secrets.
+    """The terminal event of a run that fails with `error`; the log has the details that viewers do not see. `redacted`
+    removes secrets.
     """
     if isinstance(error, GatewayError):
         message, said = error.message, {}
@@ -208,7 +208,7 @@ def ended_thread(
 ) -> Thread:
     """The thread after its run: with the produced messages and the interrupts that the run left open.
 
-    `conversation`: what the model's server keeps by now; it has only whole responses, however the run ended.
+    `conversation`: the conversation at the model's server; it has only complete responses, however the run ended.
     """
     if conversation is not None:
         produced = marked(tuple(produced), (), conversation.mark)

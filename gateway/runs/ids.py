@@ -23,7 +23,7 @@ from gateway.store import RunRecord, RunStatus, Store
 
 
 class RunIds:
-    """`live` are the runs under way, by owner and the id that clients know."""
+    """`live` are the running runs, by owner and the id that clients know."""
 
     def __init__(self, store: Store, live: Mapping[tuple[str, str], LiveRun]) -> None:
         self._store = store
@@ -42,7 +42,7 @@ class RunIds:
         return (await self.known(owner, run_id))[0]
 
     async def known(self, owner: str, run_id: str) -> list[RunRecord]:
-        """The records of all runs of that id, the newest first. Raises NotFoundError where there is none."""
+        """The records of all runs of that id, the newest first. Raises NotFoundError if there is none."""
         if not (records := await self._all(owner, run_id)):
             raise NotFoundError(f"there is no run {run_id!r}", code="run_not_found")
         return records

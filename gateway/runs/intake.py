@@ -59,7 +59,7 @@ def take_in(
 
     Raises:
         InvalidRequestError: an answer does not fit its interrupt.
-        ForbiddenError: it approves what the sender may not approve.
+        ForbiddenError: the sender may not approve the call.
         ConflictError: the input only answers interrupts, and none of them is open any more.
         StaleHistoryError: the thread has messages that the client has not seen.
     """

@@ -3,10 +3,10 @@
 Below: agent, messages, records. Above: callers, who have such limits, and the runner, which checks them before a run
 begins. Pure.
 
-Only what is new counts. Clients send their whole history with each request, and send back what a tool made of the
-state: what the thread has already is free. Everything else counts: messages of every role, tools with their schemas,
-context, state, properties, answers. The bytes of pictures and other files are not text; the limit of the request's body
-bounds them. A text file counts towards all that is new.
+Only new content counts. Clients send their whole history with each request, and send back the state that a tool
+changed: content that the thread has already is free. Everything else counts: messages of every role, tools with their
+schemas, context, state, properties, answers. The bytes of pictures and other files are not text; the limit of the
+request's body bounds them. A text file counts towards all that is new.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def check_stored(stored_bytes: int, limits: RunLimits) -> None:
 
 
 def check_request(request: JsonObject | None) -> None:
-    """Refuse to remember more of a request than a run's record may hold.
+    """Refuse a request of which a run's record would have to store too much.
 
     Raises:
         TooLargeError
@@ -212,7 +212,7 @@ def _new_messages(sent: Sequence[Message], stored: Sequence[Message], *, replace
 
 
 def _is_known(message: Message, earlier: Message | None) -> bool:
-    """Whether the thread has it: the server's own messages stay, whatever comes under their ids."""
+    """Whether the thread has it already. A message with the id of one of the server's own never replaces that."""
     return earlier is not None and (earlier.turn_id is not None or earlier is message or earlier == message)
 
 

@@ -80,7 +80,7 @@ class LiveRun:
         `grace_seconds`. Runs share a `window`.
         """
         self.record = record
-        self.agent: Final = agent  # which it holds open
+        self.agent: Final = agent  # the run holds it open
         self.terms: Final = terms or RunTerms(agent.definition, agent.fallback)
         self.unattended: Final = unattended or self.terms.detached  # it goes on without viewers
         self.trace: Final = trace  # its span; ends with the run; None without tracing
@@ -88,12 +88,12 @@ class LiveRun:
         self.cancel_reason: str | None = None
         self.failure: GatewayError | None = None  # why the store could not store the run
         self.fold = RunFold()  # of all accepted events
-        self.conversation: Conversation | None = None  # what a stateful model's server keeps
+        self.conversation: Conversation | None = None  # at a stateful model's server
         self.thread: Thread | None = None  # with the run's input; None while the run waits
         self.unkept: StoreError | None = None  # why its end cannot be stored now
         self.accepted = False  # its answer comes from a background response: another process may continue it
         self.must_be_kept = False  # a background answer is over and must be in the log before its tools run
-        self.left = False  # it was told to leave, which code that closes its loop later must know
+        self.left = False  # this process gave it up; the code that closes its loop later must know
         self.first_sign_at: float | None = None  # of the model's first output, in Unix seconds
         self.sequence = 0  # the number of the last accepted event
         self.kept = 0  # the number of the last event that is stored and shown
@@ -201,7 +201,7 @@ class LiveRun:
             self.task.cancel()
 
     def finish(self) -> None:
-        """The run is over and everything is published: viewers read what is left, then end."""
+        """The run is over and everything is published: viewers read the rest, then end."""
         self.audience.finish()
         self.enter(Phase.OVER)
         self._wake_kept_waiters()

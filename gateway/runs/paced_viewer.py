@@ -1,4 +1,4 @@
-"""A run's log at the pace at which it came: with the pauses that were between what the store kept.
+"""Replays a run's log with the pauses that were between its stored events.
 
 Below: viewer, clock. Above: live_run and replay. What was kept before the times were is shown without pauses, and so is
 what comes to a run under way.
@@ -40,14 +40,14 @@ class PacedViewer(Viewer):
         if self._upcoming is None:
             try:
                 self._upcoming = await anext(rows, None)
-            except BaseException:  # also a cancelled read: what comes next would leave a gap
+            except BaseException:  # also a cancelled read: later events would leave a gap
                 self._rest.close()
                 self.dropped = True
                 raise
         return self._upcoming
 
     async def _in_time(self, batch: Batch, timeout_seconds: float) -> Batch | None:
-        """The batch once its time has come; None where that takes longer."""
+        """The batch once its time has come; None if that takes longer."""
         seconds = self._seconds_until(batch)
         if seconds > 0 and not self._closed:
             try:

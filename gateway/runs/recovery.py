@@ -1,4 +1,4 @@
-"""Ends or continues the runs that an earlier process left behind.
+"""Ends or continues the unfinished runs of an earlier process.
 
 Below: endings, live_run, turns.resumption. Above: the run driver. A run can be continued if its provider works on in
 the background. Every other run is ended from its log: a tool that was running is never run again.

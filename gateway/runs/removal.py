@@ -41,7 +41,7 @@ HeldStates: TypeAlias = Mapping[int, States]
 
 
 class _Struck(NamedTuple):
-    """What a deleted thread's providers are `to_tell`, and what of it is `due`: somebody can still ask them."""
+    """The deletions `to_tell` a deleted thread's providers; those of agents that still exist are `due`."""
 
     to_tell: Sequence[DueDeletion]
     due: Sequence[DueDeletion]
@@ -57,7 +57,7 @@ class ThreadRemoval:
         self._under_way: set[str] = set()
 
     async def look(self, agents: AgentDirectory, owner: str, thread_id: str) -> HeldStates:
-        """What providers' servers may hold of each version of the thread: for `delete`.
+        """What providers may still keep of each version of the thread: for `delete`.
 
         Raises:
             StoreError: the store cannot be used now.
@@ -106,7 +106,7 @@ class ThreadRemoval:
         return len(struck)
 
     async def _strike(self, agents: AgentDirectory, owner: str, thread_id: str, held: HeldStates) -> _Struck | None:
-        """Delete a thread here; None where there is none."""
+        """Delete a thread here; None if there is none."""
         to_tell = self._to_tell(held.values())
         due = [deletion for deletion in to_tell if await self._can_ask(agents, deletion)]
         if not await self._store.delete_thread(owner, thread_id, due):
@@ -151,11 +151,11 @@ class ThreadRemoval:
         self._start(agents, await self._store.due_deletions())
 
     async def close(self) -> None:
-        """Let deletions under way finish, if that does not take long."""
+        """Let started deletions finish, if that does not take long."""
         await self._background_tasks.close()
 
     def _to_tell(self, held: Iterable[States], kept: Iterable[States] = ()) -> list[DueDeletion]:
-        """What is `held`, where and by whom, but for what is held of the `kept` ones, too."""
+        """The deletions for the `held` states, without responses that the `kept` ones have, too."""
         kept_names = {place: frozenset(names) for place, names in _names_held(kept).items()}
         now = self._clock.now()
         return [
@@ -248,7 +248,7 @@ class ThreadRemoval:
 
 
 def _names_held(held: Iterable[States]) -> dict[tuple[str, str], dict[str, None]]:
-    """The names of what is held, the oldest first, by agent and holder."""
+    """The names of the held responses, the oldest first, by agent and holder."""
     found: dict[tuple[str, str], dict[str, None]] = {}
     for states in held:
         for agent_id, chains in states.items():

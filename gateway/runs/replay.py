@@ -47,7 +47,7 @@ async def _to_the_end(log: AsyncGenerator[Batch]) -> AsyncGenerator[Batch]:
 
 
 async def produced_by(store: Store, record: RunRecord, live: LiveRun | None) -> tuple[Message, ...]:
-    """The messages that a run added to its thread, from memory while it is under way."""
+    """The messages that a run added to its thread, from memory while it is running."""
     if live is not None:
         return live.fold.transcript.messages
     transcript = Transcript()

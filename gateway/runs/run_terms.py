@@ -1,8 +1,8 @@
 """What one run goes by: its agent's definition and its request's wishes as one.
 
-Below: the words, model, open_agent. Above: the runner, the run driver. Pure but for a line in the log. What the
-operator locks is as the agent has it; otherwise the request decides, and what it does not say the agent decides. Of two
-limits of tokens the smaller counts. The loop sees no difference between what was configured and what was wished.
+Below: the words, model, open_agent. Above: the runner, the run driver. Pure but for a line in the log. The agent
+decides what its operator locks; otherwise the request decides, and the agent decides what the request leaves out. Of
+two limits of tokens the smaller counts. The loop sees no difference between what was configured and what was wished.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def terms_of(agent: OpenAgent, given: AgentInput) -> RunTerms:
 
 
 def check_wishes(agent: OpenAgent, given: AgentInput) -> None:
-    """Refuse wishes that cannot come true; say in the log which ones are not heeded.
+    """Refuse wishes that cannot be fulfilled; log those that are ignored.
 
     Raises:
         InvalidRequestError: the agent's model cannot answer like that, or there is no such tool among the request's.
@@ -79,7 +79,7 @@ def check_wishes(agent: OpenAgent, given: AgentInput) -> None:
 
 
 def check_selected_tools(terms: RunTerms, given: AgentInput, tools: Mapping[str, Tool]) -> None:
-    """Refuse a selection that has what is not there.
+    """Refuse a selection with a tool that does not exist.
 
     Raises:
         InvalidRequestError
@@ -99,7 +99,7 @@ def check_selected_tools(terms: RunTerms, given: AgentInput, tools: Mapping[str,
 
 
 def with_choice(terms: RunTerms, given: AgentInput) -> tuple[AgentInput, ToolChoice]:
-    """The input with those of its tools that may be called in this run, and what the first answer has to call.
+    """The input with only the tools that this run may call, and the call that the first answer must make.
 
     `given` has no tools any more whose names are taken.
     """
@@ -141,7 +141,7 @@ def _smaller(wished: int | None, own: int | None) -> int | None:
 
 
 def _lacks(able: AnswerOptions, wishes: RunWishes, agent: OpenAgent, given: AgentInput) -> FieldProblem | None:
-    """What a model cannot do that no answer is any use without; None where it can do all of that."""
+    """A wish that the model cannot fulfil and without which its answer is useless; None if there is none."""
     form, stops, choice = wishes.options.response_format, wishes.options.stop or (), wishes.tool_choice
     names = given.names
     if form is not None and form.kind not in able.formats:

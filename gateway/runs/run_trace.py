@@ -18,7 +18,7 @@ from gateway.traces import NO_HEADERS, Attributes, Span, Tracer
 def begin_trace(
     tracer: Tracer | None, record: RunRecord, agent: AgentDefinition, earlier: Mapping[str, str] = NO_HEADERS
 ) -> Span | None:
-    """The run's span; None where no traces are collected. `earlier`: of the span that it had in another process."""
+    """The run's span; None if no traces are collected. `earlier`: the headers of its span in another process."""
     if tracer is None:
         return None
     attributes: Attributes = {

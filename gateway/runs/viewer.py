@@ -113,7 +113,7 @@ class Viewer:
         return END if self._over else None
 
     def __aiter__(self) -> Viewer:
-        """All batches to the end, however long each takes; who has to do something meanwhile calls `next`."""
+        """All batches to the end, however long each takes; to do something meanwhile, call `next`."""
         return self
 
     async def __anext__(self) -> Batch:
@@ -124,7 +124,7 @@ class Viewer:
         return batch
 
     def take(self) -> Batch | None:
-        """The events at hand; None if `next` would have to wait or read."""
+        """The events that are there already; None if `next` would have to wait or read."""
         if self._log is not None or not self._events:
             return None
         batch, self._events = Batch(self._first, self._events), ()

@@ -50,7 +50,7 @@ from gateway.turns.tool_calls import schema_problem
 _PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _FORBIDDEN_IN_A_HEADER = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
-# The client sets these, and they decide where a request ends.
+# The client sets these: they delimit a request.
 _OWN_HEADERS = frozenset({"host", "content-length", "transfer-encoding", "connection", "accept-encoding"})
 _MAX_ERROR_CHARACTERS = 2_000
 _SHORTEST_SECRET = 8
@@ -62,7 +62,7 @@ _FAILURES = {
 
 
 class HttpToolParameters(ToolParameters):
-    """What stands under `parameters` of an HttpTool."""
+    """The `parameters` of an HttpTool."""
 
     url: InstanceOf[str]
     method: Literal["GET", "POST", "PUT", "PATCH", "DELETE"] = "GET"
@@ -135,7 +135,7 @@ class HttpTool:
         """The response as blocks.
 
         Raises:
-            ToolError: a redirect, or a status of 400 and above; with the beginning of what the endpoint says.
+            ToolError: a redirect, or a status of 400 and above; with the beginning of the endpoint's answer.
         """
         limit = self.parameters.max_response_bytes
         body = await response.read(limit + 1)
@@ -211,7 +211,7 @@ def _filled(template: Any, arguments: Mapping[str, JsonValue], known: frozenset[
     whole = _PLACEHOLDER.fullmatch(template)
     if whole is not None and whole[1] in known:
         return arguments.get(whole[1], _ABSENT)
-    # braces around other words are the operator's text, as in a GraphQL query
+    # other braces are the operator's text, as in a GraphQL query
     return _PLACEHOLDER.sub(
         lambda match: _text(match[1], arguments.get(match[1], "")) if match[1] in known else match[0], _plain(template)
     )

@@ -37,12 +37,12 @@ _SCHEMA: JsonObject = {
 
 
 class IndexMappingParameters(ToolParameters):
-    """What stands under `parameters` of an IndexMappingTool."""
+    """The `parameters` of an IndexMappingTool."""
 
     index: IndexNames = ()
-    """The indices that are described where the model names none."""
+    """The indices that are described if the model names none."""
     local: bool = False
-    """ml-commons'; it changes nothing in what is told."""
+    """A parameter of ml-commons, without effect here."""
     max_output_characters: int = Field(default=MAX_OUTPUT_CHARACTERS, gt=0)
 
 

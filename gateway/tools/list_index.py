@@ -50,14 +50,14 @@ _COLUMNS = {
 
 
 class ListIndexParameters(ToolParameters):
-    """What stands under `parameters` of a ListIndexTool."""
+    """The `parameters` of a ListIndexTool."""
 
     indices: IndexNames = ()
-    """What is listed where the model names none."""
+    """The indices that are listed if the model names none."""
     local: bool = False
     include_unloaded_segments: bool = False
     page_size: int = Field(default=100, gt=0)
-    """These three are ml-commons'; they change nothing in what is listed."""
+    """These three are parameters of ml-commons, without effect here."""
     max_output_characters: int = Field(default=MAX_OUTPUT_CHARACTERS, gt=0)
 
 

@@ -1,4 +1,4 @@
-"""McpServer: all tools of an MCP server, which is a program (stdio) or stands behind a URL (streamable HTTP).
+"""McpServer: all tools of an MCP server, which is a program (stdio) or has a URL (streamable HTTP).
 
     tools:
       - type: McpServer
@@ -56,7 +56,7 @@ _INVISIBLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\
 
 
 class McpServerParameters(ToolParameters):
-    """What stands under `parameters` of an McpServer: either `command` or `url`."""
+    """The `parameters` of an McpServer: either `command` or `url`."""
 
     command: str | None = None
     """A program; found by PATH, or relative to the configuration file. Never a line for a shell."""
@@ -84,7 +84,7 @@ class McpServerParameters(ToolParameters):
 
 @dataclass(frozen=True, slots=True)
 class McpTool:
-    """One tool of a server. `remote_name` is what the server calls it."""
+    """One tool of a server. `remote_name` is its name at the server."""
 
     spec: ToolSpec
     remote_name: str
@@ -109,11 +109,11 @@ class McpToolbox:
     connection: McpConnection
     parameters: McpServerParameters
     label: str = ""
-    """What clients are told of which server it is: nothing that only the operator should know."""
+    """The server's name for clients, without anything that only the operator should know."""
     needs_approval: bool = False
     """A person approves each call: its arguments have to be checked before."""
     _first: dict[str, types.Tool] | None = None  # as the server first listed them
-    _listed: tuple[types.Tool, ...] = ()  # what `_tools` and `_left_out` were made of
+    _listed: tuple[types.Tool, ...] = ()  # the list that `_tools` and `_left_out` were made from
     _tools: tuple[Tool, ...] = ()
     _left_out: list[str] = field(default_factory=list)
 
@@ -262,7 +262,7 @@ def open_mcp_server(settings: ToolSettings, environment: ToolEnvironment) -> Too
 
 
 def _label(settings: ToolSettings, server: StdioServer | HttpServer) -> str:
-    """The configured name, else the program's or the host's: neither its folder nor what a URL says besides."""
+    """The configured name, else the program's or the host's: without a program's folder or the rest of a URL."""
     from gateway.mcp_client.transports import StdioServer
 
     if settings.name:

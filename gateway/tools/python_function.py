@@ -1,4 +1,4 @@
-"""PythonTool: a function of the operator's own code, found beside the configuration file.
+"""PythonTool: a function of the operator's own code in the configuration file's folder.
 
     tools:
       - {type: PythonTool, name: add, parameters: {function: "shop.tools:add"}}
@@ -47,10 +47,10 @@ _importing = threading.Lock()  # the import path is the process's: one change at
 
 
 class PythonToolParameters(ToolParameters):
-    """What stands under `parameters` of a PythonTool."""
+    """The `parameters` of a PythonTool."""
 
     function: str
-    """`package.module:function`; the part behind the colon may be dotted (`module:Class.method`)."""
+    """`package.module:function`; the part after the colon may be dotted (`module:Class.method`)."""
     max_output_characters: int = Field(default=MAX_OUTPUT_CHARACTERS, gt=0)
     max_threads: int = Field(default=8, gt=0, le=256)
     """How many calls of a function that is no coroutine may run at a time; a call that was given up counts until it
@@ -108,7 +108,7 @@ class _Threads:
                 result = work(), None
             except BaseException as error:  # SystemExit too: it would end this thread silently
                 result = None, error
-            # the loop is closed where the process ends meanwhile: nobody waits any more
+            # the process has ended meanwhile and closed the loop: nobody waits any more
             if not loop.is_closed():
                 loop.call_soon_threadsafe(finish, result)
 
@@ -151,7 +151,7 @@ def open_python_tool(settings: ToolSettings, environment: ToolEnvironment) -> To
 
 
 def find_function(reference: str, directory: Path) -> Callable[..., Any]:
-    """The function that `package.module:function` names, looked for beside the configuration first.
+    """The function that `package.module:function` names. The configuration's folder is searched first.
 
     Raises:
         ConfigurationError: not of this form, no such module, the module's import fails, or there is no such function.
@@ -189,7 +189,7 @@ def _import_beside(name: str, directory: Path) -> ModuleType:
                     f"there is no module {name!r}, neither in {str(directory)!r} nor among the installed ones"
                 ) from None
             raise ConfigurationError(f"importing the module {name!r} failed: no module named {error.name!r}") from error
-        except Exception as error:  # whatever the module does when it is imported
+        except Exception as error:  # importing a module can raise anything
             raise ConfigurationError(f"importing the module {name!r} failed: {_import_problem(error)}") from error
         except (SystemExit, KeyboardInterrupt) as error:
             raise ConfigurationError(f"importing the module {name!r} tried to end the process") from error
@@ -207,7 +207,7 @@ def _in_front_of_the_path(directory: Path) -> Iterator[None]:
 
 
 def _make_way(top: str, directory: Path) -> None:
-    """Forget a module of the same name that was found beside another configuration.
+    """Forget a module of the same name that came from another configuration's folder.
 
     Raises:
         ConfigurationError: a module beside this configuration has the name of a library that is in use.

@@ -56,15 +56,15 @@ _BODY_KEYS = frozenset({"query", "size", "from", "_source", "sort", "aggs", "agg
 
 
 class SearchIndexParameters(ToolParameters):
-    """What stands under `parameters` of a SearchIndexTool. All of it may be missing."""
+    """The `parameters` of a SearchIndexTool. All are optional."""
 
     index: str | None = None
     query: JsonObject | None = None
-    """A search body; texts in it may hold `${parameters.name}`. May be given as JSON text."""
+    """A search body; texts in it may contain `${parameters.name}`. May be given as JSON text."""
     input_schema: JsonObject | None = None
     """The arguments of a fixed query; without it each placeholder is a required text."""
     input: str | None = None
-    """ml-commons' glue of index and query. Accepted with both of them, and then says nothing new."""
+    """ml-commons' template of index and query. Accepted beside both, without effect."""
     return_raw_response: bool = False
     max_output_characters: int = Field(default=MAX_OUTPUT_CHARACTERS, gt=0)
 
@@ -139,7 +139,7 @@ def _parsed(query: JsonValue) -> JsonValue:
 
 
 def _unpacked(packed: JsonValue) -> JsonObject:
-    """The arguments, taken out of ml-commons' `input`, which holds them as JSON text."""
+    """The arguments, taken out of ml-commons' `input`, which has them as JSON text."""
     try:
         unpacked = orjson.loads(packed) if isinstance(packed, str) else packed
     except orjson.JSONDecodeError as error:
