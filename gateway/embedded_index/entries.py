@@ -127,9 +127,9 @@ def remove_entries(database: sqlite3.Connection, fields: Mapping[str, int], row:
         database.execute("DELETE FROM documents WHERE parent = ?", (row,))
 
 
-def unpack_positions(packed: bytes) -> Iterator[int]:
+def unpack_positions(packed: bytes) -> tuple[int, ...]:
     """Where a word stands, counted in words."""
-    return (place for (place,) in struct.iter_unpack("<I", packed))
+    return struct.unpack(f"<{len(packed) // POSITION_BYTES}I", packed)
 
 
 def _places(texts: Iterable[str]) -> tuple[dict[str, list[int]], int]:

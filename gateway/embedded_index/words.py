@@ -191,5 +191,7 @@ def _occurrences(places: Sequence[bytes]) -> int:
     if all(len(each) == POSITION_BYTES for each in places):
         place = int.from_bytes(first, "little")
         return all(int.from_bytes(other, "little") == place + n for n, other in enumerate(others, 1))
-    behind = [set(unpack_positions(each)) for each in others]
-    return sum(all(place + n in each for n, each in enumerate(behind, 1)) for place in unpack_positions(first))
+    starts = set(unpack_positions(first))
+    for n, other in enumerate(others, 1):
+        starts &= {place - n for place in unpack_positions(other)}
+    return len(starts)
