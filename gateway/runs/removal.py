@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 AGAIN_SECONDS = 3.0
 LONGEST_WAIT_SECONDS = 60.0
 MOST_TRIES = 3
-# After MOST_TRIES failed tries: a day if they are an hour apart.
+# Rounds of MOST_TRIES failed tries: a day if they are an hour apart.
 MOST_ROUNDS = 24
 # By then providers delete them themselves: https://platform.openai.com/docs/guides/your-data
 LONGEST_SECONDS = 30 * 86_400.0
