@@ -1,5 +1,5 @@
 /**
- * What a conversation is to whoever shows it: the words that `wire/`, `chat/`, `view/`, `page/` and `widget/` share.
+ * The conversation as views see it: the types that `wire/`, `chat/`, `view/`, `page/` and `widget/` share.
  *
  * Below: nothing. `wire/` reads runs, `chat/` keeps the conversation, `view/` shows it; the page and the widget are two
  * shells around the same three. Everything that changes while an answer streams is a signal, and all signals change
@@ -180,7 +180,7 @@ export interface Conversation {
   /** When a model that was too busy is asked again, where that is what everybody waits for. */
   readonly retriesAt: ReadonlySignal<Date | undefined>;
   readonly state: ReadonlySignal<JsonValue | undefined>;
-  /** Of the last turn: the run, and those that went on from it. Undefined before there is one, or where no model told any. */
+  /** Of the last turn: the run, and those that went on from it. Undefined before there is one, or if no model reported any. */
   readonly usage: ReadonlySignal<Usage | undefined>;
 
   /**
@@ -191,7 +191,7 @@ export interface Conversation {
   send(text: string, attachments?: readonly Attachment[]): Promise<void>;
   /** Stop the answer where it is; what has come stays. */
   stop(): void;
-  /** The last answer anew. */
+  /** Ask for the last answer again. */
   regenerate(): Promise<void>;
   /** Say the given user message differently; what followed it is gone. */
   edit(messageId: string, text: string): Promise<void>;

@@ -33,7 +33,7 @@ export interface ToolDeskOptions {
   readonly memory: Memory;
   /** The question before a tool that asks first and has no words of its own. */
   readonly ask: (toolName: string) => string;
-  /** Something is to be shown anew. */
+  /** Something has to be shown again. */
   readonly onChange: () => void;
 }
 

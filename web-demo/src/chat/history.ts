@@ -43,7 +43,7 @@ export function attachmentsOf(content: JsonValue | undefined): Attachment[] {
   });
 }
 
-/** Up to the last thing that a person said; empty where nobody said anything. */
+/** Up to the person's last message; empty if there is none. */
 export function upToLastQuestion(messages: readonly WireMessage[]): WireMessage[] {
   return messages.slice(0, messages.findLastIndex((message) => message.role === "user") + 1);
 }
@@ -62,7 +62,7 @@ export function saidDifferently(messages: readonly WireMessage[], id: string, ne
   return [...messages.slice(0, place), said];
 }
 
-/** The last message that a gateway has told of, or taken in; null where there is none. */
+/** The last message that the gateway sent or accepted; null if there is none. */
 export function lastSeen(messages: readonly WireMessage[]): string | null {
   return messages.findLast(({ role }) => role !== "activity")?.id ?? null;
 }

@@ -49,7 +49,7 @@ function problemOf(event: WireEvent, outcome: JsonObject): Problem | undefined {
   return reason in CUT_OFF ? failure(reason, CUT_OFF[reason] ?? "") : undefined;
 }
 
-/** The sums over models; undefined where none told any. */
+/** The sums over models; undefined if none reported any. */
 function usageOf(usage: JsonValue | undefined): Usage | undefined {
   if (!Array.isArray(usage) || usage.length === 0) return undefined;
   const sum = (member: string) => {

@@ -80,7 +80,7 @@ export class Picture {
     this.#frames.now();
   }
 
-  /** The thread is told again from its beginning: keep what is shown until that is over. */
+  /** The thread's events come again from the beginning: keep what is shown until they are over. */
   restore(): void {
     this.progress.settle();
     this.progress.running = true;

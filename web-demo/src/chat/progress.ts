@@ -47,7 +47,7 @@ export class Progress {
     this.#marks.delete(id);
   }
 
-  /** Something begins or ends now, whatever tells so. */
+  /** Something begins or ends now, whichever event says so. */
   begin(id: string): void {
     if (!this.#begun.has(id)) this.#begun.set(id, performance.now());
   }
@@ -87,7 +87,7 @@ export class Progress {
     }
   }
 
-  /** Nothing is open any more: the run is over, or nobody reads it. */
+  /** Nothing is open any more: the run is over, or is not read any more. */
   settle(): void {
     this.running = false;
     this.#open.clear();

@@ -12,7 +12,7 @@ import { failure, RefusedError } from "../wire/problem";
 import { ConnectionLostError, type RunObserver, type RunReader, UnreadableStreamError } from "../wire/run_reader";
 import type { Problem } from "./contract";
 
-/** How it ended. `runId` is the run's that was told of last; undefined where there was none. */
+/** How it ended. `runId` is the id of the last reported run; undefined if there was none. */
 export type RunEnd =
   | { readonly how: "failed"; readonly runId: string | undefined; readonly event: WireEvent }
   | {
@@ -113,7 +113,7 @@ class Lap {
     else if (event.type === "RUN_ERROR") this.end = { how: "failed", runId: this.runId, event };
   }
 
-  /** A thread that the gateway does not know is told as a run under the id that was asked with, without any messages. */
+  /** For an unknown thread the gateway sends a run with the requested id and without messages. */
   #finished(event: WireEvent): RunEnd {
     const { runId } = this;
     return { how: "finished", runId, event, isUnknownThread: runId === this.input.runId && !this.#hasMessages };

@@ -1,4 +1,4 @@
-/** One turn at a time: whoever begins another ends the one before. Below: nothing. */
+/** One turn at a time: beginning another ends the one before. Below: nothing. */
 
 export interface Turn {
   readonly signal: AbortSignal;
@@ -13,14 +13,14 @@ export interface Turn {
 export class Turns {
   #current: { readonly turn: Turn; readonly abort: AbortController } | undefined;
 
-  /** `onRest`: the turn under way is over, or is nobody's any more. */
+  /** `onRest`: the current turn is over, or was abandoned. */
   constructor(private readonly onRest: () => void) {}
 
   get current(): Turn | undefined {
     return this.#current?.turn;
   }
 
-  /** Do `work` as the turn under way. */
+  /** Do `work` as the current turn. */
   async take(work: (turn: Turn) => Promise<void>, { quiet = false, opens = false } = {}): Promise<void> {
     this.giveUp();
     const abort = new AbortController();
@@ -38,7 +38,7 @@ export class Turns {
     }
   }
 
-  /** The turn under way is nobody's any more; what it showed stays. */
+  /** Abandon the current turn; what it showed stays. */
   giveUp(turn = this.current): void {
     const current = this.#current;
     if (!current || current.turn !== turn) return;
