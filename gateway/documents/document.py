@@ -23,10 +23,10 @@ MAX_ID_LENGTH = 512
 class DocumentKind:
     """A kind of documents.
 
-    `properties` are the fields that are searched, as the `properties` of an OpenSearch mapping have them; nothing else
-    is, and nothing is found in the documents by itself. When they change, the documents that are there are read again.
-    `sealed` are JSON pointers (RFC 6901) to the members that are kept encrypted; `*` stands for every member or item.
-    Ids are unique over all owners, or with `own_ids` each owner has ids of its own: such documents cannot be public.
+    `properties` are the searched fields, in the form of `properties` in an OpenSearch mapping. Other members are stored
+    and not searched; no field is added dynamically. When `properties` change, stored documents are indexed again.
+    `sealed` are JSON pointers (RFC 6901) to the members that are stored encrypted; `*` stands for every member or item.
+    Ids are unique over all owners. With `own_ids` each owner has its own ids; such documents cannot be public.
     """
 
     name: str
@@ -37,9 +37,9 @@ class DocumentKind:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A document. `body` lacks what is sealed, unless that was asked for.
+    """A document. `body` has the sealed members only if they were asked for.
 
-    `version` is larger than that of every document that was written before, also of one that was deleted since.
+    `version` is larger than the version of every document that was written before, deleted ones included.
     `public`: everybody may see it, and only the owner may change it. `thread_id`: the thread that it belongs to.
     """
 
@@ -68,25 +68,26 @@ class DocumentStore(Protocol):
         public: bool = False,
         thread_id: str | None = None,
     ) -> int:
-        """Create the document, or replace it whole; gives its version.
+        """Create the document, or replace all of it. Gives its version.
 
-        `if_version`: the version that is replaced, 0 for a document that is new; None: whatever is there. With
-        `thread_id` the document goes when that thread of its owner's is deleted, in the same transaction. What is
-        sealed is in no line of the log from now on.
+        `if_version`: the version to replace, or 0 to create a new document; None: create or replace. With `thread_id`
+        the document is deleted with that thread of its owner, in the same transaction. From now on no line of the log
+        shows the sealed values.
 
         Raises:
-            ConflictError: code `version_conflict`: the document has another version, or is not there; `id_taken`: there
-                is one (with `if_version` 0), or the id is another owner's.
+            ConflictError: code `version_conflict`: the document has another version, or does not exist; `id_taken`: it
+                exists already (`if_version` is 0), or belongs to another owner.
             NotFoundError: the owner has no such thread.
-            InvalidRequestError: a member is not of its field's type.
+            InvalidRequestError: the value of a searched field does not have the field's type.
             TooLargeError: the document has more than MAX_DOCUMENT_BYTES, or more than MAX_ENTRIES to be searched.
+            UnavailableError: code `sealing_key_missing`: the store's own key was lost.
         """
 
     async def get(self, kind: DocumentKind, document_id: str, owner: str, *, unsealed: bool = False) -> Document | None:
-        """The document, if it is the owner's or public. `unsealed`: with what is sealed; for whoever uses it.
+        """The document, if it is the owner's or public. `unsealed`: with the sealed members, for code that uses them.
 
         Raises:
-            UnavailableError: what is sealed cannot be opened: the key is not there any more, or another one.
+            UnavailableError: a sealed member cannot be decrypted (see documents.sealing.Sealing.open).
         """
 
     async def owner_of(self, kind: DocumentKind, document_id: str) -> str | None:
@@ -100,12 +101,12 @@ class DocumentStore(Protocol):
         """
 
     async def search(self, kind: DocumentKind, body: JsonObject, owner: str) -> JsonObject:
-        """What `_search` of OpenSearch answers, for the documents that the owner may see: its own and public ones.
+        """The answer of OpenSearch's `_search` over the documents that the owner may see: its own and public ones.
 
-        Others count for nothing in it, neither for the scores nor for the totals and aggregations. A field that the
-        kind does not have finds nothing. Each hit has, beside `_id`, `_score` and `_source`, its `_version`, `_owner`
-        and `_public`. Pages: `from`, `size` and `sort`, up to the 10,000th hit.
+        No other document affects scores, totals or aggregations. A query for a field that the kind does not have finds
+        nothing. Each hit also has `_version`, `_owner` and `_public`. Pages: `from`, `size` and `sort`, up to the
+        10,000th hit; beyond, a range query over a field that is sorted by.
 
         Raises:
-            InvalidRequestError: the search is wrong, or it would take too long.
+            InvalidRequestError: code `invalid_search`: the search is wrong; `search_too_large`: it would take too long.
         """

@@ -1,7 +1,7 @@
-"""Members of documents that are kept encrypted: AES-GCM, under keys of the operator's.
+"""Encrypts members of documents (AES-GCM) under the operator's keys.
 
-The first key seals and all open, so that keys can be changed one after the other. What is sealed is bound to its place:
-the kind and id of its document, and its pointer there; put anywhere else, it cannot be opened. Below: messages. Above:
+The first key encrypts and all decrypt, so that keys can be changed one after the other. A value is bound to its place,
+the kind and id of its document and its JSON pointer: it cannot be decrypted in any other place. Below: messages. Above:
 the stores.
 """
 
@@ -32,7 +32,7 @@ def parse_key(text: str) -> bytes:
     """A key from its text: 32 bytes in base64, in either alphabet.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the text is not a key.
     """
     try:
         key = base64.b64decode(text.strip().encode("ascii").translate(bytes.maketrans(b"-_", b"+/")), validate=True)
@@ -44,7 +44,7 @@ def parse_key(text: str) -> bytes:
 
 
 class Sealing:
-    """Seals with the first of some keys, and opens with all of them."""
+    """Encrypts with the first of some keys, and decrypts with all of them."""
 
     def __init__(self, keys: Sequence[bytes]) -> None:
         self._keys = {_key_id(key): key for key in keys}
@@ -54,11 +54,11 @@ class Sealing:
         return bool(self._keys)
 
     def add(self, key: bytes) -> None:
-        """One more key, behind the others."""
+        """Add a key after the others."""
         self._keys.setdefault(_key_id(key), key)
 
     def seal(self, kind: str, document_id: str, values: Mapping[str, JsonValue]) -> dict[str, str]:
-        """Each value sealed, by its pointer."""
+        """Each value encrypted, by its pointer."""
         key_id, key = next(iter(self._keys.items()))
         cipher = _cipher(key)
         sealed: dict[str, str] = {}
@@ -69,10 +69,10 @@ class Sealing:
         return sealed
 
     def open(self, kind: str, document_id: str, sealed: Mapping[str, str]) -> dict[str, JsonValue]:
-        """What was sealed, by its pointer.
+        """Each value decrypted, by its pointer.
 
         Raises:
-            UnavailableError: the key is not there, or what is kept was changed.
+            UnavailableError: code `sealing_key_missing`: its key is missing; `sealed_value_damaged`: it was changed.
         """
         return {pointer: self._open(kind, document_id, pointer, text) for pointer, text in sealed.items()}
 
@@ -98,14 +98,14 @@ class Sealing:
 
 
 def _cipher(key: bytes) -> AESGCM:
-    # Imported where it is needed: it takes 9 MB, which a gateway that seals nothing is spared.
+    # Imported only when it is needed: it takes 9 MB of memory.
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
     return AESGCM(key)
 
 
 def _decrypted(cipher: AESGCM, text: str, place: bytes) -> bytes | None:
-    """What was encrypted; None where it was changed, or was meant for another place."""
+    """The decrypted value; None if it was changed, or belongs to another place."""
     from cryptography.exceptions import InvalidTag
 
     try:
@@ -116,14 +116,17 @@ def _decrypted(cipher: AESGCM, text: str, place: bytes) -> bytes | None:
 
 
 def taken_apart(body: JsonObject, pointers: Iterable[str]) -> tuple[JsonObject, dict[str, JsonValue]]:
-    """The body without what the pointers name (in a list, null is left), and that by its own pointers."""
+    """The body without the values that the pointers name, and these values by their own pointers.
+
+    A list keeps null in the place of each.
+    """
     patterns = [tuple(map(_unescaped, pointer.split("/")[1:])) for pointer in pointers]
     found: dict[str, JsonValue] = {}
     return _without(body, patterns, "", found) if patterns else body, found
 
 
 def put_together(body: JsonObject, values: Mapping[str, JsonValue]) -> None:
-    """Put back what `taken_apart` took out, into a body of its own."""
+    """Put the values that `taken_apart` took out back into `body`, which is changed."""
     for pointer, value in values.items():
         place: Any = body
         *way, last = map(_unescaped, pointer.split("/")[1:])
@@ -167,7 +170,7 @@ def _member(
 
 
 def _key_id(key: bytes) -> str:
-    """What tells which key it is, and nothing of it."""
+    """Identifies a key without revealing anything of it."""
     return hashlib.sha256(b"agui-gateway master key\0" + key).hexdigest()[:16]
 
 

@@ -1,7 +1,7 @@
-"""Where the values of a field are found: which rows of the table of values, and which of their columns.
+"""Says in SQL where the values of a field are in the table `field_values`.
 
-Below: query_dsl.field_mapping. Above: evaluation. The values within a flat_object are keywords. Each is kept twice: by
-itself, for queries of the whole field, and behind its path, for queries of a path within.
+The values in a flat_object are keywords. Each is stored twice: alone, for queries of the whole field, and after its
+path, for queries of a path in it. Below: query_dsl.field_mapping. Above: evaluation.
 """
 
 from __future__ import annotations
@@ -16,9 +16,8 @@ _BEHIND_PATH_END = chr(ord(PATH_END) + 1)
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """The values of one field in SQL: `value` of the rows that are `within`, with these `values` for its marks.
-
-    `name` is the column that is indexed, in which a value is `kept` behind `prefix`.
+    """The values of one field: the expression `value` over the rows of the condition `within`, whose parameters are
+    `values`. `name` is the indexed column; it has each value after `prefix`.
     """
 
     kind: Kind
@@ -29,13 +28,12 @@ class Column:
     prefix: str = ""
 
     def kept(self, value: str | int | float) -> str | int | float:
+        """The value as the indexed column has it."""
         return f"{self.prefix}{value}" if self.prefix else value
 
 
 def column_of(path: str, types: Mapping[str, FieldType], fields: Mapping[str, int]) -> tuple[FieldType, Column] | None:
-    """The field's type and its values; None where there is no such field. `fields` are the ids of those that any
-    document has.
-    """
+    """The field's type and where its values are; None if there is no such field. `fields` are the fields' ids."""
     known = types.get(path)
     if known is not None and known.kind == "flat_object":
         return known, _column("keyword", fields.get(flat_values(path), 0))

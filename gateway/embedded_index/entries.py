@@ -1,9 +1,9 @@
-"""What an index has of a document so that it is found: the values of its fields, and the words of its texts.
+"""The index entries of documents: the values of their fields, and the words of their texts.
 
-The embedded search engine's file and the store have these tables, each in its own database. A document is known by the
-number of its row in the table `documents` there. An object in a nested field has a hidden row in the same table, with
-the field as its `path` and the row that it is in as its `parent`. Below: query_dsl.field_mapping. Above: words,
-documents and the store.
+The file of the embedded search engine and the store's have these tables, each in its own database. An entry belongs to
+a row of the table `documents` of the same database. An object in a nested field has a hidden row there: its `path` is
+the field, its `parent` the row of the document or object that contains it. Below: query_dsl.field_mapping. Above:
+words, documents and the store.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from unicodedata import normalize
 from gateway.query_dsl.field_mapping import FieldType, SearchedObject, flat_values
 
 ENTRIES_VERSION = 1
-"""Changes with what entries are made of: whoever has those of another version makes them anew."""
+"""Raise it when the entries of a document change: stored documents are indexed again then."""
 
-# `number` of a text is how many words it has.
+# The `number` of a text is its number of words.
 TABLES = (
     "CREATE TABLE fields (id INTEGER PRIMARY KEY, index_id INTEGER NOT NULL, path TEXT NOT NULL,"
     " UNIQUE (index_id, path))",
@@ -33,17 +33,17 @@ TABLES = (
 )
 
 POSITION_BYTES = 4
-_GAP = 100  # between the texts of one field, so that no phrase goes from one to the next
+_GAP = 100  # positions between two texts of one field: no phrase spans both
 
-# About the words of Unicode (UAX 29), as OpenSearch's standard analyzer: an apostrophe or a full stop may stand inside
-# a word ("don't"), a separator inside a number ("3,519,000"); of Chinese and of hiragana, each character is a word.
+# Nearly the word boundaries of Unicode (UAX 29), like OpenSearch's standard analyzer. A word may contain an apostrophe
+# or a full stop ("don't"), a number separators ("3,519,000"). Each Chinese or hiragana character is a word.
 _ACCENTS = re.compile("[\u0300-\u036f]")
 _IDEOGRAPH = "\u3040-\u309f\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _WORD = re.compile(rf"[{_IDEOGRAPH}]|(?:[^\W{_IDEOGRAPH}]|(?<=[^\W\d_])['\u2019.](?=[^\W\d_])|(?<=\d)[.,;](?=\d))+")
 
 
 def folded(text: str) -> str:
-    """A text in the form in which words are compared: in lower case and without accents."""
+    """The text in lower case and without accents, as words are compared."""
     if text.isascii():
         return text.lower()
     return normalize("NFC", _ACCENTS.sub("", normalize("NFD", text.lower())))
@@ -55,7 +55,7 @@ def words_of(text: str) -> list[str]:
 
 
 def has_more_entries(content: SearchedObject, most: int) -> bool:
-    """Whether there are more values, words and objects to be found by than so many."""
+    """Whether the content has more than `most` values, words and nested objects."""
     return next(islice(_entries(content), most, None), None) is not None
 
 
@@ -75,7 +75,7 @@ def field_numbers(database: sqlite3.Connection, index: int) -> dict[str, int]:
 
 
 def add_fields(database: sqlite3.Connection, index: int, types: Mapping[str, FieldType]) -> dict[str, int]:
-    """The ids of an index's fields, by their paths; those that are new get one."""
+    """The ids of an index's fields, by their paths. New fields get an id."""
     known = field_numbers(database, index)
     hidden = (flat_values(path) for path, each in types.items() if each.kind == "flat_object")
     for path in (*types, *hidden):
@@ -88,7 +88,7 @@ def add_fields(database: sqlite3.Connection, index: int, types: Mapping[str, Fie
 def add_entries(
     database: sqlite3.Connection, index: int, fields: Mapping[str, int], row: int, content: SearchedObject
 ) -> None:
-    """Have a document found by its content. `fields` as `add_fields` gave them."""
+    """Store the index entries of a document. `fields` is what `add_fields` gave."""
     texts: dict[str, list[str]] = {}
     rows: list[tuple[int, int, str | None, int | float | None]] = []
     for value in content.values:
@@ -112,7 +112,7 @@ def add_entries(
 
 
 def remove_entries(database: sqlite3.Connection, fields: Mapping[str, int], row: int, content: SearchedObject) -> None:
-    """Have a document found no more. `content` is what it was added with: it tells where its words are."""
+    """Delete the index entries of a document. `content` is what `add_entries` got: it tells which words to delete."""
     database.execute("DELETE FROM field_values WHERE document = ?", (row,))
     texts = [value for value in content.values if value.kind == "text"]
     words = {(value.field, word) for value in texts for word in words_of(value.text or "")}
@@ -128,12 +128,12 @@ def remove_entries(database: sqlite3.Connection, fields: Mapping[str, int], row:
 
 
 def unpack_positions(packed: bytes) -> tuple[int, ...]:
-    """Where a word stands, counted in words."""
+    """The positions of a word, counted in words."""
     return struct.unpack(f"<{len(packed) // POSITION_BYTES}I", packed)
 
 
 def _places(texts: Iterable[str]) -> tuple[dict[str, list[int]], int]:
-    """Where each word stands, and how many there are."""
+    """The positions of each word, and the number of words."""
     places: dict[str, list[int]] = {}
     begin = length = 0
     for text in texts:

@@ -1,9 +1,9 @@
-"""The words of texts: how a text is taken apart, and how it is found by its words, the most relevant first (BM25).
+"""Searches the words of text fields, and scores documents by BM25.
 
-Words are rows of a table, by field: so that what counts for one index is never seen in another, and what is deleted is
-gone from the file (which SQLite's own full-text index, FTS5, can do neither of). Below: entries. Above: evaluation.
-The scores are those of OpenSearch 3: https://github.com/apache/lucene/blob/main/lucene/core/src/java/org/apache/lucene/
-search/similarities/BM25Similarity.java
+The words are rows of a table, by field. SQLite's own full-text index (FTS5) is not used: it counts the documents of all
+indices in a score, and it leaves deleted words in the file. Scores equal those of OpenSearch 3. Below: entries. Above:
+evaluation. Source of the formula: https://lucene.apache.org/core/10_0_0/core/org/apache/lucene/search/similarities/
+BM25Similarity.html
 """
 
 from __future__ import annotations
@@ -26,13 +26,16 @@ _BEHIND_ALL = "\U0010ffff"  # sorts after every other character in SQLite
 _MAX_LOOKUPS = 10_000
 _MAX_FUZZY_WORDS = 256
 _ROWS_PER_STEP = 2
+_LENGTHS = "SELECT count(*), ifnull(sum(number), 0) FROM field_values WHERE field = ? AND number > 0"
 
 
 @dataclass(slots=True)
 class Work:
-    """What one search has looked up, in all the indices it is for: even a few clauses may have many words in many
-    fields. `fields` are the ids of the fields of each path, one for each index that has it: how rare a word is and how
-    long texts are is counted over all of them, so that scores from different indices compare.
+    """Counts the look-ups of one search, and caches what several clauses need: a few clauses may have many words in
+    many fields.
+
+    `fields` maps each path to the ids of its fields, one for each index that has it. Word frequencies and text lengths
+    are counted over all searched indices, so that scores from different indices are comparable.
     """
 
     database: sqlite3.Connection
@@ -61,14 +64,14 @@ class Work:
             )
 
     def lengths(self, path: str) -> tuple[int, float]:
-        """How many documents have a text in the field, and how many words these have on average."""
+        """How many documents have words in the field, and how many words these have on average."""
         if path not in self._lengths:
-            count, total = self._sum("SELECT count(*), ifnull(sum(number), 0) FROM field_values WHERE field = ?", path)
+            count, total = self._sum(_LENGTHS, path)
             self._lengths[path] = int(count), total / count if count else 0.0
         return self._lengths[path]
 
     def weight(self, path: str, word: str, *, is_prefix: bool = False) -> float:
-        """What a word counts for: the fewer documents have it, the more."""
+        """The inverse document frequency of a word, or of all words with a prefix."""
         key = (path, word, is_prefix)
         if key not in self._weights:
             if is_prefix:
@@ -93,11 +96,11 @@ class Words:
     work: Work
 
     def scores(self, word: str) -> Scores:
-        """The documents that have the word, with their relevance."""
+        """The documents that contain the word, with their scores."""
         return self._relevant("word = ?", (word,), self.work.weight(self.path, word))
 
     def any_of(self, words: Iterable[str]) -> Scores:
-        """The documents that have one of the words. The relevance of several adds up."""
+        """The documents that contain one of the words. The scores of several add up."""
         found: Scores = {}
         for word in words:
             for row, score in self.scores(word).items():
@@ -105,14 +108,14 @@ class Words:
         return found
 
     def having(self, words: Sequence[str], score: float) -> Scores:
-        """The documents that have one of the words, all with one score."""
+        """The documents that contain one of the words, all with the same score."""
         found: Scores = {}
         for word in words:
             found |= dict.fromkeys(self._read("document", "word = ?", (word,)), score)
         return found
 
     def phrase(self, words: Sequence[str], *, prefix: bool = False) -> Scores:
-        """The documents that have the words in this order. With `prefix` the last may be the beginning of one."""
+        """The documents that contain the words in this order. With `prefix` the last one may be a word's beginning."""
         if len(words) == 1 and not prefix:
             return self.scores(words[0])
         ends = [prefix and number == len(words) for number in range(1, len(words) + 1)]
@@ -134,7 +137,7 @@ class Words:
         return scores
 
     def vocabulary(self, begin: str = "") -> Sequence[str]:
-        """All words of the field that begin like this."""
+        """All words of the field that begin with `begin`."""
         known = self.work.vocabularies
         if begin:
             if self.number in known:
@@ -153,9 +156,7 @@ class Words:
         return [value for (value,) in rows]
 
     def _norm(self) -> tuple[float, float]:
-        """What a document's relevance is divided by, besides how often it has the word: so much, and so much for each
-        of its words.
-        """
+        """What BM25's denominator has besides the word's frequency: a constant, and a factor of the text's length."""
         _, average = self.work.lengths(self.path)
         return _K1 * (1 - _B), _K1 * _B / average if average else 0.0
 
@@ -170,7 +171,7 @@ class Words:
         return dict(rows)
 
     def _places(self, word: str, *, is_prefix: bool, lengths: dict[int, int]) -> dict[int, bytes]:
-        """Where the word stands, by the documents; `lengths` is told how many words these have."""
+        """The packed positions of the word by document. `lengths` gets the number of words of each document."""
         self.work.look_up()
         end = word + _BEHIND_ALL if is_prefix else word
         rows = self.work.database.execute(
@@ -186,7 +187,7 @@ class Words:
 
 
 def _occurrences(places: Sequence[bytes]) -> int:
-    """How often the words stand behind each other."""
+    """How often the words follow each other."""
     first, *others = places
     if all(len(each) == POSITION_BYTES for each in places):
         place = int.from_bytes(first, "little")

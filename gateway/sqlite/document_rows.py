@@ -1,4 +1,4 @@
-"""Documents as rows, with what they are found by.
+"""Documents as rows, with their index entries.
 
 Below: embedded_index, row_values. Above: message_rows, which deletes those of a thread, and documents. Every function
 takes a connection inside a transaction.
@@ -29,11 +29,11 @@ from gateway.sqlite.schema import has_documents, make_documents
 
 _SLICE_ROWS = 100
 _SLICE_BYTES = 200_000
-# Searches have one thread, and wait for each other: half as long as the search tools' at most.
+# Searches have one thread and wait for each other: half the steps of a search by the search tools.
 _STEPS = SearchSteps(500_000, 10)
-_BYTES_PER_STEP = 100  # of the documents that are given: at most some 50 MB
+_BYTES_PER_STEP = 100  # of the hits' documents: at most about 50 MB
 
-# A document whose thread was deleted is gone, although its row is still there: see tables.delete_thread.
+# A document of a deleted thread is gone for everybody, although its row still exists: see sweep_thread.
 _DELETED_THREADS = "SELECT key FROM threads WHERE owner = x''"
 _GONE = f"SELECT row FROM documents WHERE thread IN ({_DELETED_THREADS})"
 _COLUMNS = (
@@ -44,7 +44,7 @@ _COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class NewDocument:
-    """A document to be written: `source` and `sealed` are JSON, `searched` is what it is found by."""
+    """A document to be written: `source` and `sealed` are JSON, `searched` is what is indexed."""
 
     document_id: str
     owner: str
@@ -77,7 +77,7 @@ def put(
 ) -> int:
     """Write the document; gives its version. Raises as DocumentStore.put."""
     make_documents(connection)
-    read_again(connection, kind)
+    reindex(connection, kind)
     old = _find(connection, kind, new.document_id, new.owner)
     if old is not None and old.is_gone:
         _remove(connection, kind.name, old)
@@ -187,15 +187,15 @@ def sweep_thread(connection: sqlite3.Connection, thread: int) -> bool:
 
 
 def is_current(connection: sqlite3.Connection, kind: DocumentKind) -> bool:
-    """Whether the documents of this kind are found by the fields that it now has."""
+    """Whether the documents of this kind are indexed by the kind's present fields."""
     if not has_documents(connection):
         return True
     found = connection.execute("SELECT searched FROM document_kinds WHERE name = ?", (kind.name,)).fetchone()
     return found is not None and found[0] == _searched_by(kind)
 
 
-def read_again(connection: sqlite3.Connection, kind: DocumentKind) -> None:
-    """Have the documents of this kind found by the fields that it now has."""
+def reindex(connection: sqlite3.Connection, kind: DocumentKind) -> None:
+    """Index the documents of this kind again if the kind's fields have changed."""
     if is_current(connection, kind):
         return
     types = field_types(kind.properties)
@@ -218,7 +218,7 @@ def read_again(connection: sqlite3.Connection, kind: DocumentKind) -> None:
 
 
 def any_sealed(connection: sqlite3.Connection) -> bool:
-    """Whether there is a document with anything sealed in it."""
+    """Whether any document has sealed members."""
     return (
         has_documents(connection)
         and connection.execute("SELECT 1 FROM documents WHERE sealed IS NOT NULL LIMIT 1").fetchone() is not None
@@ -226,7 +226,7 @@ def any_sealed(connection: sqlite3.Connection) -> bool:
 
 
 def _find(connection: sqlite3.Connection, kind: DocumentKind, document_id: str, owner: str) -> _Row | None:
-    """The document of that id, also one that is gone or another owner's."""
+    """The document of that id, even if it is gone or belongs to another owner."""
     if not has_documents(connection):
         return None
     whose = " AND owner = ?" if kind.own_ids else ""
@@ -242,10 +242,10 @@ def _row(columns: Sequence[Any]) -> _Row:
 
 def _check(old: _Row | None, kind: DocumentKind, document_id: str, owner: str, if_version: int | None) -> None:
     if old is not None and (if_version == 0 or old.owner != owner):
-        raise ConflictError(f"there is a {kind.name} {document_id!r} already; choose another id", code="id_taken")
+        raise ConflictError(f"the id {document_id!r} is taken by another {kind.name}; choose another", code="id_taken")
     found = 0 if old is None else old.number
     if if_version is not None and if_version != found:
-        there = f"has the version {found}" if found else "is not there"
+        there = f"has the version {found}" if found else "does not exist"
         raise ConflictError(
             f"the {kind.name} {document_id!r} {there}, and not the version {if_version}; read it again",
             code="version_conflict",
@@ -253,7 +253,7 @@ def _check(old: _Row | None, kind: DocumentKind, document_id: str, owner: str, i
 
 
 def _remove(connection: sqlite3.Connection, kind: str, old: _Row) -> None:
-    """The document and what it is found by."""
+    """Delete the document and its index entries."""
     types = _types(connection, kind)
     fields = field_numbers(connection, old.index)
     remove_entries(connection, fields, old.number, _searched_object(old.source, types))
@@ -268,7 +268,7 @@ def _index(connection: sqlite3.Connection, kind: DocumentKind, owner: str, *, pu
 
 
 def _seen_indices(connection: sqlite3.Connection, kind: DocumentKind, owner: str) -> list[tuple[int, int]]:
-    """The indices of the documents that the owner may see, and whether it is that of the public ones."""
+    """The indices that the owner may search, each with whether it is the one of the public documents."""
     if not has_documents(connection):
         return []
     return connection.execute(
@@ -296,18 +296,18 @@ def _thread_id(connection: sqlite3.Connection, thread: int) -> str:
 
 
 def _searched_by(kind: DocumentKind) -> str:
-    """What tells what documents of this kind are found by: the version of the entries, and the fields."""
+    """Identifies how documents of this kind are indexed: the version of the entries, and the fields."""
     return f"{ENTRIES_VERSION} {orjson.dumps(dict(kind.properties)).decode()}"
 
 
 def _types(connection: sqlite3.Connection, kind: str) -> Mapping[str, FieldType]:
-    """The fields that the documents of a kind are found by."""
+    """The fields by which the stored documents of a kind are indexed."""
     (text,) = connection.execute("SELECT searched FROM document_kinds WHERE name = ?", (kind,)).fetchone()
     return field_types(orjson.loads(text.partition(" ")[2]))
 
 
 def _searched_object(source: bytes, types: Mapping[str, FieldType]) -> SearchedObject:
-    """What a stored document is found by; nothing where a member does not fit the type that its field has got."""
+    """What is indexed of a stored document: nothing if a value no longer fits the type of its field."""
     try:
         return searched_object(load_json(source), types)
     except MappingError:

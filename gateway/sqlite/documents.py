@@ -1,7 +1,6 @@
 """The embedded store's documents: each promise of `DocumentStore` in terms of rows and commits.
 
-Below: document_rows, key_file. Above: store, which writes and reads for it. What is sealed is sealed and written in one
-go, on the thread that writes.
+Below: document_rows, key_file. Above: store, which writes and reads for it. Values are encrypted on the writer thread.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ class Read(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class StoreAccess:
-    """What the store does for its documents. `search` has a thread of its own; `erase` is told of deletions."""
+    """What the store does for its documents. `search` runs in its own thread; `erase` is called after deletions."""
 
     write: Write
     read: Read
@@ -59,7 +58,7 @@ class StoreAccess:
 
 
 class MasterKeys:
-    """The keys that seal: those of the operator, or else one in a file beside the store, made when it is needed."""
+    """The operator's keys, or else a key in a file beside the store, generated when it is first needed."""
 
     def __init__(self, given: Sequence[Secret]) -> None:
         self._given = [parse_key(key.reveal()) for key in given]
@@ -67,23 +66,23 @@ class MasterKeys:
         self.sealing = Sealing(self._given)
 
     def open(self, store: Path | None) -> None:
-        """Read the file beside the store, if there is one. It blocks. `store` is None for one in memory."""
+        """Read the key file, if it exists. It blocks. `store`: the store's file, None for a store in memory."""
         self.sealing = Sealing(self._given)
         self._file = None if store is None else key_file(store)
         if self._file is not None and (key := read_key(self._file)) is not None:
             self.sealing.add(key)
 
     def ready_to_seal(self, connection: sqlite3.Connection) -> Sealing:
-        """With a key, a new one where there is none yet. It blocks.
+        """Give the keys, after generating one if there is none. It blocks.
 
         Raises:
-            UnavailableError: there was one, and it is lost.
+            UnavailableError: documents were sealed with a key that is lost.
         """
         if not self.sealing.has_key:
             if document_rows.any_sealed(connection):
                 raise UnavailableError(
-                    "the key that sealed what is stored is not there any more, so no other one is made; put back the"
-                    f" file {'' if self._file is None else self._file.name!r}, or set 'server.master_keys'",
+                    "the key that sealed the stored documents is missing, so no new one is generated; put back the file"
+                    f" {'' if self._file is None else self._file.name!r}, or set 'server.master_keys'",
                     code="sealing_key_missing",
                 )
             self.sealing.add(make_key(self._file))
@@ -100,7 +99,7 @@ class SqliteDocuments:
         self._clock = clock
         self._keys = keys
         self._on_secrets = on_secrets
-        self._current: dict[str, Mapping[str, Any]] = {}  # kinds whose documents are found by these fields
+        self._current: dict[str, Mapping[str, Any]] = {}  # the fields of kinds whose documents are indexed by them
 
     async def put(
         self,
@@ -166,19 +165,19 @@ class SqliteDocuments:
         """As DocumentStore says."""
         try:
             asked = parse_search_body(_clean(body))
-            await self._read_again(kind)
+            await self._reindex(kind)
             return await self._access.search(lambda connection: document_rows.search(connection, kind, asked, owner))
         except (QueryError, MappingError) as error:
             raise InvalidRequestError(str(error), code="invalid_search", status=400) from error
         except ToolError as error:
             raise InvalidRequestError(error.message, code="search_too_large", status=400) from error
 
-    async def _read_again(self, kind: DocumentKind) -> None:
-        """Once in a process: what is stored may have been written when the kind had other fields."""
+    async def _reindex(self, kind: DocumentKind) -> None:
+        """Once in a process: stored documents may be indexed by fields that the kind had in an older version."""
         if self._current.get(kind.name) == kind.properties:
             return
         if not await self._access.read(lambda connection: document_rows.is_current(connection, kind)):
-            await self._access.write(lambda connection: document_rows.read_again(connection, kind), long=True)
+            await self._access.write(lambda connection: document_rows.reindex(connection, kind), long=True)
         self._current[kind.name] = kind.properties
 
     def _learn(self, secrets: Mapping[str, JsonValue]) -> None:
@@ -201,7 +200,7 @@ def _dumped(body: JsonObject) -> bytes:
 
 
 def _clean(body: JsonObject) -> JsonObject:
-    """The search, without half surrogates, which are no text to a database."""
+    """The search without lone surrogates, which no database takes as text."""
     try:
         orjson.dumps(body)
     except TypeError:

@@ -1,6 +1,6 @@
-"""The file beside the store with the key that seals, where the operator gives none (`server.master_keys`).
+"""The file beside the store with the generated key that seals documents, if `server.master_keys` are not set.
 
-Below: private_files. Above: documents. A copy of the store is worth nothing for what is sealed without this file.
+Below: private_files. Above: documents. Without this file, nobody can decrypt the sealed values of a copy of the store.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ def key_file(store: Path) -> Path:
 
 
 def read_key(file: Path) -> bytes | None:
-    """The key in the file, None where there is no file.
+    """The key in the file; None if there is no file.
 
     Raises:
-        ConfigurationError: it cannot be read, or is no key.
+        ConfigurationError: the file cannot be read, or has no key in it.
     """
     try:
         text = file.read_text("ascii", "replace")
@@ -44,10 +44,10 @@ def read_key(file: Path) -> bytes | None:
 
 
 def make_key(file: Path | None) -> bytes:
-    """A new key, which is on the disk when this returns, or nowhere without a file.
+    """A new key. It is on the disk when this returns; without a file it is only in memory.
 
     Raises:
-        StoreError: it cannot be written.
+        StoreError: the file cannot be written.
     """
     key = os.urandom(KEY_BYTES)
     if file is None:
@@ -60,7 +60,7 @@ def make_key(file: Path | None) -> bytes:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-        os.link(draft, file)  # whole or not at all, and never over another one
+        os.link(draft, file)  # atomic, and never replaces another key
         draft.unlink()
         _keep_name(file.parent)
     except OSError as error:
@@ -72,7 +72,7 @@ def make_key(file: Path | None) -> bytes:
 
 
 def _keep_name(folder: Path) -> None:
-    """Bring what is named in the folder to the disk."""
+    """Flush the folder's entries to the disk."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
