@@ -12,7 +12,7 @@ from gateway.agent import AgentInput, Budgets
 from gateway.errors import NotFoundError
 from gateway.events import TextDelta
 from gateway.frozen import replace
-from gateway.store import Thread, ThreadChange
+from gateway.store import RunRecord, RunStatus, Thread, ThreadChange
 from tests.movable_clock import MovableClock
 from tests.responses_events import message_item
 from tests.runner_scene import HANGS, OWNER, SAYS_HELLO, Scene, agent_of, question, read, read_until, runner_scene
@@ -79,6 +79,20 @@ async def test_the_hour_begins_when_the_run_ends() -> None:
         await scene.clock.advance(HOUR - 1)
         assert await scene.runner.delete_expired() == 0
         await scene.clock.advance(2)
+        assert await scene.runner.delete_expired() == 1
+
+
+async def test_a_run_that_a_killed_process_left_behind_gives_it_an_hour_from_its_end() -> None:
+    async with runner_scene(agent_of("a", SAYS_HELLO)) as scene:
+        now = scene.clock.now()
+        left = RunRecord(OWNER, "r", "t", "a", RunStatus.RUNNING, now, now)
+        thread = Thread(OWNER, "t", "a", now, now, last_run_id="r", listed=False, hidden=True, expires_at=now + HOUR)
+        await scene.store.begin_run(left, thread, keep=0)
+        await scene.clock.advance(5 * HOUR)
+        await scene.runner.driver.recover()
+        assert await scene.runner.delete_expired() == 0
+        assert await scene.status("r") == "failed"
+        await scene.clock.advance(HOUR + 1)
         assert await scene.runner.delete_expired() == 1
 
 

@@ -144,6 +144,18 @@ async def test_a_hidden_thread_stays_hidden_whatever_runs_on_it() -> None:
         assert [each.thread_id for each in (await environment.threads(ME, limit=5)).items] == ["t"]
 
 
+async def test_what_is_added_belongs_to_the_threads_current_version() -> None:
+    async with door() as environment:
+        await read(await environment.start(ME, "a", question("first")))
+        before = await environment.ids()
+        await read(await environment.start(ME, "a", question("another beginning", run_id="r2")))
+        await environment.append_messages(ME, "t", [said("m1")])
+        assert (await environment.ids())[-1] == "m1"
+        page = await environment.scene.store.list_messages(OWNER, "t", limit=9, cursor=None, version=1)
+        assert [each.id for each in page.items] == before
+        assert (await environment.scene.runner.run(OWNER, "r2")).thread_version == 2
+
+
 # --- what only the server may say
 
 

@@ -12,7 +12,7 @@ import pytest_asyncio
 
 from gateway.errors import StoreError, StoreFullError
 from gateway.sqlite.reserve import MOST_BYTES
-from gateway.store import Store
+from gateway.store import Store, ThreadChange
 from tests.full_disks import mounted_disk, take_all
 from tests.stored_samples import (
     OWNER,
@@ -93,6 +93,27 @@ async def test_a_full_store_works_again_when_there_is_room(
     said = [record.message for record in caplog.records]
     assert (said[0], said[-1]) == ("store cannot write", "store writes again")
     assert last > 0
+
+
+async def test_a_full_store_takes_no_more_outside_runs_until_a_run_is_forgotten(small_store: Store) -> None:
+    await begin(small_store)
+    for first in range(1, 2000, 40):
+        await within(small_store.append_events(OWNER, "r1", first, records(first, first + 39)))
+    await within(small_store.end_run(ended(), thread(), keep=1, first=2001, records=records(2001, 2001)))
+    await begin(small_store, "r2", "t2")
+    await fill(small_store, "r2")
+    for work in (
+        small_store.write_thread(thread(count=200), keep=1),
+        small_store.create_thread(thread("t3", count=200), {}),
+        small_store.update_thread(OWNER, "t1", ThreadChange(metadata={"a": "x" * 20_000})),
+    ):
+        with pytest.raises(StoreFullError):
+            await within(work)
+    assert await within(small_store.load_thread(OWNER, "t1")) == thread()
+    assert await within(small_store.load_thread(OWNER, "t3")) is None
+    assert await within(small_store.delete_run(OWNER, "r1"))
+    await within(small_store.write_thread(thread(count=200), keep=1))
+    assert await within(small_store.load_thread(OWNER, "t1")) == thread(count=200)
 
 
 async def test_removing_logs_makes_room(small_store: Store) -> None:
