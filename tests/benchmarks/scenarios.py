@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import tempfile
+import time
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gateway.access.callers import LOCAL_OWNER
+from gateway.messages import Message, TextBlock
+from gateway.sqlite.address import Address
+from gateway.sqlite.store import SqliteStore
+from gateway.store import RunRecord, RunStatus, Thread
 from tests.benchmarks.load import Connection, Target, connections, frames_of, known_thread, new_thread
 from tests.benchmarks.measurements import (
     Amount,
@@ -23,6 +30,8 @@ from tests.benchmarks.measurements import (
 from tests.benchmarks.server_process import Cores, ServerProcess, server_process
 
 DELTAS = 200
+_WORD_EVENTS = 5  # of a run that says one word
+_KEPT_AT_ONCE = 1_000
 _GATEWAY_MARK = b'"TEXT_MESSAGE_CONTENT"'
 _UPSTREAM_MARK = b'"content":"'
 
@@ -35,12 +44,13 @@ class Plan:
     concurrencies: tuple[int, ...]
     histories: tuple[int, ...]
     first_token_samples: int
+    kept_threads: int
     idle_streams: int
     idle_seconds: float
 
 
-QUICK = Plan(Amount(3, 5_000), (10, 100), (2_000,), 150, 2_000, 3.0)
-FULL = Plan(Amount(7, 30_000), (10, 100, 1_000), (1, 20, 2_000), 500, 2_000, 10.0)
+QUICK = Plan(Amount(3, 5_000), (10, 100), (2_000,), 150, 100_000, 2_000, 3.0)
+FULL = Plan(Amount(7, 30_000), (10, 100, 1_000), (1, 20, 2_000), 500, 100_000, 2_000, 10.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +64,35 @@ class Servers:
     cores: Cores
 
     @contextlib.asynccontextmanager
-    async def fresh_gateway(self) -> AsyncGenerator[ServerProcess]:
-        """Another gateway: one that has served many streams has room for more already, and shows less growth."""
+    async def fresh_gateway(self, *, threads: int = 0) -> AsyncGenerator[ServerProcess]:
+        """Another gateway: one that has served many streams has room for more already, and shows less growth. Its store
+        has so many threads.
+        """
         with tempfile.TemporaryDirectory(dir=self.directory) as name:
             directory = Path(name)
             (directory / "gateway.yaml").write_bytes((self.directory / "gateway.yaml").read_bytes())
+            if threads:
+                await _keep_threads(directory, threads)
             async with _gateway(directory, self.cores) as gateway:
                 yield gateway
+
+
+async def _keep_threads(directory: Path, count: int) -> None:
+    """A store of threads as runs left them, every tenth of which is to expire one day."""
+    store = SqliteStore(Address(directory / "gateway.db"))
+    await store.open()
+    now = time.time()
+    for first in range(0, count, _KEPT_AT_ONCE):
+        numbers = range(first, min(first + _KEPT_AT_ONCE, count))
+        await asyncio.gather(*[store.begin_run(*_kept(number, now), keep=0) for number in numbers])
+    await store.close()
+
+
+def _kept(number: int, now: float) -> tuple[RunRecord, Thread]:
+    name, message = f"kept-{number}", Message(f"m{number}", "user", (TextBlock("What is a gateway?"),))
+    run = RunRecord(LOCAL_OWNER, name, name, "text", RunStatus.COMPLETED, now, now, now)
+    expires_at = None if number % 10 else now + 86_400
+    return run, Thread(LOCAL_OWNER, name, "text", now, now, "A title", (message,), expires_at=expires_at)
 
 
 def _gateway(directory: Path, cores: Cores) -> contextlib.AbstractAsyncContextManager[ServerProcess]:
@@ -93,6 +125,7 @@ def _configuration(upstream_url: str) -> dict[str, Any]:
         "agents": [
             _scripted("text", [text], switch_every_delta=True),
             _scripted("batch", [text]),
+            _scripted("word", [[{"text": "word"}]]),
             _scripted("tool", [call, [{"text": "word ", "repeat": 100}]], switch_every_delta=True, tools=True),
             _scripted("tick", [[{"text": "word ", "repeat": 120, "delta_seconds": 1}]]),
             *(_chat(model, upstream_url) for model in (f"{DELTAS}-0", f"{DELTAS}-1", "20-1", "120-1000")),
@@ -170,6 +203,7 @@ class Benchmarks:
             "first": self.first_token,
             "concurrency": self.concurrency,
             "length": self.history_length,
+            "start": self.start,
             "idle": self.idle,
         }.items():
             if only in name:
@@ -213,6 +247,15 @@ class Benchmarks:
         for count in self._plan.histories:
             body = known_thread(count)
             await self._compare(f"history of {count} messages, known thread", "text", body=body, target="<= 2.0x")
+
+    async def start(self) -> None:
+        count = self._plan.kept_threads
+        async with self._servers.fresh_gateway() as empty, self._servers.fresh_gateway(threads=count) as full:
+            sides = [Side(server, _run(server, "word")) for server in (empty, full)]
+            bare, ours = await cpu_per_event(sides, self._plan.amount, concurrency=1, events_per_run=_WORD_EVENTS)
+        name = f"a run of one word, beside {count:,} threads (bare: an empty store)"
+        ratio = f"{ours / bare:.2f}x"
+        self._report(Row(name, bare * _WORD_EVENTS, ours * _WORD_EVENTS, "us/run", ratio, "<= 1.1x"))
 
     async def idle(self) -> None:
         servers, plan, count = self._servers, self._plan, self._plan.idle_streams
