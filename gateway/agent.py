@@ -197,7 +197,7 @@ class SentAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class InterruptAnswer:
     """A person's answer to an interrupt: a call is `approved` or denied; `cancelled` without a decision denies it, too.
 
     An approved call runs with `arguments`, or with the model's own if they are None. `reason` is for the model.
@@ -259,7 +259,7 @@ class AgentInput:
     context: tuple[ContextEntry, ...] = ()
     state: JsonValue | Absent = ABSENT
     forwarded: JsonValue = None
-    answers: tuple[Answer, ...] = ()
+    answers: tuple[InterruptAnswer, ...] = ()
     parent_run_id: str | None = None
     history: HistoryMode | None = None
     minted_ids: frozenset[str] = frozenset()

@@ -23,7 +23,7 @@ from starlette.types import Receive, Scope, Send
 from gateway.access.callers import Caller
 from gateway.access.limits import Meter
 from gateway.access.visitors import Visitors
-from gateway.agent import AgentInput, Answer
+from gateway.agent import AgentInput, InterruptAnswer
 from gateway.agents.open_agent import OpenAgent, no_agent
 from gateway.agents.stored import StoredAgent
 from gateway.errors import ForbiddenError, InvalidRequestError, TooLargeError
@@ -325,7 +325,7 @@ class ProtocolEnvironment:
         self.check_approver(caller)
         return await self._runner.approvals(limit=limit, cursor=cursor)
 
-    async def answer(self, caller: Caller, approval_id: str, answer: Answer) -> RunRecord:
+    async def answer(self, caller: Caller, approval_id: str, answer: InterruptAnswer) -> RunRecord:
         """Answer an approval for the owner of its thread; gives the run that continues with it, which counts for the
         caller. `answer` needs no ids.
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TypeAlias
 
-from gateway.agent import ABSENT, Absent, AgentInput, Answer
+from gateway.agent import ABSENT, Absent, AgentInput, InterruptAnswer
 from gateway.agents.directory import AgentDirectory
 from gateway.agents.open_agent import OpenAgent
 from gateway.errors import ConflictError, InvalidRequestError, NotFoundError, UnavailableError
@@ -276,7 +276,7 @@ class Runner:
         """All open approvals, of every owner, the oldest first."""
         return await self.store.list_approvals(now=self.clock.now(), limit=limit, cursor=cursor)
 
-    async def answer(self, approval_id: str, answer: Answer, admit: Admission | None = None) -> RunRecord:
+    async def answer(self, approval_id: str, answer: InterruptAnswer, admit: Admission | None = None) -> RunRecord:
         """Answer an approval for the owner of its thread; gives the run that continues with it. `admit` as in `start`.
 
         `answer` needs no ids.

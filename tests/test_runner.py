@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gateway.agent import Answer, SentAnswer
+from gateway.agent import InterruptAnswer, SentAnswer
 from gateway.errors import ConflictError, FieldProblem, StoreError, StoreFullError
 from gateway.events import (
     Cancelled,
@@ -231,7 +231,7 @@ async def test_a_queued_run_with_a_malformed_answer_ends_with_the_reason_behind_
         scene.store.reached["begin_run"].clear()
         blocking = asyncio.create_task(scene.start("a", question("x", run_id="blocking", history="append")))
         await until(scene.store.reached["begin_run"].is_set)
-        answer = Answer(
+        answer = InterruptAnswer(
             interrupt, "resolved", sent=SentAnswer(problems=(FieldProblem("/approved", "expected a boolean"),))
         )
         queued = await scene.start("a", _resume("queued", answer))
@@ -275,7 +275,7 @@ _ASKS: list[list[dict[str, Any]]] = [[{"tool": "refund"}], [{"text": "done"}]]
 async def test_an_approved_call_runs_once_whoever_approves_at_the_same_moment(policy: Any) -> None:
     ran: list[str] = []
     async with runner_scene(agent_of("a", _ASKS, (_refund(ran), "always"), on_concurrent_run=policy)) as scene:
-        answer = Answer(await _ask(scene), "resolved", approved=True)
+        answer = InterruptAnswer(await _ask(scene), "resolved", approved=True)
         given = [_resume(f"r{number}", answer) for number in range(8)]
         outcomes = await asyncio.gather(*(scene.start("a", each) for each in given), return_exceptions=True)
         for outcome in outcomes:
@@ -289,14 +289,14 @@ async def test_an_approved_call_runs_once_whoever_approves_at_the_same_moment(po
             assert len(ran) == 1
 
 
-def _resume(run_id: str, answer: Answer) -> Any:
+def _resume(run_id: str, answer: InterruptAnswer) -> Any:
     return question(run_id=run_id, answers=(answer,), history="append")
 
 
 async def test_an_answer_that_is_sent_twice_under_its_runs_id_finds_the_run_that_was_faster() -> None:
     ran: list[str] = []
     async with runner_scene(agent_of("a", _ASKS, (_refund(ran), "always"))) as scene:
-        given = _resume("ask", Answer(await _ask(scene), "resolved", approved=True))
+        given = _resume("ask", InterruptAnswer(await _ask(scene), "resolved", approved=True))
         scene.store.hold("last_sequence")
         slower = asyncio.create_task(scene.start("a", given))
         await until(scene.store.reached["last_sequence"].is_set)
@@ -311,7 +311,7 @@ async def test_an_answer_that_is_sent_twice_under_its_runs_id_finds_the_run_that
 async def test_an_approval_whose_run_cannot_begin_is_still_open() -> None:
     ran: list[str] = []
     async with runner_scene(agent_of("a", _ASKS, (_refund(ran), "always"))) as scene:
-        answer = Answer(await _ask(scene), "resolved", approved=True)
+        answer = InterruptAnswer(await _ask(scene), "resolved", approved=True)
         scene.store.refuse("begin_run", StoreFullError("no room"))
         with pytest.raises(StoreFullError):
             await scene.start("a", _resume("r", answer))
@@ -324,7 +324,7 @@ async def test_an_approval_whose_run_cannot_begin_is_still_open() -> None:
 async def test_a_run_that_is_stopped_as_it_begins_runs_nothing_that_was_approved() -> None:
     ran: list[str] = []
     async with runner_scene(agent_of("a", _ASKS, (_refund(ran), "always"))) as scene:
-        answer = Answer(await _ask(scene), "resolved", approved=True)
+        answer = InterruptAnswer(await _ask(scene), "resolved", approved=True)
         scene.store.hold("begin_run")
         scene.store.reached["begin_run"].clear()
         begins = asyncio.create_task(scene.start("a", _resume("r", answer)))
@@ -346,7 +346,7 @@ async def test_an_approval_that_is_answered_for_its_owner_goes_on_though_nobody_
     async with runner_scene(opened) as scene:
         await _ask(scene)
         (approval,) = (await scene.runner.approvals(limit=5, cursor=None)).items
-        record = await scene.runner.answer(approval.asked.approval_id, Answer("", "resolved", approved=True))
+        record = await scene.runner.answer(approval.asked.approval_id, InterruptAnswer("", "resolved", approved=True))
         assert record.origin == "approvals"
         (await scene.runner.connect(OWNER, "a", question(run_id="look"))).close()
         await scene.clock.advance(60)
@@ -361,13 +361,13 @@ async def test_an_approval_that_was_answered_while_its_run_waited_begins_nothing
     ran: list[str] = []
     opened = agent_of("a", _ASKS, (_refund(ran), "always"), on_concurrent_run="enqueue")
     async with runner_scene(opened) as scene:
-        answer = Answer(await _ask(scene), "resolved", approved=True)
+        answer = InterruptAnswer(await _ask(scene), "resolved", approved=True)
         (approval,) = (await scene.runner.approvals(limit=5, cursor=None)).items
         scene.store.hold("begin_run")
         scene.store.reached["begin_run"].clear()
         first = asyncio.create_task(scene.start("a", _resume("first", answer)))
         await until(scene.store.reached["begin_run"].is_set)
-        second = await scene.runner.answer(approval.asked.approval_id, Answer("", "resolved", approved=True))
+        second = await scene.runner.answer(approval.asked.approval_id, InterruptAnswer("", "resolved", approved=True))
         assert second.status == "queued"
         scene.store.release("begin_run")
         end_of(await read(await first))

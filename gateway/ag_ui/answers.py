@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gateway.agent import Answer, SentAnswer
+from gateway.agent import InterruptAnswer, SentAnswer
 from gateway.errors import FieldProblem
 from gateway.events import Interrupt
 from gateway.messages import JsonObject
@@ -17,7 +17,7 @@ _MISFIT = "an answer in `resume` does not fit its interrupt"
 _NAMES = {"arguments": "editedArgs"}  # fields with another name in AG-UI
 
 
-def resolved_answer(interrupt_id: str, payload: Any, at: str) -> Answer:
+def resolved_answer(interrupt_id: str, payload: Any, at: str) -> InterruptAnswer:
     """The answer in `payload`; `at` is the pointer to its entry in `resume`.
 
     Its errors are kept in the answer: they count only if its interrupt is open, which is known from the thread.
@@ -25,7 +25,7 @@ def resolved_answer(interrupt_id: str, payload: Any, at: str) -> Answer:
     at += "/payload"
     if not isinstance(payload, dict):
         problem = FieldProblem(at, "expected {approved: boolean, editedArgs?: object, reason?: string}")
-        return Answer(interrupt_id, "resolved", sent=SentAnswer(payload, _MISFIT, problems=(problem,)))
+        return InterruptAnswer(interrupt_id, "resolved", sent=SentAnswer(payload, _MISFIT, problems=(problem,)))
     problems: list[FieldProblem] = []
     approved, reason, edited = (payload.get(name) for name in ("approved", "reason", "editedArgs"))
     if not isinstance(approved, bool):
@@ -37,12 +37,12 @@ def resolved_answer(interrupt_id: str, payload: Any, at: str) -> Answer:
         problems.append(FieldProblem(f"{at}/editedArgs", "expected an object with the tool's arguments"))
         approved, edited = False, None  # nobody approved the call with other arguments
     sent = SentAnswer(payload, _MISFIT, f"{at}/editedArgs", tuple(problems))
-    return Answer(interrupt_id, "resolved", approved is True, edited, reason, sent=sent)
+    return InterruptAnswer(interrupt_id, "resolved", approved is True, edited, reason, sent=sent)
 
 
-def cancelled_answer(interrupt_id: str) -> Answer:
+def cancelled_answer(interrupt_id: str) -> InterruptAnswer:
     """The answer of a cancelled entry, whose payload is not read."""
-    return Answer(interrupt_id, "cancelled", sent=SentAnswer(None, _MISFIT))
+    return InterruptAnswer(interrupt_id, "cancelled", sent=SentAnswer(None, _MISFIT))
 
 
 def response_schema(interrupt: Interrupt) -> JsonObject | None:

@@ -29,7 +29,7 @@ from gateway.ag_ui.answers import cancelled_answer, resolved_answer
 from gateway.ag_ui.content import ContentReader
 from gateway.ag_ui.peer import PROTOCOL_VERSION, PeerProfile, profile_of
 from gateway.ag_ui.usual_messages import usual_call, usual_message
-from gateway.agent import ABSENT, Absent, AgentInput, Answer, ContextEntry, InputNames
+from gateway.agent import ABSENT, Absent, AgentInput, ContextEntry, InputNames, InterruptAnswer
 from gateway.errors import FieldProblem, InvalidRequestError
 from gateway.history.cache import HistoryCache
 from gateway.messages import (
@@ -239,8 +239,8 @@ class InputReader(ContentReader):
             entries.append(ContextEntry(self.text(item, "description", at), self.text(item, "value", at)))
         return tuple(entries)
 
-    def answers(self, data: dict[str, Any]) -> tuple[Answer, ...]:
-        answers: dict[str, Answer] = {}
+    def answers(self, data: dict[str, Any]) -> tuple[InterruptAnswer, ...]:
+        answers: dict[str, InterruptAnswer] = {}
         for at, item in self.objects(data, "resume"):
             item = self.known_members(item, _RESUME, "a resume entry")
             self.metadata(item, at)

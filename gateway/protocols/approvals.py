@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from gateway.ag_ui.answers import response_schema
-from gateway.agent import Answer, SentAnswer
+from gateway.agent import InterruptAnswer, SentAnswer
 from gateway.errors import FieldProblem, InvalidRequestError
 from gateway.messages import JsonObject, JsonValue, json_kind
 from gateway.openapi.description import ApiDescription, Operation, described_json, json_body, operation, parameter
@@ -74,7 +74,7 @@ def _approval_json(approval: Approval) -> JsonObject:
     }
 
 
-def _answer(body: JsonValue) -> Answer:
+def _answer(body: JsonValue) -> InterruptAnswer:
     """The answer in a request's body. Raises InvalidRequestError."""
     if not isinstance(body, dict):
         raise InvalidRequestError('the body is no JSON object; send {"approved": true}')
@@ -92,7 +92,7 @@ def _answer(body: JsonValue) -> Answer:
     approved, arguments, reason = (body.get(name) for name in _EXPECTED)
     assert isinstance(arguments, dict | None)
     assert isinstance(reason, str | None)
-    return Answer("", "resolved", approved is True, arguments, reason, sent=SentAnswer(body, _MISFIT))
+    return InterruptAnswer("", "resolved", approved is True, arguments, reason, sent=SentAnswer(body, _MISFIT))
 
 
 def _routes(environment: ProtocolEnvironment) -> Sequence[BaseRoute]:

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from gateway.agent import Answer
+from gateway.agent import InterruptAnswer
 from gateway.errors import FieldProblem, ForbiddenError, InvalidRequestError
 from gateway.events import OpenInterrupt
 from gateway.loop import Decision
@@ -48,20 +48,20 @@ def arguments_check(tools: Mapping[str, Tool]) -> ArgumentsCheck:
     return check
 
 
-def answers_any(interrupts: Sequence[OpenInterrupt], answers: Sequence[Answer]) -> bool:
+def answers_any(interrupts: Sequence[OpenInterrupt], answers: Sequence[InterruptAnswer]) -> bool:
     """Whether one of the answers is to one of the interrupts."""
     known = {item.interrupt.id: item for item in interrupts}
     return any(_is_to(known.get(answer.interrupt_id), answer) for answer in answers)
 
 
-def _is_to(item: OpenInterrupt | None, answer: Answer) -> bool:
+def _is_to(item: OpenInterrupt | None, answer: InterruptAnswer) -> bool:
     """An answer with an approval's id answers no other interrupt of the same id."""
     return item is not None and answer.approval_id in ("", item.approval_id)
 
 
 def decide(
     interrupts: Sequence[OpenInterrupt],
-    answers: Sequence[Answer],
+    answers: Sequence[InterruptAnswer],
     *,
     now: float,
     check: ArgumentsCheck,
@@ -73,7 +73,7 @@ def decide(
         InvalidRequestError: an answer to an open interrupt is malformed, or its arguments do not fit the tool.
         ForbiddenError: the sender may not approve the call.
     """
-    given: dict[str, Answer] = {}
+    given: dict[str, InterruptAnswer] = {}
     known = {item.interrupt.id: item for item in interrupts}
     ignored: list[str] = []
     for answer in answers:
@@ -104,7 +104,9 @@ def decide(
     return Verdict(tuple(decisions), tuple(still_open))
 
 
-def _decision(item: OpenInterrupt, answer: Answer, problems: list[FieldProblem], check: ArgumentsCheck) -> Decision:
+def _decision(
+    item: OpenInterrupt, answer: InterruptAnswer, problems: list[FieldProblem], check: ArgumentsCheck
+) -> Decision:
     """The answer's decision; its problems are added to `problems`."""
     if answer.status == "cancelled":
         return Decision(item.call, approved=False)

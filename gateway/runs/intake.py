@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from gateway.agent import Absent, AgentDefinition, AgentInput, Answer, Approvers
+from gateway.agent import Absent, AgentDefinition, AgentInput, Approvers, InterruptAnswer
 from gateway.frozen import quickly_made, replace
 from gateway.history.merging import (
     StaleHistoryError,
@@ -125,7 +125,7 @@ def up_to_date(given: AgentInput, stored: Sequence[Message], *, waited: bool = F
     return with_unseen(stored, given.messages, unseen)
 
 
-def _lost_by_client(answers: Sequence[Answer], thread: Thread, messages: Sequence[Message]) -> list[Message]:
+def _lost_by_client(answers: Sequence[InterruptAnswer], thread: Thread, messages: Sequence[Message]) -> list[Message]:
     """The thread's messages of the answered calls that the client's history lacks.
 
     Clients lose calls (a reload, a history of their own making). The person's answer still counts: it names the

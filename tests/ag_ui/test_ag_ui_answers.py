@@ -6,7 +6,7 @@ import pytest
 
 from gateway.ag_ui.answers import cancelled_answer, resolved_answer, response_schema
 from gateway.ag_ui.input import InputReader
-from gateway.agent import Answer
+from gateway.agent import InterruptAnswer
 from gateway.errors import InvalidRequestError
 from gateway.events import Interrupt, OpenInterrupt
 from gateway.messages import JsonObject, JsonValue, ToolCall, ToolSpec
@@ -17,7 +17,7 @@ CALL = ToolCall("c", "refund", '{"amount":1}')
 ASKED = OpenInterrupt(Interrupt("i", "tool_call", "Refund?", CALL.call_id), CALL)
 
 
-def said(*resume: JsonObject) -> tuple[Answer, ...]:
+def said(*resume: JsonObject) -> tuple[InterruptAnswer, ...]:
     data = {"threadId": "t", "runId": "r", "messages": [], "resume": [*resume]}
     return InputReader().read(data)[0].answers
 
@@ -30,11 +30,11 @@ def check(name: str, arguments: JsonObject) -> str | None:
     return None if isinstance(arguments.get("amount"), int) else "'amount' is to be an integer"
 
 
-def judge(*answers: Answer) -> Verdict:
+def judge(*answers: InterruptAnswer) -> Verdict:
     return decide((ASKED,), answers, now=0, check=check, approves=lambda name: True)
 
 
-def refusal(*answers: Answer) -> InvalidRequestError:
+def refusal(*answers: InterruptAnswer) -> InvalidRequestError:
     with pytest.raises(InvalidRequestError) as caught:
         judge(*answers)
     assert (caught.value.status, caught.value.code) == (422, "invalid_answer")

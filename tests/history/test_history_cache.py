@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.agent import AgentInput, Answer
+from gateway.agent import AgentInput, InterruptAnswer
 from gateway.bedrock.converse import call_id as wire_call_id
 from gateway.bedrock.converse_request import converse_request
 from gateway.bedrock.families import family_of
@@ -133,7 +133,7 @@ def _renamed(message: Message, stamp: int, place: int) -> Message:
 
 
 def _input(sent: tuple[Message, ...], known: HistoryCache | None) -> AgentInput:
-    return AgentInput("t", "r", sent, answers=(Answer("i", "resolved", approved=True),), history_cache=known)
+    return AgentInput("t", "r", sent, answers=(InterruptAnswer("i", "resolved", approved=True),), history_cache=known)
 
 
 def _equal_requests(view: Sequence[Message], known: HistoryCache, messages: tuple[Message, ...]) -> None:

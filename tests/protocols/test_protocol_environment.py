@@ -6,7 +6,7 @@ import pytest
 
 from gateway.access.callers import Caller
 from gateway.access.limits import KeyLimits, Meter
-from gateway.agent import AgentInput, Answer
+from gateway.agent import AgentInput, InterruptAnswer
 from gateway.errors import ForbiddenError, NotFoundError, TooLargeError, TooManyRequestsError
 from gateway.messages import Message, TextBlock
 from gateway.protocol import ProtocolEnvironment
@@ -30,10 +30,10 @@ async def test_only_approvers_see_and_answer_approvals() -> None:
             with pytest.raises(ForbiddenError):
                 await environment.approvals(caller, limit=1)
             with pytest.raises(ForbiddenError):
-                await environment.answer(caller, "none", Answer("", "resolved", approved=True))
+                await environment.answer(caller, "none", InterruptAnswer("", "resolved", approved=True))
         assert (await environment.approvals(STAFF, limit=1)).items == ()
         with pytest.raises(NotFoundError):
-            await environment.answer(STAFF, "none", Answer("", "resolved", approved=True))
+            await environment.answer(STAFF, "none", InterruptAnswer("", "resolved", approved=True))
 
 
 async def test_agents_that_a_caller_does_not_have_are_not_there() -> None:

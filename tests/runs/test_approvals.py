@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.agent import Answer, SentAnswer
+from gateway.agent import InterruptAnswer, SentAnswer
 from gateway.errors import FieldProblem, ForbiddenError, InvalidRequestError
 from gateway.events import Interrupt, OpenInterrupt
 from gateway.loop import Decision
@@ -24,12 +24,14 @@ def asked(name: str, expires_at: float | None = NOW + 1) -> OpenInterrupt:
 
 def says(
     name: str, approved: bool = True, arguments: JsonObject | None = None, reason: str | None = None, by: str = ""
-) -> Answer:
-    return Answer(name, "resolved", approved, arguments, reason, by)
+) -> InterruptAnswer:
+    return InterruptAnswer(name, "resolved", approved, arguments, reason, by)
 
 
-def malformed(name: str, *pointers: str) -> Answer:
-    return Answer(name, "resolved", sent=SentAnswer(problems=tuple(FieldProblem(each, "wrong") for each in pointers)))
+def malformed(name: str, *pointers: str) -> InterruptAnswer:
+    return InterruptAnswer(
+        name, "resolved", sent=SentAnswer(problems=tuple(FieldProblem(each, "wrong") for each in pointers))
+    )
 
 
 def check(name: str, arguments: JsonObject) -> str | None:
@@ -37,13 +39,13 @@ def check(name: str, arguments: JsonObject) -> str | None:
     return None if isinstance(arguments.get("amount"), int) else "'amount' is to be an integer"
 
 
-def judge(*answers: Answer, interrupts: tuple[OpenInterrupt, ...] = (asked("i"),)) -> Verdict:
+def judge(*answers: InterruptAnswer, interrupts: tuple[OpenInterrupt, ...] = (asked("i"),)) -> Verdict:
     return decide(interrupts, answers, now=NOW, check=check, approves=lambda name: True)
 
 
 def test_an_approval_that_is_not_the_senders_is_refused_whatever_else_is_answered() -> None:
     interrupts = (asked("1"), asked("2"))
-    answers = (Answer("1", "cancelled"), says("2"))
+    answers = (InterruptAnswer("1", "cancelled"), says("2"))
     with pytest.raises(ForbiddenError) as caught:
         decide(interrupts, answers, now=NOW, check=check, approves=lambda name: False)
     assert caught.value.code == "approval_not_allowed"
@@ -52,9 +54,9 @@ def test_an_approval_that_is_not_the_senders_is_refused_whatever_else_is_answere
 
 @pytest.mark.parametrize(
     "answer",
-    [Answer("i", "cancelled"), says("i", False, None, "no"), says("gone")],
+    [InterruptAnswer("i", "cancelled"), says("i", False, None, "no"), says("gone")],
 )
-def test_who_may_not_approve_may_still_deny(answer: Answer) -> None:
+def test_who_may_not_approve_may_still_deny(answer: InterruptAnswer) -> None:
     verdict = decide((asked("i"),), (answer,), now=NOW, check=check, approves=lambda name: False)
     assert not any(decision.approved for decision in verdict.decisions)
 
@@ -74,7 +76,7 @@ def test_an_answer_by_an_approvals_id_is_to_that_approval_alone() -> None:
     assert [answers_any((here,), (each,)) for each in answers] == [True, False]
 
 
-def problems(*answers: Answer) -> list[str]:
+def problems(*answers: InterruptAnswer) -> list[str]:
     with pytest.raises(InvalidRequestError) as caught:
         judge(*answers)
     assert (caught.value.status, caught.value.code) == (422, "invalid_answer")
@@ -96,11 +98,11 @@ CALL = asked("i").call
         (says("i", False), Decision(CALL, approved=False)),
         (says("i", False, None, "no"), Decision(CALL, approved=False, reason="no")),
         (says("i", False, {"amount": "?"}), Decision(CALL, approved=False)),
-        (Answer("i", "cancelled"), Decision(CALL, approved=False)),
-        (Answer("i", "cancelled", True, {"amount": 2}, "why"), Decision(CALL, approved=False)),
+        (InterruptAnswer("i", "cancelled"), Decision(CALL, approved=False)),
+        (InterruptAnswer("i", "cancelled", True, {"amount": 2}, "why"), Decision(CALL, approved=False)),
     ],
 )
-def test_an_answer_decides_its_interrupt(answer: Answer, decision: Decision) -> None:
+def test_an_answer_decides_its_interrupt(answer: InterruptAnswer, decision: Decision) -> None:
     assert judge(answer) == Verdict((decision,), ())
 
 
@@ -117,9 +119,9 @@ def test_decisions_come_in_the_order_of_the_interrupts() -> None:
 
 
 @pytest.mark.parametrize("expires_at", [NOW, NOW - 1, 0.0])
-@pytest.mark.parametrize("answers", [(), (says("i"),), (Answer("i", "cancelled"),), (malformed("i", "/0"),)])
+@pytest.mark.parametrize("answers", [(), (says("i"),), (InterruptAnswer("i", "cancelled"),), (malformed("i", "/0"),)])
 def test_an_expired_interrupt_counts_as_denied_whatever_is_answered(
-    expires_at: float, answers: tuple[Answer, ...]
+    expires_at: float, answers: tuple[InterruptAnswer, ...]
 ) -> None:
     verdict = judge(*answers, interrupts=(asked("i", expires_at),))
     assert verdict == Verdict((Decision(CALL, approved=False, reason=EXPIRED),), ())
@@ -130,9 +132,11 @@ def test_an_interrupt_without_expiry_waits_for_ever() -> None:
     assert judge(interrupts=(interrupt,)) == Verdict((), (interrupt,))
 
 
-@pytest.mark.parametrize("answer", [says("unheard"), malformed("unheard", "/0"), Answer("unheard", "cancelled")])
+@pytest.mark.parametrize(
+    "answer", [says("unheard"), malformed("unheard", "/0"), InterruptAnswer("unheard", "cancelled")]
+)
 def test_an_answer_to_an_interrupt_that_is_not_open_decides_nothing(
-    answer: Answer, caplog: pytest.LogCaptureFixture
+    answer: InterruptAnswer, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert judge(answer) == Verdict((), (asked("i"),))
     assert judge(answer, interrupts=()) == Verdict((), ())
@@ -153,7 +157,7 @@ def test_a_malformed_answer_is_refused_with_the_places_that_are_wrong() -> None:
 def test_malformed_answers_and_arguments_are_told_together() -> None:
     interrupts = (asked("1"), asked("2"))
     sent = SentAnswer(misfit="no", arguments_pointer="/1/edited", problems=(FieldProblem("/1/reason", "a string"),))
-    answers = (malformed("1", "/0"), Answer("2", "resolved", True, {}, sent=sent))
+    answers = (malformed("1", "/0"), InterruptAnswer("2", "resolved", True, {}, sent=sent))
     with pytest.raises(InvalidRequestError) as caught:
         judge(*answers, interrupts=interrupts)
     assert [problem.pointer for problem in caught.value.problems] == ["/0", "/1/reason", "/1/edited"]
@@ -162,7 +166,7 @@ def test_malformed_answers_and_arguments_are_told_together() -> None:
 def test_one_malformed_answer_refuses_all() -> None:
     interrupts = (asked("1"), asked("2"))
     with pytest.raises(InvalidRequestError) as caught:
-        judge(Answer("unheard", "cancelled"), malformed("2", "/1"), says("1"), interrupts=interrupts)
+        judge(InterruptAnswer("unheard", "cancelled"), malformed("2", "/1"), says("1"), interrupts=interrupts)
     assert [problem.pointer for problem in caught.value.problems] == ["/1"]
 
 
@@ -176,7 +180,7 @@ def test_arguments_that_do_not_fit_are_told_why() -> None:
 def test_a_misfit_is_told_in_the_words_of_its_protocol() -> None:
     sent = SentAnswer({}, "that does not fit", "/there")
     with pytest.raises(InvalidRequestError) as caught:
-        judge(Answer("i", "resolved", True, {}, sent=sent))
+        judge(InterruptAnswer("i", "resolved", True, {}, sent=sent))
     assert caught.value.message == "that does not fit"
     assert [problem.pointer for problem in caught.value.problems] == ["/there"]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway.agent import ABSENT, Absent, AgentInput, Answer, ContextEntry, InputNames
+from gateway.agent import ABSENT, Absent, AgentInput, ContextEntry, InputNames, InterruptAnswer
 from gateway.errors import TooLargeError, TooManyRequestsError
 from gateway.frozen import replace
 from gateway.messages import (
@@ -87,8 +87,8 @@ def test_a_message_is_measured_in_bytes(text: str, fits: bool) -> None:
         (given(context=(ContextEntry(LONG, ""),)), "/context/0", "input_too_large"),
         (given(state={"a": LONG}), "/state", "input_too_large"),
         (given(forwarded={"a": LONG}), "/forwardedProps", "input_too_large"),
-        (given(answers=(Answer("i", "resolved", reason=LONG),)), "/resume", "input_too_large"),
-        (given(answers=(Answer(LONG, "cancelled"),)), "/resume", "input_too_large"),
+        (given(answers=(InterruptAnswer("i", "resolved", reason=LONG),)), "/resume", "input_too_large"),
+        (given(answers=(InterruptAnswer(LONG, "cancelled"),)), "/resume", "input_too_large"),
         (given(parent_run_id=LONG), "/parentRunId", "input_too_large"),
     ],
 )  # fmt: skip
@@ -106,7 +106,7 @@ def test_whatever_is_new_counts_and_is_named(asked: AgentInput, pointer: str, co
     ("asked", "pointer"),
     [
         (given(forwarded=LONG, names=InputNames()), "/forwarded"),
-        (given(answers=(Answer(LONG, "cancelled"),), names=InputNames()), "/answers"),
+        (given(answers=(InterruptAnswer(LONG, "cancelled"),), names=InputNames()), "/answers"),
         (given(parent_run_id=LONG, names=InputNames()), "/parent_run_id"),
     ],
 )
