@@ -419,5 +419,6 @@ def _run_options(settings: Settings) -> RunOptions:
     return RunOptions(
         disconnect_grace_seconds=server.disconnect_grace_seconds,
         max_waiting_per_thread=server.max_waiting_runs,
+        max_versions=server.max_versions,
         max_viewer_events=server.max_viewer_events,
     )

@@ -34,7 +34,7 @@ from gateway.problems import ErrorForm, problem_json
 from gateway.runner import Admission, Runner
 from gateway.runs.viewer import Viewer
 from gateway.sse import OpenStreams
-from gateway.store import Approval, Page, RunRecord, Thread, ThreadChange, ThreadSummary
+from gateway.store import Approval, Page, RunRecord, Thread, ThreadChange, ThreadSummary, ThreadVersion
 from gateway.wire import strict_json
 
 _PAGE = 50
@@ -232,9 +232,51 @@ class ProtocolEnvironment:
         """A message of a thread, by its id. Raises NotFoundError."""
         return await self._runner.message(caller.owner, thread_id, message_id)
 
-    async def messages(self, caller: Caller, thread_id: str, *, limit: int, cursor: str | None = None) -> Page[Message]:
-        """A page of a thread's messages, from the first. Raises NotFoundError."""
-        return await self._runner.messages(caller.owner, thread_id, limit=limit, cursor=cursor)
+    async def messages(
+        self, caller: Caller, thread_id: str, *, limit: int, cursor: str | None = None, version: int | None = None
+    ) -> Page[Message]:
+        """A page of a thread's messages, from the first; of its current version without a number.
+
+        Raises:
+            NotFoundError: no such thread or version.
+        """
+        return await self._runner.messages(caller.owner, thread_id, limit=limit, cursor=cursor, version=version)
+
+    async def versions(
+        self, caller: Caller, thread_id: str, *, limit: int, cursor: str | None = None
+    ) -> Page[ThreadVersion]:
+        """A page of a thread's versions, by number. Raises NotFoundError."""
+        return await self._runner.versions.page(caller.owner, thread_id, limit=limit, cursor=cursor)
+
+    async def select_version(self, caller: Caller, thread_id: str, version: int) -> None:
+        """Make a version of a thread the current one.
+
+        Raises:
+            NotFoundError: no such thread or version.
+            ConflictError: a run is at work on the thread, or waits for it.
+        """
+        await self._runner.versions.select(caller.owner, thread_id, version)
+
+    async def delete_version(self, caller: Caller, thread_id: str, version: int) -> None:
+        """Delete a version of a thread.
+
+        Raises:
+            NotFoundError: no such thread or version.
+            ConflictError: it is the current one.
+        """
+        await self._runner.versions.delete(caller.owner, thread_id, version)
+
+    async def fork(self, caller: Caller, thread_id: str, from_message: str) -> str:
+        """Make a thread that begins as this one does, up to and with that message, which counts as a run for the
+        caller; its id.
+
+        Raises:
+            NotFoundError: no such thread.
+            InvalidRequestError: its current version has no such message.
+            TooManyRequestsError: a limit of the caller's is reached.
+        """
+        with self._counted(caller):
+            return await self._runner.versions.fork(caller.owner, thread_id, from_message, caller.run_limits())
 
     async def thread_runs(
         self, caller: Caller, thread_id: str, *, limit: int, cursor: str | None = None

@@ -26,9 +26,10 @@ from gateway.runs.limits import RunLimits, check_input, check_request
 from gateway.runs.live_run import LiveRun
 from gateway.runs.replay import join, last_event, replay, without_log
 from gateway.runs.run_terms import check_wishes, terms_of
+from gateway.runs.thread_versions import ThreadVersions, no_version
 from gateway.runs.thread_writes import ThreadWrites, check_room
 from gateway.runs.viewer import Prelude, Viewer
-from gateway.store import Approval, Page, RunRecord, RunStatus, ThreadSummary
+from gateway.store import MOST_VERSIONS, Approval, Page, RunRecord, RunStatus, ThreadSummary
 from gateway.transcript import OpenItems
 
 Admission: TypeAlias = Callable[[], Callable[[object], None]]
@@ -45,6 +46,7 @@ class Runner:
         self.clock = driver.clock
         self.removal = driver.removal
         self.writes = ThreadWrites(driver)
+        self.versions = ThreadVersions(driver)
         self._runs: Mapping[tuple[str, str], LiveRun] = driver.runs
         self._ids = RunIds(driver.store, driver.runs)
         self._lines = driver.lines
@@ -259,8 +261,11 @@ class Runner:
                 return joined
             thread = await self.store.load_thread(owner, given.thread_id)
         viewer = Viewer(self.clock)
-        if thread is None or thread.last_run_id is None:
+        if thread is None or not (thread.messages or thread.last_run_id):
             viewer.feed_unnumbered([RunStarted(given.thread_id, given.run_id), RunFinished(Completed())])
+        elif thread.last_run_id is None:  # it was written without a run
+            viewer.prelude = Prelude(thread.thread_id, given.run_id, thread.state, thread.messages, OpenItems())
+            viewer.feed_unnumbered([RunFinished(Completed())])
         else:
             last_run = thread.last_run_id
             record = await self.store.load_run(owner, last_run)
@@ -330,12 +335,22 @@ class Runner:
                 return message
         raise NotFoundError(f"thread {thread_id!r} has no message {message_id!r}", code="message_not_found")
 
-    async def messages(self, owner: str, thread_id: str, *, limit: int, cursor: str | None) -> Page[Message]:
-        """Raises NotFoundError for an unknown thread."""
-        page = await self.store.list_messages(owner, thread_id, limit=limit, cursor=cursor)
-        if not page.items and await self.store.load_thread(owner, thread_id) is None:
-            raise no_thread(thread_id)
+    async def messages(
+        self, owner: str, thread_id: str, *, limit: int, cursor: str | None, version: int | None = None
+    ) -> Page[Message]:
+        """Those of the current version without a number. Raises NotFoundError for an unknown thread or version."""
+        page = await self.store.list_messages(owner, thread_id, limit=limit, cursor=cursor, version=version)
+        if not page.items:
+            await self._check_version(owner, thread_id, version)
         return page
+
+    async def _check_version(self, owner: str, thread_id: str, version: int | None) -> None:
+        if await self.store.load_thread(owner, thread_id) is None:
+            raise no_thread(thread_id)
+        if version is not None:
+            versions = await self.store.list_versions(owner, thread_id, limit=MOST_VERSIONS, cursor=None)
+            if all(each.number != version for each in versions.items):
+                raise no_version(thread_id, version)
 
     async def thread_runs(self, owner: str, thread_id: str, *, limit: int, cursor: str | None) -> Page[RunRecord]:
         """A thread's runs, the newest first. Raises NotFoundError for an unknown thread."""

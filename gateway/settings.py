@@ -102,6 +102,7 @@ class ServerSettings:
     max_body_bytes: int
     max_concurrent_runs: int | None
     max_waiting_runs: int
+    max_versions: int
     max_viewer_events: int
     retention_days: float
     visitor_retention_days: float | None

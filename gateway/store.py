@@ -30,6 +30,10 @@ LEAST_LIFE_SECONDS = 3600.0
 """How long a thread stays behind its last write, so that retries and those who watch again find it."""
 
 
+# More than a thread may ever have: what the operator may set as max_versions.
+MOST_VERSIONS = 1000
+
+
 class RunStatus(StrEnum):
     QUEUED = "queued"
     RUNNING = "running"

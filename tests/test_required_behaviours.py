@@ -31,6 +31,8 @@ REQUIRED = [
     "cancel-endpoint",
     "threads-list",
     "threads-change",
+    "thread-versions",
+    "thread-forks",
     "repeated-request",
     "connect",
     "owners",

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from enum import Enum
 
+from gateway.errors import InvalidRequestError
+
 PROTOCOL_VERSION = "1.0"
 """The gateway's version, which every RUN_STARTED has."""
 
@@ -47,3 +49,15 @@ def profile_of(declared: str | None) -> PeerProfile:
     if match is not None and match[1].lstrip("0") != "1":
         raise ValueError(f"protocol version {declared[:32]!r} is not served; this is {PROTOCOL_VERSION}")
     return PeerProfile.FULL
+
+
+def profile_asked(declared: str | None) -> PeerProfile:
+    """As `profile_of`, for the query of a request; 1.0 where it says nothing.
+
+    Raises:
+        InvalidRequestError: 400, another major version.
+    """
+    try:
+        return profile_of(PROTOCOL_VERSION if declared is None else declared)
+    except ValueError as error:
+        raise InvalidRequestError(str(error), code="unsupported_protocol_version", status=400) from None

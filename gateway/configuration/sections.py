@@ -16,6 +16,7 @@ from pydantic_core import PydanticCustomError, core_schema
 from gateway.access.limits import KeyLimits, VisitorLimits
 from gateway.agent import Budgets, ClientInstructions, ModelTimeouts
 from gateway.messages import JsonObject, JsonValue
+from gateway.store import MOST_VERSIONS
 from gateway.wishes.run_wishes import Lockable
 
 LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
@@ -208,6 +209,8 @@ class ServerSection(_Section):
     """How many runs there may be at one time, under way or waiting; more are answered 503. null: no limit."""
     max_waiting_runs: Whole = Field(default=8, ge=1, le=1000)
     """How many runs may wait for one thread under 'on_concurrent_run: enqueue'."""
+    max_versions: Whole = Field(default=50, ge=2, le=MOST_VERSIONS)
+    """How many versions of a thread are kept; with one more, the oldest that is not the current one is deleted."""
     max_viewer_events: Whole = Field(default=10_000, ge=100, le=10_000_000)
     """How many events a viewer may fall behind before it is dropped; it resumes from the log."""
     retention_days: Seconds = Field(default=30.0, gt=0, le=36_500)

@@ -1,4 +1,4 @@
-"""Runs and threads over REST: list, look at, replay, stop and delete them.
+"""Runs over REST: look at, replay and stop them.
 
 Below: protocol, and ag_ui for messages and events. Shapes are camelCase; lists are paged by
 `nextCursor`.
@@ -13,29 +13,24 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
-from gateway.ag_ui.events import interrupt_json
-from gateway.ag_ui.messages import ag_ui_messages
-from gateway.ag_ui.peer import PROTOCOL_VERSION, PeerProfile, profile_of
+from gateway.ag_ui.peer import profile_asked
 from gateway.ag_ui.shapes import AG_UI_SHAPES, events_response
 from gateway.ag_ui.stream import event_stream
-from gateway.errors import FieldProblem, InvalidRequestError
+from gateway.errors import InvalidRequestError
 from gateway.messages import JsonObject, JsonValue
 from gateway.openapi.description import (
     ApiDescription,
     Operation,
     answer,
     described_json,
-    json_body,
     operation,
     parameter,
 )
 from gateway.openapi.shapes import (
     MAYBE_COUNT,
     MAYBE_TIME,
-    NEXT_PAGE,
     TIME,
     list_of,
-    nullable,
     object_of,
     ref,
     text,
@@ -48,15 +43,12 @@ from gateway.protocol import (
     WireProtocol,
     caller_of,
     json_response,
-    page_asked,
     path_id,
-    read_json,
     time_text,
 )
 from gateway.providers.failure_words import public_message
-from gateway.store import RunRecord, ThreadChange, ThreadSummary
+from gateway.store import RunRecord
 
-_MAX_TITLE = 500
 _MAX_CURSOR_DIGITS = 18
 _PACE = re.compile(r"[0-9]{1,3}(\.[0-9]{1,6})?", re.ASCII)
 _SLOWEST, _FASTEST = 0.1, 100
@@ -73,7 +65,7 @@ class _Endpoints:
 
     async def events(self, request: Request) -> Response:
         caller, run_id = caller_of(request), path_id(request, "run_id")
-        profile = _profile(request)
+        profile = profile_asked(request.query_params.get("protocolVersion"))
         record = await self._environment.run(caller, run_id)
         log_id, after = _cursor(request)
         viewer = await self._environment.attach(caller, run_id, after=after, log_id=log_id, pace=_pace(request))
@@ -86,37 +78,6 @@ class _Endpoints:
         record = await self._environment.cancel(caller, path_id(request, "run_id"))
         to_operator = self._environment.is_operators(caller)
         return json_response(run_json(record, to_operator=to_operator), 200 if record.status.ended else 202)
-
-    async def threads(self, request: Request) -> Response:
-        limit, cursor = page_asked(request)
-        page = await self._environment.threads(caller_of(request), limit=limit, cursor=cursor)
-        return json_response({"threads": [_thread_json(item) for item in page.items], "nextCursor": page.next_cursor})
-
-    async def messages(self, request: Request) -> Response:
-        limit, cursor = page_asked(request)
-        thread_id = path_id(request, "thread_id")
-        caller = caller_of(request)
-        page = await self._environment.messages(caller, thread_id, limit=limit, cursor=cursor)
-        answer: JsonObject = {
-            "messages": [*ag_ui_messages(page.items, _profile(request))],
-            "incomplete": [message.id for message in page.items if message.incomplete],
-            "interrupts": [interrupt_json(each) for each in await self._environment.interrupts(caller, thread_id)],
-            "nextCursor": page.next_cursor,
-        }
-        return json_response(answer)
-
-    async def thread(self, request: Request) -> Response:
-        return await (self._delete(request) if request.method == "DELETE" else self._rename(request))
-
-    async def _rename(self, request: Request) -> Response:
-        title = _title(await read_json(request))
-        change = ThreadChange(title)
-        await self._environment.update_thread(caller_of(request), path_id(request, "thread_id"), change)
-        return Response(status_code=204)
-
-    async def _delete(self, request: Request) -> Response:
-        await self._environment.delete(caller_of(request), path_id(request, "thread_id"))
-        return Response(status_code=204)
 
 
 def run_json(record: RunRecord, *, to_operator: bool = False) -> JsonObject:
@@ -149,23 +110,6 @@ def run_json(record: RunRecord, *, to_operator: bool = False) -> JsonObject:
         "startedAt": time_text(record.started_at),
         "finishedAt": time_text(record.finished_at),
     }
-
-
-def _thread_json(thread: ThreadSummary) -> JsonObject:
-    return {
-        "id": thread.thread_id,
-        "title": thread.title,
-        "agentId": thread.agent_id,
-        "createdAt": time_text(thread.created_at),
-        "updatedAt": time_text(thread.updated_at),
-    }
-
-
-def _profile(request: Request) -> PeerProfile:
-    try:
-        return profile_of(request.query_params.get("protocolVersion", PROTOCOL_VERSION))
-    except ValueError as error:
-        raise InvalidRequestError(str(error), code="unsupported_protocol_version", status=400) from None
 
 
 def _cursor(request: Request) -> tuple[str, int]:
@@ -201,28 +145,12 @@ def _pace(request: Request) -> float | None:
     return float(text)
 
 
-def _title(body: JsonValue) -> str | None:
-    if not isinstance(body, dict) or "title" not in body:
-        raise InvalidRequestError("nothing to change", problems=[FieldProblem("/title", "expected a string or null")])
-    unknown = [FieldProblem(f"/{name}", "only title can be changed") for name in body if name != "title"]
-    title = body["title"]
-    if not (title is None or (isinstance(title, str) and len(title.strip()) > 0 and len(title) <= _MAX_TITLE)):
-        unknown.append(FieldProblem("/title", f"expected null or a string of 1 to {_MAX_TITLE} characters"))
-    if unknown:
-        raise InvalidRequestError("the thread cannot be changed like that", problems=unknown)
-    return title.strip() if isinstance(title, str) else None
-
-
 def _routes(environment: ProtocolEnvironment) -> Sequence[BaseRoute]:
     on = _Endpoints(environment)
     return [
         VisitorRoute("/runs/{run_id:path}/events", Endpoint(on.events), methods=["GET"]),
         VisitorRoute("/runs/{run_id:path}/cancel", on.cancel, methods=["POST"]),
         VisitorRoute("/runs/{run_id:path}", on.run),
-        VisitorRoute("/threads", on.threads),
-        VisitorRoute("/threads/{thread_id:path}/messages", on.messages),
-        # one route: with several, a 405 would name only the methods of the first
-        VisitorRoute("/threads/{thread_id:path}", on.thread, methods=["PATCH", "DELETE"]),
     ]
 
 
@@ -279,68 +207,11 @@ def _run_operations() -> Sequence[Operation]:
     ]
 
 
-def _thread_operations() -> Sequence[Operation]:
-    return [
-        (
-            "/threads",
-            "get",
-            operation(
-                "threads",
-                "listThreads",
-                "The threads, latest first",
-                {"200": described_json("ThreadList", "A page of them.")},
-                parameters=["limit", "cursor"],
-                problems=["400", "503"],
-            ),
-        ),
-        (
-            "/threads/{threadId}/messages",
-            "get",
-            operation(
-                "threads",
-                "listMessages",
-                "A thread's messages, from the first",
-                {"200": described_json("MessageList", "A page of them.")},
-                parameters=["threadId", "limit", "cursor", "protocolVersion"],
-                problems=["400", "404", "503"],
-            ),
-        ),
-        (
-            "/threads/{threadId}",
-            "patch",
-            operation(
-                "threads",
-                "renameThread",
-                "Give a thread a title",
-                {"204": answer("It has the title now.")},
-                parameters=["threadId"],
-                body=json_body("ThreadChange", "What to change."),
-                problems=["400", "404", "413", "415", "422", "503"],
-            ),
-        ),
-        (
-            "/threads/{threadId}",
-            "delete",
-            operation(
-                "threads",
-                "deleteThread",
-                "Forget a thread",
-                {"204": answer("The thread is gone, with its messages, runs and logs.")},
-                description="A run that is under way on the thread is cancelled first. What a stateful model's "
-                "provider keeps of the thread is deleted there, too, once this request is answered.",
-                parameters=["threadId"],
-                problems=["404", "503"],
-            ),
-        ),
-    ]
-
-
 def _parameters() -> JsonObject:
     an_id: JsonObject = {"$ref": "#/components/schemas/Id"}
     cursor: JsonObject = {"type": "string", "pattern": "^([^:]+:)?[0-9]+$"}
     return {
         "runId": parameter("path", "runId", "The run's id.", an_id),
-        "threadId": parameter("path", "threadId", "The thread's id.", an_id),
         "lastEventId": parameter("header", "Last-Event-ID", "The `id` of the last event that arrived.", cursor),
         "after": parameter("query", "after", "The same, where a header cannot be set.", cursor),
         "pace": parameter(
@@ -361,8 +232,8 @@ def _parameters() -> JsonObject:
 
 
 _API = ApiDescription(
-    {"runs": "Look at a run, follow it, stop it.", "threads": "The conversations that are kept."},
-    [*_run_operations(), *_thread_operations()],
+    {"runs": "Look at a run, follow it, stop it."},
+    _run_operations(),
     {
         "Run": object_of(
             ["runId", "threadId", "agentId", "status", "error", "usage", "createdAt", "startedAt", "finishedAt"],
@@ -403,46 +274,6 @@ _API = ApiDescription(
                 "cacheWriteInputTokens": MAYBE_COUNT,
             },
             "Tokens of one provider and model; null where the provider did not say.",
-        ),
-        "ThreadList": object_of(["threads", "nextCursor"], {"threads": list_of("Thread"), "nextCursor": NEXT_PAGE}),
-        "Thread": object_of(
-            ["id", "title", "agentId", "createdAt", "updatedAt"],
-            {
-                "id": ref("Id"),
-                "title": nullable("string"),
-                "agentId": text("The agent that ran last."),
-                "createdAt": TIME,
-                "updatedAt": TIME,
-            },
-        ),
-        "ThreadChange": object_of(
-            ["title"],
-            {
-                "title": {
-                    "type": ["string", "null"],
-                    "minLength": 1,
-                    "maxLength": 500,
-                    "description": "null takes the title away.",
-                }
-            },
-        ),
-        "MessageList": object_of(
-            ["messages", "incomplete", "interrupts", "nextCursor"],
-            {
-                "messages": list_of("Message"),
-                "incomplete": {
-                    "type": "array",
-                    "items": ref("Id"),
-                    "description": "Those of the page's messages that were cut off, because their run failed or was"
-                    " stopped.",
-                },
-                "interrupts": {
-                    "type": "array",
-                    "items": ref("Interrupt"),
-                    "description": "The thread's questions that wait for an answer, the same on each page.",
-                },
-                "nextCursor": NEXT_PAGE,
-            },
         ),
         **AG_UI_SHAPES,
     },

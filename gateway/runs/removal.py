@@ -22,7 +22,7 @@ from gateway.messages import new_id
 from gateway.model import StatefulModel
 from gateway.model_state import ModelState
 from gateway.providers.background_tasks import BackgroundTasks
-from gateway.store import DueDeletion, Store
+from gateway.store import MOST_VERSIONS, DueDeletion, Store
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +34,6 @@ MOST_ROUNDS = 24
 # By then providers delete them themselves: https://platform.openai.com/docs/guides/your-data
 LONGEST_SECONDS = 30 * 86_400.0
 MOST_NAMED = 20  # in a log line
-_ALL_VERSIONS = 10_000
 
 States: TypeAlias = Mapping[str, ModelState]
 HeldStates: TypeAlias = Mapping[int, States]
@@ -137,7 +136,7 @@ class ThreadRemoval:
         Raises:
             StoreError: the store cannot be used now.
         """
-        versions = (await self._store.list_versions(owner, thread_id, limit=_ALL_VERSIONS, cursor=None)).items
+        versions = (await self._store.list_versions(owner, thread_id, limit=MOST_VERSIONS, cursor=None)).items
         spare = [version.number for version in versions if not version.is_current]
         for number in spare[: max(0, len(versions) + 1 - most)]:
             await self.delete_version(agents, owner, thread_id, number)

@@ -185,7 +185,11 @@ def delete_version(connection: sqlite3.Connection, owner: str, thread_id: str, n
     if current is None:
         return False
     if current.number == number:
-        raise ConflictError(f"version {number} of thread {thread_id!r} is the current one")
+        raise ConflictError(
+            f"version {number} of thread {thread_id!r} is the current one; make another one current first, or delete"
+            " the thread",
+            code="version_is_current",
+        )
     there = (current.thread, number)
     row = connection.execute(
         "SELECT ifnull(length(state), 0) FROM versions WHERE thread = ? AND number = ?", there
@@ -214,7 +218,7 @@ def share(connection: sqlite3.Connection, owner: str, thread_id: str, fork: Thre
     shared = joined(cut(spans, hidden, count))
     last = [decode_message(record).id for record in read_records(connection, cut(shared, count - 1, 1))]
     if total(shared) != count or last != [message.id for message in fork.messages[-1:]]:
-        raise ConflictError(f"thread {thread_id!r} has changed meanwhile")
+        raise ConflictError(f"thread {thread_id!r} was changed meanwhile; try again")
     write_layout(connection, current.thread, current.layout, current.next_position)
     return Layout(0, shared)
 

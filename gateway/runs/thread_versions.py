@@ -1,0 +1,98 @@
+"""A thread's versions as its owner works with them: listed, chosen, deleted, and forked into a thread of its own.
+
+Below: the run driver, its threads' lines, removal, endings. Above: the runner. What makes versions is intake.
+"""
+
+from __future__ import annotations
+
+from gateway.errors import FieldProblem, InvalidRequestError, NotFoundError
+from gateway.frozen import replace
+from gateway.messages import new_id
+from gateway.runs.driver import RunDriver
+from gateway.runs.endings import no_thread
+from gateway.runs.limits import RunLimits
+from gateway.runs.thread_writes import check_room
+from gateway.store import Page, ThreadVersion
+
+
+class ThreadVersions:
+    """For the threads of a driver's store."""
+
+    def __init__(self, driver: RunDriver) -> None:
+        self._driver = driver
+        self._store = driver.store
+
+    async def page(self, owner: str, thread_id: str, *, limit: int, cursor: str | None) -> Page[ThreadVersion]:
+        """By number. Raises NotFoundError for an unknown thread."""
+        page = await self._store.list_versions(owner, thread_id, limit=limit, cursor=cursor)
+        if not page.items and await self._store.load_summary(owner, thread_id) is None:
+            raise no_thread(thread_id)
+        return page
+
+    async def select(self, owner: str, thread_id: str, version: int) -> None:
+        """Make a version the current one.
+
+        Raises:
+            NotFoundError: no such thread or version.
+            ConflictError: a run is at work on the thread, or waits for it.
+        """
+        async with self._driver.lines.visit(owner, thread_id, waits=False):
+            if not await self._store.select_version(owner, thread_id, version):
+                raise no_version(thread_id, version)
+
+    async def delete(self, owner: str, thread_id: str, version: int) -> None:
+        """Delete a version, also at the providers that hold something of it alone.
+
+        Raises:
+            NotFoundError: no such thread or version.
+            ConflictError: it is the current one.
+        """
+        removal = self._driver.removal
+        if not await removal.delete_version(self._driver.agents, owner, thread_id, version):
+            raise no_version(thread_id, version)
+
+    async def fork(self, owner: str, thread_id: str, from_message: str, limits: RunLimits | None = None) -> str:
+        """A new thread with the messages of the current version up to and with that one; its id.
+
+        It has the thread's state. It has no open questions, and nothing of it is held by a provider: both belong to the
+        thread that it was forked from, and go with it.
+
+        Raises:
+            NotFoundError: no such thread.
+            InvalidRequestError: the current version has no such message.
+            ConflictError: the thread was changed meanwhile.
+            TooManyRequestsError: its site has no room left in the store.
+        """
+        await check_room(self._store, owner, limits)
+        thread = await self._store.load_thread(owner, thread_id)
+        if thread is None:
+            raise no_thread(thread_id)
+        place = next((place for place, each in enumerate(thread.messages, 1) if each.id == from_message), None)
+        if place is None:
+            raise InvalidRequestError(
+                f"thread {thread_id!r} has no message {from_message[:64]!r} in its current version",
+                code="message_not_found",
+                problems=[FieldProblem("/fromMessage", "expected the id of a message of the thread")],
+            )
+        now = self._driver.clock.now()
+        fork = replace(
+            thread,
+            thread_id=new_id("thread"),
+            created_at=now,
+            updated_at=now,
+            messages=thread.messages[:place],
+            interrupts=(),
+            last_run_id=None,
+            model_states={},
+            version=1,
+            last_version=1,
+            shortened=False,
+        )
+        if not await self._store.fork_thread(owner, thread_id, fork):
+            raise no_thread(thread_id)
+        return fork.thread_id
+
+
+def no_version(thread_id: str, version: int) -> NotFoundError:
+    """What is told of a version that is not there."""
+    return NotFoundError(f"thread {thread_id!r} has no version {version}", code="version_not_found")
