@@ -6,7 +6,11 @@ there. Anything else is refused, with the list of what is supported, and never i
 
 from __future__ import annotations
 
+import json
+from contextlib import suppress
 from dataclasses import dataclass, field
+
+import orjson
 
 from gateway.query_dsl.aggregations import Aggregations, parse_aggregations
 from gateway.query_dsl.clauses import Clause, MatchAll, QueryError
@@ -58,6 +62,7 @@ def parse_search_body(body: Json) -> SearchBody:
     """
     if not isinstance(body, dict):
         raise QueryError(f"a search is a JSON object such as {{'query': {{...}}, 'size': 5}}, not {described(body)}")
+    body = _without_lone_surrogates(body)
     unknown = body.keys() - _BODY_KEYS
     if unknown:
         raise QueryError(f"the search has {quoted(unknown)}, which is not supported; a search has {quoted(_BODY_KEYS)}")
@@ -80,6 +85,17 @@ def parse_search_body(body: Json) -> SearchBody:
 _BODY_KEYS = frozenset(
     {"query", "from", "size", "_source", "sort", "track_total_hits", "min_score", "timeout", "aggs", "aggregations"}
 )
+
+
+def _without_lone_surrogates(body: dict[str, Json]) -> dict[str, Json]:
+    """The search with '?' instead of lone surrogates, which no database takes as text."""
+    try:
+        orjson.dumps(body)
+    except TypeError:
+        with suppress(RecursionError):  # which is too deep for what reads it, too
+            cleaned: dict[str, Json] = json.loads(json.dumps(body, ensure_ascii=False).encode("utf-8", "replace"))
+            return cleaned
+    return body
 
 
 def _at_most(most: int, name: str, value: Json) -> list[Json]:

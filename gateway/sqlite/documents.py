@@ -5,7 +5,6 @@ Below: document_rows, key_file. Above: store, which writes and reads for it. Val
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -164,7 +163,7 @@ class SqliteDocuments:
     async def search(self, kind: DocumentKind, body: JsonObject, owner: str) -> JsonObject:
         """As DocumentStore says."""
         try:
-            asked = parse_search_body(_clean(body))
+            asked = parse_search_body(body)
             await self._reindex(kind)
             return await self._access.search(lambda connection: document_rows.search(connection, kind, asked, owner))
         except (QueryError, MappingError) as error:
@@ -197,13 +196,3 @@ def _dumped(body: JsonObject) -> bytes:
         return dump_json(body)
     except ValueError as error:
         raise InvalidRequestError("the document is nested too deeply", code="invalid_document") from error
-
-
-def _clean(body: JsonObject) -> JsonObject:
-    """The search without lone surrogates, which no database takes as text."""
-    try:
-        orjson.dumps(body)
-    except TypeError:
-        cleaned: JsonObject = json.loads(json.dumps(body, ensure_ascii=False).encode("utf-8", "replace"))
-        return cleaned
-    return body

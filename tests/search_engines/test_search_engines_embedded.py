@@ -157,6 +157,14 @@ class TestQueries:
         assert await ids(engine, {"match": {"title": text}}) == await ids(engine, {"match": {"title": " ".join(plain)}})
         assert len(await ids(engine, {"match_all": {}})) == 5
 
+    @pytest.mark.parametrize("query", ["ids", "term", "prefix", "match", "match_phrase", "wildcard", "query_string"])
+    async def test_half_a_character_is_found_nowhere(self, engine: EmbeddedSearchEngine, query: str) -> None:
+        half = "half \ud800 of it"
+        options: dict[str, JsonObject] = {"ids": {"values": [half]}, "query_string": {"query": f'"{half}"'}}
+        assert await ids(engine, {query: options.get(query, {"title": half})}) == []
+        with pytest.raises(ToolError, match="no field"):
+            await ids(engine, {"term": {half: "x"}})
+
     async def test_the_better_hit_comes_first(self, engine: EmbeddedSearchEngine) -> None:
         answer = await engine.search("books", {"query": {"match": {"title": "sea wolf"}}})
         found = hits(answer)

@@ -165,6 +165,28 @@ async def test_what_is_no_document_is_refused_whole(
     assert await ids(store, {"match_all": {}}) == set()
 
 
+@pytest.mark.parametrize("levels", [30, 200, 300, 5_000])
+async def test_a_document_may_be_deep_or_is_refused(store: Store, levels: int) -> None:
+    for member in ("loose", "tags", "title", "messages"):
+        deep: Any = "bottom"
+        for _ in range(levels):
+            deep = [deep] if member in ("title", "messages") else {"a": deep}
+        body: JsonObject = {member: [{"role": deep}] if member == "messages" else deep}
+        try:
+            await within(store.documents.put(NOTE, member, OWNER, body))
+        except InvalidRequestError:
+            continue
+        document = await within(store.documents.get(NOTE, member, OWNER))
+        assert document is not None
+        assert document.body == body
+        assert await within(store.documents.delete(NOTE, member, OWNER))
+    with pytest.raises(InvalidRequestError):
+        query: JsonObject = {"match_all": {}}
+        for _ in range(levels):
+            query = {"bool": {"must": [query]}}
+        await within(store.documents.search(NOTE, {"query": query}, OWNER))
+
+
 async def test_a_document_outlives_the_process(open_again: Callable[[], Store]) -> None:
     store = open_again()
     await within(store.open())
