@@ -180,10 +180,10 @@ async def test_a_document_may_be_deep_or_is_refused(store: Store, levels: int) -
         assert document is not None
         assert document.body == body
         assert await within(store.documents.delete(NOTE, member, OWNER))
+    query: JsonObject = {"match_all": {}}
+    for _ in range(levels):
+        query = {"bool": {"must": [query]}}
     with pytest.raises(InvalidRequestError):
-        query: JsonObject = {"match_all": {}}
-        for _ in range(levels):
-            query = {"bool": {"must": [query]}}
         await within(store.documents.search(NOTE, {"query": query}, OWNER))
 
 
