@@ -301,7 +301,8 @@ class ProtocolEnvironment:
         expires_at: float | None = None,
     ) -> None:
         """Make a thread without a run, which counts as one for the caller. Without a title its first words are its
-        title. One that is not `listed` stays so, whatever runs on it.
+        title. One that is not `listed` stays so, whatever runs on it. With `expires_at` it is deleted then, but not
+        within an hour of its last write (LEAST_LIFE_SECONDS).
 
         Raises:
             NotFoundError: no such agent for this caller.

@@ -422,7 +422,7 @@ class Runner:
         return deleted
 
     async def _delete_idle(self, owner: str, thread_id: str, before: float) -> bool:
-        if self._lines.line(owner, thread_id):
+        if not self._lines.is_free(owner, thread_id):
             return False
         with self._lines.held(owner, thread_id):
             thread = await self.store.load_thread(owner, thread_id)

@@ -137,7 +137,7 @@ def write_thread(
     state = None if isinstance(thread.state, Absent) else dump_json(thread.state)
     title = to_optional_text(thread.title) if title is None else title
     listed = thread.listed and not hidden
-    if row is not None and expires_at is not None:
+    if expires_at is not None:
         expires_at = max(expires_at, thread.updated_at + LEAST_LIFE_SECONDS)
     fields = (
         to_text(thread.agent_id),

@@ -313,6 +313,22 @@ async def test_a_thread_that_is_deleted_meanwhile_does_not_come_back() -> None:
         await refused(environment.thread(ME, "t"), NotFoundError)
 
 
+async def test_a_visitors_old_thread_is_not_deleted_while_it_is_written() -> None:
+    async with door() as environment:
+        scene = environment.scene
+        await environment.create_thread(VISITOR, "t")
+        await scene.clock.advance(1000)
+        scene.store.hold("write_thread")
+        writing = asyncio.ensure_future(environment.append_messages(VISITOR, "t", [said("m1")]))
+        await scene.store.reached["write_thread"].wait()
+        before = scene.clock.now() - 500
+        assert await scene.runner.delete_idle_visitors(before=before) == 0
+        scene.store.release("write_thread")
+        await writing
+        assert await scene.runner.delete_idle_visitors(before=before) == 0
+        assert await environment.ids("t", VISITOR) == ["m1"]
+
+
 # --- rights and limits
 
 

@@ -74,7 +74,7 @@ async def test_a_thread_that_was_deleted_is_not_written_again(store: Store) -> N
 async def test_what_was_written_outside_a_run_outlives_the_process(open_again: Callable[[], Store]) -> None:
     store = open_again()
     await within(store.open())
-    made = replace(UNLISTED, expires_at=5.5)
+    made = replace(UNLISTED, expires_at=5000.5)
     await within(store.create_thread(made, METADATA))
     await within(store.close())
     store = open_again()
@@ -159,7 +159,8 @@ async def expired(store: Store, by: float, limit: int = 10) -> list[str]:
 
 async def test_threads_that_have_expired_are_found_in_order(store: Store) -> None:
     for name, expires_at in (("b", 20.0), ("a", 10.0), ("never", None), ("c", 30.0)):
-        await within(store.create_thread(replace(thread(name), expires_at=expires_at), {}))
+        await within(store.create_thread(thread(name), {}))
+        await within(store.update_thread(OWNER, name, ThreadChange(expires_at=expires_at)))
     assert await expired(store, 30.0) == ["a", "b"]
     assert await expired(store, 31.0, limit=2) == ["a", "b"]
     assert await expired(store, 1e12) == ["a", "b", "c"]
@@ -173,6 +174,8 @@ async def test_each_write_of_a_thread_that_expires_keeps_it_for_the_least_life(s
     await within(store.create_thread(replace(thread(), expires_at=110.0), {}))
     held = await within(store.load_thread(OWNER, "t1"))
     assert held is not None
+    assert held.expires_at == 100.0 + LEAST_LIFE_SECONDS
+    await within(store.update_thread(OWNER, "t1", ThreadChange(expires_at=110.0)))
     await within(store.begin_run(run(), replace(held, updated_at=105.0), keep=1))
     begun = await within(store.load_thread(OWNER, "t1"))
     assert begun is not None
