@@ -59,6 +59,25 @@ async def test_a_visitor_runs_the_agent_and_has_threads_of_its_own(tmp_path: Pat
         assert "another's" in (await other.ask("GET", "/threads/t1/messages")).response.text
 
 
+async def test_a_visitor_goes_back_to_versions_of_its_own_threads_and_forks_them(tmp_path: Path) -> None:
+    async with website(tmp_path) as local:
+        one, other = await visitor(local.client), await visitor(local.client)
+        for number, text in enumerate(("first", "edited"), 1):
+            messages = [{"id": "u1", "role": "user", "content": text}]
+            assert (await one.run(thread_id="t1", run_id=f"r{number}", messages=messages)).status == 200
+        listed = (await one.ask("GET", "/threads/t1/versions")).json["versions"]
+        assert [(each["version"], each["current"]) for each in listed] == [(1, False), (2, True)]
+        assert (await one.ask("POST", "/threads/t1/versions/1")).status == 204
+        assert "first" in (await one.ask("GET", "/threads/t1/messages")).response.text
+        fork = await one.ask("POST", "/threads/t1/fork", json={"fromMessage": "u1"})
+        assert fork.status == 201
+        assert (await one.ask("DELETE", "/threads/t1/versions/2")).status == 204
+        for method, path in (("GET", "versions"), ("POST", "versions/1"), ("DELETE", "versions/1")):
+            assert (await other.ask(method, f"/threads/t1/{path}")).status == 404
+        assert (await other.ask("POST", "/threads/t1/fork", json={"fromMessage": "u1"})).status == 404
+        assert "first" in (await one.ask("GET", f"/threads/{fork.json['threadId']}/messages")).response.text
+
+
 async def test_a_visitor_of_one_site_is_nobody_on_another(tmp_path: Path) -> None:
     async with website(tmp_path) as local:
         shopper = await visitor(local.client)
