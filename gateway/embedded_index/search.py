@@ -57,8 +57,10 @@ def search_in(
     hidden: AbstractSet[int] = frozenset(),
     strict: bool = True,
 ) -> JsonObject:
-    """The answer of `_search` over these indices. `read` gives the document of a row: what a hit tells of it, and its
-    content. Rows that are `hidden` are not there. `strict`: a field that no index has is an error, and not nothing.
+    """The answer of `_search` over these indices.
+
+    `read` gives the document of a row: the members of its hit besides the score, and its source. Rows in `hidden` are
+    left out. `strict`: a query for a field that no index has is an error; otherwise it finds nothing.
 
     Raises:
         ToolError: the search is too much work.

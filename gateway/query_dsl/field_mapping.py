@@ -21,10 +21,10 @@ Kind: TypeAlias = Literal["text", "keyword", "long", "double", "boolean", "date"
 KEYWORD_LIMIT = 256
 """How long a text may be to count as a keyword too (`ignore_above`)."""
 
-# Between the path of a value within a flat_object and the value itself.
+# Separates the path of a value in a flat_object from the value.
 PATH_END = "\x1f"
 FLAT_LIMIT = 8_191
-"""How long a value in a flat_object may be to be searched."""
+"""Longer values in a flat_object are not searched."""
 
 _MAX_FIELDS = 1_000
 _MAX_DEPTH = 20
@@ -65,7 +65,7 @@ class FieldType:
 class FieldValue:
     """One value of one field in the form that is searched: text (text, keyword) or a number (dates in milliseconds).
 
-    A value in a flat_object comes twice: by itself, in the field `flat_values` of the name, and behind its path.
+    A value in a flat_object comes twice: alone, in the field `flat_values(path)`, and after its path within the object.
     """
 
     field: str
@@ -76,7 +76,7 @@ class FieldValue:
 
 @dataclass(frozen=True, slots=True)
 class SearchedObject:
-    """What is searched of a document, or of one object in the nested field `path`, with the objects within it."""
+    """The searched values of a document, or of one object in the nested field `path`, and its own nested objects."""
 
     path: str = ""
     values: list[FieldValue] = field(default_factory=list)
