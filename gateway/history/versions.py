@@ -5,7 +5,8 @@ Below: messages. Above: intake, which decides by it; the store, which keeps what
 A thread's messages before a run and with its input differ in one of these ways:
 
 - Nothing that was said is missing: the version goes on. What the client's program says to the model (`system` and
-  `developer`) may have changed, and clients that give no ids may have sent the same words under other ids.
+  `developer`) may have changed, as may names and metadata, and clients that give no ids may have sent the same words
+  under other ids.
 - Messages are missing at the beginning alone: a shorter history. It makes a version. Where it goes on from a version
   that was itself made so, that version goes on: what it does not show any more stays in it.
 - Any other message is missing or has other words: an edit, or an answer that is wanted anew. It makes a version.
@@ -22,7 +23,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from gateway.history.merging import unchanged_prefix
-from gateway.messages import Message
+from gateway.messages import Message, Role
 
 _OF_PROGRAMS = frozenset(["system", "developer"])
 # What clients leave out of an answer without meaning it.
@@ -109,19 +110,27 @@ def _stretches(stored: tuple[Message, ...], now: tuple[Message, ...], keep: int)
 def _sorted_out(
     stored: Sequence[Message], gone: Sequence[int], now: Sequence[Message], minted: Collection[str]
 ) -> tuple[Sequence[int], set[int]]:
-    """Of those that are gone, the numbers of those that a conversation has lost, and of those whose words a message
-    without an id says again.
+    """Of those that are gone, the numbers of those that a conversation has lost, and of those that say the same under
+    their id with another name or other metadata, or in a message without an id.
     """
-    words = Counter((message.role, message.text) for message in now if message.id in minted) if minted else Counter()
+    by_id = {message.id: message for message in now}
+    words = Counter(_words(message) for message in now if message.id in minted) if minted else Counter()
     lost, said_again = list[int](), set[int]()
     for number in gone:
-        role, text = stored[number].role, stored[number].text
-        if words[role, text] > 0:
-            words[role, text] -= 1
+        message = stored[number]
+        same = by_id.get(message.id)
+        if same is not None and (same.role, same.content) == (message.role, message.content):
             said_again.add(number)
-        elif role not in _OF_PROGRAMS and not (minted and role in _BESIDE_WORDS):
+        elif words[_words(message)] > 0:
+            words[_words(message)] -= 1
+            said_again.add(number)
+        elif message.role not in _OF_PROGRAMS and not (minted and message.role in _BESIDE_WORDS):
             lost.append(number)
     return lost, said_again
+
+
+def _words(message: Message) -> tuple[Role, str]:
+    return message.role, " ".join(message.text.split())
 
 
 def _is_beginning(lost: Sequence[int], stored: Sequence[Message], now: Sequence[Message], there: set[int]) -> bool:

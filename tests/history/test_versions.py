@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.frozen import replace
 from gateway.history.versions import HistoryChange, Rewrite, Stretch, history_change
 from gateway.messages import Message, ReasoningBlock, Role, TextBlock
 
@@ -94,6 +95,11 @@ def test_what_the_clients_program_says_is_no_edit(now: str) -> None:
     assert not made.rewrite.hides
 
 
+def test_other_metadata_is_no_edit() -> None:
+    now = (replace(said("u1"), metadata={"seen": 2}, name="Ada"), *talk("a1 u2"))
+    assert history_change(talk("u1 a1"), now) == HistoryChange(0, Rewrite((Stretch(1, 1, 1),)))
+
+
 def test_a_history_that_shows_more_than_its_shortened_version_makes_a_version() -> None:
     assert change("u2 a2", "u1 c1 u2 a2 u3", shortened=True).makes_version
     assert not change("u2 a2", "u1 c1 u2 a2 u3").makes_version
@@ -113,6 +119,12 @@ def test_the_same_words_without_ids_go_on_with_the_version() -> None:
     stored = (said("u1"), thought, said("a1"))
     now, minted = without_ids("u1 a1 u2")
     assert history_change(stored, now, minted=minted) == HistoryChange(0, Rewrite())
+
+
+def test_white_space_without_ids_is_no_edit() -> None:
+    now, minted = without_ids("u1 a1 u2")
+    spaced = (now[0], replace(now[1], content=(TextBlock("  words of\na1 "),)), now[2])
+    assert not history_change(talk("u1 a1"), spaced, minted=minted).makes_version
 
 
 def test_other_words_without_ids_are_an_edit() -> None:

@@ -142,6 +142,20 @@ async def test_a_versions_number_is_never_given_again(store: Store) -> None:
     assert await within(store.load_thread(OWNER, "t1")) == replace(held, last_version=2)
 
 
+async def test_a_version_whose_run_cannot_begin_is_not_made(store: Store) -> None:
+    held = await first_version(store)
+    await next_version(store, held, 2)
+    assert await within(store.select_version(OWNER, "t1", 1))
+    third = replace(held, messages=(*held.messages[:1], message(9)), version=3, last_version=3)
+    with pytest.raises(ConflictError):
+        await within(store.begin_run(run("r0"), third, keep=1))
+    with pytest.raises(StoreError):
+        await within(store.begin_run(run("r9"), third, keep=5))
+    assert [(each.number, each.is_current) for each in await versions(store)] == [(1, True), (2, False)]
+    assert await within(store.load_thread(OWNER, "t1")) == replace(held, last_version=2)
+    assert await within(store.load_run(OWNER, "r9")) is None
+
+
 async def test_what_a_version_hides_is_listed_with_it_alone(store: Store) -> None:
     held = await first_version(store)
     shown = (*held.messages[2:], message(7, "new"))
