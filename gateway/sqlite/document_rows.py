@@ -42,6 +42,10 @@ _COLUMNS = (
 )
 
 
+class StaleIndexError(Exception):
+    """Documents are indexed by fields that their kind had in an older version."""
+
+
 @dataclass(frozen=True, slots=True)
 class NewDocument:
     """A document to be written: `source` and `sealed` are JSON, `searched` is what is indexed."""
@@ -77,17 +81,17 @@ def put(
 ) -> int:
     """Write the document; gives its version. Raises as DocumentStore.put."""
     make_documents(connection)
-    reindex(connection, kind)
     old = _find(connection, kind, new.document_id, new.owner)
     if old is not None and old.is_gone:
-        _remove(connection, kind.name, old)
+        _remove(connection, old)
         old = None
     _check(old, kind, new.document_id, new.owner, if_version)
     thread = None if new.thread_id is None else _thread(connection, new.owner, new.thread_id)
     if old is not None:
-        _remove(connection, kind.name, old)
+        _remove(connection, old)
         stored_bytes.count(connection, new.owner, -old.size)
     index = _index(connection, kind, new.owner, public=new.public)
+    _reindex(connection, kind, index)
     added = connection.execute(
         "INSERT INTO documents (index_id, id, source, kind, owner, created_at, updated_at, thread, sealed)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -141,15 +145,21 @@ def delete(
     if found is None or found.is_gone or found.owner != owner:
         return False
     _check(found, kind, document_id, owner, if_version)
-    _remove(connection, kind.name, found)
+    _remove(connection, found)
     stored_bytes.count(connection, owner, -found.size)
     return True
 
 
 def search(connection: sqlite3.Connection, kind: DocumentKind, body: SearchBody, owner: str) -> JsonObject:
-    """The answer of `_search` over the owner's documents and the public ones."""
-    types = field_types(kind.properties)
-    indices = dict(_seen_indices(connection, kind, owner))
+    """The answer of `_search` over the owner's documents and the public ones.
+
+    Raises:
+        StaleIndexError: they have to be indexed again before.
+    """
+    types, seen = field_types(kind.properties), _seen_indices(connection, kind, owner)
+    if any(searched != _searched_by(kind) for _, _, searched in seen):
+        raise StaleIndexError
+    indices = {index: public for index, public, _ in seen}
     count = "SELECT count(*) FROM documents WHERE index_id = ?"
     documents = sum(connection.execute(count, (index,)).fetchone()[0] for index in indices)
     gone = {row for (row,) in connection.execute(_GONE)} if indices else set()
@@ -161,9 +171,8 @@ def search(connection: sqlite3.Connection, kind: DocumentKind, body: SearchBody,
             "SELECT id, source, index_id, owner FROM documents WHERE row = ?", (row,)
         ).fetchone()
         budget.spend(len(source) // _BYTES_PER_STEP)
-        public = bool(indices[index])
         members: JsonObject = {"_id": from_text(document_id), "_version": row, "_owner": from_text(whose)}
-        return {**members, "_public": public}, load_json(source)
+        return {**members, "_public": indices[index]}, load_json(source)
 
     searched = [Index(index, kind.name, types) for index in indices]
     return search_in(connection, searched, body, budget, hit, hidden=gone, strict=False)
@@ -174,47 +183,21 @@ def sweep_thread(connection: sqlite3.Connection, thread: int) -> bool:
     if not has_documents(connection):
         return False
     rows = connection.execute(
-        f"SELECT kind, {_COLUMNS} FROM documents WHERE thread = ? LIMIT ?", (thread, _SLICE_ROWS)
+        f"SELECT {_COLUMNS} FROM documents WHERE thread = ? LIMIT ?", (thread, _SLICE_ROWS)
     ).fetchall()
     size = 0
-    for kind, *columns in rows:
-        row = _row(columns)
-        _remove(connection, kind, row)
+    for row in map(_row, rows):
+        _remove(connection, row)
         size += row.size
         if size > _SLICE_BYTES:
             break
     return bool(rows)
 
 
-def is_current(connection: sqlite3.Connection, kind: DocumentKind) -> bool:
-    """Whether the documents of this kind are indexed by the kind's present fields."""
-    if not has_documents(connection):
-        return True
-    found = connection.execute("SELECT searched FROM document_kinds WHERE name = ?", (kind.name,)).fetchone()
-    return found is not None and found[0] == _searched_by(kind)
-
-
-def reindex(connection: sqlite3.Connection, kind: DocumentKind) -> None:
-    """Index the documents of this kind again if the kind's fields have changed."""
-    if is_current(connection, kind):
-        return
-    types = field_types(kind.properties)
-    indices = connection.execute("SELECT id FROM document_indices WHERE kind = ?", (kind.name,)).fetchall()
-    for (index,) in indices:
-        for table in ("words", "field_values"):
-            connection.execute(
-                f"DELETE FROM {table} WHERE field IN (SELECT id FROM fields WHERE index_id = ?)", (index,)
-            )
-        connection.execute("DELETE FROM documents WHERE index_id = ? AND parent IS NOT NULL", (index,))
-        fields = add_fields(connection, index, types)
-        rows = connection.execute("SELECT row, source FROM documents WHERE index_id = ?", (index,)).fetchall()
-        for row, source in rows:
-            add_entries(connection, index, fields, row, _searched_object(source, types))
-    connection.execute(
-        "INSERT INTO document_kinds (name, searched) VALUES (?, ?)"
-        " ON CONFLICT (name) DO UPDATE SET searched = excluded.searched",
-        (kind.name, _searched_by(kind)),
-    )
+def reindex(connection: sqlite3.Connection, kind: DocumentKind, owner: str) -> None:
+    """Index the documents that the owner may see again, if the kind's fields have changed."""
+    for index, _, _ in _seen_indices(connection, kind, owner):
+        _reindex(connection, kind, index)
 
 
 def any_sealed(connection: sqlite3.Connection) -> bool:
@@ -252,9 +235,10 @@ def _check(old: _Row | None, kind: DocumentKind, document_id: str, owner: str, i
         )
 
 
-def _remove(connection: sqlite3.Connection, kind: str, old: _Row) -> None:
+def _remove(connection: sqlite3.Connection, old: _Row) -> None:
     """Delete the document and its index entries."""
-    types = _types(connection, kind)
+    (searched,) = connection.execute("SELECT searched FROM document_indices WHERE id = ?", (old.index,)).fetchone()
+    types = field_types(orjson.loads(searched.partition(" ")[2]))
     fields = field_numbers(connection, old.index)
     remove_entries(connection, fields, old.number, _searched_object(old.source, types))
     connection.execute("DELETE FROM documents WHERE row = ?", (old.number,))
@@ -262,20 +246,39 @@ def _remove(connection: sqlite3.Connection, kind: str, old: _Row) -> None:
 
 def _index(connection: sqlite3.Connection, kind: DocumentKind, owner: str, *, public: bool) -> int:
     values = (kind.name, "" if public else to_text(owner), public)
-    connection.execute("INSERT OR IGNORE INTO document_indices (kind, owner, public) VALUES (?, ?, ?)", values)
+    connection.execute(
+        "INSERT OR IGNORE INTO document_indices (kind, owner, public, searched) VALUES (?, ?, ?, ?)",
+        (*values, _searched_by(kind)),
+    )
     found = connection.execute("SELECT id FROM document_indices WHERE kind = ? AND owner = ? AND public = ?", values)
     return int(found.fetchone()[0])
 
 
-def _seen_indices(connection: sqlite3.Connection, kind: DocumentKind, owner: str) -> list[tuple[int, int]]:
-    """The indices that the owner may search, each with whether it is the one of the public documents."""
+def _reindex(connection: sqlite3.Connection, kind: DocumentKind, index: int) -> None:
+    (before,) = connection.execute("SELECT searched FROM document_indices WHERE id = ?", (index,)).fetchone()
+    searched, types = _searched_by(kind), field_types(kind.properties)
+    if before == searched:
+        return
+    for table in ("words", "field_values"):
+        connection.execute(f"DELETE FROM {table} WHERE field IN (SELECT id FROM fields WHERE index_id = ?)", (index,))
+    connection.execute("DELETE FROM documents WHERE index_id = ? AND parent IS NOT NULL", (index,))
+    fields = add_fields(connection, index, types)
+    rows = connection.execute("SELECT row, source FROM documents WHERE index_id = ?", (index,)).fetchall()
+    for row, source in rows:
+        add_entries(connection, index, fields, row, _searched_object(source, types))
+    connection.execute("UPDATE document_indices SET searched = ? WHERE id = ?", (searched, index))
+
+
+def _seen_indices(connection: sqlite3.Connection, kind: DocumentKind, owner: str) -> list[tuple[int, bool, str]]:
+    """The indices that the owner may search: whether each has the public documents, and how these are indexed."""
     if not has_documents(connection):
         return []
-    return connection.execute(
-        "SELECT id, public FROM document_indices WHERE kind = ? AND owner = ? AND public = 0"
-        " UNION ALL SELECT id, public FROM document_indices WHERE kind = ? AND owner = '' AND public = 1",
+    rows = connection.execute(
+        "SELECT id, public, searched FROM document_indices WHERE kind = ? AND owner = ? AND public = 0"
+        " UNION ALL SELECT id, public, searched FROM document_indices WHERE kind = ? AND owner = '' AND public = 1",
         (kind.name, to_text(owner), kind.name),
     ).fetchall()
+    return [(index, bool(public), searched) for index, public, searched in rows]
 
 
 def _is_public(connection: sqlite3.Connection, found: _Row) -> bool:
@@ -298,12 +301,6 @@ def _thread_id(connection: sqlite3.Connection, thread: int) -> str:
 def _searched_by(kind: DocumentKind) -> str:
     """Identifies how documents of this kind are indexed: the version of the entries, and the fields."""
     return f"{ENTRIES_VERSION} {orjson.dumps(dict(kind.properties)).decode()}"
-
-
-def _types(connection: sqlite3.Connection, kind: str) -> Mapping[str, FieldType]:
-    """The fields by which the stored documents of a kind are indexed."""
-    (text,) = connection.execute("SELECT searched FROM document_kinds WHERE name = ?", (kind,)).fetchone()
-    return field_types(orjson.loads(text.partition(" ")[2]))
 
 
 def _searched_object(source: bytes, types: Mapping[str, FieldType]) -> SearchedObject:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import orjson
 
@@ -25,7 +26,7 @@ from gateway.query_dsl.field_mapping import MappingError, field_types, searched_
 from gateway.query_dsl.search_body import parse_search_body
 from gateway.records import dump_json, load_json
 from gateway.sqlite import document_rows
-from gateway.sqlite.document_rows import NewDocument
+from gateway.sqlite.document_rows import NewDocument, StaleIndexError
 from gateway.sqlite.key_file import key_file, make_key, read_key
 from gateway.store import Kept
 
@@ -98,7 +99,6 @@ class SqliteDocuments:
         self._clock = clock
         self._keys = keys
         self._on_secrets = on_secrets
-        self._current: dict[str, Mapping[str, Any]] = {}  # the fields of kinds whose documents are indexed by them
 
     async def put(
         self,
@@ -164,20 +164,16 @@ class SqliteDocuments:
         """As DocumentStore says."""
         try:
             asked = parse_search_body(body)
-            await self._reindex(kind)
-            return await self._access.search(lambda connection: document_rows.search(connection, kind, asked, owner))
+            while True:
+                with suppress(StaleIndexError):
+                    return await self._access.search(
+                        lambda connection: document_rows.search(connection, kind, asked, owner)
+                    )
+                await self._access.write(lambda connection: document_rows.reindex(connection, kind, owner), long=True)
         except (QueryError, MappingError) as error:
             raise InvalidRequestError(str(error), code="invalid_search", status=400) from error
         except ToolError as error:
             raise InvalidRequestError(error.message, code="search_too_large", status=400) from error
-
-    async def _reindex(self, kind: DocumentKind) -> None:
-        """Once in a process: stored documents may be indexed by fields that the kind had in an older version."""
-        if self._current.get(kind.name) == kind.properties:
-            return
-        if not await self._access.read(lambda connection: document_rows.is_current(connection, kind)):
-            await self._access.write(lambda connection: document_rows.reindex(connection, kind), long=True)
-        self._current[kind.name] = kind.properties
 
     def _learn(self, secrets: Mapping[str, JsonValue]) -> None:
         if secrets:

@@ -261,13 +261,13 @@ def _version(connection: sqlite3.Connection, known: int) -> int:
 # They are made for the first document: they take 70 kB, which a store without documents is spared. A migration that
 # changes them makes them before, where there are none.
 _DOCUMENTS: Migration = (
-    "CREATE TABLE document_kinds (name TEXT PRIMARY KEY, searched TEXT NOT NULL) WITHOUT ROWID",
     """
     CREATE TABLE document_indices (
         id INTEGER PRIMARY KEY,
         kind TEXT NOT NULL,
         owner TEXT NOT NULL,
         public INTEGER NOT NULL,
+        searched TEXT NOT NULL,  -- how its documents are indexed
         UNIQUE (kind, owner, public)
     )
     """,

@@ -330,14 +330,21 @@ async def test_a_search_gives_no_more_than_a_process_can_bear(store: Store) -> N
 
 async def test_a_kind_that_has_got_other_fields_finds_what_was_stored_before(store: Store) -> None:
     await within(store.documents.put(NOTE, "n1", OWNER, BODY))
-    await within(store.documents.put(NOTE, "n2", OWNER, {"loose": "y"}))
+    await within(store.documents.put(NOTE, "n2", OWNER, {"loose": "y", "messages": [{"role": "user"}]}))
+    await within(store.documents.put(NOTE, "n3", OTHER, {"loose": "y"}))
+    await within(store.documents.put(NOTE, "n4", OTHER, {"loose": "y"}, public=True))
     changed = DocumentKind("note", {"loose": {"type": "keyword"}, "title": {"type": "long"}})
     assert await ids(store, {"term": {"loose": "x"}}, kind=changed) == set(), "its title does not fit any more"
-    assert await ids(store, {"term": {"loose": "y"}}, kind=changed) == {"n2"}
+    assert await ids(store, {"term": {"loose": "y"}}, kind=changed) == {"n2", "n4"}
     await within(store.documents.put(changed, "n2", OWNER, {"loose": "z"}))
     assert await within(store.documents.delete(changed, "n1", OWNER))
-    assert await ids(store, {"match_all": {}}, kind=changed) == {"n2"}
+    assert await ids(store, {"match_all": {}}, kind=changed) == {"n2", "n4"}
     assert await ids(store, {"term": {"loose": "z"}}, kind=changed) == {"n2"}
+    await within(store.documents.put(changed, "n5", OTHER, {"loose": "y"}))
+    assert await ids(store, {"term": {"loose": "y"}}, OTHER, changed) == {"n3", "n4", "n5"}
+    assert await ids(store, {"term": {"loose": "y"}}, OTHER) == set()
+    for name in ("n3", "n4", "n5"):
+        assert await within(store.documents.delete(NOTE, name, OTHER))
 
 
 # --- threads
