@@ -1,9 +1,9 @@
 """A process that writes to a store and prints what was confirmed: what a test kills to see whether it is there.
 
-    python confirming_writer.py FOLDER ROUND [documents]
+    python confirming_writer.py FOLDER ROUND [documents | threads]
 
-Prints a line `run number` for each event once the store says it is kept, or `document version` for each document, and
-goes on until it is killed.
+Prints a line `run number` for each event once the store says it is kept, or `document version` for each document, or
+`thread number` for each message that is added without a run, and goes on until it is killed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ import sys
 from pathlib import Path
 
 from gateway.documents.document import DocumentKind
-from tests.stored_samples import OWNER, begin, records, sqlite_store
+from gateway.frozen import replace
+from gateway.store import ThreadChange
+from tests.stored_samples import OWNER, begin, message, records, sqlite_store, thread
 
 RUNS = 5
 DOCUMENTS = 20
@@ -51,6 +53,25 @@ async def put_for_ever(folder: Path, round_number: str) -> None:
         os.write(1, f"{name} {version}\n".encode())
 
 
+async def add_for_ever(folder: Path, round_number: str) -> None:
+    store = sqlite_store(folder)
+    await store.open()
+    held = [thread(f"round-{round_number}-thread-{number}", count=0) for number in range(RUNS)]
+    for each in held:
+        await store.create_thread(each, {})
+    number = 0
+    while True:
+        held = [replace(each, messages=(*each.messages, message(number))) for each in held]
+        number += 1
+        for each in held:
+            said = asyncio.ensure_future(store.update_thread(OWNER, each.thread_id, ThreadChange(f"number {number}")))
+            await store.write_thread(each, keep=number - 1)
+            await said
+            os.write(1, f"{each.thread_id} {number}\n".encode())
+
+
+WRITERS = {"documents": put_for_ever, "threads": add_for_ever}
+
 if __name__ == "__main__":
-    write_for_ever = put_for_ever if sys.argv[3:] else append_for_ever
+    write_for_ever = WRITERS[sys.argv[3]] if sys.argv[3:] else append_for_ever
     asyncio.run(write_for_ever(Path(sys.argv[1]), sys.argv[2]))

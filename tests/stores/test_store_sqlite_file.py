@@ -35,6 +35,7 @@ from tests.stored_samples import (
     begin,
     logged,
     memory_store,
+    messages,
     numbered,
     records,
     run,
@@ -281,6 +282,23 @@ async def test_what_was_confirmed_is_there_after_kill_9(tmp_path: Path) -> None:
     with sqlite_file(tmp_path) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
+
+
+async def test_what_was_added_to_a_thread_without_a_run_is_there_after_kill_9(tmp_path: Path) -> None:
+    chance = random.Random(11)
+    confirmed: dict[str, int] = {}
+    for number in range(4):
+        lines = chance.randint(1, 300)
+        confirmed |= await asyncio.to_thread(confirmed_until_killed, tmp_path, number, lines, "threads")
+    store = sqlite_store(tmp_path)
+    await within(store.open())
+    for name, last in confirmed.items():
+        held = await within(store.load_thread(OWNER, name))
+        assert held is not None
+        assert held.messages == messages(len(held.messages))
+        assert len(held.messages) >= last
+        assert int(str(held.title).removeprefix("number ")) in (len(held.messages), len(held.messages) + 1)
+    await within(store.close())
 
 
 async def test_a_document_that_was_confirmed_is_there_after_kill_9(tmp_path: Path) -> None:
