@@ -275,7 +275,9 @@ class Application:
         opening = replace(opening, models=replace(opening.models, own_identity=self.settings.callers.own_identity))
         keys_approve = any(key.approvals for key in self.settings.server.api_keys)
         rules = CallerRules(self.parts, opening.environments, keys_approve=keys_approve)
-        return StoredAgents(self.store.documents, partial(read_agent, rules=rules), opening.open_for_caller)
+        read = partial(read_agent, rules=rules)
+        most = self.settings.callers.max_agents
+        return StoredAgents(self.store.documents, read, opening.open_for_caller, most=most)
 
     def take_over(self, definitions: Sequence[AgentDefinition]) -> dict[str, list[str]]:
         """Use these agents for new runs. Gives what became of which id. An agent whose definition is the same stays

@@ -85,13 +85,18 @@ class ProtocolEnvironment:
         """The configured agents of this caller."""
         return [agent for agent in self._runner.agents.values() if caller.may_use(agent.definition.id)]
 
-    async def stored_agents(self, caller: Caller, *, limit: int, after: str = "") -> tuple[list[StoredAgent], bool]:
-        """The stored agents of this caller, by id, behind that id; and whether there are more. None for visitors."""
+    async def stored_agents(
+        self, caller: Caller, *, limit: int, after: str = ""
+    ) -> tuple[list[StoredAgent], str | None]:
+        """The stored agents of this caller, by id, behind that id; and behind which id more are, None for no more. None
+        for visitors.
+        """
         stored = self._runner.agents.stored
         if stored is None or caller.agents is not None:
-            return [], False
+            return [], None
         found, more = await stored.page(caller.owner, after=after, limit=limit)
-        return [each for each in found if each.agent_id not in self._runner.agents], more
+        seen = [each for each in found if each.agent_id not in self._runner.agents]
+        return seen, found[-1].agent_id if more else None
 
     @asynccontextmanager
     async def agent(self, caller: Caller, agent_id: str) -> AsyncGenerator[OpenAgent]:

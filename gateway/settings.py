@@ -133,6 +133,7 @@ class CallersSettings:
     endpoints: tuple[str, ...] = ()
     private_addresses: bool = False
     own_identity: bool = False
+    max_agents: int = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,7 +332,7 @@ def _settings(
 def _callers_settings(section: CallersSection, parts: KnownParts) -> CallersSettings:
     own_hosts = (pattern for provider in parts.models.values() for pattern in provider.endpoints)
     endpoints = tuple(dict.fromkeys(own_hosts)) if section.endpoints is None else section.endpoints
-    return CallersSettings(endpoints, section.private_addresses, section.own_identity)
+    return CallersSettings(endpoints, section.private_addresses, section.own_identity, section.max_agents)
 
 
 def _server_settings(section: ServerSection) -> ServerSettings:

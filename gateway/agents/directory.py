@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Generator, Iterable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from functools import partial
 from typing import Any
 
@@ -52,7 +52,7 @@ class AgentDirectory(Mapping[str, OpenAgent]):
         return len(self._agents)
 
     def find(self, agent_id: str) -> OpenAgent:
-        """The configured agent of that id. To use it after an `await`, call `holding` or `hold` instead.
+        """The configured agent of that id. It may be closed at the next `await`; `leased` keeps it open.
 
         Raises:
             NotFoundError: there is none.
@@ -74,27 +74,6 @@ class AgentDirectory(Mapping[str, OpenAgent]):
         self._holders[agent] = self._holders.get(agent, 0) + 1
         until.add_done_callback(partial(self._release, agent))
 
-    @contextmanager
-    def holding(self, agent_id: str) -> Generator[OpenAgent]:
-        """The agent of that id, which stays open during the block. Raises NotFoundError."""
-        agent = self.find(agent_id)
-        self._holders[agent] = self._holders.get(agent, 0) + 1
-        try:
-            yield agent
-        finally:
-            self._release(agent)
-
-    async def usable(self, owner: str, agent_id: str) -> OpenAgent | None:
-        """The agent of that id for this owner, not held yet; None for one that is gone, or cannot be used any more.
-
-        Raises:
-            StoreError: it cannot be loaded now.
-        """
-        try:
-            return self._agents.get(agent_id) or await self._use(owner, agent_id)
-        except (NotFoundError, ConflictError, UnavailableError):
-            return None
-
     @asynccontextmanager
     async def leased(self, owner: str, agent_id: str) -> AsyncGenerator[OpenAgent]:
         """The agent of that id for this owner, configured or stored, which stays open during the block.
@@ -105,29 +84,33 @@ class AgentDirectory(Mapping[str, OpenAgent]):
             StoreError, UnavailableError: it cannot be loaded now.
         """
         agent = self._agents.get(agent_id) or await self._use(owner, agent_id)
-        self._holders[agent] = self._holders.get(agent, 0) + 1
-        try:
+        with self._holding(agent):
             yield agent
-        finally:
-            self._release(agent)
+
+    @asynccontextmanager
+    async def usable(self, owner: str, agent_id: str) -> AsyncGenerator[OpenAgent | None]:
+        """As `leased`; None for an agent that is gone, or cannot be used any more.
+
+        Raises:
+            StoreError: it cannot be loaded now.
+        """
+        try:
+            agent = self._agents.get(agent_id) or await self._use(owner, agent_id)
+        except (NotFoundError, ConflictError, UnavailableError):
+            agent = None
+        with nullcontext() if agent is None else self._holding(agent):
+            yield agent
 
     @asynccontextmanager
     async def of_any_owner(self, agent_id: str) -> AsyncGenerator[OpenAgent | None]:
-        """As `leased`, for what the gateway does by itself; None for an agent that is gone or cannot be used any more.
+        """As `usable`, whoever owns it: for what the gateway does by itself.
 
         Raises:
             StoreError: it cannot be loaded now.
         """
         owner = None if agent_id in self._agents or self.stored is None else await self.stored.owner_of(agent_id)
-        agent = await self.usable(owner or "", agent_id)
-        if agent is None:
-            yield None
-            return
-        self._holders[agent] = self._holders.get(agent, 0) + 1
-        try:
+        async with self.usable(owner or "", agent_id) as agent:
             yield agent
-        finally:
-            self._release(agent)
 
     async def put(self, owner: str, agent_id: str, body: JsonObject, *, public: bool = False) -> bool:
         """Store an owner's agent; gives whether it is new. Runs that go on keep the one that they began with.
@@ -214,6 +197,14 @@ class AgentDirectory(Mapping[str, OpenAgent]):
             raise no_agent(agent_id)
         self._close_unused(loaded.agent)
         return loaded.agent
+
+    @contextmanager
+    def _holding(self, agent: OpenAgent) -> Generator[None]:
+        self._holders[agent] = self._holders.get(agent, 0) + 1
+        try:
+            yield
+        finally:
+            self._release(agent)
 
     def _close_unused(self, wanted: OpenAgent) -> None:
         """Close agents that were not used for longest, where more are open than may be."""

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from gateway.agent import AgentDefinition
 from gateway.agents.open_agent import OpenAgent
-from gateway.documents.document import DocumentKind, DocumentStore
+from gateway.documents.document import Document, DocumentKind, DocumentStore
 from gateway.errors import ConflictError, InvalidRequestError
 from gateway.messages import JsonObject
 
@@ -67,10 +67,14 @@ class StoredAgents:
         documents: DocumentStore,
         read: Callable[[str, JsonObject], AgentDefinition],
         open_agent: Callable[[AgentDefinition, str], OpenAgent],
+        *,
+        most: int | None = None,
     ) -> None:
+        """`most`: how many agents one owner may store."""
         self._documents = documents
         self._read = read
         self._open = open_agent
+        self._most = most
 
     async def load(self, owner: str, agent_id: str) -> Loaded | None:
         """The agent, opened, if it is the owner's or public.
@@ -98,11 +102,12 @@ class StoredAgents:
 
         Raises:
             InvalidRequestError: it has wrong fields.
-            ConflictError: code `id_taken`: another owner has an agent of that id.
+            ConflictError: code `id_taken`: another owner has an agent of that id; `too_many`: the owner has as many as
+                one may have.
         """
         self._read(agent_id, body)
         before = await self._documents.get(AGENTS, agent_id, owner)
-        await self._documents.put(AGENTS, agent_id, owner, {**body, "id": agent_id}, public=public)
+        await self._documents.put(AGENTS, agent_id, owner, {**body, "id": agent_id}, public=public, most=self._most)
         return before is None or before.owner != owner
 
     async def delete(self, owner: str, agent_id: str) -> bool:
@@ -115,20 +120,17 @@ class StoredAgents:
 
     async def page(self, owner: str, *, after: str, limit: int) -> tuple[list[StoredAgent], bool]:
         """Agents that the owner may see, by id, behind that id; and whether there are more."""
-        body: JsonObject = {"query": {"range": {"id": {"gt": after}}}, "sort": [{"id": "asc"}], "size": limit + 1}
-        answer = await self._documents.search(AGENTS, body, owner)
-        hits = cast(Any, answer)["hits"]["hits"]
-        return [_listed(hit, owner) for hit in hits[:limit]], len(hits) > limit
+        found = await self._documents.page(AGENTS, owner, after=after, limit=limit + 1)
+        return [_listed(document, owner) for document in found[:limit]], len(found) > limit
 
 
-def _listed(hit: Any, owner: str) -> StoredAgent:
-    source = hit["_source"]
-    agent_id = hit["_id"]
+def _listed(document: Document, owner: str) -> StoredAgent:
+    body: Any = document.body
     return StoredAgent(
-        agent_id,
-        source.get("name") or agent_id,
-        source.get("description") or "",
-        source.get("type") or USUAL_TYPE,
-        hit["_public"],
-        hit["_owner"] == owner,
+        document.document_id,
+        body.get("name") or document.document_id,
+        body.get("description") or "",
+        body.get("type") or USUAL_TYPE,
+        document.public,
+        document.owner == owner,
     )

@@ -390,6 +390,8 @@ class CallersSection(_Section):
     """Endpoints may be in private networks and on this machine. Metadata addresses of clouds are never reached."""
     own_identity: bool = False
     """Models may act as this process: by its AWS role, profile or environment variables."""
+    max_agents: Whole = Field(default=1000, ge=0, le=1_000_000)
+    """How many agents each caller may store."""
 
 
 class ConfigurationSection(_Section):

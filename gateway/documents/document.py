@@ -67,16 +67,18 @@ class DocumentStore(Protocol):
         *,
         public: bool = False,
         thread_id: str | None = None,
+        most: int | None = None,
     ) -> int:
         """Create the document, or replace all of it. Gives its version.
 
         `if_version`: the version to replace, or 0 to create a new document; None: create or replace. With `thread_id`
         the document is deleted with that thread of its owner, in the same transaction. From now on no line of the log
-        shows the sealed values.
+        shows the sealed values. `most`: how many documents of this kind the owner may have.
 
         Raises:
             ConflictError: code `version_conflict`: the document has another version, or does not exist; `id_taken`: it
-                exists already (`if_version` is 0), or belongs to another owner.
+                exists already (`if_version` is 0), or belongs to another owner; `too_many`: it would be one more than
+                `most`.
             NotFoundError: the owner has no such thread.
             InvalidRequestError: the value of a searched field does not have the field's type.
             TooLargeError: the document has more than MAX_DOCUMENT_BYTES, or more than MAX_ENTRIES to be searched.
@@ -92,6 +94,12 @@ class DocumentStore(Protocol):
 
     async def owner_of(self, kind: DocumentKind, document_id: str) -> str | None:
         """Who owns the document of that id; None: there is none. Not for kinds whose owners have ids of their own."""
+
+    async def page(self, kind: DocumentKind, owner: str, *, after: str = "", limit: int) -> list[Document]:
+        """The documents that the owner may see, its own and public ones, by id, from behind that id.
+
+        Not for kinds whose owners have ids of their own. It takes as long as `limit` says, whatever else is stored.
+        """
 
     async def delete(self, kind: DocumentKind, document_id: str, owner: str, if_version: int | None = None) -> bool:
         """Delete the owner's document. False: there is none.

@@ -358,7 +358,7 @@ class HttpClients:
                 endpoint = _endpoint(call.url)
                 if self.endpoints is not None:
                     _check_endpoint(endpoint.encoded, self.endpoints)
-                client = self._clients.get(endpoint.origin) or await self._client(endpoint)
+                client = self._clients.get(self._key(endpoint)) or await self._client(endpoint)
                 return await client.handle_async_request(
                     httpx.Request(
                         call.method,
@@ -379,8 +379,12 @@ class HttpClients:
     async def _client(self, endpoint: _Endpoint) -> _Transport:
         tls: ssl.SSLContext | bool = await self._tls_context() if endpoint.url.scheme == "https" else False
         # another task may have opened it in the meantime
-        known = self._clients.get(endpoint.origin)
-        return known or self._clients.setdefault(endpoint.origin, self._open_client(endpoint.url, tls))
+        known = self._clients.get(self._key(endpoint))
+        return known or self._clients.setdefault(self._key(endpoint), self._open_client(endpoint.url, tls))
+
+    def _key(self, endpoint: _Endpoint) -> tuple[str, str, int | None]:
+        # callers may name any number of endpoints: these share a client, and go when their connections do
+        return endpoint.origin if self.endpoints is None else (endpoint.origin[0], "", None)
 
     def _open_client(self, url: httpx.URL, tls: ssl.SSLContext | bool) -> _Transport:
         connector = aiohttp.TCPConnector(

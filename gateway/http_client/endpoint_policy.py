@@ -11,6 +11,7 @@ import ipaddress
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from urllib.parse import unquote
 
 import yarl
 from aiohttp.abc import AbstractResolver, ResolveResult
@@ -20,6 +21,7 @@ from gateway.http_client.fetch_policy import address_allowed, looks_numeric, par
 from gateway.http_client.fetcher import Resolver, Route, resolve, resolved
 
 _SCHEME_END = "://"
+_SLASH = re.compile(r"[/\\]")
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
@@ -80,7 +82,10 @@ class EndpointPolicy:
             return str(error).partition(": ")[2]
         if sent_to is not None and sent_to.origin() != parsed.origin():
             return "its host can be read in two ways"
-        if not any(pattern.matches(parsed) for pattern in self._patterns):
+        if _goes_up(parsed if sent_to is None else sent_to):
+            return "its path has '.' or '..' in it"
+        urls = (parsed,) if sent_to is None else (parsed, sent_to)
+        if not any(all(pattern.matches(each) for each in urls) for pattern in self._patterns):
             return "it matches none of the trusted endpoints (callers.endpoints)"
         host = (parsed.raw_host or "").rstrip(".")
         try:
@@ -123,6 +128,11 @@ def _authority(url: yarl.URL) -> str:
     shown = "" if port is None or port == _DEFAULT_PORTS.get(url.scheme) else f":{port}"
     host = url.raw_host or ""
     return (f"[{host}]" if ":" in host else host) + shown
+
+
+def _goes_up(url: yarl.URL) -> bool:
+    """Whether servers could read another path than the patterns do."""
+    return not {".", ".."}.isdisjoint(_SLASH.split(unquote(url.raw_path)))
 
 
 def _shown(url: yarl.URL) -> str:

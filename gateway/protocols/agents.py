@@ -61,8 +61,8 @@ class _Endpoints:
         if len(rows) < limit:
             found, more = await self._environment.stored_agents(caller, limit=limit - len(rows), after=place)
             rows += [self._stored_row(request, each) for each in found]
-            if more:
-                next_cursor = _cursor(_STORED, found[-1].agent_id if found else place)
+            if more is not None:
+                next_cursor = _cursor(_STORED, more)
         # a client that knows no pages gets what it always got
         return json_response({"agents": rows} | ({} if next_cursor is None else {"nextCursor": next_cursor}))
 
@@ -166,7 +166,7 @@ def _operations() -> Sequence[Operation]:
                 "Delete an agent of yours",
                 {"204": answer("It is gone. Its runs go on.", {})},
                 parameters=["agentId"],
-                problems=["404", "409", "503"],
+                problems=["403", "404", "409", "503"],
             ),
         ),
     ]

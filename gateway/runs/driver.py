@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from contextlib import aclosing, suppress
+from contextlib import AsyncExitStack, aclosing, suppress
 from dataclasses import dataclass
 
 from gateway.agent import Absent, AgentInput, Approvers
@@ -468,14 +468,15 @@ class RunDriver:
 
     async def recover(self) -> None:
         """End or continue the unfinished runs of an earlier process. Call once, before serving."""
-        for left in await recover(self.store, self.clock, self.agents):
-            trace = kept_trace(left.resumed.input)
-            terms, unattended = terms_of(left.agent, left.input), left.input.unattended
-            live = self.open(left.record, left.agent, terms, unattended=unattended, earlier_trace=trace)
-            restore(live, left)
-            await self.lines.enter(live, "enqueue")
-            self.metrics.runs_active.inc()
-            self._spawn(live, self._go_on(live, left))
+        async with AsyncExitStack() as leases:
+            for left in await recover(self.store, self.clock, self.agents, leases):
+                trace = kept_trace(left.resumed.input)
+                terms, unattended = terms_of(left.agent, left.input), left.input.unattended
+                live = self.open(left.record, left.agent, terms, unattended=unattended, earlier_trace=trace)
+                restore(live, left)
+                await self.lines.enter(live, "enqueue")
+                self.metrics.runs_active.inc()
+                self._spawn(live, self._go_on(live, left))
 
     async def _go_on(self, live: LiveRun, left: LeftOpen) -> None:
         live.work_in(asyncio.current_task())

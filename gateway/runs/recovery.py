@@ -7,6 +7,7 @@ the background. Every other run is ended from its log: a tool that was running i
 from __future__ import annotations
 
 import logging
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 from gateway.agent import AgentInput
@@ -38,8 +39,9 @@ class LeftOpen:
     input: AgentInput
 
 
-async def recover(store: Store, clock: Clock, agents: AgentDirectory) -> list[LeftOpen]:
-    """End the runs that an earlier process left behind; gives those that can be continued.
+async def recover(store: Store, clock: Clock, agents: AgentDirectory, leases: AsyncExitStack) -> list[LeftOpen]:
+    """End the runs that an earlier process left behind; gives those that can be continued. Their agents stay open until
+    `leases` ends.
 
     Raises:
         StoreError: the store cannot be used now.
@@ -47,10 +49,13 @@ async def recover(store: Store, clock: Clock, agents: AgentDirectory) -> list[Le
     found: list[LeftOpen] = []
     for record in await store.unfinished_runs():
         try:
-            left = await _left_open(store, agents, record)
-            if left is not None:
-                found.append(left)
-                continue
+            async with AsyncExitStack() as lease:
+                agent = await lease.enter_async_context(agents.usable(record.owner, record.agent_id))
+                left = None if agent is None else await _left_open(store, agent, record)
+                if left is not None:
+                    found.append(left)
+                    leases.push_async_callback(lease.pop_all().aclose)
+                    continue
             logger.warning("ending a run that the last process left behind", extra={"run_id": record.run_id})
             await end_left_behind(store, clock, record, code="server_restarted", message=RESTARTED)
         except StoreError:
@@ -60,9 +65,8 @@ async def recover(store: Store, clock: Clock, agents: AgentDirectory) -> list[Le
     return found
 
 
-async def _left_open(store: Store, agents: AgentDirectory, record: RunRecord) -> LeftOpen | None:
-    agent = await agents.usable(record.owner, record.agent_id)
-    if agent is None or record.status is not RunStatus.RUNNING or not agent.model.capabilities.background:
+async def _left_open(store: Store, agent: OpenAgent, record: RunRecord) -> LeftOpen | None:
+    if record.status is not RunStatus.RUNNING or not agent.model.capabilities.background:
         return None
     thread = await store.load_thread(record.owner, record.thread_id)
     log = read_log(store, record.owner, record.run_id, after=0, until=None)

@@ -41,6 +41,13 @@ _COLUMNS = (
     f" ifnull(thread IN ({_DELETED_THREADS}), 0) AS is_gone"
 )
 
+BY_ID = f"SELECT {_COLUMNS} FROM documents WHERE kind = ? AND id = ?"
+# An object in a nested field has no id, and is not greater than any.
+PAGE = (
+    f"SELECT id, {_COLUMNS} FROM documents WHERE index_id = ? AND id > ?"
+    f" AND (thread IS NULL OR thread NOT IN ({_DELETED_THREADS})) ORDER BY id LIMIT ?"
+)
+
 
 class StaleIndexError(Exception):
     """Documents are indexed by fields that their kind had in an older version."""
@@ -77,7 +84,12 @@ class _Row:
 
 
 def put(
-    connection: sqlite3.Connection, kind: DocumentKind, new: NewDocument, if_version: int | None, now: float
+    connection: sqlite3.Connection,
+    kind: DocumentKind,
+    new: NewDocument,
+    if_version: int | None,
+    now: float,
+    most: int | None = None,
 ) -> int:
     """Write the document; gives its version. Raises as DocumentStore.put."""
     make_documents(connection)
@@ -86,6 +98,8 @@ def put(
         _remove(connection, old)
         old = None
     _check(old, kind, new.document_id, new.owner, if_version)
+    if old is None and most is not None:
+        _check_number(connection, kind, new.owner, most)
     thread = None if new.thread_id is None else _thread(connection, new.owner, new.thread_id)
     if old is not None:
         _remove(connection, old)
@@ -117,18 +131,22 @@ def read(
     public = _is_public(connection, found)
     if found.owner != owner and not public:
         return None
-    document = Document(
-        kind.name,
-        document_id,
-        found.owner,
-        found.number,
-        load_json(found.source),
-        found.created_at,
-        found.updated_at,
-        public,
-        None if found.thread is None else _thread_id(connection, found.thread),
-    )
+    document = _document(connection, kind, document_id, found, public=public)
     return document, {} if found.sealed is None else load_json(found.sealed)
+
+
+def page(connection: sqlite3.Connection, kind: DocumentKind, owner: str, after: str, limit: int) -> list[Document]:
+    """The documents that the owner may see, by id, from behind `after`."""
+    found = [
+        (document_id, _row(columns), public)
+        for index, public, _ in _seen_indices(connection, kind, owner)
+        for document_id, *columns in connection.execute(PAGE, (index, to_text(after), limit))
+    ]
+    found.sort(key=lambda each: _place(each[0]))
+    return [
+        _document(connection, kind, from_text(document_id), row, public=public)
+        for document_id, row, public in found[:limit]
+    ]
 
 
 def read_owner(connection: sqlite3.Connection, kind: DocumentKind, document_id: str) -> str | None:
@@ -208,13 +226,34 @@ def any_sealed(connection: sqlite3.Connection) -> bool:
     )
 
 
+def _document(
+    connection: sqlite3.Connection, kind: DocumentKind, document_id: str, row: _Row, *, public: bool
+) -> Document:
+    return Document(
+        kind.name,
+        document_id,
+        row.owner,
+        row.number,
+        load_json(row.source),
+        row.created_at,
+        row.updated_at,
+        public,
+        None if row.thread is None else _thread_id(connection, row.thread),
+    )
+
+
+def _place(document_id: str | bytes) -> tuple[bool, bytes]:
+    """Where SQLite sorts the id: text by its bytes, then what is no text."""
+    return (False, document_id.encode()) if isinstance(document_id, str) else (True, document_id)
+
+
 def _find(connection: sqlite3.Connection, kind: DocumentKind, document_id: str, owner: str) -> _Row | None:
     """The document of that id, even if it is gone or belongs to another owner."""
     if not has_documents(connection):
         return None
     whose = " AND owner = ?" if kind.own_ids else ""
     values = (kind.name, to_text(document_id), to_text(owner)) if kind.own_ids else (kind.name, to_text(document_id))
-    found = connection.execute(f"SELECT {_COLUMNS} FROM documents WHERE kind = ? AND id = ?{whose}", values).fetchone()
+    found = connection.execute(BY_ID + whose, values).fetchone()
     return None if found is None else _row(found)
 
 
@@ -232,6 +271,20 @@ def _check(old: _Row | None, kind: DocumentKind, document_id: str, owner: str, i
         raise ConflictError(
             f"the {kind.name} {document_id!r} {there}, and not the version {if_version}; read it again",
             code="version_conflict",
+        )
+
+
+def _check_number(connection: sqlite3.Connection, kind: DocumentKind, owner: str, most: int) -> None:
+    number = sum(
+        connection.execute(
+            f"SELECT count(*) FROM documents WHERE index_id = ? AND id IS NOT NULL{' AND owner = ?' if public else ''}",
+            (index, to_text(owner)) if public else (index,),
+        ).fetchone()[0]
+        for index, public, _ in _seen_indices(connection, kind, owner)
+    )
+    if number >= most:
+        raise ConflictError(
+            f"you have {number} {kind.name}s, and may have {most}; delete one that you do not need", code="too_many"
         )
 
 

@@ -110,6 +110,7 @@ class SqliteDocuments:
         *,
         public: bool = False,
         thread_id: str | None = None,
+        most: int | None = None,
     ) -> int:
         """As DocumentStore says."""
         _check_id(kind, document_id, public=public)
@@ -128,7 +129,7 @@ class SqliteDocuments:
             if has_more_entries(searched, MAX_ENTRIES):
                 raise TooLargeError(f"more than {MAX_ENTRIES} words and values of the {kind.name} would be searched")
             new = NewDocument(document_id, owner, public, thread_id, source, sealed, searched)
-            return document_rows.put(connection, kind, new, if_version, self._clock.now())
+            return document_rows.put(connection, kind, new, if_version, self._clock.now(), most)
 
         try:
             return await self._access.write(work, long=True)
@@ -150,6 +151,10 @@ class SqliteDocuments:
     async def owner_of(self, kind: DocumentKind, document_id: str) -> str | None:
         """As DocumentStore says."""
         return await self._access.read(lambda connection: document_rows.read_owner(connection, kind, document_id))
+
+    async def page(self, kind: DocumentKind, owner: str, *, after: str = "", limit: int) -> list[Document]:
+        """As DocumentStore says."""
+        return await self._access.read(lambda connection: document_rows.page(connection, kind, owner, after, limit))
 
     async def delete(self, kind: DocumentKind, document_id: str, owner: str, if_version: int | None = None) -> bool:
         """As DocumentStore says."""

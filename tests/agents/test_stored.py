@@ -60,11 +60,13 @@ class _Box:
 
 
 @asynccontextmanager
-async def directory(directory: Path, *, most: int = 100) -> AsyncGenerator[tuple[AgentDirectory, Openings]]:
+async def directory(
+    directory: Path, *, most: int = 100, most_of_owner: int | None = None
+) -> AsyncGenerator[tuple[AgentDirectory, Openings]]:
     store, openings = memory_store(directory), Openings()
     await within(store.open())
     agents = AgentDirectory(most_stored_open=most)
-    agents.stored = StoredAgents(store.documents, openings.read, openings.open)
+    agents.stored = StoredAgents(store.documents, openings.read, openings.open, most=most_of_owner)
     try:
         yield agents, openings
     finally:
@@ -155,7 +157,31 @@ async def test_one_that_the_rules_do_not_allow_any_more_is_a_conflict(tmp_path: 
         with pytest.raises(ConflictError) as caught:
             await use(agents, ALICE, "mine")
         assert caught.value.code == "agent_unusable"
-        assert await agents.usable(ALICE, "mine") is None
+        async with agents.usable(ALICE, "mine") as agent:
+            assert agent is None
+
+
+async def test_an_agent_that_may_be_gone_stays_open_while_it_is_used(tmp_path: Path) -> None:
+    async with directory(tmp_path, most=1) as (agents, openings):
+        for name in ("a", "b"):
+            await agents.put(ALICE, name, BODY)
+        async with agents.usable(ALICE, "a"):
+            await use(agents, ALICE, "b")
+            await asyncio.sleep(0)
+            assert openings.closed == []
+
+
+async def test_an_owner_has_as_many_agents_as_one_may_have(tmp_path: Path) -> None:
+    async with directory(tmp_path, most_of_owner=2) as (agents, _):
+        await agents.put(ALICE, "a", BODY)
+        await agents.put(ALICE, "b", BODY, public=True)
+        with pytest.raises(ConflictError, match="you have 2 agents, and may have 2") as caught:
+            await agents.put(ALICE, "c", BODY)
+        assert caught.value.code == "too_many"
+        assert not await agents.put(ALICE, "a", BODY, public=True), "one that is there is replaced"
+        assert await agents.put(BOB, "c", BODY), "others have their own number"
+        await agents.delete(ALICE, "b")
+        assert await agents.put(ALICE, "d", BODY)
 
 
 async def test_the_gateway_itself_finds_an_agent_whoever_owns_it(tmp_path: Path) -> None:

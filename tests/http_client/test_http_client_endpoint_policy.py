@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 import yarl
@@ -154,6 +155,32 @@ async def test_an_endpoint_that_is_not_trusted_is_not_even_resolved() -> None:
         await refused(clients, "http://media.test/v1")
         await refused(clients, "http://127.0.0.1/v1")
     assert net.asked == []
+
+
+@pytest.mark.parametrize("path", ["/team-a/../team-b/", "/team-a/%2e%2e/team-b/", "/team-a/..%2fteam-b/"])
+async def test_a_path_that_leaves_its_pattern_is_not_called(path: str) -> None:
+    team = EndpointPolicy([r"^http://media\.example/team-a/.*$"])
+    assert team.refusal(f"http://media.example{path}", sent_to=yarl.URL(f"http://media.example{path}", encoded=True))
+    async with internet(Script(), endpoints=team) as (clients, _, net):
+        await refused(clients, f"http://media.example{path}")
+    assert net.asked == []
+
+
+async def test_any_number_of_endpoints_shares_one_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[object] = []
+    open_client = HttpClients._open_client
+
+    def counted(self: HttpClients, *given: Any) -> Any:
+        opened.append(given)
+        return open_client(self, *given)
+
+    monkeypatch.setattr(HttpClients, "_open_client", counted)
+    async with internet(Script(), Script(), Script(), endpoints=TRUSTING) as (clients, server, net):
+        for host in ("a.example", "b.example", "a.example"):
+            net.names[host] = [PUBLIC]
+            assert await ask(clients, f"http://{host}/v1") == 200
+    assert [request.headers["host"] for request in server.requests] == ["a.example", "b.example", "a.example"]
+    assert len(opened) == 1
 
 
 async def test_a_redirect_is_not_followed() -> None:

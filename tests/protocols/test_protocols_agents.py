@@ -249,6 +249,32 @@ async def test_agents_are_listed_in_pages_configured_ones_first(tmp_path: Path) 
         assert pages == 3
 
 
+async def test_agents_behind_those_that_configured_ones_hide_are_listed(tmp_path: Path) -> None:
+    async with serving(tmp_path) as (gateway, models):
+        for name in ("a", "b", "c"):
+            await put(gateway, models, name)
+    hiding = [agent(name, scripted([{"text": "hi"}])) for name in ("a", "b")]
+    async with local_gateway(tmp_path, hiding, server={"api_keys": SERVER["api_keys"]}) as gateway:
+        found: list[str] = []
+        query = "?limit=1"
+        while query and len(found) < 9:
+            page = (await gateway.client.http.get(f"/agents{query}", headers=key(ALICE))).json()
+            found += [row["id"] for row in page["agents"]]
+            query = f"?limit=1&cursor={page['nextCursor']}" if "nextCursor" in page else ""
+    assert found == ["a", "b", "c"]
+
+
+async def test_a_caller_stores_as_many_agents_as_the_file_says(tmp_path: Path) -> None:
+    async with chat_server() as models:
+        callers = {"endpoints": [rf"^http://127\.0\.0\.1:{models.port}/.*$"], "private_addresses": True}
+        callers |= {"max_agents": 1}
+        async with local_gateway(tmp_path, [CONFIGURED], server=SERVER, callers=callers) as gateway:
+            assert (await put(gateway, models)).status_code == 201
+            refused = await put(gateway, models, "another")
+            assert (refused.status_code, refused.json()["code"]) == (409, "too_many")
+            assert (await put(gateway, models)).status_code == 200
+
+
 @pytest.mark.parametrize("cursor", ["x", "Yzk5eA==", base64.urlsafe_b64encode(b"s").decode(), "%00"])
 async def test_a_cursor_of_nobodys_is_refused(tmp_path: Path, cursor: str) -> None:
     async with serving(tmp_path) as (gateway, _):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +48,12 @@ async def hit(store: Store, body: JsonObject, owner: str = OWNER) -> dict[str, A
     answer: Any = await within(store.documents.search(NOTE, body, owner))
     (found,) = answer["hits"]["hits"]
     return dict(found)
+
+
+async def refused(work: Awaitable[Any], code: str) -> None:
+    with pytest.raises(ConflictError) as raised:
+        await within(work)
+    assert raised.value.code == code
 
 
 def matches(words: str) -> JsonObject:
@@ -109,12 +115,6 @@ async def test_a_version_is_never_used_again(store: Store) -> None:
 
 async def test_a_write_that_expects_another_version_changes_nothing(store: Store) -> None:
     documents = store.documents
-
-    async def refused(work: Any, code: str) -> None:
-        with pytest.raises(ConflictError) as raised:
-            await within(work)
-        assert raised.value.code == code
-
     await refused(documents.put(NOTE, "n1", OWNER, BODY, 1), "version_conflict")
     version = await within(documents.put(NOTE, "n1", OWNER, BODY, 0))
     await refused(documents.put(NOTE, "n1", OWNER, {}, 0), "id_taken")
@@ -202,6 +202,51 @@ async def test_a_document_outlives_the_process(open_again: Callable[[], Store]) 
 
 
 # --- owners
+
+
+async def page(store: Store, owner: str, after: str = "", limit: int = 100) -> list[str]:
+    found = await within(store.documents.page(NOTE, owner, after=after, limit=limit))
+    return [document.document_id for document in found]
+
+
+async def test_the_documents_that_an_owner_may_see_come_in_pages_by_id(store: Store) -> None:
+    for number, document_id in enumerate(("d", "a", "\U0001f43a", "half \ud800", "c", "B")):
+        body: JsonObject = {"rank": number, "messages": [{"role": "user"}, {"role": "bot"}]}
+        await within(store.documents.put(NOTE, document_id, OWNER, body, public=number % 2 == 0))
+    await within(store.documents.put(NOTE, "b", OTHER, {"rank": 9}))
+    await within(store.documents.put(NOTE, "bb", OTHER, {"rank": 9}, public=True))
+    await within(store.documents.put(OWN, "aa", OWNER, {}))
+    every = ["B", "a", "bb", "c", "d", "\U0001f43a", "half \ud800"]
+    assert await page(store, OWNER) == every
+    assert await page(store, OWNER, limit=3) == every[:3]
+    assert await page(store, OWNER, "bb", limit=3) == every[3:6]
+    assert await page(store, OWNER, "\U0001f43a") == every[6:]
+    assert await page(store, OTHER) == ["b", "bb", "c", "d", "\U0001f43a"]
+    [document] = await within(store.documents.page(NOTE, OTHER, after="bb", limit=1))
+    assert (document.owner, document.public, document.body["rank"]) == (OWNER, True, 4)
+
+
+async def test_what_is_sealed_is_on_no_page_and_what_went_with_its_thread_is_not(store: Store) -> None:
+    await begin(store, "r", "t")
+    await within(store.documents.put(NOTE, "n1", OWNER, SECRETS))
+    await within(store.documents.put(NOTE, "n2", OWNER, BODY, thread_id="t"))
+    assert await page(store, OWNER) == ["n1", "n2"]
+    [document] = await within(store.documents.page(NOTE, OWNER, limit=1))
+    assert "key-of-the-wolf" not in str(document.body)
+    assert await within(store.delete_thread(OWNER, "t"))
+    assert await page(store, OWNER) == ["n1"]
+
+
+async def test_an_owner_has_at_most_so_many_documents_of_a_kind(store: Store) -> None:
+    documents = store.documents
+    for number in range(3):
+        await within(documents.put(NOTE, f"n{number}", OWNER, BODY, public=number == 1, most=3))
+    await within(documents.put(NOTE, "theirs", OTHER, BODY, public=True, most=1))
+    await refused(documents.put(NOTE, "n3", OWNER, BODY, most=3), "too_many")
+    await within(documents.put(NOTE, "n2", OWNER, BODY, most=3))
+    await within(documents.put(OWN, "n3", OWNER, {}, most=3))
+    await within(documents.delete(NOTE, "n1", OWNER))
+    await within(documents.put(NOTE, "n3", OWNER, BODY, most=3))
 
 
 async def test_an_owners_documents_are_nobody_elses(store: Store) -> None:

@@ -19,6 +19,7 @@ from gateway.embedded_index.entries import TABLES
 from gateway.errors import ConfigurationError, StoreFullError, UnavailableError
 from gateway.messages import JsonObject
 from gateway.sqlite.address import Address
+from gateway.sqlite.document_rows import BY_ID, PAGE
 from gateway.sqlite.erasure import ErasureTimes
 from gateway.sqlite.schema import make_documents
 from gateway.sqlite.store import SqliteStore
@@ -60,6 +61,22 @@ def is_found(folder: Path, word: str) -> bool:
     return any(
         word.encode() in (folder / name).read_bytes() for name in names_in(folder) if name.startswith("gateway.")
     )
+
+
+async def test_a_document_and_a_page_of_them_are_found_by_an_index(tmp_path: Path) -> None:
+    store = await opened(tmp_path)
+    await within(store.documents.put(NOTE, "n1", OWNER, {"title": "The Sea Wolf"}))
+    await within(store.close())
+    with sqlite_file(tmp_path) as connection:
+        connection.execute("ANALYZE")
+        asked: list[tuple[str, str, tuple[object, ...]]] = [
+            (PAGE, "documents USING INDEX sqlite_autoindex_documents_1 (index_id=? AND id>?)", (1, "", 10)),
+            (BY_ID, "documents USING INDEX documents_by_id (kind=? AND id=?)", ("note", "n1")),
+        ]
+        for query, search, values in asked:
+            plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {query}", values)]
+            assert f"SEARCH {search}" in plan
+            assert not any(step.startswith("SCAN") or "B-TREE" in step for step in plan), plan
 
 
 async def fill(store: Store) -> None:
