@@ -1,8 +1,11 @@
-"""The command line: `agui-gateway serve | reload | config check | config schema | config example | agents`.
+"""The command line: `agui-gateway serve | reload | config check | config schema | config example`, and
+`agents [list | add FILE | remove ID]`.
 
-Below: settings; server.process, which only `serve` imports. Results go to standard output, messages to standard error.
+Below: settings; server.process, which only `serve` imports; server.agents_client. Results go to standard output,
+messages to standard error.
 
-Exit codes: 0 success; 1 the configuration has a problem, or serving failed; 2 the command line is wrong.
+Exit codes: 0 success; 1 the configuration or an agent has a problem, serving failed, or the gateway refused; 2 the
+command line is wrong.
 """
 
 from __future__ import annotations
@@ -14,11 +17,11 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias, cast
-from urllib.parse import quote
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from urllib.parse import quote, urlsplit
 
 from gateway import __version__
 from gateway.agent import AgentDefinition
@@ -38,11 +41,13 @@ from gateway.settings import (
 )
 
 if TYPE_CHECKING:
+    from gateway.server.agents_client import AgentsClient
     from gateway.server.reload_outcome import ReloadOutcome
 
 _Command: TypeAlias = Callable[[argparse.Namespace], int]
 
 _KEY_VARIABLE = "AGUI_GATEWAY_KEY"
+_USUAL_URL = "http://127.0.0.1:8000"
 _RELOAD_SECONDS = 30.0
 _NO_AGENTS = "no agents are configured; add one under 'agents', or serve the demonstration with --demo"
 
@@ -73,7 +78,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="agui-gateway",
         description="Runs agents and speaks AG-UI over HTTP.",
-        epilog="Exit codes: 0 success; 1 a problem in the configuration, or serving failed; 2 wrong usage.",
+        epilog="Exit codes: 0 success; 1 a problem in the configuration or an agent, or serving failed; 2 wrong usage.",
     )
     parser.add_argument("--version", action="version", version=f"agui-gateway {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
@@ -107,11 +112,36 @@ def _parser() -> argparse.ArgumentParser:
     example = actions.add_parser("example", help="print a commented file to start from")
     example.set_defaults(command=_config_example)
 
-    agents = commands.add_parser("agents", help="list the configured agents")
+    _add_agents(commands.add_parser("agents", help="list the configured agents, or manage those of a running gateway"))
+    return parser
+
+
+def _add_agents(agents: argparse.ArgumentParser) -> None:
     _add_config(agents)
     agents.add_argument("--json", action="store_true", help="as JSON")
     agents.set_defaults(command=_agents)
-    return parser
+    actions = agents.add_subparsers(
+        title="actions of a running gateway",
+        metavar="ACTION",
+        description=f"They send the key in ${_KEY_VARIABLE}. Without an action the agents of the file are listed.",
+    )
+    listed = actions.add_parser("list", help="list the agents that you may use")
+    listed.add_argument("--json", action="store_true", help="as JSON")
+    listed.set_defaults(command=_agents_list)
+    added = actions.add_parser("add", help="store agents of yours, or replace them")
+    added.add_argument(
+        "file",
+        metavar="FILE",
+        help="one agent as in the configuration file, or several under 'agents'; - for standard input",
+    )
+    added.set_defaults(command=_agents_add)
+    removed = actions.add_parser("remove", help="delete an agent of yours")
+    removed.add_argument("id", metavar="ID", help="the agent's id")
+    removed.set_defaults(command=_agents_remove)
+    for action in (listed, added, removed):
+        action.add_argument(
+            "--url", type=_url, default=_USUAL_URL, help=f"the gateway's address (default: {_USUAL_URL})"
+        )
 
 
 def _add_config(parser: argparse.ArgumentParser) -> None:
@@ -134,6 +164,17 @@ def _port(text: str) -> int:
     if not 0 <= port <= 65535:
         raise argparse.ArgumentTypeError(f"{text!r} is not a port; give a number from 0 to 65535")
     return port
+
+
+def _url(text: str) -> str:
+    try:
+        parts = urlsplit(text)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable:
+        raise argparse.ArgumentTypeError(f"{text!r} is not an http or https URL; give one such as {_USUAL_URL}")
+    return text
 
 
 def _seconds(text: str) -> float:
@@ -243,6 +284,55 @@ def _agents(arguments: argparse.Namespace) -> int:
         for agent in settings.agents:
             print(f"{agent.id:<{width}}  {agent.name}: {_model(agent)}, {_tools(agent)}")
     return 0
+
+
+def _agents_list(arguments: argparse.Namespace) -> int:
+    with _running_gateway(arguments) as gateway:
+        rows = list(gateway.agents())
+    if arguments.json:
+        print(json.dumps(rows, indent=2))
+        return 0
+    width = max((len(row["id"]) for row in rows), default=0)
+    for row in rows:
+        print(f"{row['id']:<{width}}  {row['name']}: {_whose(row)}")
+    return 0
+
+
+def _whose(row: Mapping[str, Any]) -> str:
+    if "own" not in row:
+        return "configured"
+    return f"{'yours' if row['own'] else 'of somebody else'}{', public' if row['public'] else ''}"
+
+
+def _agents_add(arguments: argparse.Namespace) -> int:
+    from gateway.server.agents_client import read_agents
+
+    stdin = sys.stdin.read() if arguments.file == "-" else ""
+    agents = read_agents(arguments.file, stdin, os.environ)
+    refused = 0
+    with _running_gateway(arguments) as gateway:
+        for agent in agents:
+            try:
+                created, url = gateway.put(agent)
+            except GatewayError as error:
+                refused += 1
+                print(error.message, file=sys.stderr)
+            else:
+                print(f"{'stored' if created else 'replaced'} the agent {agent.agent_id!r}: {url}")
+    return 1 if refused else 0
+
+
+def _agents_remove(arguments: argparse.Namespace) -> int:
+    with _running_gateway(arguments) as gateway:
+        gateway.remove(arguments.id)
+    print(f"removed the agent {arguments.id!r}")
+    return 0
+
+
+def _running_gateway(arguments: argparse.Namespace) -> AgentsClient:
+    from gateway.server.agents_client import AgentsClient  # here, because no other command asks a gateway
+
+    return AgentsClient(arguments.url, os.environ.get(_KEY_VARIABLE, ""))
 
 
 def _agent_row(agent: AgentDefinition) -> dict[str, object]:
