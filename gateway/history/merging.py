@@ -30,7 +30,7 @@ class Unseen(NamedTuple):
 class StaleHistoryError(ConflictError):
     """A client sent its history without messages of the thread that it does not know.
 
-    Merging that history would delete them.
+    Merging that history would make a version of the thread without them.
     """
 
     default_code = "stale_history"

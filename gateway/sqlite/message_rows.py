@@ -35,6 +35,9 @@ _READERS = """
     SELECT key, message_count, spans FROM readers
     UNION ALL SELECT thread, 0, versions.spans FROM versions JOIN readers ON thread = readers.key
 """
+_DELETE_UNLENT = (
+    "DELETE FROM threads WHERE key = :thread AND NOT EXISTS (SELECT 1 FROM borrowed_messages WHERE source = :thread)"
+)
 
 
 def insert_messages(connection: sqlite3.Connection, thread: int, position: int, records: Sequence[bytes]) -> None:
@@ -90,22 +93,17 @@ def sweep(connection: sqlite3.Connection) -> bool:
         stored_bytes.count_site(connection, site if is_deleted else site_of(from_text(owner)), -size)
         return True
     connection.execute("DELETE FROM loose_messages WHERE thread = ?", (thread,))
-    if (
-        is_deleted
-        and not connection.execute("SELECT 1 FROM borrowed_messages WHERE source = ? LIMIT 1", (thread,)).fetchone()
-    ):
-        connection.execute("DELETE FROM threads WHERE key = ?", (thread,))
+    if is_deleted:
+        connection.execute(_DELETE_UNLENT, {"thread": thread})
     return True
 
 
 def _delete_version(connection: sqlite3.Connection, thread: int) -> bool:
     """Delete a version of a deleted thread; False where there is none. Each may have a large state."""
-    return (
-        connection.execute(
-            "DELETE FROM versions WHERE key = (SELECT key FROM versions WHERE thread = ? LIMIT 1)", (thread,)
-        ).rowcount
-        > 0
+    deleted = connection.execute(
+        "DELETE FROM versions WHERE key = (SELECT key FROM versions WHERE thread = ? LIMIT 1)", (thread,)
     )
+    return deleted.rowcount > 0
 
 
 def _unused_rows(connection: sqlite3.Connection, thread: int) -> list[tuple[int, int]]:

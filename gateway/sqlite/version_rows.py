@@ -164,10 +164,8 @@ def bring_back(connection: sqlite3.Connection, owner: str, thread_id: str, numbe
     if current is None or current.number == number:
         return None if current is None else current.thread
     there = {"thread": current.thread, "number": number}
-    if (
-        connection.execute("SELECT 1 FROM versions WHERE thread = :thread AND number = :number", there).fetchone()
-        is None
-    ):
+    rows = connection.execute("SELECT 1 FROM versions WHERE thread = :thread AND number = :number", there).fetchall()
+    if not rows:
         return None
     _set_aside(connection, current)
     connection.execute(_BRING_BACK, there)
