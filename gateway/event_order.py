@@ -11,8 +11,9 @@ The rules (those of AG-UI's verifier, and a little more: nothing is reopened, no
     ToolCallDelta, ...       the call is open
     TextStarted, ...         the message's id is new in this run; a text's may be the id of its calls' message
     ToolCallStarted          the call's id is new in this run; its message is an assistant's
+    MediaGiven               the message's id is new in this run
     ToolReturned             the call has no result yet; it may have been made in an earlier run
-    MessageRetracted         the text or reasoning belongs to this run; if it is open, it ends first
+    MessageRetracted         the text, reasoning or medium belongs to this run; if it is open, it ends first
     StepStarted/StepEnded    the name is not open / open
 
 Events that break a rule are repaired or dropped: content without a start gets one, a reused id gets a fresh one, the
@@ -29,6 +30,7 @@ from typing import Final, TypeVar, get_args
 from gateway.events import (
     Event,
     Events,
+    MediaGiven,
     MessageRetracted,
     ReasoningDelta,
     ReasoningEnded,
@@ -60,6 +62,7 @@ NamedT = TypeVar(
     ReasoningDelta,
     ReasoningEnded,
     ToolCallStarted,
+    MediaGiven,
     ToolReturned,
     MessageRetracted,
 )
@@ -75,6 +78,7 @@ class _Kind(Enum):
     PARENT = "parent"  # so far only the message of calls: it may still get its text
     WORDS = "words"  # a text of another role
     REASONING = "reasoning"
+    MEDIUM = "medium"
     RESULT = "result"
 
 
@@ -97,6 +101,7 @@ class Sealer:
         # Replacements of reused ids; by kind, because an id may stand for an open text and an open reasoning at once.
         self._answers: dict[str, str] = {}  # texts, and the messages that calls are part of
         self._thoughts: dict[str, str] = {}
+        self._media: dict[str, str] = {}
         self._reported: frozenset[tuple[str, str]] = frozenset()  # dropped events in the log: each kind once
 
     def reserve(self, message_ids: Container[str]) -> None:
@@ -145,6 +150,8 @@ class Sealer:
                 return self._follow_reasoning(event)
             case ToolCallStarted() | ToolCallDelta() | ToolCallEnded():
                 return self._follow_call(event)
+            case MediaGiven():
+                return [self._follow_medium(event)]
             case ToolReturned():
                 return self._follow_result(event)
             case MessageRetracted():
@@ -258,6 +265,13 @@ class Sealer:
             self._messages[name] = _Kind.PARENT
         return name
 
+    def _follow_medium(self, event: MediaGiven) -> MediaGiven:
+        name = event.message_id
+        if self._kind_of(name) is not None:
+            name = self._media[name] = new_message_id()
+        self._messages[name] = _Kind.MEDIUM
+        return _named(event, name)
+
     def _follow_result(self, event: ToolReturned) -> Events:
         if event.call_id in self._answered:
             return self._drop(event, "the call has a result")
@@ -275,8 +289,9 @@ class Sealer:
 
     def _follow_retraction(self, event: MessageRetracted) -> Events:
         message_id = event.message_id
-        name = self._answers.get(message_id) or self._thoughts.get(message_id) or message_id
-        if self._messages.get(name) not in (_Kind.ANSWER, _Kind.REASONING):
+        renamed = (names.get(message_id) for names in (self._answers, self._thoughts, self._media))
+        name = next(filter(None, renamed), message_id)
+        if self._messages.get(name) not in (_Kind.ANSWER, _Kind.REASONING, _Kind.MEDIUM):
             return self._drop(event, "the message was not said in this run")
         before: Events = []
         if name in self._texts:

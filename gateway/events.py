@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import Literal, TypeAlias
 
 from gateway.frozen import draft_of, quickly_made
-from gateway.messages import ContentBlock, JsonObject, JsonValue, Message, Opaque, Role, ToolCall
+from gateway.messages import ContentBlock, JsonObject, JsonValue, MediaBlock, Message, Opaque, Role, ToolCall
 
 # Who runs a tool: the gateway, or the client, whose next request brings the result.
 Executor: TypeAlias = Literal["backend", "client"]
@@ -124,9 +124,12 @@ class ModelCallAccepted:
 @quickly_made
 @dataclass(frozen=True, slots=True)
 class TextStarted:
+    """`refusal`: the model says in this text that it will not answer."""
+
     message_id: str
     role: Role = "assistant"
     index: int = -1
+    refusal: bool = False
 
 
 @quickly_made
@@ -202,8 +205,19 @@ class ToolCallEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class MediaGiven:
+    """A medium that the model made, whole, as the message `message_id` of the assistant.
+
+    Its data are empty in the log of a run in which it was taken back.
+    """
+
+    message_id: str
+    block: MediaBlock
+
+
+@dataclass(frozen=True, slots=True)
 class MessageRetracted:
-    """The text or reasoning `message_id`, which has ended, is taken back: it should not have been shown.
+    """The text, reasoning or medium `message_id`, which has ended, is taken back: it should not have been shown.
 
     `text` replaces it, possibly empty: for viewers, in the thread, and for every model from now on.
     """
@@ -386,6 +400,7 @@ Event: TypeAlias = (
     | ToolCallStarted
     | ToolCallDelta
     | ToolCallEnded
+    | MediaGiven
     | MessageRetracted
     | UsageReported
     | ToolReturned

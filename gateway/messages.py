@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from pydantic import JsonValue as JsonValue
 
@@ -69,11 +69,12 @@ class Opaque:
 @quickly_made
 @dataclass(frozen=True, slots=True)
 class TextBlock:
-    """Text."""
+    """Text. `refusal`: the model says in it that it will not answer."""
 
     text: str
     index: int = -1
     opaque: Opaque | None = None
+    refusal: bool = False
 
 
 @quickly_made
@@ -111,6 +112,9 @@ class FileSource:
     media_type: str | None = None
 
 
+NO_DATA: Final = Base64Source("", "")
+"""In the log, the source of a medium that was taken back."""
+
 MediaSource: TypeAlias = Base64Source | UrlSource | FileSource
 
 
@@ -120,6 +124,8 @@ class ImageBlock:
 
     source: MediaSource
     name: str | None = None
+    index: int = -1
+    opaque: Opaque | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +134,8 @@ class AudioBlock:
 
     source: MediaSource
     name: str | None = None
+    index: int = -1
+    opaque: Opaque | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +144,8 @@ class VideoBlock:
 
     source: MediaSource
     name: str | None = None
+    index: int = -1
+    opaque: Opaque | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +154,8 @@ class DocumentBlock:
 
     source: MediaSource
     name: str | None = None
+    index: int = -1
+    opaque: Opaque | None = None
 
 
 @quickly_made
@@ -198,11 +210,11 @@ class Message:
     """One message of a thread.
 
     The blocks of each role: `system`, `developer`: one TextBlock; `user`: text and media; `assistant`: at most one
-    TextBlock, then ToolCalls; `reasoning`: one ReasoningBlock; `tool`: one ToolResult. One answer of a model may be
-    several messages (text, reasoning and text again): they share a `turn_id`, and the blocks' `index` is their place in
-    it (-1: in the order of the messages). `turn_id` is None on a client's message. `incomplete` marks an answer that
-    was cut off by a failure or a cancel. `conversation` names the thread's conversation it belongs to, if that is not
-    the default one. `history.model_view` turns messages into what a provider may be sent.
+    TextBlock, then ToolCalls, or one medium; `reasoning`: one ReasoningBlock; `tool`: one ToolResult. One answer of a
+    model may be several messages (text, reasoning and text again): they share a `turn_id`, and the blocks' `index` is
+    their place in it (-1: in the order of the messages). `turn_id` is None on a client's message. `incomplete` marks an
+    answer that was cut off by a failure or a cancel. `conversation` names the thread's conversation it belongs to, if
+    that is not the default one. `history.model_view` turns messages into what a provider may be sent.
     """
 
     id: str
@@ -218,6 +230,11 @@ class Message:
     def text(self) -> str:
         """The text blocks, joined."""
         return "".join(block.text for block in self.content if isinstance(block, TextBlock))
+
+    @property
+    def is_medium(self) -> bool:
+        """Whether it is a medium that a model made: clients do not send such a message back."""
+        return self.role == "assistant" and len(self.content) == 1 and isinstance(self.content[0], MediaBlock)
 
     @property
     def tool_calls(self) -> tuple[ToolCall, ...]:

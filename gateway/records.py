@@ -149,6 +149,7 @@ def encode_message(message: Message) -> bytes:
         and type(block := content[0]) is TextBlock
         and block.index == -1
         and block.opaque is None
+        and not block.refusal
         and message.turn_id is None
         and message.name is None
         and message.metadata is None
@@ -275,6 +276,7 @@ _VALUES: tuple[Encode, Decode] = (list, tuple)
 _BY_ANNOTATION: dict[str, tuple[Encode, Decode]] = {
     "Opaque | None": _ONE,
     "MediaSource": _ONE,
+    "MediaBlock": _ONE,
     "Interrupt": _ONE,
     "ToolCall": _ONE,
     "Usage": _ONE,

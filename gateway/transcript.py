@@ -15,6 +15,7 @@ from typing import NamedTuple, cast
 from gateway.agent import ABSENT, Absent
 from gateway.events import (
     Event,
+    MediaGiven,
     MessageRetracted,
     ModelCallEnded,
     ModelCallStarted,
@@ -36,6 +37,7 @@ from gateway.events import (
 from gateway.messages import (
     ContentBlock,
     JsonValue,
+    MediaBlock,
     Message,
     Opaque,
     ReasoningBlock,
@@ -108,6 +110,8 @@ class _Entry:
     parts: list[str] | None = None
     ended: bool = True
     opaque: Opaque | None = None
+    refusal: bool = False
+    medium: MediaBlock | None = None
     calls: list[_Call] = field(default_factory=list)
     result: ToolResult | None = None
 
@@ -116,7 +120,9 @@ class _Entry:
         if self.role == "reasoning":
             content.append(ReasoningBlock("".join(self.parts or ()), self.index, self.opaque))
         elif self.parts is not None:
-            content.append(TextBlock("".join(self.parts), self.index, self.opaque))
+            content.append(TextBlock("".join(self.parts), self.index, self.opaque, self.refusal))
+        elif self.medium is not None:
+            content.append(self.medium)
         content.extend(call.build() for call in calls)
         if self.result is not None:
             content.append(self.result)
@@ -202,7 +208,7 @@ class Transcript:
         closed: list[Message] = []
         for entry in self._entries.values():
             calls = [call for call in entry.calls if call.ended]
-            if entry.ended and (entry.parts is not None or calls or entry.result is not None):
+            if entry.ended and (entry.parts is not None or entry.medium or calls or entry.result is not None):
                 closed.append(entry.build(False, calls))
         return tuple(closed)
 
@@ -235,15 +241,18 @@ class Transcript:
             case TextStarted():
                 entry = self._entry(event.message_id, event.role)
                 entry.parts, entry.ended, entry.index = [], False, event.index
+                entry.refusal = event.refusal
             case ReasoningStarted():
                 entry = self._entry(event.message_id, "reasoning")
                 entry.parts, entry.ended, entry.index = [], False, event.index
             case TextEnded() | ReasoningEnded():
                 entry = self._entries[event.message_id]
                 entry.ended, entry.opaque = True, event.opaque
+            case MediaGiven():
+                self._entry(event.message_id, "assistant").medium = event.block
             case MessageRetracted():
                 entry = self._entries[event.message_id]
-                entry.parts, entry.opaque = [event.text], None
+                entry.parts, entry.opaque, entry.medium = [event.text], None, None
                 self._retracted |= {event.message_id}
             case ToolCallStarted():
                 call = self._calls[event.call_id] = _Call(event)

@@ -11,6 +11,7 @@ from gateway.events import (
     Custom,
     Event,
     Events,
+    MediaGiven,
     MessageRetracted,
     ModelCallEnded,
     ModelCallStarted,
@@ -31,7 +32,7 @@ from gateway.events import (
     ToolCallStarted,
     ToolReturned,
 )
-from gateway.messages import Opaque, Role, TextBlock
+from gateway.messages import Base64Source, ImageBlock, Opaque, Role, TextBlock
 
 START = RunStarted("t", "r")
 FAILED = RunFailed("code", "message")
@@ -42,7 +43,7 @@ ids = st.sampled_from(["a", "b", "c"])
 texts = st.sampled_from(["", "x", "yz"])
 roles: st.SearchStrategy[Role] = st.sampled_from(["assistant", "assistant", "user", "system", "reasoning", "tool"])
 openings = st.one_of(
-    st.builds(TextStarted, ids, roles, st.integers(-1, 3)),
+    st.builds(TextStarted, ids, roles, st.integers(-1, 3), st.booleans()),
     st.builds(ReasoningStarted, ids),
     st.builds(ToolCallStarted, ids, st.just("tool"), ids),
     st.builds(StepStarted, ids),
@@ -53,6 +54,7 @@ contents = st.one_of(
     st.builds(ReasoningDelta, ids, texts),
     st.builds(ToolCallDelta, ids, texts),
     st.builds(ToolReturned, ids, ids, st.just((TextBlock("result"),))),
+    st.builds(MediaGiven, ids, st.just(ImageBlock(Base64Source("aGk=", "image/png")))),
     st.builds(Custom, st.just("custom"), st.integers(0, 3)),
 )
 endings = st.one_of(

@@ -10,6 +10,7 @@ from gateway.errors import ModelError
 from gateway.events import (
     Event,
     Events,
+    MediaGiven,
     MessageRetracted,
     ModelCallAccepted,
     ModelCallEnded,
@@ -27,7 +28,7 @@ from gateway.events import (
     Usage,
     UsageReported,
 )
-from gateway.messages import JsonValue, Opaque
+from gateway.messages import JsonValue, MediaBlock, Opaque
 from gateway.providers.answer_reader import AnswerReader
 from gateway.turns.attempts import TriedStream
 
@@ -35,7 +36,8 @@ from gateway.turns.attempts import TriedStream
 @dataclass(slots=True)
 class Answer:
     """`blocks` are the ids in the order they opened; `calls` are (id, name, arguments); `kinds` are the events' but for
-    the deltas, in their order. `retracted`: what stands in the place of which message. `failure`: the error behind it.
+    the deltas, in their order. `refuses`: whether each text is a refusal. `retracted`: what stands in the place of
+    which message. `failure`: the error behind it.
     """
 
     text: str = ""
@@ -43,6 +45,8 @@ class Answer:
     blocks: list[str] = field(default_factory=list)
     calls: list[tuple[str, str, str]] = field(default_factory=list)
     opaques: list[Opaque] = field(default_factory=list)
+    media: list[MediaBlock] = field(default_factory=list)
+    refuses: list[bool] = field(default_factory=list)
     raws: list[JsonValue] = field(default_factory=list)
     retracted: dict[str, str] = field(default_factory=dict)
     usages: list[Usage] = field(default_factory=list)
@@ -78,6 +82,8 @@ def answer_of(events: Iterable[Event]) -> Answer:
             case TextStarted() | ReasoningStarted():
                 open_blocks.add(event.message_id)
                 answer.blocks.append(event.message_id)
+                if isinstance(event, TextStarted):
+                    answer.refuses.append(event.refusal)
             case ToolCallStarted(call_id, name):
                 open_blocks.add(call_id)
                 answer.blocks.append(call_id)
@@ -101,6 +107,9 @@ def answer_of(events: Iterable[Event]) -> Answer:
                 open_blocks.remove(call_id)
                 answer.opaques += [opaque] if opaque else []
                 answer.calls.append((call_id, names[call_id], "".join(arguments[call_id])))
+            case MediaGiven(message_id, block):
+                answer.blocks.append(message_id)
+                answer.media.append(block)
             case MessageRetracted(message_id, instead):
                 assert message_id not in open_blocks
                 answer.retracted[message_id] = instead

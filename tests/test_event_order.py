@@ -15,6 +15,7 @@ from gateway.events import (
     Custom,
     Event,
     Events,
+    MediaGiven,
     MessageRetracted,
     ModelCallEnded,
     ModelCallStarted,
@@ -33,7 +34,7 @@ from gateway.events import (
     ToolCallStarted,
     ToolReturned,
 )
-from gateway.messages import TextBlock
+from gateway.messages import Base64Source, ImageBlock, TextBlock
 from gateway.store import NumberedEvent
 from gateway.transcript import Transcript
 from tests.ag_ui_verifier import read_stream, verify_server
@@ -313,3 +314,14 @@ def test_what_was_wrong_is_logged_without_the_words(caplog: pytest.LogCaptureFix
     assert record.levelname == "WARNING"
     assert record.__dict__["event"] == "ToolCallDelta"
     assert "a secret" not in str(record.__dict__)
+
+
+def test_a_medium_under_a_known_id_gets_another_and_is_taken_back_under_that() -> None:
+    picture = MediaGiven("m", ImageBlock(Base64Source("aGk=", "image/png")))
+    events = seal([START, TextStarted("m"), picture, TextDelta("m", "x"), TextEnded("m"), FAILED])
+    (given,) = [event for event in events if isinstance(event, MediaGiven)]
+    assert given.message_id != "m"
+    assert events[3] == TextDelta("m", "x"), "the text goes on"
+
+    taken_back = seal([START, picture, MessageRetracted("m"), FAILED])
+    assert taken_back == [START, picture, MessageRetracted("m"), FAILED]

@@ -26,7 +26,7 @@ from gateway.events import (
     ToolCallDelta,
     Usage,
 )
-from gateway.messages import Message, TextBlock, ToolCall, UrlSource
+from gateway.messages import ImageBlock, Message, TextBlock, ToolCall, UrlSource
 from gateway.records import (
     decode_events,
     decode_message,
@@ -209,5 +209,6 @@ def _plain(annotation: str) -> Any:
         "Usage": Usage("p", "m"),
         "Outcome": Completed(),
         "StopReason": StopReason.PAUSE,
+        "MediaBlock": ImageBlock(UrlSource("u")),
     }
     return () if annotation.startswith("tuple[") else values[annotation]

@@ -144,6 +144,7 @@ REQUIRED = [
     "run-wishes",
     "call-executors",
     "renderers",
+    "models-media",
 ]
 
 

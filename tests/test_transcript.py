@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from gateway.events import (
     Event,
     Events,
+    MediaGiven,
     MessageRetracted,
     ModelCallEnded,
     ModelCallStarted,
@@ -50,7 +51,7 @@ def reference_fold(events: Sequence[Event]) -> list[Message]:
     ids = dict.fromkeys(
         event.message_id
         for event in events
-        if isinstance(event, TextStarted | ReasoningStarted | ToolCallStarted | ToolReturned)
+        if isinstance(event, TextStarted | ReasoningStarted | ToolCallStarted | ToolReturned | MediaGiven)
     )
     return [_message(message_id, events) for message_id in ids]
 
@@ -65,7 +66,7 @@ def _message(message_id: str, events: Sequence[Event]) -> Message:
                 role = event.role
                 text = "".join(e.text for e in events if isinstance(e, TextDelta) and e.message_id == of)
                 (end,) = [e for e in events if isinstance(e, TextEnded) and e.message_id == of]
-                content.append(TextBlock(text, event.index, end.opaque))
+                content.append(TextBlock(text, event.index, end.opaque, event.refusal))
             case ReasoningStarted(message_id=of) if of == message_id:
                 role = "reasoning"
                 text = "".join(e.text for e in events if isinstance(e, ReasoningDelta) and e.message_id == of)
@@ -77,6 +78,8 @@ def _message(message_id: str, events: Sequence[Event]) -> Message:
                 )
                 (stop,) = [e for e in events if isinstance(e, ToolCallEnded) and e.call_id == call_id]
                 calls.append(ToolCall(call_id, event.name, arguments, event.index, stop.opaque, event.provider_call_id))
+            case MediaGiven(message_id=of) if of == message_id:
+                content.append(event.block)
             case ToolReturned(message_id=of) if of == message_id:
                 role = "tool"
                 content.append(ToolResult(event.call_id, event.content, event.is_error))

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from gateway.events import (
     Event,
+    MediaGiven,
     ReasoningDelta,
     ReasoningEnded,
     ReasoningStarted,
@@ -26,7 +27,7 @@ from gateway.events import (
     ToolCallStarted,
     ToolReturned,
 )
-from gateway.messages import JsonValue, Message, ReasoningBlock
+from gateway.messages import ContentBlock, JsonValue, Message, ReasoningBlock
 from gateway.transcript import OpenItems
 
 
@@ -37,6 +38,7 @@ class Screen:
     texts: dict[str, tuple[str, str]] = field(default_factory=dict)
     calls: dict[str, tuple[str, str, str]] = field(default_factory=dict)
     results: dict[str, tuple[str, object]] = field(default_factory=dict)
+    media: dict[str, ContentBlock] = field(default_factory=dict)
     open: set[tuple[str, str]] = field(default_factory=set)
     state: JsonValue = None
 
@@ -47,6 +49,9 @@ class Screen:
                 self.results[result.call_id] = (message.id, (result.content, result.is_error))
                 continue
             reasoning = "".join(block.text for block in message.content if isinstance(block, ReasoningBlock))
+            if message.is_medium:
+                self.media[message.id] = message.content[0]
+                continue
             self.texts[message.id] = (message.role, message.text + reasoning)
             for call in message.tool_calls:
                 assert call.call_id not in self.calls, "the snapshot has a call twice"
@@ -90,6 +95,9 @@ class Screen:
                 self.open.remove(("call", event.call_id))
             case StepEnded():
                 self.open.remove(("step", event.name))
+            case MediaGiven():
+                assert event.message_id not in self.media, "the viewer gets a medium twice"
+                self.media[event.message_id] = event.block
             case ToolReturned():
                 assert event.call_id not in self.results, "the viewer gets a result twice"
                 self.results[event.call_id] = (event.message_id, (event.content, event.is_error))

@@ -26,7 +26,7 @@ from typing import Final
 import orjson
 
 from gateway.ag_ui.answers import response_schema
-from gateway.ag_ui.messages import HiddenMedia, ag_ui_messages, result_content
+from gateway.ag_ui.messages import MEDIA_ACTIVITY, HiddenMedia, ag_ui_messages, media_content, result_content
 from gateway.ag_ui.peer import PROTOCOL_VERSION, PeerProfile
 from gateway.agent import Absent
 from gateway.errors import InvalidRequestError
@@ -40,6 +40,7 @@ from gateway.events import (
     Incomplete,
     Interrupt,
     Interrupted,
+    MediaGiven,
     MessageRetracted,
     MessagesReplaced,
     ModelCallAccepted,
@@ -66,7 +67,7 @@ from gateway.events import (
     Usage,
     UsageReported,
 )
-from gateway.messages import JsonObject, JsonValue, Message, Opaque, Role, ToolCall
+from gateway.messages import NO_DATA, JsonObject, JsonValue, Message, Opaque, Role, ToolCall
 from gateway.providers.failure_words import public_message
 from gateway.transcript import OpenItems
 from gateway.wire import strict_json
@@ -236,6 +237,8 @@ class Renderer:
             case ToolCallEnded():
                 yield {"type": "TOOL_CALL_END", "toolCallId": event.call_id}
                 yield from _encrypted("tool-call", event.call_id, event.opaque)
+            case MediaGiven():
+                yield from _medium(event)
             case ToolReturned():
                 yield self._result(event)
             case StateReplaced():
@@ -422,6 +425,12 @@ def _encrypted(subtype: str, entity_id: str, opaque: Opaque | None) -> Iterator[
             "entityId": entity_id,
             "encryptedValue": opaque.value,
         }
+
+
+def _medium(event: MediaGiven) -> Iterator[JsonObject]:
+    if event.block.source != NO_DATA:
+        content = media_content(event.block)
+        yield _activity(ActivityReplaced(event.message_id, MEDIA_ACTIVITY, content))
 
 
 def _activity(event: ActivityReplaced) -> JsonObject:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
-from typing import TypeGuard
+from typing import Final, TypeGuard
 
 from gateway.ag_ui.peer import PeerProfile
 from gateway.messages import (
@@ -33,6 +33,9 @@ from gateway.messages import (
 )
 
 logger = logging.getLogger(__name__)
+
+MEDIA_ACTIVITY: Final = "agui_gateway.media"
+"""The type of the activities that show media which a model made."""
 
 
 def ag_ui_messages(messages: Iterable[Message], profile: PeerProfile = PeerProfile.FULL) -> list[JsonObject]:
@@ -70,7 +73,23 @@ def result_content(content: Sequence[ContentBlock], profile: PeerProfile, hidden
     return "\n".join(texts)
 
 
+def media_content(block: MediaBlock) -> JsonObject:
+    """The content of a medium's activity: its kind, its data in base64 or where it is, and what else is known of it."""
+    fields = {Base64Source: "data", UrlSource: "url", FileSource: "fileId"}
+    source = block.source
+    content: JsonObject = {"kind": _kind(block), fields[type(source)]: _value(source)}
+    if source.media_type is not None:
+        content["mediaType"] = source.media_type
+    if block.name is not None:
+        content["name"] = block.name
+    return content
+
+
 def _message(message: Message, profile: PeerProfile, hidden: HiddenMedia) -> JsonObject:
+    if message.is_medium:
+        (block,) = message.content
+        assert isinstance(block, MediaBlock)
+        return {"id": message.id, "role": "activity", "activityType": MEDIA_ACTIVITY, "content": media_content(block)}
     rendered: JsonObject = {"id": message.id, "role": message.role}
     match message.role:
         case "user":

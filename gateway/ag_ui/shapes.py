@@ -88,13 +88,14 @@ AG_UI_SHAPES: JsonObject = {
         ["role"],
         {
             "id": text("Minted where it is absent."),
-            "role": words("developer", "system", "user", "assistant", "tool", "reasoning"),
+            "role": words("developer", "system", "user", "assistant", "tool", "reasoning", "activity"),
             "content": {
-                "description": "Text; or parts, in a user's or a tool's message.",
-                "anyOf": [{"type": "string"}, list_of("ContentPart"), {"type": "null"}],
+                "description": "Text; or parts, in a user's or a tool's message; or an activity's content, an object.",
+                "anyOf": [{"type": "string"}, list_of("ContentPart"), {"type": "object"}, {"type": "null"}],
             },
             "name": text(),
             "toolCalls": {**list_of("ToolCall"), "description": "Of an assistant's message."},
+            "activityType": text("Of an activity: `agui_gateway.media` is a medium that the model made."),
             "toolCallId": text("Of a tool's message: the call it answers."),
             "error": text("Of a tool's message: what went wrong."),
             "encryptedValue": text("Only its provider reads it; send it back as it came."),

@@ -22,7 +22,7 @@ def usual_message(item: dict[str, Any]) -> Message | None:
     if type(message_id) is not str or not message_id or type(content) is not str or not content:
         return None
     words = _DraftOfText()
-    words.text, words.index, words.opaque = content, -1, None
+    words.text, words.index, words.opaque, words.refusal = content, -1, None, False
     words.__class__ = TextBlock
     if len(item) == 3 and (role == "user" or role == "assistant"):
         block: ContentBlock = words

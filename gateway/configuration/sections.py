@@ -334,7 +334,7 @@ class ParametersSection(_Section):
     max_total_tokens: Whole | None = Field(default=_BUDGETS.max_total_tokens, ge=1)
     """Input and output tokens of all model calls; null: no limit."""
     max_answer_bytes: Whole = Field(default=_BUDGETS.max_answer_bytes, ge=1_000, le=1_000_000_000)
-    """Bytes of one answer of the model: its text, its reasoning and the arguments of its calls."""
+    """Bytes of one answer of the model: its text, reasoning and media (as base64), and the arguments of its calls."""
     max_run_bytes: Whole = Field(default=_BUDGETS.max_run_bytes, ge=1_000, le=1_000_000_000)
     """Bytes of all answers of the run's models."""
     max_calls_per_answer: Whole = Field(default=_BUDGETS.max_calls_per_answer, ge=1, le=100_000)

@@ -153,6 +153,8 @@ class GenerateContentReader(RecordReader):
         signature = signature if isinstance(signature, str) else ""
         if isinstance(call := part.get("functionCall"), dict):
             self._on_call(call, signature)
+        elif isinstance(blob := part.get("inlineData"), dict) and part.get("thought") is not True:
+            self._on_medium(blob, signature)
         elif any(name in part for name in ITEM_PARTS):
             self._keep(part)
         elif isinstance(text := part.get("text"), str):
@@ -197,6 +199,17 @@ class GenerateContentReader(RecordReader):
         if signature:
             self._builder.opaque(key, SIGNATURE, signature)
         self._builder.close(key)
+
+    def _on_medium(self, blob: Mapping[str, object], signature: str) -> None:
+        self._builder.close(_TEXT)
+        self._builder.close(_THOUGHT)
+        media_type, data = blob.get("mimeType"), blob.get("data")
+        self._builder.medium(
+            self._next_key(),
+            media_type if isinstance(media_type, str) and media_type else "application/octet-stream",
+            data if isinstance(data, str) else "",
+            (SIGNATURE, signature) if signature else None,
+        )
 
     def _keep(self, part: Mapping[str, object]) -> None:
         """Keep a part that the provider's own tools made: viewers see it unchanged, and later requests send it back."""

@@ -202,7 +202,7 @@ class _HistoryWriter:
                 }
                 return _signed({"functionCall": call}, self._own(block.opaque, SIGNATURE))
             case ImageBlock() | AudioBlock() | VideoBlock() | DocumentBlock():
-                return {"text": self._left_out.stand_in(block, stand_ins.ONLY_USERS)}
+                return _signed(self._medium(block), self._own(block.opaque, SIGNATURE))
             case ToolResult():
                 return None
 

@@ -6,7 +6,7 @@ Below: messages. Above: intake, the cache. All functions are pure.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Container, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from typing import NamedTuple
 
 from gateway.errors import ConflictError
@@ -47,8 +47,8 @@ def unseen_messages(stored: Sequence[Message], seen: str | None, sent: Sequence[
     """The thread's messages after the last one that a client knows, except those that it sent; None if there are none.
 
     `seen` is that message's id, None if it knows none. If the thread no longer has it, the last message that was sent
-    and is in the thread counts. Reasoning and tool results of the seen answer are known: `merge_history` keeps them
-    even if the client leaves them out.
+    and is in the thread counts. Media, and reasoning and tool results of the seen answer, are known: `merge_history`
+    keeps them even if the client leaves them out.
     """
     place = _place_of(stored, (seen,))
     if place == len(stored) - 1:
@@ -61,6 +61,7 @@ def unseen_messages(stored: Sequence[Message], seen: str | None, sent: Sequence[
         message
         for message in stored[place + 1 :]
         if message.id not in known
+        and not message.is_medium
         and not (turn_id is not None and message.turn_id == turn_id and message.role in ("tool", "reasoning"))
     )
     return Unseen(stored[place].id if place >= 0 else None, unseen) if unseen else None
@@ -83,9 +84,10 @@ def merge_history(
     """The thread after a client sent its history as a whole.
 
     Messages of this server's models and tools keep the server's content, by id. What the client left out leaves the
-    thread, except the reasoning and the tool results of an answer that is partly kept (clients drop these, and
-    providers refuse an answer without them). A client's result for a call that the server answered is dropped;
-    `answered_before` are calls that the server answered in messages outside `stored`.
+    thread, except the reasoning, the media and the tool results of an answer that is partly kept (clients drop these,
+    and providers refuse an answer without them), and an answer of media alone that something follows. A client's result
+    for a call that the server answered is dropped; `answered_before` are calls that the server answered in messages
+    outside `stored`.
     """
     words = _words(sent)
     if not stored and not answered_before:
@@ -116,6 +118,8 @@ def merge_history(
             # The stored object in place of an equal one: identity makes unchanged messages cheap to recognise.
             same = earlier is not None and (earlier is word or earlier == word)
             merged.append(earlier if same else word)  # type: ignore[arg-type]  # the same is not None
+    if turns:
+        merged = _with_media(merged, stored, turns)
     if dropped:
         logger.warning("dropped a client's results for calls that have one", extra=counted(dropped))
     return tuple(merged)
@@ -149,7 +153,8 @@ def unchanged_prefix(stored: tuple[Message, ...], now: tuple[Message, ...]) -> i
 def _kept_of(turn: Sequence[Message], sent: Container[str]) -> list[Message]:
     """The kept part of an answer of several messages of which the client sent some."""
     kept = [message for message in turn if message.id in sent]
-    if len(kept) == len(turn) or not any(message.role == "assistant" for message in kept):
+    said = [message for message in turn if message.role == "assistant" and not message.is_medium]
+    if len(kept) == len(turn) or (said and not any(message.role == "assistant" for message in kept)):
         return kept
     calls = {call.call_id for message in kept for call in message.tool_calls}
     return [
@@ -157,8 +162,37 @@ def _kept_of(turn: Sequence[Message], sent: Container[str]) -> list[Message]:
         for message in turn
         if message.id in sent
         or message.role == "reasoning"
+        or message.is_medium
         or ((result := message.tool_result) is not None and result.call_id in calls)
     ]
+
+
+def _with_media(
+    merged: list[Message], stored: Sequence[Message], unsent: Mapping[str, Sequence[Message]]
+) -> list[Message]:
+    """`merged` with those of the unsent answers that are media alone, each behind the message that it stood behind.
+
+    Where that one is gone, or the last, the answer is gone too: it is wanted anew.
+    """
+    silent = {
+        turn_id
+        for turn_id, turn in unsent.items()
+        if any(message.is_medium for message in turn)
+        and all(message.is_medium or message.role == "reasoning" for message in turn)
+    }
+    if not silent:
+        return merged
+    behind: dict[str | None, list[Message]] = {}
+    before: str | None = None
+    for message in stored:
+        if message.turn_id in silent:
+            behind.setdefault(before, []).append(message)
+        else:
+            before = message.id
+    with_media = behind.get(None, []) if merged else []
+    for place, message in enumerate(merged, 1):
+        with_media = [*with_media, message, *(behind.get(message.id, ()) if place < len(merged) else ())]
+    return with_media
 
 
 def _words(sent: Sequence[Message]) -> dict[str, Message]:

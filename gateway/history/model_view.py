@@ -198,10 +198,7 @@ def _joined(entries: Iterable[Message | _Answer]) -> list[Message | _Answer]:
 
 
 def _index(block: ContentBlock) -> int:
-    kind = type(block)
-    if kind is TextBlock or kind is ToolCall or kind is ReasoningBlock:
-        return block.index  # type: ignore[union-attr]  # one of the three, by the line above
-    return -1
+    return -1 if type(block) is ToolResult else block.index  # type: ignore[union-attr]  # all others have one
 
 
 def _results(messages: Iterable[Message]) -> dict[str, Message]:

@@ -124,13 +124,17 @@ def _sorted_out(
         elif words[_words(message)] > 0:
             words[_words(message)] -= 1
             said_again.add(number)
-        elif message.role not in _OF_PROGRAMS and not (minted and message.role in _BESIDE_WORDS):
+        elif message.role not in _OF_PROGRAMS and not (minted and _is_beside_words(message)):
             lost.append(number)
     return lost, said_again
 
 
 def _words(message: Message) -> tuple[Role, str]:
     return message.role, " ".join(message.text.split())
+
+
+def _is_beside_words(message: Message) -> bool:
+    return message.role in _BESIDE_WORDS or message.is_medium
 
 
 def _is_beginning(lost: Sequence[int], stored: Sequence[Message], now: Sequence[Message], there: set[int]) -> bool:

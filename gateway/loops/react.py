@@ -20,6 +20,7 @@ from gateway.events import (
     Event,
     Events,
     Incomplete,
+    MediaGiven,
     ModelCallAccepted,
     ModelCallEnded,
     ModelCallStarted,
@@ -33,7 +34,7 @@ from gateway.events import (
 )
 from gateway.history.cache import HistoryCache, SettledView, turns_of
 from gateway.loop import AgentType, LoopContext, LoopEnvironment, ResumedRun
-from gateway.messages import Message, ToolCall, new_id
+from gateway.messages import Base64Source, MediaSource, Message, ToolCall, new_id
 from gateway.model import ModelRequest
 from gateway.transcript import RunFold
 from gateway.turns.attempts import TriedStream, stream_with_retries
@@ -381,12 +382,17 @@ class _Run:
         return [*self.tools.state_events(), RunFinished(outcome, self._fold.usage.total)]
 
     def _said_something(self) -> bool:
-        return any(message.text.strip() for message in self._turn)
+        return any(message.is_medium or message.text.strip() for message in self._turn)
 
 
 def _passed_on_bytes(events: Sequence[Event]) -> int:
-    """How many bytes of the provider's own events are among these."""
-    return sum([len(strict_json.dump(event.event)) for event in events if type(event) is Raw])
+    """How many bytes of media and of the provider's own events are among these."""
+    size = sum([len(strict_json.dump(event.event)) for event in events if type(event) is Raw])
+    return size + sum([_data_bytes(event.block.source) for event in events if type(event) is MediaGiven])
+
+
+def _data_bytes(source: MediaSource) -> int:
+    return len(source.data) if isinstance(source, Base64Source) else 0
 
 
 def open_react(definition: AgentDefinition, environment: LoopEnvironment) -> ReactLoop:

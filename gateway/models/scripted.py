@@ -12,11 +12,12 @@ The script stands in the agent's `model_parameters`:
           response: [{text: "No refunds."}, {stop: refusal}]
       switch_every_delta: true          # each delta is a batch of its own, behind a switch to the other tasks
 
-A step is one of `text`, `reasoning` (with `signature`), `tool` (with `arguments`: an object or raw text; `id`),
-`retract` (what was said is taken back, and this stands in its place), `usage`, `stop` (with `raw`), `delay_seconds`,
-`hang`, `error` (a ModelErrorKind; with `message`, `retry_after_seconds`, and `times` to fail only so many requests),
-`crash` (an error that nobody expects) and `raw_event`. `chunk_characters`, `repeat` and `delta_seconds` say how text
-and arguments are streamed; the first and the last also for the whole script.
+A step is one of `text` (with `refusal: true` where it says no), `reasoning` (with `signature`), `tool` (with
+`arguments`: an object or raw text; `id`), `medium` (base64; with `media_type`), `retract` (what was said is taken back,
+and this stands in its place), `usage`, `stop` (with `raw`), `delay_seconds`, `hang`, `error` (a ModelErrorKind; with
+`message`, `retry_after_seconds`, and `times` to fail only so many requests), `crash` (an error that nobody expects) and
+`raw_event`. `chunk_characters`, `repeat` and `delta_seconds` say how text and arguments are streamed; the first and the
+last also for the whole script.
 `{{user}}` and `{{result}}` in a text stand for the last user message and the last tool result.
 
 The request alone decides which response is played. Only the count of `times` is kept between requests.
@@ -29,6 +30,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import partial
 from itertools import chain
 from itertools import repeat as repeat_object
 from typing import Any
@@ -48,7 +50,8 @@ from gateway.wishes.generation import OPTION_NAMES, OneTool
 NAME = "scripted"
 
 _KINDS = (
-    "text", "reasoning", "tool", "retract", "usage", "stop", "delay_seconds", "hang", "error", "crash", "raw_event",
+    "text", "reasoning", "tool", "medium", "retract", "usage", "stop", "delay_seconds", "hang", "error", "crash",
+    "raw_event",
 )  # fmt: skip
 
 
@@ -70,11 +73,14 @@ class Step(_Part):
     """One thing the model does. Exactly one of the kinds is given."""
 
     text: str | None = None
+    refusal: bool = False
     reasoning: str | None = None
     signature: str | None = None
     tool: str | None = None
     arguments: dict[str, Any] | str = Field(default_factory=dict)
     id: str | None = None
+    medium: str | None = None
+    media_type: str = "image/png"
     retract: str | None = None
     usage: UsageStep | None = None
     stop: StopReason | None = None
@@ -173,6 +179,8 @@ class ScriptedModel:
         for position, step in enumerate(self._response(request, scene)):
             if step.stop is not None:
                 stop = step
+            elif step.medium is not None:
+                builder.medium(position, step.media_type, step.medium)
             elif step.retract is not None:
                 builder.retract(step.retract)
             elif step.usage is not None:
@@ -246,7 +254,7 @@ def _feed(
         return builder.tool_arguments, _chunks(arguments, size, step.repeat)
     if step.text is not None:
         text = step.text.replace("{{user}}", scene.user).replace("{{result}}", scene.result)
-        return builder.text, _chunks(text, size, step.repeat)
+        return partial(builder.text, refusal=step.refusal), _chunks(text, size, step.repeat)
     return builder.reasoning, _chunks(step.reasoning or "", size, step.repeat)
 
 

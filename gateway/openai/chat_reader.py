@@ -193,7 +193,7 @@ class ChatCompletionReader(RecordReader):
             self._content_parts(content)
         if isinstance(refusal := delta.get("refusal"), str) and refusal:
             self._refused = True
-            self._text(refusal, alone=True)
+            self._text(refusal, alone=True, refusal=True)
         if isinstance(entries := delta.get("tool_calls"), list) and entries:
             self._take_steps(self._calls.feed(entries))
             self._builder.expect_calls(self._calls.count)
@@ -233,7 +233,7 @@ class ChatCompletionReader(RecordReader):
                 elif isinstance(text := part.get("text"), str):
                     self._text(text, alone=True)
 
-    def _text(self, text: str, *, alone: bool) -> None:
+    def _text(self, text: str, *, alone: bool, refusal: bool = False) -> None:
         for is_thought, piece in self._tagged.feed(text):
             if is_thought:
                 self._reasoning(piece, alone=False)
@@ -241,7 +241,7 @@ class ChatCompletionReader(RecordReader):
                 if alone:
                     self._end_reasoning()
                 self._in_text = True
-                self._builder.text(_TEXT, piece)
+                self._builder.text(_TEXT, piece, refusal=refusal)
 
     def _reasoning(self, thought: str, *, alone: bool) -> None:
         if thought:

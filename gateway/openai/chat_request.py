@@ -146,7 +146,7 @@ def _written(
             case "user":
                 messages.append(_user(message, dialect, left_out))
             case "assistant" | "reasoning":
-                if answer := _assistant(message, model_id, dialect, thoughts=place > last_user):
+                if answer := _assistant(message, model_id, dialect, left_out, thoughts=place > last_user):
                     messages.append(answer)
             case "tool":
                 if (result := message.tool_result) is not None:
@@ -176,12 +176,14 @@ def _user(message: Message, dialect: Dialect, left_out: LeftOutMedia) -> JsonObj
     return written
 
 
-def _assistant(message: Message, model_id: str, dialect: Dialect, *, thoughts: bool) -> JsonObject | None:
+def _assistant(
+    message: Message, model_id: str, dialect: Dialect, left_out: LeftOutMedia, *, thoughts: bool
+) -> JsonObject | None:
     """The answer as it is sent back to the server; None if none of it is.
 
     `thoughts`: the answer belongs to the current tool loop. Servers that want reasoning back want it only there.
     """
-    texts = [block.text for block in message.content if isinstance(block, TextBlock) and block.text.strip()]
+    texts = [text for block in message.content if (text := _answered(block, left_out)).strip()]
     calls = message.tool_calls
     if not texts and not calls:
         return None
@@ -190,6 +192,12 @@ def _assistant(message: Message, model_id: str, dialect: Dialect, *, thoughts: b
     if calls:
         written["tool_calls"] = [_call(call, model_id, dialect) for call in calls]
     return written
+
+
+def _answered(block: ContentBlock, left_out: LeftOutMedia) -> str:
+    if isinstance(block, MediaBlock):
+        return left_out.stand_in(block, stand_ins.ONLY_USERS)
+    return block.text if isinstance(block, TextBlock) else ""
 
 
 def _reasoning(message: Message, model_id: str, dialect: Dialect, thoughts: bool) -> JsonObject:

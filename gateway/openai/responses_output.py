@@ -93,7 +93,7 @@ class ResponsesOutput:
         if kind == "function_call":
             self._start_call(item, fields)
         elif kind not in _OWN_TYPES:
-            self._builder.raw(event)
+            self._builder.raw({**event, "item": _without_picture(fields)})
 
     def _item_done(self, event: dict[str, Any]) -> None:
         fields = event["item"]
@@ -101,7 +101,7 @@ class ResponsesOutput:
         place = {"item_id": fields.get("id"), "output_index": event.get("output_index")}
         self._finish_item(self._items.of(place, kind), fields)
         if kind not in _OWN_TYPES:
-            self._builder.raw(event)
+            self._builder.raw({**event, "item": _without_picture(fields)})
 
     def _finish_item(self, item: OutputItem, fields: dict[str, Any]) -> None:
         """An item is complete: emit what was not emitted yet, and keep what later requests send back."""
@@ -114,11 +114,21 @@ class ResponsesOutput:
                 self._start_call(item, fields)
                 self._complete_arguments(item, fields.get("arguments"))
                 self._builder.close((item.number, None))
+            case "image_generation_call" if isinstance(fields.get("result"), str):
+                self._show_picture(item, fields)
             case kind if kind in REPLAYED_ITEMS:
                 self._wordless.append((item.number, OUTPUT_ITEM, _text_of(fields)))
             case _:
                 logger.info("an item that is not sent back", extra={"item_type": item.type[:64]})
         item.done = True
+
+    def _show_picture(self, item: OutputItem, fields: dict[str, Any]) -> None:
+        """A picture that the provider made. What is kept beside it to send it back has it not again."""
+        self.show_wordless()
+        form = fields.get("output_format")
+        media_type = f"image/{form if isinstance(form, str) and form else 'png'}"
+        kept = (OUTPUT_ITEM, _text_of(_without_picture(fields)))
+        self._builder.medium((item.number, None), media_type, fields["result"], kept)
 
     def show_wordless(self) -> None:
         """Emit the items without text before the next text. Until then nothing of this answer was seen, and the request
@@ -131,7 +141,7 @@ class ResponsesOutput:
 
     # --- messages ---------------------------------------------------------------------------------------------------
 
-    def _text(self, event: dict[str, Any]) -> None:
+    def _text(self, event: dict[str, Any], *, refusal: bool = False) -> None:
         item = self._items.of(event, "message")
         key = (item.number, event.get("content_index") or 0)
         self._text_place = (event.get("item_id"), event.get("output_index"), event.get("content_index"))
@@ -142,7 +152,7 @@ class ResponsesOutput:
             item.said[key] = None
             self.show_wordless()
         self._note(key, delta)
-        self._builder.text(key, delta)
+        self._builder.text(key, delta, refusal=refusal)
 
     def _note(self, key: tuple[int, object], text: str) -> None:
         if self._words is not None:
@@ -160,15 +170,18 @@ class ResponsesOutput:
 
     def _refusal(self, event: dict[str, Any]) -> None:
         self.refused = True
-        self._text(event)
+        self._text(event, refusal=True)
 
     def _refusal_done(self, event: dict[str, Any]) -> None:
         self.refused = True
         self._complete_text(
-            self._items.of(event, "message", late=True), event.get("content_index") or 0, event.get("refusal")
+            self._items.of(event, "message", late=True),
+            event.get("content_index") or 0,
+            event.get("refusal"),
+            refusal=True,
         )
 
-    def _complete_text(self, item: OutputItem, part: object, text: object) -> None:
+    def _complete_text(self, item: OutputItem, part: object, text: object, *, refusal: bool = False) -> None:
         key = (item.number, part)
         if isinstance(text, str) and key in item.said:
             text = self._rest(key, text)
@@ -176,7 +189,7 @@ class ResponsesOutput:
             item.said[key] = None
             self.show_wordless()
             self._note(key, text)
-            self._builder.text(key, text)
+            self._builder.text(key, text, refusal=refusal)
 
     def _annotation(self, event: dict[str, Any]) -> None:
         self._items.of(event, "message", late=True).annotations.append(event["annotation"])
@@ -186,9 +199,9 @@ class ResponsesOutput:
         content = fields.get("content")
         annotations: list[JsonValue] = []
         for place, part in enumerate(content if isinstance(content, list) else ()):
-            if part.get("type") == "refusal":
+            if is_refusal := part.get("type") == "refusal":
                 self.refused = True
-            self._complete_text(item, place, part.get("text") or part.get("refusal"))
+            self._complete_text(item, place, part.get("text") or part.get("refusal"), refusal=is_refusal)
             annotations += part.get("annotations") or ()
         beside: dict[str, JsonValue] = {"phase": fields["phase"]} if fields.get("phase") else {}
         if annotations := annotations or item.annotations:
@@ -292,7 +305,9 @@ class ResponsesOutput:
             if not item.done:
                 self._finish_item(item, fields)
                 if kind not in _OWN_TYPES:
-                    self._builder.raw({"type": "response.output_item.done", "output_index": index, "item": fields})
+                    self._builder.raw(
+                        {"type": "response.output_item.done", "output_index": index, "item": _without_picture(fields)}
+                    )
 
 
 _Tell = Callable[[ResponsesOutput, dict[str, Any]], None]
@@ -319,6 +334,13 @@ def _part_of(event: Mapping[str, Any]) -> tuple[str, object]:
     if "summary_index" in event:
         return ("summary", event["summary_index"])
     return ("content", event.get("content_index") or 0)
+
+
+def _without_picture(fields: dict[str, Any]) -> dict[str, Any]:
+    """A picture's item without the picture, which is an event of its own; any other as it is."""
+    if fields.get("type") != "image_generation_call":
+        return fields
+    return {name: value for name, value in fields.items() if name != "result"}
 
 
 def _text_of(fields: Mapping[str, Any]) -> str:

@@ -22,6 +22,7 @@ from gateway.providers.answer_reader import RecordReader
 from gateway.providers.error_bodies import ProviderError, error_in
 from gateway.providers.repeated_events import likeness
 from gateway.providers.response_body import ResponseBody
+from gateway.providers.sse_reader import UnreadableAnswerError
 from gateway.wire.lenient_json import load
 
 logger = logging.getLogger(__name__)
@@ -144,6 +145,8 @@ class ResponsesReader(RecordReader):
         """Read an event without checking its documented shape: checking each field would cost every delta."""
         try:
             read(event)
+        except UnreadableAnswerError:
+            raise
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             said = f"{event.get('type')}: {error!r}".encode()
             self._fail(ModelErrorKind.PROTOCOL, "the model provider sent an event of an unexpected shape", said)

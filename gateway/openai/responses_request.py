@@ -241,8 +241,17 @@ class _Writer:
                     "name": safe_tool_name(block.name),
                     "arguments": strict_json.object_text(block.arguments),
                 }
-            case ImageBlock() | AudioBlock() | VideoBlock() | DocumentBlock() | ToolResult():
+            case ImageBlock() | AudioBlock() | VideoBlock() | DocumentBlock():
+                return self._given(block)
+            case ToolResult():
                 return None
+
+    def _given(self, block: MediaBlock) -> JsonObject:
+        """A medium that a model made: as the item that this provider gave, else as words in its place."""
+        item = self._own(block.opaque, OUTPUT_ITEM)
+        if item is not None and item.get("type") in REPLAYED_ITEMS and isinstance(block.source, Base64Source):
+            return {**replayed_item(item), "result": block.source.data}
+        return _message("assistant", self.left_out.stand_in(block, stand_ins.ONLY_USERS))
 
     def _own(self, opaque: Opaque | None, kind: str) -> JsonObject | None:
         """The item in an opaque part that this provider and model minted, else None."""

@@ -16,6 +16,7 @@ from gateway.errors import limit_reached
 from gateway.events import (
     Event,
     Events,
+    MediaGiven,
     MessageRetracted,
     ModelCallAccepted,
     ModelCallEnded,
@@ -35,8 +36,11 @@ from gateway.events import (
     text_delta,
     text_deltas,
 )
-from gateway.messages import JsonValue, Opaque, ToolCall, new_id, new_message_id
+from gateway.frozen import replace
+from gateway.messages import Base64Source, JsonValue, Opaque, ToolCall, block_of_media, new_id, new_message_id
 from gateway.model import ModelRequest
+from gateway.providers.sse_reader import UnreadableAnswerError
+from gateway.wire.media_bytes import decoded_size
 
 
 @dataclass(slots=True)
@@ -66,7 +70,7 @@ class AnswerBuilder:
         self._minted: Counter[str] = Counter()
         self._next_index = 0
         self._parent_id: str | None = None
-        self._said: list[tuple[str, str]] = []  # kind and id of its texts and reasoning
+        self._said: list[tuple[str, str]] = []  # kind and id of its texts, reasoning and media
         self._sealed_bytes = 0
         self._calls = 0
 
@@ -87,13 +91,13 @@ class AnswerBuilder:
         """The provider works on the response, and can be asked for it by that id."""
         self._events.append(ModelCallAccepted(response_id))
 
-    def text(self, key: Hashable, delta: str) -> None:
-        """More text in the block `key`. An empty delta opens nothing."""
+    def text(self, key: Hashable, delta: str, *, refusal: bool = False) -> None:
+        """More text in the block `key`. An empty delta opens nothing. `refusal` counts for a block that this opens."""
         if not delta:
             return
         block = self._blocks.get(key)
         if block is None or block.kind != "text":
-            block = self._open_text(key)
+            block = self._open_text(key, refusal)
         if not delta.isascii() or block.held:
             delta = _join_surrogates(block, delta)
             if not delta:
@@ -121,6 +125,25 @@ class AnswerBuilder:
             if not delta:
                 return
         self._events.append(ReasoningDelta(block.id, delta))
+
+    def medium(self, key: Hashable, media_type: str, data: str, opaque: tuple[str, str] | None = None) -> None:
+        """A medium in base64, whole; `opaque` is the kind and the value of what only its provider understands.
+
+        Raises:
+            LimitError: it is larger than an answer may be.
+            UnreadableAnswerError: it is empty, or not base64.
+        """
+        self.expect_bytes(len(data))
+        if not decoded_size(data):
+            raise UnreadableAnswerError(
+                "the model provider sent a medium that is empty or not base64", data[:200].encode(errors="replace")
+            )
+        kind, source = media_type.partition("/")[0].lower(), Base64Source(data, media_type)
+        sealed = None if opaque is None else Opaque(self._provider, self._model_id, *opaque)
+        block = replace(block_of_media(kind, source), index=self._take_index(), opaque=sealed)
+        message_id = self._mint_message("med", key)
+        self._said.append(("medium", message_id))
+        self._events.append(MediaGiven(message_id, block))
 
     def tool_started(self, key: Hashable, provider_call_id: str | None, name: str) -> None:
         """A call begins. It gets an id if the provider has none, and a suffix if the thread has that id already.
@@ -177,8 +200,12 @@ class AnswerBuilder:
     def hold(self, size: int) -> None:
         """Count bytes that are held and not in any event yet. Raises LimitError if the answer becomes too large."""
         self._sealed_bytes += size
+        self.expect_bytes(self._sealed_bytes)
+
+    def expect_bytes(self, size: int) -> None:
+        """Say that a part of the answer is that large. Raises LimitError if the answer may not be."""
         most = self._request.max_answer_bytes
-        if most is not None and self._sealed_bytes > most:
+        if most is not None and size > most:
             raise limit_reached("max_answer_bytes", most)
 
     def is_open(self, key: Hashable) -> bool:
@@ -198,7 +225,7 @@ class AnswerBuilder:
         self._events.append(Raw(event, self._provider))
 
     def retract(self, text: str) -> None:
-        """Take back all text and reasoning of the response so far. `text` replaces the first text."""
+        """Take back all text, reasoning and media of the response so far. `text` replaces the first text."""
         for key in [key for key, block in self._blocks.items() if block.kind != "tool"]:
             self.close(key)
         for kind, message_id in self._said:
@@ -226,7 +253,7 @@ class AnswerBuilder:
             reason = StopReason.END_TURN
         self._events.append(ModelCallEnded(reason, raw_reason, response_id, continued))
 
-    def _open_text(self, key: Hashable) -> _Block:
+    def _open_text(self, key: Hashable, refusal: bool) -> _Block:
         self.close(key)
         # The first text is the message that calls belong to; a text after a call is a message of its own.
         message_id = self._mint_message("msg", key)
@@ -234,7 +261,7 @@ class AnswerBuilder:
             self._parent_id = message_id
         block = self._blocks[key] = _Block("text", message_id)
         self._said.append(("text", message_id))
-        self._events.append(TextStarted(message_id, "assistant", self._take_index()))
+        self._events.append(TextStarted(message_id, "assistant", self._take_index(), refusal))
         return block
 
     def _open_reasoning(self, key: Hashable) -> _Block:

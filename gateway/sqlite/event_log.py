@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from gateway.events import Event, ReasoningDelta, TextDelta
+from gateway.events import Event, MediaGiven, ReasoningDelta, TextDelta
+from gateway.messages import NO_DATA
 from gateway.records import decode_events, encode_events
 from gateway.sqlite.stored_bytes import discount_logs
 from gateway.store import NumberedEvent
@@ -61,7 +62,9 @@ def read_events(connection: sqlite3.Connection, run: int, after: int, limit: int
 
 
 def erase_words(connection: sqlite3.Connection, run: int, message_ids: frozenset[str]) -> None:
-    """Remove the text from these messages' deltas. The events keep their numbers; clients see none of them any more."""
+    """Remove the text from these messages' deltas, and their media. The events keep their numbers; clients see none of
+    them any more.
+    """
     for first, lines in connection.execute("SELECT first, records FROM events WHERE run = ?", (run,)).fetchall():
         events = list(decode_events(lines))
         erased = [_without_words(event, message_ids) for event in events]
@@ -73,6 +76,8 @@ def erase_words(connection: sqlite3.Connection, run: int, message_ids: frozenset
 def _without_words(event: Event, message_ids: frozenset[str]) -> Event:
     if isinstance(event, TextDelta | ReasoningDelta) and event.message_id in message_ids:
         return replace(event, text="")
+    if isinstance(event, MediaGiven) and event.message_id in message_ids:
+        return replace(event, block=type(event.block)(NO_DATA))
     return event
 
 

@@ -17,6 +17,7 @@ from gateway.errors import GatewayError
 from gateway.events import (
     Event,
     Events,
+    MediaGiven,
     ModelCallAccepted,
     ModelCallEnded,
     ModelCallStarted,
@@ -71,7 +72,7 @@ class RepeatedAnswer:
         self._started: dict[tuple[type, str], Event] = {}
         self._ended: dict[tuple[type, str], Event] = {}
         self._texts: dict[tuple[type, str], str] = {}
-        self._raws: list[Event] = []
+        self._whole: list[Event] = []  # those that come in one piece
         parts: dict[tuple[type, str], list[str]] = {}
         for event in logged:
             if isinstance(event, _STARTED):
@@ -80,8 +81,8 @@ class RepeatedAnswer:
                 self._ended[_key(event)] = event
             elif isinstance(event, _DELTAS):
                 parts.setdefault(_key(event), []).append(_words(event))
-            elif isinstance(event, Raw):
-                self._raws.append(event)
+            elif isinstance(event, Raw | MediaGiven):
+                self._whole.append(event)
         self._texts = {key: "".join(texts) for key, texts in parts.items()}
 
     def rest(self, batch: Events) -> Events:
@@ -101,8 +102,8 @@ class RepeatedAnswer:
             if _key(event) in self._texts:
                 raise AnswerDiffersError(RESTARTED)
             return self._unless_logged(self._ended, event)
-        if isinstance(event, Raw) and event in self._raws:
-            self._raws.remove(event)
+        if isinstance(event, Raw | MediaGiven) and event in self._whole:
+            self._whole.remove(event)
             return []
         if isinstance(event, ModelCallEnded) and (self._started or self._ended or self._texts):
             raise AnswerDiffersError(RESTARTED)

@@ -23,6 +23,7 @@ from gateway.events import (
     Incomplete,
     Interrupt,
     Interrupted,
+    MediaGiven,
     MessageRetracted,
     MessagesReplaced,
     ModelCallAccepted,
@@ -51,12 +52,15 @@ from gateway.events import (
     UsageReported,
 )
 from gateway.messages import (
+    NO_DATA,
+    AudioBlock,
     Base64Source,
     ImageBlock,
     Message,
     Opaque,
     TextBlock,
     ToolCall,
+    UrlSource,
 )
 from tests.ag_ui_frames import PACKAGE, read
 
@@ -75,6 +79,30 @@ def payloads(*given: Event, profile: PeerProfile = FULL) -> list[dict[str, Any]]
 
 
 RENDERED: list[tuple[Event, list[dict[str, Any]]]] = [
+    (TextStarted("m1", refusal=True), [{"type": "TEXT_MESSAGE_START", "messageId": "m1", "role": "assistant"}]),
+    (MediaGiven("m1", ImageBlock(NO_DATA)), []),
+    (
+        MediaGiven("m1", ImageBlock(Base64Source("aGk=", "image/png"), index=1, opaque=SEALED)),
+        [
+            {
+                "type": "ACTIVITY_SNAPSHOT",
+                "messageId": "m1",
+                "activityType": "agui_gateway.media",
+                "content": {"kind": "image", "data": "aGk=", "mediaType": "image/png"},
+            }
+        ],
+    ),
+    (
+        MediaGiven("m1", AudioBlock(UrlSource("https://h/a.wav"), "a.wav")),
+        [
+            {
+                "type": "ACTIVITY_SNAPSHOT",
+                "messageId": "m1",
+                "activityType": "agui_gateway.media",
+                "content": {"kind": "audio", "url": "https://h/a.wav", "name": "a.wav"},
+            }
+        ],
+    ),
     (
         RunStarted("thread", "run", "parent"),
         [

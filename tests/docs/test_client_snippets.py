@@ -12,6 +12,10 @@ from typing import Any, cast
 import pytest
 import yaml
 
+from gateway.ag_ui.events import Renderer
+from gateway.ag_ui.peer import PeerProfile
+from gateway.events import MediaGiven
+from gateway.messages import Base64Source, ImageBlock
 from gateway.settings import example_configuration
 from tests.agui_client import CLIENT_VERSIONS, HARNESS, find_node
 from tests.documentation import snippet
@@ -106,3 +110,10 @@ async def output(*command: str, directory: Path) -> bytes:
             await process.wait()
     assert process.returncode == 0, complaints.decode()
     return printed
+
+
+def test_the_snippet_of_a_medium_is_what_clients_get() -> None:
+    told = json.loads(snippet("docs/clients.md", "json", "agui_gateway.media"))
+    given = MediaGiven(told["messageId"], ImageBlock(Base64Source("iVBORw0KGgo=", "image/png")))
+    (frame,) = parse_frames(Renderer(PeerProfile.FULL, "t", "r").render([given], 1))
+    assert frame.data == told

@@ -19,7 +19,7 @@ from gateway.gemini.generate_content import (
     function_name,
 )
 from gateway.gemini.reader import LIKENESS, GenerateContentReader
-from gateway.messages import JsonObject, Message, Opaque, TextBlock, ToolSpec
+from gateway.messages import Base64Source, ImageBlock, JsonObject, JsonValue, Message, Opaque, TextBlock, ToolSpec
 from gateway.model import ModelRequest
 from gateway.providers.repeated_events import RepeatedEventsReader
 from tests.gemini_chunks import chunk, record
@@ -198,3 +198,28 @@ def test_a_key_that_the_provider_quotes_is_in_no_log() -> None:
     failure = failed(record({"error": error}))
     assert failure.kind is ModelErrorKind.AUTHENTICATION
     assert KEY not in failure.provider_message
+
+
+# --- media -----------------------------------------------------------------------------------------------------------
+
+PNG: JsonObject = {"inlineData": {"mimeType": "image/png", "data": "aGk="}}
+
+
+def test_a_picture_is_a_medium_of_its_own_between_the_texts_with_its_signature() -> None:
+    found = answered(chunk({"text": "See"}, {**PNG, "thoughtSignature": "c2ln"}, {"text": "there"}, finish="STOP"))
+
+    opaque = Opaque(PROVIDER_NAME, MODEL, SIGNATURE, "c2ln")
+    assert found.media == [ImageBlock(Base64Source("aGk=", "image/png"), index=1, opaque=opaque)]
+    assert found.kinds[:5] == ["TextStarted", "TextEnded", "MediaGiven", "TextStarted", "TextEnded"]
+    assert found.raws == []
+
+
+def test_a_thought_in_pictures_is_kept_and_not_shown_as_the_answer() -> None:
+    assert answered(chunk({**PNG, "thought": True}, finish="STOP")).media == []
+
+
+@pytest.mark.parametrize("data", ["not base64!", "", "aGk", None, 7])
+def test_a_medium_that_is_none_fails_the_answer_with_words_that_say_so(data: JsonValue) -> None:
+    failure = failed(chunk({"inlineData": {"mimeType": "image/png", "data": data}}))
+    assert failure.kind is ModelErrorKind.PROTOCOL
+    assert "not base64" in failure.message

@@ -33,7 +33,7 @@ from gateway.wire.stand_ins import NO_CONTENT, OPENING
 from gateway.wishes.generation import OneTool
 from tests.history_samples import any_histories
 from tests.recorded_traffic import Entry, Recordings, each
-from tests.said_messages import assistant, result
+from tests.said_messages import assistant, result, user
 from tests.word_samples import REPEATABLE
 
 RECORDINGS = Recordings("gemini-generatecontent")
@@ -252,3 +252,11 @@ def _lower(schema: Any) -> Any:
     if isinstance(schema, dict):
         return {k: v.lower() if k == "type" and isinstance(v, str) else _lower(v) for k, v in schema.items()}
     return schema
+
+
+def test_a_picture_that_the_model_made_goes_back_to_it_with_its_signature() -> None:
+    source = Base64Source("aGk=", "image/png")
+    for opaque, signed in ((own(SIGNATURE, "c2ln"), {"thoughtSignature": "c2ln"}), (own(SIGNATURE, "c2ln", "b"), {})):
+        messages = (HELLO, assistant(TextBlock("See"), ImageBlock(source, opaque=opaque)), user("Larger"))
+        picture = {"inlineData": {"mimeType": "image/png", "data": "aGk="}, **signed}
+        assert body_of(*messages)["contents"][1] == {"role": "model", "parts": [{"text": "See"}, picture]}

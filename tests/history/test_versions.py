@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from gateway.frozen import replace
 from gateway.history.versions import HistoryChange, Rewrite, Stretch, history_change
-from gateway.messages import Message, ReasoningBlock, Role, TextBlock
+from gateway.messages import ImageBlock, Message, ReasoningBlock, Role, TextBlock, UrlSource
 
 
 def said(name: str, text: str | None = None) -> Message:
@@ -119,6 +119,12 @@ def test_the_same_words_without_ids_go_on_with_the_version() -> None:
     stored = (said("u1"), thought, said("a1"))
     now, minted = without_ids("u1 a1 u2")
     assert history_change(stored, now, minted=minted) == HistoryChange(0, Rewrite())
+
+
+def test_a_medium_that_clients_without_ids_do_not_send_is_no_edit() -> None:
+    picture = Message("p1", "assistant", (ImageBlock(UrlSource("https://h/p.png")),), turn_id="turn a1")
+    now, minted = without_ids("u1 a1 u2")
+    assert not history_change((*talk("u1 a1"), picture), now, minted=minted).makes_version
 
 
 def test_white_space_without_ids_is_no_edit() -> None:

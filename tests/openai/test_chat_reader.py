@@ -255,6 +255,7 @@ def test_text_after_a_call_is_a_message_of_its_own() -> None:
 def test_a_refusal_is_text_and_the_stop_reason() -> None:
     answer = deltas({"refusal": "I "}, {"refusal": "won't"})
     assert answer.text == "I won't"
+    assert (answer.refuses, deltas({"content": "Yes"}).refuses) == ([True], [False])
     assert answer.end == ModelCallEnded(StopReason.REFUSAL, "stop")
 
 

@@ -281,3 +281,8 @@ def test_an_answer_without_words_and_calls_does_not_go_back() -> None:
         "user",
         "user",
     ]
+
+
+def test_of_a_picture_that_a_model_made_there_are_words() -> None:
+    messages = written(user("Draw"), assistant(TextBlock("See"), ImageBlock(PNG)), user("Larger"))
+    assert messages[1] == {"role": "assistant", "content": "See\n\n(an image was left out: only users can send one)"}

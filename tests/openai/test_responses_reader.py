@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from gateway.errors import ModelError, ModelErrorKind
 from gateway.events import Events, Raw, StopReason, TextStarted, ToolCallStarted
-from gateway.messages import Message, Opaque, TextBlock, ToolCall, ToolSpec
+from gateway.messages import Base64Source, ImageBlock, Message, Opaque, TextBlock, ToolCall, ToolSpec
 from gateway.model import ModelRequest
 from gateway.openai.chat_completions import safe_tool_name
 from gateway.openai.responses import MESSAGE_ITEM, OUTPUT_ITEM, REASONING_ITEM
@@ -168,6 +168,32 @@ def test_a_name_that_the_wire_did_not_take_comes_back_as_the_tools_own() -> None
 def test_a_refusal_is_text_and_the_reason_that_the_answer_ended() -> None:
     found = answer(*stream_events([message_item(refusal="I will not.")]))
     assert (found.text, found.stop) == ("I will not.", StopReason.REFUSAL)
+
+
+@pytest.mark.parametrize("first", [0, -1])
+def test_only_the_text_that_refuses_is_one_that_refuses(first: int) -> None:
+    events = stream_events([message_item("Well.", refusal="I will not.")])
+    assert answer(*events[first:]).refuses == [False, True]
+
+
+PICTURE = {"type": "image_generation_call", "id": "ig_1", "status": "completed", "output_format": "webp"}
+
+
+@pytest.mark.parametrize("first", [0, -1])
+def test_a_picture_is_a_medium_and_what_is_kept_beside_it_has_it_not_again(first: int) -> None:
+    events = stream_events([message_item("See"), {**PICTURE, "result": "aGk="}])
+    found = answer(*events[first:])
+    (picture,) = found.media
+
+    assert picture.opaque is not None
+    assert picture == ImageBlock(Base64Source("aGk=", "image/webp"), index=1, opaque=picture.opaque)
+    assert (picture.opaque.kind, json.loads(picture.opaque.value)) == (OUTPUT_ITEM, PICTURE)
+    assert "aGk=" not in repr(found.raws)
+
+
+def test_a_picture_that_is_none_fails_the_answer_with_words_that_say_so() -> None:
+    failure = failed(*stream_events([{**PICTURE, "result": "not base64!"}]))
+    assert (failure.kind, "not base64" in failure.message) == (ModelErrorKind.PROTOCOL, True)
 
 
 def test_what_a_message_has_beside_its_text_is_kept_with_it_and_citations_are_shown() -> None:

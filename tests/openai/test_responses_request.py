@@ -448,3 +448,18 @@ def _bare(item: dict[str, Any]) -> dict[str, Any]:
     """Without ids of items and of calls, which others write differently, and without what is null."""
     left_out = {"call_id", "status"} | ({"id"} if item.get("type") != "reasoning" else set())
     return {name: value for name, value in item.items() if name not in left_out and value is not None}
+
+
+PICTURE = {"type": "image_generation_call", "id": "ig_1", "status": "completed"}
+
+
+def test_a_picture_that_this_model_made_goes_back_as_the_item_that_it_was() -> None:
+    image = ImageBlock(PNG, opaque=own(OUTPUT_ITEM, PICTURE))
+    items = input_items([user("Draw"), assistant(image), user("Larger")], target())
+    assert items[1] == {**PICTURE, "result": PNG_DATA}
+
+
+def test_of_a_picture_that_another_model_made_there_are_words() -> None:
+    image = ImageBlock(PNG, opaque=own(OUTPUT_ITEM, PICTURE, model="another"))
+    items = input_items([user("Draw"), assistant(image), user("Larger")], target())
+    assert items[1] == {"role": "assistant", "content": "(an image was left out: only users can send one)"}

@@ -21,6 +21,7 @@ from gateway.events import (
     Custom,
     Event,
     Incomplete,
+    MediaGiven,
     ModelCallEnded,
     ModelCallStarted,
     Outcome,
@@ -74,6 +75,7 @@ ANSWER: list[Event] = [
     ToolCallEnded("c1", SEALED),
     ToolCallDelta("c2", "{}"),
     ToolCallEnded("c2"),
+    MediaGiven("p1", PIXEL),
     UsageReported(Usage("demo", "m", 1, 2)),
     ModelCallEnded(StopReason.TOOL_CALLS),
     StepEnded("think"),
@@ -162,6 +164,8 @@ async def test_a_whole_run_is_taken_by_every_client(version: ClientVersion) -> N
             assert profile is (PeerProfile.FULL if version == "1.0.0" else PeerProfile.LEGACY)
             expected = folded(run, profile)
             assert without_results(report.messages) == without_results(expected)
+            [picture] = [message for message in report.messages if message["id"] == "p1"]
+            assert picture in expected
             [result] = [message for message in report.messages if message["role"] == "tool"]
             assert result in expected
             assert report.state == {"a/b": 1, "c": [None]}
@@ -185,7 +189,7 @@ async def test_a_client_that_joins_late_ends_up_with_the_same_messages(version: 
             assert clients.unhandled == []
             profile = server.inputs[-1][1]
             expected = [*ag_ui_messages((asked,), profile), *folded(server.run, profile)]
-            by_id = {str(message["id"]): message for message in report.messages if message["role"] != "activity"}
+            by_id = {str(message["id"]): message for message in report.messages if message["id"] != "x1"}
             assert by_id == {str(message["id"]): message for message in expected}, cut
 
 

@@ -14,6 +14,7 @@ from gateway.event_order import Sealer
 from gateway.events import (
     Event,
     Events,
+    MediaGiven,
     ModelCallEnded,
     Raw,
     ReasoningDelta,
@@ -30,9 +31,10 @@ from gateway.events import (
     Usage,
     UsageReported,
 )
-from gateway.messages import Message, Opaque, ReasoningBlock, TextBlock, ToolCall
+from gateway.messages import AudioBlock, Base64Source, Message, Opaque, ReasoningBlock, TextBlock, ToolCall
 from gateway.model import ModelRequest
 from gateway.providers.answer_builder import AnswerBuilder
+from gateway.providers.sse_reader import UnreadableAnswerError
 from gateway.transcript import Transcript
 from tests.word_samples import REPEATABLE
 
@@ -410,3 +412,37 @@ def test_what_no_event_shows_is_bounded_and_so_are_calls() -> None:
     with pytest.raises(LimitError) as too_many:
         response.tool_started(3, None, "add")
     assert too_many.value.code == "limit_max_calls_per_answer"
+
+
+def test_a_medium_is_a_message_of_its_own_in_its_place() -> None:
+    response = builder()
+    response.text("t", "See")
+    response.medium("m", "Audio/WAV", "aGk=", ("signature", "s"))
+    events = finished(response)
+    (given,) = [event for event in events if isinstance(event, MediaGiven)]
+
+    assert given.block == AudioBlock(
+        Base64Source("aGk=", "Audio/WAV"), index=1, opaque=Opaque("provider", "model", "signature", "s")
+    )
+    assert [message.content[0] for message in fold(events)] == [TextBlock("See", 0), given.block]
+
+
+@pytest.mark.parametrize("data", ["", "a", "aGk", "not base64", "aGk=\ud800"])
+def test_a_medium_that_is_none_is_refused(data: str) -> None:
+    with pytest.raises(UnreadableAnswerError, match="not base64"):
+        builder().medium("m", "image/png", data)
+
+
+def test_a_medium_that_is_larger_than_an_answer_may_be_is_refused_before_it_is_read() -> None:
+    request = ModelRequest("turn", (), max_answer_bytes=10)
+    with pytest.raises(LimitError):
+        AnswerBuilder(request, "provider", "model").medium("m", "image/png", "?" * 11)
+
+
+def test_media_are_taken_back_with_the_rest() -> None:
+    response = builder()
+    response.text("t", "See")
+    response.medium("m", "image/png", "aGk=")
+    response.retract("Sorry")
+    events = finished(response)
+    assert [message.content for message in fold(events)] == [(TextBlock("Sorry", 0),), (TextBlock(""),)]
