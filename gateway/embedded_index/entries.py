@@ -35,9 +35,9 @@ TABLES = (
 POSITION_BYTES = 4
 _GAP = 100  # positions between two texts of one field: no phrase spans both
 
+_ACCENTS = re.compile("[\u0300-\u036f]")
 # Nearly the word boundaries of Unicode (UAX 29), like OpenSearch's standard analyzer. A word may contain an apostrophe
 # or a full stop ("don't"), a number separators ("3,519,000"). Each Chinese or hiragana character is a word.
-_ACCENTS = re.compile("[\u0300-\u036f]")
 _IDEOGRAPH = "\u3040-\u309f\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _WORD = re.compile(rf"[{_IDEOGRAPH}]|(?:[^\W{_IDEOGRAPH}]|(?<=[^\W\d_])['\u2019.](?=[^\W\d_])|(?<=\d)[.,;](?=\d))+")
 
