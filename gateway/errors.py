@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 
 class GatewayError(Exception):
@@ -195,11 +195,15 @@ class ToolError(GatewayError):
     default_code = "tool_error"
 
 
+LIMIT_CODE: Final = "limit_"
+"""Begins the codes of runs that used up a budget."""
+
+
 class LimitError(GatewayError):
     """A budget of the run is used up. Code: `limit_<name>`, e.g. `limit_max_run_seconds`."""
 
     def __init__(self, name: str, message: str) -> None:
-        super().__init__(message, code=f"limit_{name}")
+        super().__init__(message, code=LIMIT_CODE + name)
 
 
 def limit_reached(name: str, value: int | float) -> LimitError:

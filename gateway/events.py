@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal, TypeAlias
 
+from gateway.errors import LIMIT_CODE
 from gateway.frozen import draft_of, quickly_made
 from gateway.messages import ContentBlock, JsonObject, JsonValue, MediaBlock, Message, Opaque, Role, ToolCall
 
@@ -337,9 +338,13 @@ class OpenInterrupt:
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """The run is complete. `pending_calls`: frontend calls that wait for the browser, in call order."""
+    """The run is complete. `pending_calls`: frontend calls that wait for the browser, in call order.
+
+    `limit`: the budget (a field of agent.Budgets) that was used up, so that the model had to answer without tools.
+    """
 
     pending_calls: tuple[ToolCall, ...] = ()
+    limit: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,9 +357,10 @@ class Interrupted:
 
 @dataclass(frozen=True, slots=True)
 class Incomplete:
-    """The run ended early without an error: the response was cut off or filtered."""
+    """The run ended early without an error: the response was cut off or filtered. `limit` as in Completed."""
 
     reason: StopReason
+    limit: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -382,6 +388,12 @@ class RunFailed:
     code: str
     message: str
     usage: tuple[Usage, ...] = ()
+
+    @property
+    def limit(self) -> str | None:
+        """The budget whose end it is, as in Completed; None for any other failure."""
+        name = self.code.removeprefix(LIMIT_CODE)
+        return name if name != self.code else None
 
 
 Event: TypeAlias = (

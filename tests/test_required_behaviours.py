@@ -145,6 +145,7 @@ REQUIRED = [
     "call-executors",
     "renderers",
     "models-media",
+    "outcomes-name-limits",
 ]
 
 

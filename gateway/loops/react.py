@@ -362,13 +362,13 @@ class _Run:
         """
         assert self._reason is not None
         if self._reason in _CUT_OFF:
-            return Incomplete(self._reason)
+            return Incomplete(self._reason, self.limit)
         if (outcome := self.tools.outcome()) is not None:
             return outcome
         if self._summarizing:
             if self.calls or not self._said_something():
                 raise self.limit_error(self.limit or "max_iteration")
-            return Completed()
+            return Completed(limit=self.limit)
         self._said_nothing = not self.calls and not self._said_something()
         if self.calls or self._reason is StopReason.PAUSE:
             return None

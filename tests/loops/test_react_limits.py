@@ -8,8 +8,8 @@ import itertools
 import pytest
 
 from gateway.agent import Budgets
-from gateway.errors import LimitError
-from gateway.events import Completed, Incomplete, StopReason
+from gateway.errors import LimitError, limit_reached
+from gateway.events import Completed, Incomplete, RunFailed, StopReason
 from gateway.messages import JsonObject
 from gateway.tool import ToolContext
 from tests.loop_runs import FunctionTool, LoopRun, adder, assert_valid_view, tool_giving
@@ -48,7 +48,7 @@ async def test_after_the_last_iteration_comes_one_answer_without_tools() -> None
     assert [request.tool_choice for request in run.requests] == ["auto", "auto", "auto", "none"]
     assert "max_iteration" in run.requests[-1].system
     assert run.text == "That is all"
-    assert run.outcome == Completed()
+    assert run.outcome == Completed(limit="max_iteration")
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,16 @@ async def test_a_summary_that_is_cut_off_says_so() -> None:
     rule: JsonObject = {"when": {"tool_choice": "none"}, "response": [{"text": "So"}, {"stop": "max_tokens"}]}
     run = LoopRun(rules=[rule], responses=[adding(1)], tools=[adder()], budgets=Budgets(max_iteration=1))
     await run.events()
-    assert run.outcome == Incomplete(StopReason.MAX_TOKENS)
+    assert run.outcome == Incomplete(StopReason.MAX_TOKENS, limit="max_iteration")
+    whole = LoopRun(responses=[[{"text": "So"}, {"stop": "max_tokens"}]])
+    await whole.events()
+    assert whole.outcome == Incomplete(StopReason.MAX_TOKENS)
+
+
+def test_a_failure_names_its_limit_by_its_code() -> None:
+    reached = limit_reached("max_run_seconds", 5.0)
+    assert RunFailed(reached.code, reached.message).limit == "max_run_seconds"
+    assert RunFailed("model_throttled", "").limit is None
 
 
 async def test_calls_beyond_the_budget_are_not_run_but_answered() -> None:
@@ -91,7 +100,7 @@ async def test_calls_beyond_the_budget_are_not_run_but_answered() -> None:
     assert len(run.results) == 1000
     assert [result.is_error for result in run.results[:6]] == [False] * 5 + [True]
     assert run.requests[-1].tool_choice == "none"
-    assert run.outcome == Completed()
+    assert run.outcome == Completed(limit="max_tool_calls")
 
 
 async def test_no_more_tools_run_at_once_than_allowed() -> None:
@@ -144,7 +153,7 @@ async def test_the_same_call_with_the_same_result_is_refused_and_then_the_run_is
     assert len(tool.calls) == 3
     assert [result.is_error for result in run.results] == [False, False, False, True, True]
     assert "max_repeated_calls" in run.requests[-1].system
-    assert run.outcome == Completed()
+    assert run.outcome == Completed(limit="max_repeated_calls")
 
 
 async def test_a_call_that_is_written_differently_is_the_same_call() -> None:
