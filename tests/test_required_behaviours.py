@@ -76,6 +76,7 @@ REQUIRED = [
     "documents",
     "documents-sealed",
     "stored-agents",
+    "fault-stored-agents",
     "rules-for-callers",
     "endpoint-policy",
     "search-budget",
