@@ -303,10 +303,12 @@ class Store(Protocol):
         """By number. Every thread has one that is current. Empty for an unknown thread. Raises as list_threads."""
 
     async def select_version(self, owner: str, thread_id: str, version: int) -> bool:
-        """Make it the current one: the thread is as that version was left. False: there is no such version."""
+        """Make it the current version: the thread becomes what it was when that version was last current. False: there
+        is no such version.
+        """
 
     async def delete_version(self, owner: str, thread_id: str, version: int, due: Sequence[DueDeletion] = ()) -> bool:
-        """The version with those messages that no other version and no fork has. False: there is no such version.
+        """Delete the version, with the messages that no other version and no fork has. False: there is no such version.
         `due` as in delete_thread.
 
         Raises:
@@ -317,10 +319,8 @@ class Store(Protocol):
         """The `model_states` of a thread's versions that have any, by the versions' numbers."""
 
     async def fork_thread(self, owner: str, thread_id: str, fork: Thread) -> bool:
-        """Make `fork`, whose messages are the first ones of the thread's current version and are not stored again.
-        False: there is no such thread.
-
-        What happens to either from then on changes nothing in the other.
+        """Store `fork`, a thread whose messages are the first ones of this thread's current version; they are not
+        stored again. False: there is no such thread. Later changes of one thread change nothing in the other.
 
         Raises:
             ConflictError: the thread does not begin with these messages, or there is a thread of the fork's id.

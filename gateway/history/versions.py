@@ -11,8 +11,9 @@ A thread's messages before a run and with its input differ in one of these ways:
   that was itself made so, that version goes on: what it does not show any more stays in it.
 - Any other message is missing or has other words: an edit, or an answer that is wanted anew. It makes a version.
 
-A client that shows nothing at all of the thread sends what is new alone, or has edited the first message under another
-id. It sends what is new alone as long as the version shows one exchange: whoever sent more than that knows more.
+A client may send nothing that the thread has: either it sends only what is new, or somebody edited the first message
+under another id. As long as the version shows one question with its answer, that is a shorter history. If it shows
+more, the client has sent more before, and it is an edit.
 """
 
 from __future__ import annotations
