@@ -254,7 +254,8 @@ def _feed(
         return builder.tool_arguments, _chunks(arguments, size, step.repeat)
     if step.text is not None:
         text = step.text.replace("{{user}}", scene.user).replace("{{result}}", scene.result)
-        return partial(builder.text, refusal=step.refusal), _chunks(text, size, step.repeat)
+        say = partial(builder.text, refusal=True) if step.refusal else builder.text  # the second by the hundred
+        return say, _chunks(text, size, step.repeat)
     return builder.reasoning, _chunks(step.reasoning or "", size, step.repeat)
 
 
