@@ -183,7 +183,9 @@ class RunDriver:
         conversation = conversation_of(definition, agent.model.capabilities, thread, given.conversation_id)
         taken = take_in(given, thread, definition, tools, approvals, now, conversation, waited=waited)
         if taken.thread.version != thread.version:
-            await self.removal.make_room_for_version(self.agents, owner, given.thread_id, self._options.max_versions)
+            most = self._options.max_versions
+            if taken.thread.last_version > most:  # fewer were ever made: there is room
+                await self.removal.make_room_for_version(self.agents, owner, given.thread_id, most)
             conversation = conversation_of(definition, agent.model.capabilities, taken.thread, given.conversation_id)
         live.begin_with(taken.thread, conversation, given.history_cache)
         record = replace(live.record, status=RunStatus.RUNNING, started_at=now, finished_at=None)
