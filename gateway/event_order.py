@@ -32,6 +32,8 @@ from gateway.events import (
     Events,
     MediaGiven,
     MessageRetracted,
+    ModelCallEnded,
+    ModelCallStarted,
     ReasoningDelta,
     ReasoningEnded,
     ReasoningStarted,
@@ -47,6 +49,7 @@ from gateway.events import (
     ToolCallEnded,
     ToolCallStarted,
     ToolReturned,
+    UsageReported,
 )
 from gateway.frozen import replace
 from gateway.messages import new_message_id
@@ -69,6 +72,8 @@ NamedT = TypeVar(
 
 
 _KINDS: Final = frozenset(get_args(Event))
+# The most frequent of those that no rule is about.
+_OF_MODEL_CALLS: Final = frozenset({ModelCallStarted, UsageReported, ModelCallEnded})
 
 
 class _Kind(Enum):
@@ -141,6 +146,8 @@ class Sealer:
             return self._drop(event, "it comes after the run's end")
         if not self._started:
             return self._follow_first(event)
+        if type(event) in _OF_MODEL_CALLS:
+            return [event]
         match event:
             case RunStarted():
                 return self._drop(event, "the run has started")

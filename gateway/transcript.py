@@ -8,7 +8,7 @@ non-streaming answer uses this fold too, so the two always agree.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import NamedTuple, cast
 
@@ -22,6 +22,8 @@ from gateway.events import (
     ReasoningDelta,
     ReasoningEnded,
     ReasoningStarted,
+    RunFinished,
+    RunStarted,
     StateChanged,
     StateReplaced,
     StepEnded,
@@ -33,6 +35,7 @@ from gateway.events import (
     ToolCallEnded,
     ToolCallStarted,
     ToolReturned,
+    UsageReported,
 )
 from gateway.messages import (
     ContentBlock,
@@ -46,7 +49,12 @@ from gateway.messages import (
     ToolCall,
     ToolResult,
 )
-from gateway.usage import UsageLedger
+from gateway.usage import OF_USAGE, UsageLedger
+
+# The most frequent of those that add no messages.
+_BESIDE_MESSAGES = frozenset({RunStarted, UsageReported, StateReplaced, RunFinished})
+_OF_STATE = frozenset({StateReplaced, StateChanged})
+_NO_KINDS: frozenset[type[Event]] = frozenset()
 
 
 class OpenText(NamedTuple):
@@ -173,7 +181,8 @@ class Transcript:
                 parts.append(event.arguments)  # type: ignore[union-attr]
             else:
                 self.text_id = name = call = None
-                self._follow_rare(event)
+                if kind not in _BESIDE_MESSAGES:
+                    self._follow_rare(event)
                 if rare:
                     rare.append(event)
                 else:
@@ -287,23 +296,28 @@ class Transcript:
 
 
 class RunFold:
-    """Follows one run. `state` is ABSENT until there is one."""
+    """Follows one run. `state` is ABSENT until there is one. `kinds` are of the events that the last `follow` gave."""
 
-    __slots__ = ("state", "transcript", "usage")
+    __slots__ = ("kinds", "state", "transcript", "usage")
 
     def __init__(self, call_turns: Mapping[str, str] | None = None, state: JsonValue | Absent = ABSENT) -> None:
         """`call_turns` as in Transcript; `state` is the state before the run."""
         self.transcript = Transcript(call_turns)
         self.usage = UsageLedger()
         self.state = state
+        self.kinds: Set[type[Event]] = _NO_KINDS
 
     def follow(self, events: Sequence[Event]) -> Sequence[Event]:
         """Follow the next events. Gives those that are not deltas, which callers may want to check."""
         rare = self.transcript.follow(events)
-        if rare:
+        if not rare:
+            self.kinds = _NO_KINDS
+            return rare
+        kinds = self.kinds = {type(event) for event in rare}
+        if not kinds.isdisjoint(OF_USAGE):
             self.usage.follow(rare)
+        if not kinds.isdisjoint(_OF_STATE):
             for event in rare:
-                kind = type(event)
-                if kind is StateReplaced or kind is StateChanged:
+                if type(event) in _OF_STATE:
                     self.state = cast(StateReplaced, event).state
         return rare

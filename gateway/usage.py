@@ -33,6 +33,10 @@ def add_usage(one: Usage, other: Usage) -> Usage:
     )
 
 
+# The others change nothing in a ledger.
+OF_USAGE = frozenset({UsageReported, ModelCallStarted, ModelCallEnded})
+
+
 class UsageLedger:
     """Adds up a run's usage while its events come. Of several reports of one model call the last counts."""
 

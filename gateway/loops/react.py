@@ -38,7 +38,7 @@ from gateway.messages import Base64Source, MediaSource, Message, ToolCall, new_i
 from gateway.model import ModelRequest
 from gateway.transcript import RunFold
 from gateway.turns.attempts import TriedStream, stream_with_retries
-from gateway.turns.client_words import ClientWords, client_words, own_messages
+from gateway.turns.client_words import NO_WORDS, client_words, own_messages
 from gateway.turns.context_reduction import ShortenedHistory
 from gateway.turns.prompt import system_text
 from gateway.turns.resumption import RepeatedAnswer, kept_input
@@ -144,8 +144,9 @@ class _Run:
         self._turn: Sequence[Message] = ()  # the model's messages in it
         self._summarizing = False
         self._asked: tuple[Message, ...] = ()
-        self._own_messages = own_messages(context)
-        self._words = ClientWords()
+        self._voice = context.agent.client_instructions.voice(context.owner)
+        self._own_messages = own_messages(context, self._voice)
+        self._words = NO_WORDS
         self._settled: SettledView | None = None
         self._accepted: str | None = None  # the id of a response that the provider already works on
         self._repeated: RepeatedAnswer | None = None
@@ -193,7 +194,7 @@ class _Run:
         self._model_calls += 1
         self._run_room -= self._answer_room - self._room
         self._answer_room = self._room = min(self._budgets.max_answer_bytes, self._run_room)
-        self._words = client_words(self._context)
+        self._words = client_words(self._context, self._voice)
         view, self._settled = self._history_cache.view((*self._own_messages, *self._fold.transcript.messages))
         # A server that keeps the conversation limits its length itself.
         shown = self._history.shown if self._context.conversation is None else self._history.whole
@@ -267,12 +268,13 @@ class _Run:
         if self._opening is not None:
             batch = [self._opening, *batch]
             self._opening = None
-        rare = self._follow(batch)
-        self._room -= transcript.added_bytes + _passed_on_bytes(rare)
+        rare, kinds = self._follow(batch), self._fold.kinds
+        self._room -= transcript.added_bytes
+        if Raw in kinds:
+            self._room -= _passed_on_bytes(rare)
         if self._room < 0:
             raise self._too_large()
         if rare:
-            kinds = {type(event) for event in rare}
             if ToolCallStarted in kinds:
                 batch = self.tools.with_executors(batch)
             last = batch[-1]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from gateway.agents.open_agent import OpenAgent
@@ -19,12 +19,12 @@ from gateway.commit_window import CommitWindow
 from gateway.errors import GatewayError, StoreError
 from gateway.event_order import Sealer
 from gateway.events import (
+    Event,
     Events,
     MessageRetracted,
     MessagesReplaced,
     ModelCallAccepted,
     ModelCallEnded,
-    ModelCallStarted,
     ReasoningStarted,
     TextDelta,
     TextStarted,
@@ -44,6 +44,7 @@ from gateway.runs.viewer import Prelude, Viewer, read_log
 from gateway.store import RunRecord, Store, Thread
 from gateway.traces import Span
 from gateway.transcript import RunFold
+from gateway.usage import OF_USAGE
 
 logger = logging.getLogger(__name__)
 
@@ -230,19 +231,22 @@ class LiveRun:
     def follow(self, batch: Events) -> Events:
         """Put the batch in order and fold it; gives the events to send, not yet numbered."""
         events = self._sealer.follow(batch)
-        retracted = False
-        for event in self.fold.follow(events):
+        rare, kinds = self.fold.follow(events), self.fold.kinds
+        if self.accepted or self.must_be_kept or ModelCallAccepted in kinds:
+            self._follow_accepted(rare)
+        if MessageRetracted in kinds:  # clients have no other way to change a message than a snapshot of all
+            events = [*events, MessagesReplaced(self._closed_messages())]
+        return events
+
+    def _follow_accepted(self, events: Sequence[Event]) -> None:
+        """Note where the answers of background responses begin and end."""
+        for event in events:
             kind = type(event)
-            if kind is UsageReported or kind is ModelCallStarted or kind is ModelCallEnded:
+            if kind in OF_USAGE:
                 self.must_be_kept = self.accepted and kind is ModelCallEnded
                 self.accepted = self.accepted and kind is UsageReported
             elif kind is ModelCallAccepted:
                 self.accepted = True
-            elif kind is MessageRetracted:
-                retracted = True
-        if retracted:  # clients have no other way to change a message than a snapshot of all
-            events = [*events, MessagesReplaced(self._closed_messages())]
-        return events
 
     def accept(self, batch: Events) -> None:
         """Accept the next events and hand them to the store."""

@@ -12,6 +12,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from gateway.agent import ClientVoice
 from gateway.frozen import replace
 from gateway.loop import LoopContext
 from gateway.messages import JsonObject, Message, TextBlock
@@ -61,15 +62,16 @@ class ClientWords:
         return replace(found, messages=new)
 
 
+NO_WORDS = ClientWords()
 _NO_WORDS_OF_WEBSITE = ClientWords("the website that the user is on")
 _NO_WORDS_OF_APPLICATION = ClientWords("the application that the user uses")
 
 
-def client_words(context: LoopContext) -> ClientWords:
-    """The client's words for the next model call."""
+def client_words(context: LoopContext, voice: ClientVoice) -> ClientWords:
+    """The client's words for the next model call, as ClientInstructions.voice has them shown."""
     nothing = _NO_WORDS_OF_WEBSITE if is_visitors(context.owner) else _NO_WORDS_OF_APPLICATION
     said: JsonObject = {}
-    if context.agent.client_instructions.voice(context.owner) == "user":
+    if voice == "user":
         sent = (context.instructions, *(m.text for m in context.messages if m.role in _INSTRUCTIONS))
         if instructions := [text for text in sent if text.strip()]:
             said["instructions"] = [*instructions]
@@ -83,9 +85,9 @@ def client_words(context: LoopContext) -> ClientWords:
     return replace(nothing, text=_BLOCK.format(sender=nothing.sender, content=content))
 
 
-def own_messages(context: LoopContext) -> tuple[Message, ...]:
+def own_messages(context: LoopContext, voice: ClientVoice) -> tuple[Message, ...]:
     """The thread's messages without the client's instructions, unless the agent shows these in their place."""
-    if context.agent.client_instructions.voice(context.owner) == "system":
+    if voice == "system":
         return context.messages
     if not any(message.role in _INSTRUCTIONS for message in context.messages):
         return context.messages
