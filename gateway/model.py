@@ -179,6 +179,7 @@ model was skipped.
 """
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class Alternative:
     """A model that is asked if those before it have failed, with parameters of its own."""

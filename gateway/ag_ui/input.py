@@ -110,6 +110,7 @@ class InputReader(ContentReader):
 
     `before` are the first messages, which are known already, and `ids` their ids: `data["messages"]` continues after
     item number `place`. If one of these ids comes again (`repeats`), the result is wrong: read the whole input.
+    `request_id` and `origin` are AgentInput's.
     """
 
     def __init__(
@@ -119,12 +120,16 @@ class InputReader(ContentReader):
         place: int = 0,
         *,
         media_before: bool = False,
+        request_id: str = "",
+        origin: str = "",
     ) -> None:
         super().__init__()
         self._before = before
         self._known_ids = ids
         self._place = place
         self._media_before = media_before
+        self._request_id = request_id
+        self._origin = origin
         self.repeats = False
         self.messages_are_plain = True  # nothing in them was wrong or left out: reading them again gives the same
         self.minted: set[str] = set()
@@ -149,6 +154,8 @@ class InputReader(ContentReader):
             seen=self.seen(data.get("forwardedProps")),
             forced_tool=self.forced_tool(data.get("forwardedProps"), tools),
             history_cache=history_cache,
+            request_id=self._request_id,
+            origin=self._origin,
             names=_NAMES,
         )
         if self.repeats:

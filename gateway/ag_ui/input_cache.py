@@ -144,18 +144,20 @@ class InputCache:
         self._inputs: OrderedDict[_Key, _CachedInput] = OrderedDict()
         self._sizes: dict[_Key, int] = {}
 
-    def parse(self, owner: str, body: bytes) -> tuple[AgentInput, PeerProfile]:
-        """As `ag_ui.input.parse_run_input`."""
+    def parse(
+        self, owner: str, body: bytes, *, request_id: str = "", origin: str = ""
+    ) -> tuple[AgentInput, PeerProfile]:
+        """As `ag_ui.input.parse_run_input`; `request_id` and `origin` are AgentInput's."""
         key = (owner, _thread_id_in(body))
         cached = self._inputs.get(key)
         if (
             cached is not None
             and (start := _place_of(cached.pieces[0].raw, body)) is not None
-            and (rest := self._parse_rest(key, cached, body, start)) is not None
+            and (rest := self._parse_rest(key, cached, body, start, request_id, origin)) is not None
         ):
             return rest
         data = load_run_input(body)
-        reader = InputReader()
+        reader = InputReader(request_id=request_id, origin=origin)
         parsed = reader.read(data)
         items = data["messages"]
         if len(items) >= LEAST_MESSAGES and len(body) <= self._limit // 4 and reader.messages_are_plain:
@@ -167,7 +169,7 @@ class InputCache:
         return parsed
 
     def _parse_rest(
-        self, key: _Key, cached: _CachedInput, body: bytes, start: int
+        self, key: _Key, cached: _CachedInput, body: bytes, start: int, request_id: str, origin: str
     ) -> tuple[AgentInput, PeerProfile] | None:
         """The input whose array begins at `start` with the cached messages; None if it has to be read as a whole."""
         end, same = start, 0
@@ -189,7 +191,14 @@ class InputCache:
         if data.get("threadId", data.get("thread_id")) != key[1]:
             return None
         new = data["messages"] = items[1:]
-        reader = InputReader(cached.messages, cached.ids, cached.items, media_before=cached.has_media)
+        reader = InputReader(
+            cached.messages,
+            cached.ids,
+            cached.items,
+            media_before=cached.has_media,
+            request_id=request_id,
+            origin=origin,
+        )
         parsed = reader.read(data, cached.thread)
         if reader.repeats:
             return None

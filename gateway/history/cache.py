@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from gateway.frozen import quickly_made
 from gateway.history.merging import merge_history
 from gateway.history.model_view import model_view
 from gateway.messages import Message, TextBlock, ToolCall
@@ -50,6 +51,7 @@ def turns_of(calls: Mapping[str, OwnCall]) -> dict[str, str]:
     return {call_id: call.turn_id for call_id, call in calls.items()}
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class SettledView:
     """The beginning of a model view, up to a user message, which stays the same from run to run.

@@ -23,6 +23,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from gateway.frozen import quickly_made
 from gateway.history.merging import unchanged_prefix
 from gateway.messages import Message, Role
 
@@ -52,6 +53,7 @@ class Rewrite:
     from_message: str | None = None
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class HistoryChange:
     """`keep` messages at the beginning stay; `rewrite` is None where these are all.

@@ -18,7 +18,6 @@ from gateway.ag_ui.messages import ag_ui_messages
 from gateway.ag_ui.shapes import AG_UI_SHAPES, events_response
 from gateway.ag_ui.stream import event_stream
 from gateway.errors import ConflictError
-from gateway.frozen import replace
 from gateway.history.merging import StaleHistoryError
 from gateway.messages import JsonObject
 from gateway.openapi.description import ApiDescription, Operation, described_json, json_body, operation
@@ -49,8 +48,8 @@ class _Endpoints:
     async def run(self, request: Request) -> Response:
         environment, agent_id, caller = self._environment, path_id(request, "agent_id"), caller_of(request)
         await environment.check_agent(caller, agent_id)  # an unknown agent is refused before the body is read
-        given, profile = self._inputs.parse(caller.owner, await read_body(request))
-        given = replace(given, request_id=request_id_of(request), origin=_NAME)
+        body, request_id = await read_body(request), request_id_of(request)
+        given, profile = self._inputs.parse(caller.owner, body, request_id=request_id, origin=_NAME)
         try:
             viewer = await environment.start(caller, agent_id, given)
         except StaleHistoryError as error:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from gateway.agent import InterruptAnswer
 from gateway.errors import FieldProblem, ForbiddenError, InvalidRequestError
 from gateway.events import OpenInterrupt
+from gateway.frozen import quickly_made
 from gateway.loop import Decision
 from gateway.messages import JsonObject
 from gateway.tool import Tool
@@ -30,6 +31,7 @@ Approves = Callable[[str], bool]
 """(tool name) -> whether the sender may approve its calls."""
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """The decisions, in the order of the interrupts, and the interrupts without an answer."""
