@@ -31,8 +31,8 @@ class Renderer(Protocol[BodyT_co]):
     times that a protocol shows come from the request's record or from the events' own ids.
 
     Frames are numbered by counting them, so a client that lost its stream names the last frame it has and goes on
-    behind it. A text that was taken back comes to later viewers without its words: each of its deltas has an empty
-    `text`, and gives as many frames as it gave with words.
+    behind it. What was taken back comes to later viewers without its words: each delta of such a text has an empty
+    `text`, and a medium no data (`messages.NO_DATA`). Each gives as many frames as it gave before.
     """
 
     def render(self, events: Sequence[Event], first: int) -> Sequence[bytes]:

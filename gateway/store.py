@@ -415,7 +415,7 @@ class Store(Protocol):
 
         Returns at once, as append_events does: events appended in the same turn of the loop share the commit. `keep`
         and the title as in begin_run. `erase`: retracted messages, whose text and reasoning deltas keep their numbers
-        in the log and lose their text.
+        in the log and lose their text; a medium keeps its number and has NO_DATA.
 
         Raises:
             StoreError: also if `first` does not follow the last stored event: earlier events were lost, and a log with

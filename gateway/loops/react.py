@@ -270,7 +270,7 @@ class _Run:
             self._opening = None
         rare, kinds = self._follow(batch), self._fold.kinds
         self._room -= transcript.added_bytes
-        if Raw in kinds:
+        if Raw in kinds or MediaGiven in kinds:
             self._room -= _passed_on_bytes(rare)
         if self._room < 0:
             raise self._too_large()
@@ -384,7 +384,7 @@ class _Run:
         return [*self.tools.state_events(), RunFinished(outcome, self._fold.usage.total)]
 
     def _said_something(self) -> bool:
-        return any(message.is_medium or message.text.strip() for message in self._turn)
+        return any(message.text.strip() or message.is_medium for message in self._turn)
 
 
 def _passed_on_bytes(events: Sequence[Event]) -> int:

@@ -21,6 +21,7 @@ from gateway.event_order import Sealer
 from gateway.events import (
     Event,
     Events,
+    MediaGiven,
     MessageRetracted,
     MessagesReplaced,
     ModelCallAccepted,
@@ -49,7 +50,7 @@ from gateway.usage import OF_USAGE
 logger = logging.getLogger(__name__)
 
 # A person waits for the first of these in a run: it is committed at once, without waiting for later events.
-_FIRST_SIGNS = (TextStarted, ReasoningStarted, ToolCallStarted)
+_FIRST_SIGNS = (TextStarted, ReasoningStarted, ToolCallStarted, MediaGiven)
 
 
 class LiveRun:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gateway.history.cache import HistoryCache
 from gateway.history.merging import Unseen, merge_history, unseen_messages
 from gateway.history.model_view import model_view
 from gateway.messages import Base64Source, ImageBlock, Message, TextBlock, ToolCall
@@ -51,3 +52,15 @@ def test_a_medium_has_its_place_among_the_blocks_of_its_answer() -> None:
     words = answer("a", TextBlock("see", 0), call("c", 2), turn="T")
     (shown, _) = model_view((words, picture("p", "T", 1)))
     assert [type(block) for block in shown.content] == [TextBlock, ImageBlock, ToolCall]
+
+
+def test_what_is_known_of_the_thread_changes_nothing() -> None:
+    cache = HistoryCache()
+    for stored, sent in (
+        (TALK[:1], [user("u1")]),
+        (TALK[:3], [*said(TALK[:3]), user("u2")]),
+        (TALK, [*said(TALK), user("u3")]),
+        ((*TALK, user("u3"), picture("p3", "T3")), [*said(TALK), user("u3")]),
+        ((*TALK, user("u3"), picture("p4", "T4")), [*said(TALK), user("u3"), user("u4")]),
+    ):
+        assert cache.merge(tuple(stored), tuple(sent)) == merge_history(stored, sent)

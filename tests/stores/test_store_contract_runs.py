@@ -10,6 +10,7 @@ import pytest
 from gateway.errors import ConflictError, NotFoundError, StoreError
 from gateway.events import (
     Event,
+    MediaGiven,
     MessageRetracted,
     MessagesReplaced,
     ReasoningDelta,
@@ -19,6 +20,7 @@ from gateway.events import (
     TextStarted,
     Usage,
 )
+from gateway.messages import NO_DATA, Base64Source, ImageBlock
 from gateway.records import encode_events
 from gateway.store import RunStatus, Store
 from tests.stored_samples import (
@@ -297,13 +299,16 @@ async def test_what_was_taken_back_loses_its_words_in_the_log_and_nothing_else_d
         TextDelta("other", "speaks of secret"),
         TextDelta("secret", "-two"),
         MessageRetracted("secret", "Not that."),
+        MediaGiven("picture", ImageBlock(Base64Source("aGk=", "image/png"), index=1)),
+        MediaGiven("other picture", ImageBlock(Base64Source("aGk=", "image/png"))),
     ]
     await begin(store)
     await within(store.append_events(OWNER, "r1", 1, encode_events(given[:3])))
     await within(store.append_events(OWNER, "r1", 4, encode_events(given[3:6])))
-    erase = frozenset({"secret", "thought"})
+    erase = frozenset({"secret", "thought", "picture"})
     await within(store.end_run(ended(), thread(), keep=1, first=7, records=encode_events(given[6:]), erase=erase))
-    erased = dict.fromkeys((2, 3, 6), TextDelta("secret", "")) | {4: ReasoningDelta("thought", "")}
+    erased: dict[int, Event] = dict.fromkeys((2, 3, 6), TextDelta("secret", ""))
+    erased |= {4: ReasoningDelta("thought", ""), 8: MediaGiven("picture", ImageBlock(NO_DATA))}
     assert await logged(store) == [(number, erased.get(number, event)) for number, event in enumerate(given, 1)]
 
 
