@@ -91,7 +91,7 @@ class AnswerBuilder:
         """The provider works on the response, and can be asked for it by that id."""
         self._events.append(ModelCallAccepted(response_id))
 
-    def text(self, key: Hashable, delta: str, *, refusal: bool = False) -> None:
+    def text(self, key: Hashable, delta: str, refusal: bool = False) -> None:
         """More text in the block `key`. An empty delta opens nothing. `refusal` counts for a block that this opens."""
         if not delta:
             return
