@@ -189,10 +189,10 @@ def _with_media(
             behind.setdefault(before, []).append(message)
         else:
             before = message.id
-    with_media = behind.get(None, []) if merged else []
-    for place, message in enumerate(merged, 1):
-        with_media = [*with_media, message, *(behind.get(message.id, ()) if place < len(merged) else ())]
-    return with_media
+    with_media = [*behind.get(None, ())] if merged else []
+    for message in merged[:-1]:
+        with_media += (message, *behind.get(message.id, ()))
+    return [*with_media, *merged[-1:]]
 
 
 def _words(sent: Sequence[Message]) -> dict[str, Message]:
