@@ -29,6 +29,7 @@ TINY = Plan(
     histories=(3,),
     first_token_samples=2,
     kept_threads=3,
+    stored_agents=2,
     idle_streams=3,
     idle_seconds=0.01,
 )
@@ -46,7 +47,7 @@ async def test_every_measurement_gives_its_rows(tmp_path: Path) -> None:
     rows: list[Row] = []
     async with running_servers(tmp_path, NO_PINNING) as servers:
         await Benchmarks(servers, TINY, rows.append).run()
-    assert len({row.name for row in rows}) == len(rows) == 16
+    assert len({row.name for row in rows}) == len(rows) == 17
     judged = [row for row in rows if "idle" not in row.name]
     assert all(row.gateway > 0 and row.bare > 0 for row in judged), rows
 

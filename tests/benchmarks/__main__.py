@@ -27,7 +27,7 @@ def main() -> int:
     """Measure and print the table."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
     parser.add_argument("--full", action="store_true", help="more of everything, and 1,000 streams at once")
-    parser.add_argument("--only", default="", metavar="NAME", help="text, tool, first, idle, ..., schemas, providers")
+    parser.add_argument("--only", default="", metavar="NAME", help="text, tool, start, stored, ..., schemas, providers")
     arguments = parser.parse_args()
     if not sys.platform.startswith("linux"):
         print("the benchmarks read processor time and memory from Linux's /proc", file=sys.stderr)

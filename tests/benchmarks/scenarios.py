@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import re
 import tempfile
 import time
 from collections.abc import AsyncGenerator, Callable
@@ -13,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from gateway.access.callers import LOCAL_OWNER
-from gateway.messages import Message, TextBlock
+from gateway.agents.stored import AGENTS
+from gateway.messages import JsonObject, Message, TextBlock
 from gateway.sqlite.address import Address
 from gateway.sqlite.store import SqliteStore
 from gateway.store import RunRecord, RunStatus, Thread
@@ -45,12 +47,13 @@ class Plan:
     histories: tuple[int, ...]
     first_token_samples: int
     kept_threads: int
+    stored_agents: int
     idle_streams: int
     idle_seconds: float
 
 
-QUICK = Plan(Amount(3, 5_000), (10, 100), (2_000,), 150, 100_000, 2_000, 3.0)
-FULL = Plan(Amount(7, 30_000), (10, 100, 1_000), (1, 20, 2_000), 500, 100_000, 2_000, 10.0)
+QUICK = Plan(Amount(3, 5_000), (10, 100), (2_000,), 150, 100_000, 10_000, 2_000, 3.0)
+FULL = Plan(Amount(7, 30_000), (10, 100, 1_000), (1, 20, 2_000), 500, 100_000, 10_000, 2_000, 10.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,28 +67,44 @@ class Servers:
     cores: Cores
 
     @contextlib.asynccontextmanager
-    async def fresh_gateway(self, *, threads: int = 0) -> AsyncGenerator[ServerProcess]:
+    async def fresh_gateway(self, *, threads: int = 0, agents: int = 0) -> AsyncGenerator[ServerProcess]:
         """Another gateway: one that has served many streams has room for more already, and shows less growth. Its store
-        has so many threads.
+        has so many threads, and so many agents of callers.
         """
         with tempfile.TemporaryDirectory(dir=self.directory) as name:
             directory = Path(name)
             (directory / "gateway.yaml").write_bytes((self.directory / "gateway.yaml").read_bytes())
-            if threads:
-                await _keep_threads(directory, threads)
+            async with _written_store(directory) as store:
+                await _keep_threads(store, threads)
+                await _store_agents(store, agents, f"http://127.0.0.1:{self.upstream.port}/v1")
             async with _gateway(directory, self.cores) as gateway:
                 yield gateway
 
 
-async def _keep_threads(directory: Path, count: int) -> None:
-    """A store of threads as runs left them, every tenth of which is to expire one day."""
+@contextlib.asynccontextmanager
+async def _written_store(directory: Path) -> AsyncGenerator[SqliteStore]:
     store = SqliteStore(Address(directory / "gateway.db"))
     await store.open()
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+async def _keep_threads(store: SqliteStore, count: int) -> None:
+    """Threads as runs left them, every tenth of which is to expire one day."""
     now = time.time()
     for first in range(0, count, _KEPT_AT_ONCE):
         numbers = range(first, min(first + _KEPT_AT_ONCE, count))
         await asyncio.gather(*[store.begin_run(*_kept(number, now), keep=0) for number in numbers])
-    await store.close()
+
+
+async def _store_agents(store: SqliteStore, count: int, upstream_url: str) -> None:
+    """Agents as a caller made them, whose model says one word."""
+    body: JsonObject = {"model": _chat_model("1-0", upstream_url)}
+    for first in range(0, count, _KEPT_AT_ONCE):
+        names = [f"stored-{number}" for number in range(first, min(first + _KEPT_AT_ONCE, count))]
+        await asyncio.gather(*[store.documents.put(AGENTS, name, LOCAL_OWNER, body) for name in names])
 
 
 def _kept(number: int, now: float) -> tuple[RunRecord, Thread]:
@@ -130,6 +149,7 @@ def _configuration(upstream_url: str) -> dict[str, Any]:
             _scripted("tick", [[{"text": "word ", "repeat": 120, "delta_seconds": 1}]]),
             *(_chat(model, upstream_url) for model in (f"{DELTAS}-0", f"{DELTAS}-1", "20-1", "120-1000")),
         ],
+        "callers": {"endpoints": [f"^{re.escape(upstream_url)}.*$"], "private_addresses": True},
     }
 
 
@@ -139,14 +159,15 @@ def _scripted(id: str, responses: list[Any], *, tools: bool = False, **more: Any
 
 
 def _chat(model: str, url: str) -> dict[str, Any]:
+    return {"id": f"chat-{model}", "model": _chat_model(model, url)}
+
+
+def _chat_model(model: str, url: str) -> dict[str, Any]:
     return {
-        "id": f"chat-{model}",
-        "model": {
-            "model_provider": "openai/v1/chat/completions",
-            "model_id": model,
-            "endpoint": url,
-            "credential": {"openai_api_key": "none"},
-        },
+        "model_provider": "openai/v1/chat/completions",
+        "model_id": model,
+        "endpoint": url,
+        "credential": {"openai_api_key": "none"},
     }
 
 
@@ -204,6 +225,7 @@ class Benchmarks:
             "concurrency": self.concurrency,
             "length": self.history_length,
             "start": self.start,
+            "stored": self.stored,
             "idle": self.idle,
         }.items():
             if only in name:
@@ -250,10 +272,22 @@ class Benchmarks:
 
     async def start(self) -> None:
         count = self._plan.kept_threads
-        async with self._servers.fresh_gateway() as empty, self._servers.fresh_gateway(threads=count) as full:
-            sides = [Side(server, _run(server, "word")) for server in (empty, full)]
-            bare, ours = await cpu_per_event(sides, self._plan.amount, concurrency=1, events_per_run=_WORD_EVENTS)
-        name = f"a run of one word, beside {count:,} threads (bare: an empty store)"
+        servers = self._servers
+        async with servers.fresh_gateway() as empty, servers.fresh_gateway(threads=count) as full:
+            await self._compare_starts(empty, full, "word", f"a run of one word, beside {count:,} threads")
+
+    async def stored(self) -> None:
+        threads, agents, servers = self._plan.kept_threads, self._plan.stored_agents, self._servers
+        async with (
+            servers.fresh_gateway(agents=1) as one,
+            servers.fresh_gateway(threads=threads, agents=agents) as full,
+        ):
+            await self._compare_starts(one, full, "stored-0", f"a stored agent's run, beside {agents:,} agents")
+
+    async def _compare_starts(self, empty: ServerProcess, full: ServerProcess, agent: str, name: str) -> None:
+        sides = [Side(server, _run(server, agent)) for server in (empty, full)]
+        bare, ours = await cpu_per_event(sides, self._plan.amount, concurrency=1, events_per_run=_WORD_EVENTS)
+        name = f"{name} (bare: an empty store)"
         ratio = f"{ours / bare:.2f}x"
         self._report(Row(name, bare * _WORD_EVENTS, ours * _WORD_EVENTS, "us/run", ratio, "<= 1.1x"))
 
