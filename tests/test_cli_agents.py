@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from gateway.cli import main
-from tests.openai_chat_server import ChatServer, chat_server, completion
+from tests.openai_chat_server import ChatServer, Script, chat_server, completion
 from tests.running_gateway import GatewayProcess, agent, gateway_process, run_body, scripted, write_configuration
 
 ALICE, BOB = "alice-key-of-the-tests", "bob-key-of-the-tests-too"
@@ -150,6 +150,14 @@ async def test_a_wrong_key_is_refused(scene: CommandScene) -> None:
 def test_where_no_gateway_answers_that_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["agents", "list", "--url", "http://127.0.0.1:9"]) == 1
     assert "no gateway answers at http://127.0.0.1:9; start one" in capsys.readouterr().err
+
+
+async def test_where_something_else_answers_that_is_said(
+    scene: CommandScene, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scene.models.answers(Script(200, (b'{"object": "list"}',), "application/json", framing="length"))
+    assert await asyncio.to_thread(main, ["agents", "list", "--url", f"http://127.0.0.1:{scene.models.port}"]) == 1
+    assert "is not agui-gateway; name its address by --url" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("words", [["list", "--url", "here"], ["add"], ["remove"], ["rename", "x"]])

@@ -113,7 +113,7 @@ class AgentsClient:
         cursor: str | None = None
         while True:
             answer = self._ask("GET", "/agents", params={} if cursor is None else {"cursor": cursor})
-            page = self._read(answer)
+            page = self._read(answer, "agents")
             yield from page["agents"]
             if (cursor := page.get("nextCursor")) is None:
                 return
@@ -128,11 +128,11 @@ class AgentsClient:
         body = json.dumps(agent.body)
         answer = self._ask("PUT", _path(agent.agent_id), content=body, headers={"content-type": "application/json"})
         if answer.status_code in (200, 201):
-            return answer.status_code == 201, self._read(answer)["url"]
-        wrong = _problem_of(answer).get("errors")
-        if not wrong:
+            return answer.status_code == 201, self._read(answer, "url")["url"]
+        problem = _problem_of(answer)
+        if problem.get("code") != "invalid_agent":
             raise _refused(answer)
-        raise InvalidConfigurationError([agent.problem(each["pointer"], each["detail"]) for each in wrong])
+        raise InvalidConfigurationError([agent.problem(each["pointer"], each["detail"]) for each in problem["errors"]])
 
     def remove(self, agent_id: str) -> None:
         """Delete the caller's agent.
@@ -152,13 +152,13 @@ class AgentsClient:
                 f"no gateway answers at {self._url}; start one with 'agui-gateway serve', or name its address by --url"
             ) from error
 
-    def _read(self, answer: httpx.Response) -> dict[str, Any]:
+    def _read(self, answer: httpx.Response, member: str) -> dict[str, Any]:
         if answer.is_success:
             try:
                 read = answer.json()
             except ValueError:
                 read = None
-            if isinstance(read, dict):
+            if isinstance(read, dict) and member in read:
                 return read
             raise GatewayError(f"what answers at {self._url} is not agui-gateway; name its address by --url")
         raise _refused(answer)
