@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from gateway.clock import SystemClock
 from gateway.events import ModelCallEnded, TextDelta
 from gateway.http_client.clients import HttpClients
 from tests.benchmarks import schemas
-from tests.benchmarks.load import frames_of, known_thread, new_thread
+from tests.benchmarks.load import KnownThread, frames_of, new_thread
 from tests.benchmarks.measurements import Amount, Row, percentile
 from tests.benchmarks.provider_client import REQUEST, open_model
 from tests.benchmarks.provider_wires import WIRES, Wire, wire_of, word
@@ -104,11 +105,17 @@ def test_the_frames_of_a_chunked_answer_are_found_across_its_chunks() -> None:
     assert frames_of(answer) == [b"data: 1\n\n", b"data: 2\n\n"]
 
 
-def test_a_known_thread_stays_and_a_new_one_does_not() -> None:
-    known, new = known_thread(2), new_thread(2)
-    thread = slice(0, 60)
-    assert known(1)[thread] == known(1)[thread] != known(2)[thread]
-    assert new(1)[thread] != new(1)[thread]
+def test_a_known_thread_goes_on_with_what_it_heard_and_a_new_one_does_not() -> None:
+    known, new = KnownThread(2), new_thread(2)
+    first = json.loads(known(1))
+    known.heard(
+        1, b'data: {"messageId":"a1","role":"assistant"}\n\ndata: {"delta":"so "}\n\ndata: {"delta":"\\"so\\""}\n\n'
+    )
+    second = json.loads(known(1))
+    assert first["threadId"] == second["threadId"] != json.loads(known(2))["threadId"]
+    answer = {"id": "a1", "role": "assistant", "content": 'so "so"'}
+    assert second["messages"][:-1] == [*first["messages"], answer]
+    assert json.loads(new(1))["threadId"] != json.loads(new(1))["threadId"]
 
 
 def test_a_percentile_lies_in_the_numbers() -> None:

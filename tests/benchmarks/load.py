@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import re
 import time
 import uuid
 from collections.abc import AsyncGenerator, Callable, Iterator
@@ -12,6 +13,9 @@ from dataclasses import dataclass
 
 _END = b"0\r\n\r\n"
 _DATA = b"data: "
+_MESSAGE_ID = re.compile(rb'"messageId":"([^"]+)"')
+_DELTA = re.compile(rb'"delta":"((?:[^"\\]|\\.)*)"')
+_TURNS = 25  # until a connection begins another thread
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +58,8 @@ class Connection:
         answer = b"".join(pieces)
         if not answer.startswith(b"HTTP/1.1 200"):
             raise BrokenAnswerError(answer[:500].decode(errors="replace"))
+        if isinstance(target.body, KnownThread):
+            target.body.heard(number, answer)
         return answer
 
     async def seconds_to(self, mark: bytes, target: Target) -> float:
@@ -130,20 +136,42 @@ def new_thread(messages: int = 1) -> Callable[[int], bytes]:
     history = _history(messages - 1)
 
     def body(number: int) -> bytes:
-        return _run_input(f"thread-{uuid.uuid4().hex}", history)
+        return _run_input(f"thread-{uuid.uuid4().hex}", history, _question())
 
     return body
 
 
-def known_thread(messages: int) -> Callable[[int], bytes]:
-    """Each connection goes on with its own thread of so many messages: only the last one is new."""
-    history = _history(messages - 1)
-    name = uuid.uuid4().hex
+class KnownThread:
+    """Each connection goes on with its own thread: it sends what it has of it, and a question. A thread begins with so
+    many messages and is left after some turns, so that its length stays about the same.
+    """
 
-    def body(number: int) -> bytes:
-        return _run_input(f"thread-{name}-{number}", history)
+    def __init__(self, messages: int) -> None:
+        self._history = _history(messages - 1)
+        self._threads: dict[int, _Talk] = {}
 
-    return body
+    def __call__(self, number: int) -> bytes:
+        talk = self._threads.setdefault(number, _Talk(f"thread-{uuid.uuid4().hex}", list(self._history)))
+        talk.question = _question()
+        return _run_input(talk.thread_id, talk.rows, talk.question)
+
+    def heard(self, number: int, answer: bytes) -> None:
+        """Take an answer in, as a client does."""
+        talk = self._threads[number]
+        message_id = _MESSAGE_ID.search(answer)
+        if message_id is None:
+            raise BrokenAnswerError("the answer has no text")
+        text = "".join(json.loads(b'"%b"' % delta) for delta in _DELTA.findall(answer))
+        talk.rows += [talk.question, _json({"id": message_id[1].decode(), "role": "assistant", "content": text})]
+        if len(talk.rows) > len(self._history) + 2 * _TURNS:
+            del self._threads[number]
+
+
+@dataclass(slots=True)
+class _Talk:
+    thread_id: str
+    rows: list[bytes]
+    question: bytes = b""
 
 
 def _history(count: int) -> list[bytes]:
@@ -154,13 +182,15 @@ def _history(count: int) -> list[bytes]:
     return rows
 
 
-def _run_input(thread_id: str, history: list[bytes]) -> bytes:
-    run_id = uuid.uuid4().hex
-    question = _json({"id": f"question-{run_id}", "role": "user", "content": "hello"})
+def _question() -> bytes:
+    return _json({"id": f"question-{uuid.uuid4().hex}", "role": "user", "content": "hello"})
+
+
+def _run_input(thread_id: str, history: list[bytes], question: bytes) -> bytes:
     messages = b",".join([*history, question])
     return (
         b'{"threadId":"%b","runId":"run-%b","protocolVersion":"1.0","state":{},"tools":[],"context":[],'
-        b'"forwardedProps":{},"messages":[%b]}' % (thread_id.encode(), run_id.encode(), messages)
+        b'"forwardedProps":{},"messages":[%b]}' % (thread_id.encode(), uuid.uuid4().hex.encode(), messages)
     )
 
 

@@ -19,7 +19,7 @@ from gateway.messages import JsonObject, Message, TextBlock
 from gateway.sqlite.address import Address
 from gateway.sqlite.store import SqliteStore
 from gateway.store import RunRecord, RunStatus, Thread
-from tests.benchmarks.load import Connection, Target, connections, frames_of, known_thread, new_thread
+from tests.benchmarks.load import Connection, KnownThread, Target, connections, frames_of, new_thread
 from tests.benchmarks.measurements import (
     Amount,
     Row,
@@ -240,7 +240,7 @@ class Benchmarks:
 
     async def history(self) -> None:
         name = "history of 200 messages (60 KB)"
-        await self._compare(f"{name}, known thread", "text", body=known_thread(200), target="<= 2.0x")
+        await self._compare(f"{name}, known thread", "text", body=KnownThread(200), target="<= 2.0x")
         await self._compare(f"{name}, new thread each", "text", body=new_thread(200), target="<= 2.0x")
 
     async def upstream(self) -> None:
@@ -267,7 +267,7 @@ class Benchmarks:
 
     async def history_length(self) -> None:
         for count in self._plan.histories:
-            body = known_thread(count)
+            body = KnownThread(count)
             await self._compare(f"history of {count} messages, known thread", "text", body=body, target="<= 2.0x")
 
     async def start(self) -> None:
