@@ -351,7 +351,7 @@ async def test_a_runs_limits_are_its_own() -> None:
     async with runner_scene(agent_of("a", script, (adder(), "never"))) as scene:
         limited = RunWishes(limits=WishedLimits(max_iteration=1))
         events = await run(scene, question(wishes=limited))
-        assert end_of(events).outcome == Completed()  # type: ignore[union-attr]
+        assert end_of(events).outcome == Completed(limit="max_iteration")  # type: ignore[union-attr]
         assert "no more calls" in "".join(event.text for event in events if isinstance(event, TextDelta))
 
 
