@@ -10,18 +10,18 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from gateway.agent import AgentDefinition
+from gateway.agent import AgentDefinition, ModelSettings
 from gateway.configuration.checks import agent_problems
 from gateway.configuration.definitions import PartEnvironments, agent_definition, opening_problems
 from gateway.configuration.file import ConfigurationText, FieldPath, FieldProblem
 from gateway.configuration.known_parts import KnownParts
 from gateway.configuration.reading import read_sections
-from gateway.configuration.sections import AgentSection, FallbackSection
 from gateway.errors import FieldProblem as WrongField
 from gateway.errors import InvalidRequestError
 from gateway.messages import JsonObject, JsonValue
 from gateway.model import ModelProvider
 from gateway.tool import ToolType
+from gateway.wire.json_pointer import pointer_to
 
 _REFERENCE = re.compile(r"\$\{(?:env|file):")
 _AGENT: FieldPath = ("agents", 0)  # where an agent stands in the file whose rules it follows
@@ -58,9 +58,9 @@ def read_agent(agent_id: str, values: JsonObject, rules: CallerRules) -> AgentDe
     parts = rules.parts
     text.report_all(agent_problems(agents[0], parts, keys_approve=rules.keys_approve, path=_AGENT))
     _raise(text)
-    text.report_all(_not_for_callers(agents[0], rules))
-    _raise(text)
     definition = agent_definition(agents[0], parts)
+    text.report_all(_not_for_callers(definition, rules))
+    _raise(text)
     text.report_all(opening_problems(definition, parts, rules.environments, _AGENT))
     _raise(text)
     return definition
@@ -81,21 +81,18 @@ def _references(value: JsonValue, path: FieldPath) -> Iterator[FieldProblem]:
             return
 
 
-def _not_for_callers(agent: AgentSection, rules: CallerRules) -> Iterator[FieldProblem]:
-    definition = agent_definition(agent, rules.parts)
-    models: list[tuple[FieldPath, FallbackSection, str]] = [
-        ((*_AGENT, "model"), agent.model, definition.model.model_provider)
-    ]
-    for index, (other, settings) in enumerate(zip(agent.model.fallback, definition.model.fallback, strict=True)):
-        models.append(((*_AGENT, "model", "fallback", index), other, settings.model_provider))
-    for path, model, provider in models:
-        if provider in rules.parts.models and not rules.parts.models[provider].from_callers:
-            yield (*path, "model_provider"), _for_operators(provider, rules.parts.models)
-        endpoints = rules.environments.models.http.endpoints
+def _not_for_callers(agent: AgentDefinition, rules: CallerRules) -> Iterator[FieldProblem]:
+    """What only the operator's agents may have. All parts that the agent names are there."""
+    models: list[tuple[FieldPath, ModelSettings]] = [((*_AGENT, "model"), agent.model)]
+    models += [((*_AGENT, "model", "fallback", index), other) for index, other in enumerate(agent.model.fallback)]
+    endpoints = rules.environments.models.http.endpoints
+    for path, model in models:
+        if not rules.parts.models[model.model_provider].from_callers:
+            yield (*path, "model_provider"), _for_operators(model.model_provider, rules.parts.models)
         if model.endpoint and endpoints is not None and (refusal := endpoints.refusal(model.endpoint)):
             yield (*path, "endpoint"), f"may not be reached: {refusal}"
     for index, tool in enumerate(agent.tools):
-        if tool.type in rules.parts.tools and not rules.parts.tools[tool.type].from_callers:
+        if not rules.parts.tools[tool.type].from_callers:
             yield (*_AGENT, "tools", index, "type"), _for_operators(tool.type, rules.parts.tools)
 
 
@@ -111,10 +108,5 @@ def _raise(text: ConfigurationText) -> None:
     raise InvalidRequestError(
         f"the agent has {len(problems)} wrong field{'s' * (len(problems) > 1)}; `errors` names each",
         code="invalid_agent",
-        problems=[WrongField(_pointer(problem.path[len(_AGENT) :]), problem.message) for problem in problems],
+        problems=[WrongField(pointer_to(problem.path[len(_AGENT) :]), problem.message) for problem in problems],
     )
-
-
-def _pointer(path: FieldPath) -> str:
-    """RFC 6901: into the request's body."""
-    return "".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in path)

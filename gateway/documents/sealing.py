@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from gateway.errors import UnavailableError
 from gateway.messages import JsonObject, JsonValue
+from gateway.wire.json_pointer import escaped, names_in
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -120,7 +121,7 @@ def taken_apart(body: JsonObject, pointers: Iterable[str]) -> tuple[JsonObject, 
 
     A list keeps null in the place of each.
     """
-    patterns = [tuple(map(_unescaped, pointer.split("/")[1:])) for pointer in pointers]
+    patterns = [tuple(names_in(pointer)) for pointer in pointers]
     found: dict[str, JsonValue] = {}
     return _without(body, patterns, "", found) if patterns else body, found
 
@@ -129,7 +130,7 @@ def put_together(body: JsonObject, values: Mapping[str, JsonValue]) -> None:
     """Put the values that `taken_apart` took out back into `body`, which is changed."""
     for pointer, value in values.items():
         place: Any = body
-        *way, last = map(_unescaped, pointer.split("/")[1:])
+        *way, last = names_in(pointer)
         for token in way:
             place = place[int(token)] if isinstance(place, list) else place[token]
         place[int(last) if isinstance(place, list) else last] = value
@@ -166,7 +167,7 @@ def _member(
     value: Any, token: str, patterns: Sequence[tuple[str, ...]], pointer: str, found: dict[str, JsonValue]
 ) -> Any:
     further = [pattern[1:] for pattern in patterns if pattern and pattern[0] in ("*", token)]
-    return _without(value, further, f"{pointer}/{_escaped(token)}", found) if further else value
+    return _without(value, further, f"{pointer}/{escaped(token)}", found) if further else value
 
 
 def _key_id(key: bytes) -> str:
@@ -176,11 +177,3 @@ def _key_id(key: bytes) -> str:
 
 def _place(kind: str, document_id: str, pointer: str) -> bytes:
     return json.dumps([_VERSION, kind, document_id, pointer]).encode()
-
-
-def _escaped(token: str) -> str:
-    return token.replace("~", "~0").replace("/", "~1")
-
-
-def _unescaped(token: str) -> str:
-    return token.replace("~1", "/").replace("~0", "~")

@@ -26,6 +26,7 @@ from gateway.configuration.file import (
 )
 from gateway.errors import GatewayError
 from gateway.messages import JsonObject
+from gateway.wire.json_pointer import names_in
 
 _SECONDS = 30.0
 _STDIN = "-"
@@ -42,8 +43,7 @@ class WrittenAgent:
 
     def problem(self, pointer: str, message: str) -> Problem:
         """A problem with the agent's field, an RFC 6901 pointer, as one of the file."""
-        parts = (part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:])
-        path = (*self.path, *(int(part) if part.isdigit() else part for part in parts))
+        path = (*self.path, *(int(name) if name.isdigit() else name for name in names_in(pointer)))
         return Problem(self.text.place(path), path, message)
 
 

@@ -14,6 +14,8 @@ from typing import Any, Final
 
 import orjson
 
+from gateway.wire.json_pointer import escaped
+
 MAX_DEPTH: Final = 200
 """How deep a document may be nested: what is read must still be writable inside another one (the encoder takes 254)."""
 
@@ -133,7 +135,7 @@ def _is_text(value: str) -> bool:
 
 
 def _token(name: str) -> str:
-    return name.encode(errors="replace").decode().replace("~", "~0").replace("/", "~1")
+    return escaped(name.encode(errors="replace").decode())
 
 
 def dump(value: object) -> bytes:

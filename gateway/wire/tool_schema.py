@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias, TypeVar, cast
 from urllib.parse import unquote
 
+from gateway.wire.json_pointer import unescaped
+
 JsonSchema: TypeAlias = Mapping[str, object]
 _Value = TypeVar("_Value")
 
@@ -115,7 +117,7 @@ def pointed(root: JsonSchema, reference: str) -> object:
     """As `target`, but any value; None where there is nothing."""
     found: object = root
     for token in reference.removeprefix("#").split("/")[1:]:
-        name = unquote(token).replace("~1", "/").replace("~0", "~")
+        name = unescaped(unquote(token))
         if isinstance(found, list):
             found = found[int(name)] if name.isdecimal() and int(name) < len(found) else None
         else:
