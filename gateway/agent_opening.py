@@ -12,11 +12,9 @@ from gateway.agent import AgentDefinition, ModelSettings
 from gateway.agents.open_agent import OpenAgent
 from gateway.configuration.definitions import PartEnvironments
 from gateway.configuration.known_parts import KnownParts
-from gateway.loop import LoopEnvironment
-from gateway.model import Alternative, Fallback, Model, ModelEnvironment
+from gateway.model import Alternative, Fallback, Model
 from gateway.parts import find
 from gateway.providers.headers import with_headers
-from gateway.tool import ToolEnvironment
 from gateway.turns.circuit import Circuits
 
 
@@ -25,14 +23,8 @@ class AgentOpening:
     """The resources with which a process opens its agents."""
 
     parts: KnownParts
-    models: ModelEnvironment
-    tools: ToolEnvironment
-    loops: LoopEnvironment
+    environments: PartEnvironments
     circuits: Circuits
-
-    @property
-    def environments(self) -> PartEnvironments:
-        return PartEnvironments(self.models, self.tools, self.loops)
 
     def open_for_caller(self, agent: AgentDefinition, owner: str) -> OpenAgent:
         """An agent that a caller made. Its circuits are its own: its failures say nothing of the operator's models.
@@ -44,18 +36,19 @@ class AgentOpening:
 
     def open(self, agent: AgentDefinition, owner: str | None = None) -> OpenAgent:
         """`owner` made the agent, if a caller did. Raises ConfigurationError for what can never work."""
+        loops, tools = self.environments.loops, self.environments.tools
         return OpenAgent(
             agent,
-            find(self.parts.agent_types, agent.type, "agent type").open(agent, self.loops),
+            find(self.parts.agent_types, agent.type, "agent type").open(agent, loops),
             self._model(agent.model),
-            [(tool, find(self.parts.tools, tool.type, "tool type").open(tool, self.tools)) for tool in agent.tools],
+            [(tool, find(self.parts.tools, tool.type, "tool type").open(tool, tools)) for tool in agent.tools],
             self._fallback(agent.model),
             owner=owner,
         )
 
     def _model(self, model: ModelSettings) -> Model:
         provider = find(self.parts.models, model.model_provider, "model provider")
-        return provider.open(model, with_headers(self.models, model.headers))
+        return provider.open(model, with_headers(self.environments.models, model.headers))
 
     def _fallback(self, model: ModelSettings) -> Fallback:
         if not model.fallback:

@@ -29,6 +29,7 @@ from gateway.agents.open_agent import OpenAgent
 from gateway.agents.stored import StoredAgents
 from gateway.clock import Clock, SystemClock
 from gateway.configuration.agent_body import CallerRules, read_agent
+from gateway.configuration.definitions import PartEnvironments
 from gateway.configuration.known_parts import KnownParts, known_parts, scheme
 from gateway.errors import StoreError
 from gateway.http_client.clients import HttpClients
@@ -255,14 +256,15 @@ class Application:
         engine = find(self.parts.search_engines, scheme(url), "search engine")
         return engine.open(url, self.settings.directory)
 
-    def _ready_to_open(self, http: HttpClients, search: SearchEngine | None) -> AgentOpening:
-        return AgentOpening(
-            self.parts,
-            ModelEnvironment(self.clock, http, self.driver.window),
+    def _ready_to_open(
+        self, http: HttpClients, search: SearchEngine | None, *, own_identity: bool = True
+    ) -> AgentOpening:
+        environments = PartEnvironments(
+            ModelEnvironment(self.clock, http, self.driver.window, own_identity),
             ToolEnvironment(self.clock, http, self.settings.directory, search),
             LoopEnvironment(self.clock, http, self.settings.directory),
-            Circuits(self.metrics.circuit_turned),
         )
+        return AgentOpening(self.parts, environments, Circuits(self.metrics.circuit_turned))
 
     def _caller_clients(self) -> HttpClients:
         """The HTTP clients of agents that callers made."""
@@ -271,13 +273,11 @@ class Application:
         return HttpClients(self.clock, endpoints=policy)
 
     def _stored_agents(self, http: HttpClients, search: SearchEngine | None) -> StoredAgents:
-        opening = self._ready_to_open(http, search)
-        opening = replace(opening, models=replace(opening.models, own_identity=self.settings.callers.own_identity))
-        keys_approve = any(key.approvals for key in self.settings.server.api_keys)
-        rules = CallerRules(self.parts, opening.environments, keys_approve=keys_approve)
+        callers = self.settings.callers
+        opening = self._ready_to_open(http, search, own_identity=callers.own_identity)
+        rules = CallerRules(self.parts, opening.environments, keys_approve=self.settings.server.keys_approve)
         read = partial(read_agent, rules=rules)
-        most = self.settings.callers.max_agents
-        return StoredAgents(self.store.documents, read, opening.open_for_caller, most=most)
+        return StoredAgents(self.store.documents, read, opening.open_for_caller, most=callers.max_agents)
 
     def take_over(self, definitions: Sequence[AgentDefinition]) -> dict[str, list[str]]:
         """Use these agents for new runs. Gives what became of which id. An agent whose definition is the same stays
@@ -311,7 +311,7 @@ class Application:
     def _warn_of_what_nobody_approves(self, agents: Sequence[OpenAgent]) -> None:
         """Warn of visitors' agents whose tools need an approval that no key may give."""
         server = self.settings.server
-        if any(key.approvals for key in server.api_keys):
+        if server.keys_approve:
             return
         shown = {agent_id for key in server.publishable_keys for agent_id in key.agents}
         for agent in (opened.definition for opened in agents):

@@ -114,9 +114,7 @@ class ProtocolEnvironment:
     async def check_agent(self, caller: Caller, agent_id: str) -> None:
         """Refuse an agent that is not there for this caller. Raises as `agent`."""
         self._check_agent(caller, agent_id)
-        if agent_id not in self._runner.agents:
-            async with self._runner.agents.leased(caller.owner, agent_id):
-                pass
+        await self._runner.agents.check(caller.owner, agent_id)
 
     async def put_agent(self, caller: Caller, agent_id: str, body: JsonObject, *, public: bool = False) -> bool:
         """Store an agent of the caller's, with the fields that agents of the configuration have; whether it is new.

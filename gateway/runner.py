@@ -14,7 +14,7 @@ from typing import TypeAlias
 from gateway.agent import ABSENT, Absent, AgentInput, InterruptAnswer
 from gateway.agents.directory import AgentDirectory
 from gateway.agents.open_agent import OpenAgent
-from gateway.errors import ConflictError, InvalidRequestError, NotFoundError, UnavailableError
+from gateway.errors import ConflictError, InvalidRequestError, NotFoundError
 from gateway.events import Completed, Interrupt, RunFinished, RunStarted
 from gateway.frozen import replace
 from gateway.messages import JsonValue, Message, new_id
@@ -111,8 +111,7 @@ class Runner:
                 await self._check_new(owner, agent, given, limits)
             if (owner, given.run_id) not in self._runs:  # else the same request came twice at one moment
                 break
-        if self.driver.draining:
-            raise UnavailableError("the gateway is shutting down; try again in a moment", code="shutting_down")
+        self.driver.check_open()
         agent = self.agents.as_it_is_now(agent)
         check_wishes(agent, given)
         release = None if admit is None else admit()
@@ -247,8 +246,7 @@ class Runner:
         Raises:
             NotFoundError: no such agent.
         """
-        async with self.agents.leased(owner, agent_id):
-            pass
+        await self.agents.check(owner, agent_id)
         thread = None
         live = self._lines.head(owner, given.thread_id)
         if live is None or live.thread is None:
@@ -345,8 +343,7 @@ class Runner:
         return page
 
     async def _check_version(self, owner: str, thread_id: str, version: int | None) -> None:
-        if await self.store.load_thread(owner, thread_id) is None:
-            raise no_thread(thread_id)
+        await self.thread(owner, thread_id)
         if version is not None:
             versions = await self.store.list_versions(owner, thread_id, limit=MOST_VERSIONS, cursor=None)
             if all(each.number != version for each in versions.items):
@@ -355,8 +352,8 @@ class Runner:
     async def thread_runs(self, owner: str, thread_id: str, *, limit: int, cursor: str | None) -> Page[RunRecord]:
         """A thread's runs, the newest first. Raises NotFoundError for an unknown thread."""
         page = await self.store.list_runs(owner, thread_id, limit=limit, cursor=cursor)
-        if not page.items and await self.store.load_thread(owner, thread_id) is None:
-            raise no_thread(thread_id)
+        if not page.items:
+            await self.thread(owner, thread_id)
         return page
 
     async def interrupts(self, owner: str, thread_id: str) -> list[Interrupt]:

@@ -115,6 +115,11 @@ class ServerSettings:
         return bool(self.api_keys or self.publishable_keys)
 
     @property
+    def keys_approve(self) -> bool:
+        """Whether there is an API key that may approve."""
+        return any(key.approvals for key in self.api_keys)
+
+    @property
     def is_open_to_others(self) -> bool:
         """Whether other machines can reach the gateway without a key."""
         return not self.has_keys and outside_reach(self) is not None

@@ -37,7 +37,7 @@ class AgentDirectory(Mapping[str, OpenAgent]):
         self.stored: StoredAgents | None = None  # set once the store is open
         self._loaded: dict[str, Loaded] = {}  # the open ones, the one that was used last at the end
         self._most_loaded = most_stored_open
-        self._writes = 0
+        self._loading: dict[str, object] = {}  # by agent: gone once its first load is over, or it was written
         self._holders: dict[OpenAgent, int] = {}  # how many each agent has that is held
         self._retired: set[OpenAgent] = set()  # retired, but still held
         self._closing: set[asyncio.Task[None]] = set()
@@ -86,6 +86,11 @@ class AgentDirectory(Mapping[str, OpenAgent]):
         agent = self._agents.get(agent_id) or await self._use(owner, agent_id)
         with self._holding(agent):
             yield agent
+
+    async def check(self, owner: str, agent_id: str) -> None:
+        """Refuse an agent that is not there for this owner. Raises as `leased`."""
+        if agent_id not in self._agents:
+            await self._use(owner, agent_id)
 
     @asynccontextmanager
     async def usable(self, owner: str, agent_id: str) -> AsyncGenerator[OpenAgent | None]:
@@ -184,11 +189,15 @@ class AgentDirectory(Mapping[str, OpenAgent]):
         """A stored agent, opened. It is not held: nothing may be awaited until it is."""
         stored = self._stored(agent_id)
         while (loaded := self._loaded.pop(agent_id, None)) is None:
-            writes = self._writes
-            found = await stored.load(owner, agent_id)
+            loading = self._loading.setdefault(agent_id, object())
+            try:
+                found = await stored.load(owner, agent_id)
+            finally:
+                if is_current := self._loading.get(agent_id) is loading:
+                    del self._loading[agent_id]
             if found is None:
                 raise no_agent(agent_id)
-            if writes == self._writes and agent_id not in self._loaded:
+            if is_current:
                 self._loaded[agent_id] = found
             else:  # it was written or opened meanwhile
                 self._close(found.agent)
@@ -220,7 +229,7 @@ class AgentDirectory(Mapping[str, OpenAgent]):
             self._close(self._loaded.pop(agent_id).agent)
 
     def _forget(self, agent_id: str) -> None:
-        self._writes += 1
+        self._loading.pop(agent_id, None)
         if (loaded := self._loaded.pop(agent_id, None)) is not None:
             self._retire(loaded.agent)
 

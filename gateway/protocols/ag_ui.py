@@ -145,10 +145,7 @@ def _connect_operation() -> JsonObject:
 _API = ApiDescription(
     {},
     _operations(),
-    {
-        **AG_UI_SHAPES,
-    },
-    {},
+    AG_UI_SHAPES,
     problem_members={
         "missing": {**list_of("Message"), "description": "With `stale_history`: messages that were not seen."},
         "after": nullable("string", "With `stale_history`: the id of the message that they follow; null for none."),

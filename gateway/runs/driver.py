@@ -20,7 +20,7 @@ from gateway.agents.directory import AgentDirectory
 from gateway.agents.open_agent import OpenAgent, with_frontend_tools
 from gateway.clock import Clock, shielded
 from gateway.commit_window import CommitWindow
-from gateway.errors import ConflictError, GatewayError, NotFoundError, StoreError
+from gateway.errors import ConflictError, GatewayError, NotFoundError, StoreError, UnavailableError
 from gateway.events import RunFailed, RunFinished, RunStarted
 from gateway.frozen import replace
 from gateway.loop import Decision, LoopContext, ResumedRun
@@ -467,6 +467,11 @@ class RunDriver:
     def draining(self) -> bool:
         """Whether new runs are refused."""
         return self._draining
+
+    def check_open(self) -> None:
+        """Refuse what is new once the process is ending. Raises UnavailableError."""
+        if self._draining:
+            raise UnavailableError("the gateway is shutting down; try again in a moment", code="shutting_down")
 
     async def recover(self) -> None:
         """End or continue the unfinished runs of an earlier process. Call once, before serving."""

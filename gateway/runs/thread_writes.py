@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from gateway.agent import Absent, AgentInput
-from gateway.errors import ConflictError, FieldProblem, InvalidRequestError, NotFoundError, UnavailableError
+from gateway.errors import ConflictError, FieldProblem, InvalidRequestError, NotFoundError
 from gateway.frozen import replace
 from gateway.history.cache import own_calls
 from gateway.history.merging import append_history
@@ -39,7 +39,7 @@ class ThreadWrites:
             TooLargeError, TooManyRequestsError: it is more than the limits allow.
             StoreError, UnavailableError: not now.
         """
-        self._check_open()
+        self._driver.check_open()
         check_metadata(metadata)
         new = _new_messages(thread.messages, ())
         given = AgentInput(thread.thread_id, "", new)
@@ -63,7 +63,7 @@ class ThreadWrites:
             TooLargeError, TooManyRequestsError: it is more than the limits allow.
             StoreError, UnavailableError: not now.
         """
-        self._check_open()
+        self._driver.check_open()
         await check_room(self._store, owner, limits)
         async with self._lines.visit(owner, given.thread_id, waits=waits):
             thread = await self._store.load_thread(owner, given.thread_id)
@@ -96,10 +96,6 @@ class ThreadWrites:
                 live.rename_thread(change.title)
         if not await self._store.update_thread(owner, thread_id, change):
             raise no_thread(thread_id)
-
-    def _check_open(self) -> None:
-        if self._driver.draining:
-            raise UnavailableError("the gateway is shutting down; try again in a moment", code="shutting_down")
 
     async def _check_results(self, thread: Thread, new: tuple[Message, ...]) -> None:
         """Refuse what only this server may say: results of its own tools, answers to what a person is asked."""

@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -14,11 +15,13 @@ from gateway.agent import AgentDefinition, ModelSettings
 from gateway.agents.directory import AgentDirectory
 from gateway.agents.open_agent import OpenAgent
 from gateway.agents.stored import StoredAgents
+from gateway.documents.document import Document, DocumentStore
 from gateway.errors import ConflictError, InvalidRequestError, NotFoundError
 from gateway.messages import JsonObject
 from gateway.tool import Tool
 from tests.runner_scene import SAYS_HELLO, agent_of
 from tests.stored_samples import memory_store, within
+from tests.waiting import until
 
 ALICE, BOB = "alice", "bob"
 BODY: JsonObject = {"model": {"model_provider": "scripted", "credential": {"key": "sealed-of-alice"}}}
@@ -113,7 +116,7 @@ async def test_those_not_used_for_longest_are_closed_where_too_many_are_open(tmp
         await use(agents, ALICE, "b")
         await use(agents, ALICE, "a")
         await use(agents, ALICE, "c")
-        await within(_closed(openings, 1))
+        await until(lambda: len(openings.closed) == 1)
         assert openings.closed == ["b"]
 
 
@@ -133,9 +136,9 @@ async def test_a_write_closes_it_once_nobody_uses_it_and_the_next_use_has_what_w
             assert not await agents.put(ALICE, "mine", {**BODY, "name": "New"})
             assert openings.closed == []
             assert await use(agents, ALICE, "mine") is not before
-        await within(_closed(openings, 1))
+        await until(lambda: len(openings.closed) == 1)
         await agents.delete(ALICE, "mine")
-        await within(_closed(openings, 2))
+        await until(lambda: len(openings.closed) == 2)
         with pytest.raises(NotFoundError):
             await use(agents, ALICE, "mine")
 
@@ -194,6 +197,32 @@ async def test_the_gateway_itself_finds_an_agent_whoever_owns_it(tmp_path: Path)
             assert nobody is None
 
 
-async def _closed(openings: Openings, count: int) -> None:
-    while len(openings.closed) < count:
-        await asyncio.sleep(0)
+class HeldDocuments:
+    """The documents of a store, which are read once `go_on` says so."""
+
+    def __init__(self, documents: DocumentStore) -> None:
+        self._documents = documents
+        self.asked, self.go_on = asyncio.Event(), asyncio.Event()
+
+    async def get(self, *whose: Any, **more: Any) -> Document | None:
+        self.asked.set()
+        await self.go_on.wait()
+        return await self._documents.get(*whose, **more)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._documents, name)
+
+
+async def test_a_write_of_another_agent_makes_no_load_begin_again(tmp_path: Path) -> None:
+    async with directory(tmp_path) as (agents, openings):
+        await agents.put(ALICE, "mine", BODY)
+        assert agents.stored is not None
+        held = HeldDocuments(agents.stored._documents)
+        agents.stored = StoredAgents(cast(DocumentStore, held), openings.read, openings.open)
+        using = asyncio.create_task(use(agents, ALICE, "mine"))
+        await within(held.asked.wait())
+        agents.stored = StoredAgents(held._documents, openings.read, openings.open)
+        await agents.put(ALICE, "other", BODY)
+        held.go_on.set()
+        await within(using)
+        assert openings.opened == ["mine"]

@@ -252,14 +252,19 @@ async def test_writes_that_come_together_lose_nothing() -> None:
         assert sorted(await environment.ids()) == [f"m{number}" for number in range(9)]
 
 
+async def held_write(environment: Door) -> tuple[asyncio.Future[Any], asyncio.Event]:
+    """A message that is being added to a new thread, and what the store waits for with it."""
+    await environment.create_thread(ME, "t")
+    store = environment.scene.store
+    store.hold("write_thread")
+    writing = asyncio.ensure_future(environment.append_messages(ME, "t", [said("m1")]))
+    await store.reached["write_thread"].wait()
+    return writing, store.open_for_others("write_thread")
+
+
 async def test_a_run_waits_for_a_write() -> None:
     async with door() as environment:
-        await environment.create_thread(ME, "t")
-        store = environment.scene.store
-        store.hold("write_thread")
-        writing = asyncio.ensure_future(environment.append_messages(ME, "t", [said("m1")]))
-        await store.reached["write_thread"].wait()
-        waiting = store.open_for_others("write_thread")
+        writing, waiting = await held_write(environment)
         starting = asyncio.ensure_future(environment.start(ME, "a", question(history="append")))
         await environment.scene.clock.settle()
         assert not starting.done()
@@ -301,12 +306,7 @@ async def test_a_write_behind_an_end_that_cannot_be_kept_is_refused() -> None:
 
 async def test_a_thread_that_is_deleted_meanwhile_does_not_come_back() -> None:
     async with door() as environment:
-        await environment.create_thread(ME, "t")
-        store = environment.scene.store
-        store.hold("write_thread")
-        writing = asyncio.ensure_future(environment.append_messages(ME, "t", [said("m1")]))
-        await store.reached["write_thread"].wait()
-        waiting = store.open_for_others("write_thread")
+        writing, waiting = await held_write(environment)
         await environment.delete(ME, "t")
         waiting.set()
         assert await refused(writing, NotFoundError) == "thread_not_found"

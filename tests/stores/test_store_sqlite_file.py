@@ -284,12 +284,18 @@ async def test_what_was_confirmed_is_there_after_kill_9(tmp_path: Path) -> None:
         assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
 
 
-async def test_what_was_added_to_a_thread_without_a_run_is_there_after_kill_9(tmp_path: Path) -> None:
-    chance = random.Random(11)
+async def confirmed_by_killed(directory: Path, kind: str, *, seed: int) -> dict[str, int]:
+    """What four processes confirmed, each until it was killed somewhere."""
+    chance = random.Random(seed)
     confirmed: dict[str, int] = {}
     for number in range(4):
         lines = chance.randint(1, 300)
-        confirmed |= await asyncio.to_thread(confirmed_until_killed, tmp_path, number, lines, "threads")
+        confirmed |= await asyncio.to_thread(confirmed_until_killed, directory, number, lines, kind)
+    return confirmed
+
+
+async def test_what_was_added_to_a_thread_without_a_run_is_there_after_kill_9(tmp_path: Path) -> None:
+    confirmed = await confirmed_by_killed(tmp_path, "threads", seed=11)
     store = sqlite_store(tmp_path)
     await within(store.open())
     for name, last in confirmed.items():
@@ -302,11 +308,7 @@ async def test_what_was_added_to_a_thread_without_a_run_is_there_after_kill_9(tm
 
 
 async def test_a_document_that_was_confirmed_is_there_after_kill_9(tmp_path: Path) -> None:
-    chance = random.Random(10)
-    confirmed: dict[str, int] = {}
-    for number in range(4):
-        lines = chance.randint(1, 300)
-        confirmed |= await asyncio.to_thread(confirmed_until_killed, tmp_path, number, lines, "documents")
+    confirmed = await confirmed_by_killed(tmp_path, "documents", seed=10)
     store = sqlite_store(tmp_path)
     await within(store.open())
     for name, version in confirmed.items():
