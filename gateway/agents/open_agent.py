@@ -14,7 +14,7 @@ from gateway.errors import NotFoundError
 from gateway.frozen import replace
 from gateway.history.context_limits import FitCache
 from gateway.loop import Loop
-from gateway.messages import ToolSpec
+from gateway.messages import JsonObject, ToolSpec
 from gateway.model import Fallback, Model
 from gateway.tool import Tool, Toolbox
 from gateway.turns.tool_failures import ExposedTool
@@ -28,7 +28,8 @@ class OpenAgent:
     """Serves the runs of one agent. `toolboxes` are in the order of the definition's `tools`.
 
     `fits` remembers how threads that were too long for the model were shortened; `clashes` are names of tools that
-    occur twice, which are logged once. `owner` made it, where a caller did; None: it is configured.
+    occur twice, which are logged once. `owner` made it, where a caller did; None: it is configured. `about` is what the
+    protocol that made it keeps of it beside the definition.
     """
 
     definition: AgentDefinition
@@ -39,6 +40,7 @@ class OpenAgent:
     fits: FitCache = field(default_factory=FitCache)
     clashes: set[str] = field(default_factory=set)
     owner: str | None = None
+    about: JsonObject = field(default_factory=dict)
 
     @property
     def is_stored(self) -> bool:

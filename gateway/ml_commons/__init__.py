@@ -1,0 +1,10 @@
+"""ml-commons' agent REST API: reads its requests as canonical input, and writes what became of them in its shapes.
+
+routes.py           what its routes share: JSON answers, errors as responses
+errors.py           the two forms of its errors
+answers.py          ids, times, search answers and answers to writes, as OpenSearch has them
+agent_form.py       what its users see of an agent, beyond what runs need
+
+Above: the protocols under `/_plugins/_ml`. Below: the words. But for `routes.py`, all of it is pure.
+https://docs.opensearch.org/latest/ml-commons-plugin/api/agent-apis/index/ (ml-commons 3.6 to 3.9)
+"""

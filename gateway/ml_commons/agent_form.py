@@ -1,0 +1,43 @@
+"""What ml-commons' users see of an agent, beyond what its runs need: its type there, its memory, its parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias, cast
+
+from gateway.messages import JsonObject
+
+AgentKind: TypeAlias = Literal["conversational", "conversational_v2", "ag_ui"]
+MemoryKind: TypeAlias = Literal["conversation_index", "agentic_memory"]
+
+
+@dataclass(frozen=True, slots=True)
+class AgentForm:
+    """An agent as it was registered. `memory_container_id` is set where the memory is `agentic_memory`.
+
+    `parameters` are as texts, as ml-commons keeps them. An agent that was made in another way has the usual form.
+    """
+
+    kind: AgentKind = "conversational"
+    memory: MemoryKind = "conversation_index"
+    memory_container_id: str | None = None
+    parameters: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_unified(self) -> bool:
+        """Whether executions answer in the form of `conversational_v2`."""
+        return self.kind == "conversational_v2"
+
+
+def agent_form(about: JsonObject) -> AgentForm:
+    """The form of the agent that was stored with `about` (OpenAgent.about); of one without, the usual form."""
+    stored = about.get("ml_commons")
+    if not isinstance(stored, dict):
+        return AgentForm()
+    return AgentForm(
+        cast(AgentKind, stored["kind"]),
+        cast(MemoryKind, stored["memory"]),
+        cast("str | None", stored.get("memory_container_id")),
+        cast("dict[str, str]", stored.get("parameters", {})),
+    )
