@@ -78,6 +78,7 @@ def written_snippets() -> Path:
     (_SNIPPETS / "approval.tsx").write_text(snippet("docs/clients.md", "tsx", "useInterrupt"), "utf-8")
     history = snippet("docs/clients.md", "ts", "threadHistory").replace(f'"{ADDRESS}"', "location.origin")
     (_SNIPPETS / "history.ts").write_text(history, "utf-8")
+    (_SNIPPETS / "loaded.tsx").write_text(snippet("docs/clients.md", "tsx", "OnceLoaded"), "utf-8")
     return _SNIPPETS
 
 

@@ -11,6 +11,7 @@ import { useAgUiRuntime } from "@assistant-ui/react-ag-ui";
 import { useMemo } from "react";
 import { createRoot } from "react-dom/client";
 import { threadHistory } from "./build/snippets/history";
+import { OnceLoaded } from "./build/snippets/loaded";
 
 const threadId = new URLSearchParams(location.search).get("thread")!;
 
@@ -40,10 +41,12 @@ function Chat() {
     <AssistantRuntimeProvider runtime={useAgUiRuntime({ agent, adapters: { history } })}>
       <ThreadPrimitive.Root>
         <ThreadPrimitive.Messages components={{ Message }} />
-        <ComposerPrimitive.Root>
-          <ComposerPrimitive.Input aria-label="Message" />
-          <ComposerPrimitive.Send>Send</ComposerPrimitive.Send>
-        </ComposerPrimitive.Root>
+        <OnceLoaded>
+          <ComposerPrimitive.Root>
+            <ComposerPrimitive.Input aria-label="Message" />
+            <ComposerPrimitive.Send>Send</ComposerPrimitive.Send>
+          </ComposerPrimitive.Root>
+        </OnceLoaded>
       </ThreadPrimitive.Root>
     </AssistantRuntimeProvider>
   );

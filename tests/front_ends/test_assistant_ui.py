@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Browser, expect
+from playwright.async_api import Browser, Route, expect
 
 from tests.front_end_pages import REFUNDING, bundled_pages
 from tests.page_browser import Screen, screen
@@ -36,6 +37,25 @@ async def test_a_question_is_answered(browser: Browser, tmp_path: Path) -> None:
         await expect(shown.page.get_by_text("I heard: hello")).to_be_visible()
         await shown.say("hello again")
         await expect(shown.page.get_by_text("I heard: hello again")).to_be_visible()
+
+
+async def test_nothing_can_be_said_before_the_conversation_is_there(browser: Browser, tmp_path: Path) -> None:
+    answer = asyncio.Event()
+
+    async def once_asked_for(route: Route) -> None:
+        await answer.wait()
+        await route.continue_()
+
+    async with chat(browser, tmp_path) as (shown, gateway):
+        await shown.page.route("**/threads/t1/messages?*", once_asked_for)
+        async with shown.page.expect_request("**/threads/t1/messages?*"):
+            await shown.page.reload(wait_until="domcontentloaded")
+        await expect(shown.composer).to_be_hidden()
+        answer.set()
+        await shown.say("hello")
+        await expect(shown.page.get_by_text("I heard: hello")).to_be_visible()
+        page = await gateway.get("/threads/t1/messages")
+    assert [message["role"] for message in page["messages"]] == ["user", "assistant"]
 
 
 @pytest.mark.parametrize("reload", [False, True], ids=["at once", "after a reload"])
