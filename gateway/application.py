@@ -31,6 +31,9 @@ from gateway.clock import Clock, SystemClock
 from gateway.configuration.agent_body import CallerRules, read_agent
 from gateway.configuration.definitions import PartEnvironments
 from gateway.configuration.known_parts import KnownParts, known_parts, scheme
+from gateway.endpoints.error_forms import ErrorForms
+from gateway.endpoints.paths import path_with_marked_slashes
+from gateway.endpoints.routes import check_open_to_visitors
 from gateway.errors import StoreError
 from gateway.http_client.clients import HttpClients
 from gateway.http_client.endpoint_policy import EndpointPolicy
@@ -43,13 +46,7 @@ from gateway.openapi.gateway_paths import GATEWAY_API
 from gateway.openapi.routes import docs_routes
 from gateway.page import WebPage, read_page
 from gateway.parts import collect, find
-from gateway.protocol import (
-    ErrorForms,
-    ProtocolEnvironment,
-    WireProtocol,
-    check_open_to_visitors,
-    path_with_marked_slashes,
-)
+from gateway.protocol import ProtocolEnvironment, WireProtocol
 from gateway.runner import Runner
 from gateway.runs.driver import RunDriver, RunOptions
 from gateway.search_engine import SearchEngine

@@ -1,24 +1,18 @@
-"""The contract of wire protocols: their routes and their form of errors; and ProtocolEnvironment, their access to runs.
+"""The contract of wire protocols: what a protocol is, and ProtocolEnvironment, its access to agents, runs and threads.
 
-Below: the runner, access. A protocol parses requests into AgentInput (pure), calls its ProtocolEnvironment, and renders
-events (pure).
+Below: the runner, access; endpoints, of which a protocol finds here what it needs. A protocol parses requests into
+AgentInput (pure), calls its ProtocolEnvironment, and renders events (pure).
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from functools import partial
-from urllib.parse import unquote
 
-import orjson
-from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
-from starlette.routing import BaseRoute, Match, Mount, Route, compile_path
-from starlette.types import Receive, Scope, Send
+from starlette.requests import Request
+from starlette.routing import BaseRoute
 
 from gateway.access.callers import Caller
 from gateway.access.limits import Meter
@@ -26,20 +20,51 @@ from gateway.access.visitors import Visitors
 from gateway.agent import AgentInput, InterruptAnswer
 from gateway.agents.open_agent import OpenAgent, no_agent
 from gateway.agents.stored import StoredAgent
-from gateway.errors import ForbiddenError, InvalidRequestError, TooLargeError
+from gateway.endpoints.answers import json_response, time_text
+from gateway.endpoints.requests import caller_of, page_asked, path_id, read_body, read_json, request_id_of
+from gateway.endpoints.routes import Endpoint, VisitorRoute
+from gateway.errors import ForbiddenError
 from gateway.events import Interrupt
-from gateway.messages import JsonObject, JsonValue, Message
+from gateway.messages import JsonObject, Message
 from gateway.openapi.description import ApiDescription
 from gateway.problems import ErrorForm, problem_json
 from gateway.runner import Admission, Runner
 from gateway.runs.viewer import Viewer
 from gateway.sse import OpenStreams
 from gateway.store import Approval, Page, RunRecord, Thread, ThreadChange, ThreadSummary, ThreadVersion
-from gateway.wire import strict_json
 
-_PAGE = 50
-_MAX_PAGE = 500
-_SLASH = "\0"  # no id has control characters
+__all__ = [
+    "Endpoint",
+    "ProtocolEnvironment",
+    "VisitorRoute",
+    "WireProtocol",
+    "caller_of",
+    "json_response",
+    "page_asked",
+    "path_id",
+    "read_body",
+    "read_json",
+    "request_id_of",
+    "time_text",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class WireProtocol:
+    """A part: `routes(environment)` gives the protocol's routes.
+
+    `paths` are patterns of further paths that belong to the protocol, written as those of routes: `/v1/{rest:path}`.
+    `open_paths` are not patterns. They need no key and allow any website, so requests for them have no `caller_of`; one
+    that ends with `/` includes everything below it. `error_form` renders errors on its routes' paths and on these, also
+    before a route is reached, as without a key, and where there is no route. `api` is its part of the API document.
+    """
+
+    name: str
+    routes: Callable[[ProtocolEnvironment], Sequence[BaseRoute]]
+    paths: Sequence[str] = ()
+    error_form: ErrorForm = problem_json
+    api: ApiDescription = field(default_factory=ApiDescription)
+    open_paths: Sequence[str] = ()
 
 
 class ProtocolEnvironment:
@@ -309,13 +334,13 @@ class ProtocolEnvironment:
 
         Raises:
             NotFoundError: no such agent for this caller.
-            ConflictError: there is a thread of that id, or a run is about to make one.
+            ConflictError: there is a thread of that id, or a run is about to make one; or the agent cannot be used.
             InvalidRequestError: two messages have one id.
             TooLargeError, TooManyRequestsError: a limit of the caller's is reached.
             StoreError, UnavailableError: not now.
         """
         if agent_id:
-            self._check_agent(caller, agent_id)
+            await self.check_agent(caller, agent_id)
         given = caller.admitted(AgentInput(thread_id, "", tuple(messages)))
         now = self._runner.clock.now()
         thread = Thread(
@@ -402,196 +427,3 @@ class ProtocolEnvironment:
         if not (quotas or self._runs.bounded):
             return None
         return partial(self._runs.begin, quotas)
-
-
-@dataclass(frozen=True, slots=True)
-class WireProtocol:
-    """A part: `routes(environment)` gives the protocol's routes.
-
-    `paths` are patterns of further paths that belong to the protocol, written as those of routes: `/v1/{rest:path}`.
-    `open_paths` are not patterns. They need no key and allow any website, so requests for them have no `caller_of`; one
-    that ends with `/` includes everything below it. `error_form` renders errors on its routes' paths and on these, also
-    before a route is reached, as without a key, and where there is no route. `api` is its part of the API document.
-    """
-
-    name: str
-    routes: Callable[[ProtocolEnvironment], Sequence[BaseRoute]]
-    paths: Sequence[str] = ()
-    error_form: ErrorForm = problem_json
-    api: ApiDescription = field(default_factory=ApiDescription)
-    open_paths: Sequence[str] = ()
-
-
-class ErrorForms:
-    """Chooses the form of a request's error: that of the protocol with the most specific pattern for its path.
-
-    Of two patterns, the one that is literal further to the left is more specific, `{id}` more than `{rest:path}`.
-    """
-
-    def __init__(self, served: Iterable[tuple[WireProtocol, Sequence[BaseRoute]]]) -> None:
-        """`served`: the protocols with their routes."""
-        patterns = [
-            (pattern, protocol.error_form)
-            for protocol, routes in served
-            for pattern in (*protocol.paths, *_patterns(routes))
-        ]
-        patterns.sort(key=lambda each: _specificity(each[0]), reverse=True)
-        self._forms = [(compile_path(pattern)[0], form) for pattern, form in patterns]
-
-    def of(self, scope: Scope) -> ErrorForm:
-        """The form for this request; problem+json if no pattern matches."""
-        path = path_with_marked_slashes(scope["raw_path"])
-        return next((form for pattern, form in self._forms if pattern.match(path)), problem_json)
-
-
-def _patterns(routes: Sequence[BaseRoute]) -> Iterator[str]:
-    for route in routes:
-        if isinstance(route, Route):
-            yield route.path
-        elif isinstance(route, Mount):
-            yield f"{route.path}/{{rest:path}}"
-
-
-def _specificity(pattern: str) -> list[int]:
-    parts = pattern.strip("/").split("/")
-    return [0 if ":path}" in part else 1 if "{" in part else 2 for part in parts]
-
-
-class VisitorRoute(Route):
-    """A route that visitors of websites may use too: it shows only the caller's own threads, runs and agents.
-
-    All other routes are closed to visitors, also in protocols that do not consider them. No id in its path is empty.
-    """
-
-    def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        match, found = super().matches(scope)
-        return (match, found) if match is Match.NONE or "" not in found["path_params"].values() else (Match.NONE, {})
-
-
-def check_open_to_visitors(routes: Sequence[BaseRoute], scope: Scope) -> None:
-    """Refuse visitors on routes other than VisitorRoute; unknown paths are left to the router.
-
-    Raises:
-        ForbiddenError
-    """
-    for route in routes:
-        if route.matches(scope)[0] is Match.FULL:
-            if not isinstance(route, VisitorRoute):
-                raise ForbiddenError("this is not for the visitors of a website", code="not_for_visitors")
-            return
-
-
-class Endpoint:
-    """A function from a request to its response as an ASGI application, for a route's endpoint.
-
-    Starlette wraps functions in its own exception handling, which every chunk of a stream would pass; the access
-    middleware handles exceptions instead.
-    """
-
-    __slots__ = ("_answer",)
-
-    def __init__(self, answer: Callable[[Request], Awaitable[Response]]) -> None:
-        self._answer = answer
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        response = await self._answer(Request(scope, receive, send))
-        await response(scope, receive, send)
-
-
-def caller_of(request: Request) -> Caller:
-    """The caller, whom the access middleware has identified."""
-    caller: Caller = request.scope["state"]["caller"]
-    return caller
-
-
-def request_id_of(request: Request) -> str:
-    """The request's id, which its answer carries too."""
-    request_id: str = request.scope["state"]["request_id"]
-    return request_id
-
-
-def path_id(request: Request, name: str) -> str:
-    """An id from the path. Ids are any text, so a `/` in one arrives unchanged."""
-    value: str = request.path_params[name]
-    return value.replace(_SLASH, "/")
-
-
-def path_with_marked_slashes(raw_path: bytes) -> str:
-    """The path with `%2F` marked: such a slash separates nothing, and belongs to an id.
-
-    Otherwise nobody could ask for the run `a/events`: servers decode a path before it is split.
-    """
-    parts = (unquote(part.decode("ascii", "replace")) for part in raw_path.split(b"/"))
-    # a NUL that was sent is not a slash, and in no id either
-    return "/".join(part.replace(_SLASH, "\ufffd").replace("/", _SLASH) for part in parts)
-
-
-def page_asked(request: Request, *, usual: int = _PAGE) -> tuple[int, str | None]:
-    """The requested length of a list, else the `usual` one, and its cursor. Raises InvalidRequestError (400)."""
-    text = request.query_params.get("limit", str(usual))
-    if not (text.isascii() and text.isdigit() and len(text) <= 9 and 1 <= int(text) <= _MAX_PAGE):
-        raise InvalidRequestError(f"limit is {text[:64]!r}; it must be a number from 1 to {_MAX_PAGE}", status=400)
-    return int(text), request.query_params.get("cursor")
-
-
-def time_text(seconds: float | None) -> str | None:
-    """A time in Unix seconds as text for answers (RFC 3339, UTC)."""
-    if seconds is None:
-        return None
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def json_response(value: JsonValue, status: int = 200) -> Response:
-    """A JSON answer that must not be cached."""
-    headers = {"cache-control": "no-store", "content-type": "application/json"}
-    return Response(orjson.dumps(value), status, headers)
-
-
-@dataclass(frozen=True, slots=True)
-class BodyTimes:
-    """How long a body may pause, and take in all; in real time, not the clock's."""
-
-    pause_seconds: float = 30.0
-    longest_seconds: float = 300.0
-
-
-async def read_body(request: Request, *, max_bytes: int | None = None, times: BodyTimes = BodyTimes()) -> bytes:
-    """The request's body. `max_bytes`: if an endpoint takes less than the access middleware admits.
-
-    Raises:
-        InvalidRequestError: 408, it stopped arriving: a request may not stay open for ever.
-        TooLargeError: it is larger than `max_bytes`.
-        ClientDisconnect: there is nobody to answer.
-    """
-    size = 0
-    loop = asyncio.get_running_loop()
-    latest = loop.time() + times.longest_seconds
-    chunks: list[bytes] = []
-    try:
-        async with asyncio.timeout(times.pause_seconds) as limit:
-            while True:
-                message = await request.receive()
-                if message["type"] == "http.disconnect":
-                    raise ClientDisconnect
-                chunk = message.get("body", b"")
-                chunks.append(chunk)
-                size += len(chunk)
-                if max_bytes is not None and size > max_bytes:
-                    raise TooLargeError(f"the body is larger than {max_bytes:,} bytes; send less")
-                if not message.get("more_body", False):
-                    break
-                limit.reschedule(min(loop.time() + times.pause_seconds, latest))
-    except TimeoutError:
-        raise InvalidRequestError(
-            "the body did not arrive in time; send it without pauses", code="body_timeout", status=408
-        ) from None
-    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
-
-
-async def read_json(request: Request, *, max_bytes: int | None = None) -> JsonValue:
-    """The request's body as parsed JSON, see read_body. Raises InvalidRequestError (400) if it is not strict JSON."""
-    try:
-        value: JsonValue = strict_json.load(await read_body(request, max_bytes=max_bytes))
-    except strict_json.NotStrictJsonError as error:
-        raise InvalidRequestError(f"the body is not strict JSON: {error}", code="invalid_json", status=400) from None
-    return value

@@ -12,7 +12,8 @@ from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from gateway.access.authentication import AccessMiddleware, AccessRules
-from gateway.protocol import BodyTimes, Endpoint, read_body
+from gateway.endpoints.requests import BodyTimes, read_body
+from gateway.endpoints.routes import Endpoint
 from gateway.server.connection import Connection
 from tests.asgi_server import RawClient, serving
 from tests.running_gateway import agent, local_gateway, run_body, scripted

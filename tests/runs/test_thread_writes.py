@@ -112,6 +112,14 @@ async def test_unknown_threads_and_messages_are_not_there() -> None:
         assert await environment.ids() == ["m1"]
 
 
+async def test_a_thread_is_made_for_an_agent_that_is_there() -> None:
+    async with door() as environment:
+        await refused(environment.create_thread(ME, "t", agent_id="none"), NotFoundError)
+        await refused(environment.thread(ME, "t"), NotFoundError)
+        await environment.create_thread(ME, "t", agent_id="a")
+        assert (await environment.thread(ME, "t")).agent_id == "a"
+
+
 async def test_a_thread_is_made_once() -> None:
     async with door() as environment:
         await environment.create_thread(ME, "t", [said("m1")])
