@@ -23,6 +23,7 @@ ClientVoice: TypeAlias = Literal["system", "user", "ignore"]
 Approval: TypeAlias = Literal["never", "always"]
 Approvers: TypeAlias = Literal["callers", "keys"]
 HistoryMode: TypeAlias = Literal["replace", "append"]
+LastIteration: TypeAlias = Literal["answer", "stop", "summarize"]
 
 
 class Secret(str):
@@ -97,9 +98,16 @@ class ToolSettings:
 
 @dataclass(frozen=True, slots=True)
 class Budgets:
-    """The limits of one run. None: no limit."""
+    """The limits of one run. None: no limit.
+
+    `on_max_iteration` says what follows the last of `max_iteration` model calls that still wants tools. `answer`: one
+    more model call, which has to answer without tools; `stop`: nothing, the run ends as incomplete (`max_iterations`);
+    `summarize`: one more model call without tools, which summarises the steps. There a round of tool calls counts as
+    an iteration, too: 10 are 5 model calls with their tools, and the summary.
+    """
 
     max_iteration: int = 10
+    on_max_iteration: LastIteration = "answer"
     max_tool_calls: int = 50
     max_parallel_tools: int = 8
     max_run_seconds: float | None = 600.0

@@ -23,7 +23,7 @@ Executor: TypeAlias = Literal["backend", "client"]
 
 
 class StopReason(StrEnum):
-    """Why a model's response ended."""
+    """Why a model's response ended. `MAX_ITERATIONS` is said of a run alone: its model may not be asked again."""
 
     END_TURN = "end_turn"
     TOOL_CALLS = "tool_calls"
@@ -33,6 +33,7 @@ class StopReason(StrEnum):
     REFUSAL = "refusal"
     CONTEXT_OVERFLOW = "context_overflow"
     PAUSE = "pause"
+    MAX_ITERATIONS = "max_iterations"
 
 
 @quickly_made
@@ -357,7 +358,10 @@ class Interrupted:
 
 @dataclass(frozen=True, slots=True)
 class Incomplete:
-    """The run ended early without an error: the response was cut off or filtered. `limit` as in Completed."""
+    """The run ended early without an error: the response was cut off or filtered, or its model may not be asked again.
+
+    `limit` as in Completed: for `max_iterations` the budget that ended the run.
+    """
 
     reason: StopReason
     limit: str | None = None

@@ -147,6 +147,7 @@ REQUIRED = [
     "renderers",
     "models-media",
     "outcomes-name-limits",
+    "last-iteration",
 ]
 
 

@@ -14,7 +14,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import PydanticCustomError, core_schema
 
 from gateway.access.limits import KeyLimits, VisitorLimits
-from gateway.agent import Budgets, ClientInstructions, ModelTimeouts
+from gateway.agent import Budgets, ClientInstructions, LastIteration, ModelTimeouts
 from gateway.messages import JsonObject, JsonValue
 from gateway.store import MOST_VERSIONS
 from gateway.wishes.run_wishes import Lockable
@@ -325,6 +325,11 @@ class ParametersSection(_Section):
 
     max_iteration: Whole = Field(default=_BUDGETS.max_iteration, ge=1, le=10_000)
     """Model calls."""
+    on_max_iteration: LastIteration = _BUDGETS.on_max_iteration
+    """What follows the last iteration if the model still wants tools: 'answer': one more model call, which has to
+    answer without tools; 'stop': nothing, the run ends as incomplete; 'summarize': one more model call, which
+    summarises the steps so far. Under 'summarize' a round of tool calls counts as an iteration, too.
+    """
     max_tool_calls: Whole = Field(default=_BUDGETS.max_tool_calls, ge=1, le=100_000)
     """Backend tool calls."""
     max_parallel_tools: Whole = Field(default=_BUDGETS.max_parallel_tools, ge=1, le=1000)

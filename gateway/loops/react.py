@@ -40,6 +40,7 @@ from gateway.transcript import RunFold
 from gateway.turns.attempts import TriedStream, stream_with_retries
 from gateway.turns.client_words import NO_WORDS, client_words, own_messages
 from gateway.turns.context_reduction import ShortenedHistory
+from gateway.turns.iteration_limit import STOPPED, Summary, ends_before_tools, most_model_calls
 from gateway.turns.prompt import system_text
 from gateway.turns.resumption import RepeatedAnswer, kept_input
 from gateway.turns.tool_calls import CompiledSchemas
@@ -114,7 +115,9 @@ class ReactLoop:
         except ModelError as error:
             if run.limit is None:
                 raise
-            raise run.limit_error(run.limit) from error
+            if run.summary is None:
+                raise run.limit_error(run.limit) from error
+            yield run.instead_of(run.summary, error)
         finally:
             deadline.close()
 
@@ -127,6 +130,8 @@ class _Run:
         self._budgets = context.agent.budgets
         self.deadline = Deadline(context.clock, self._budgets.max_run_seconds)
         self.limit: str | None = None  # the budget that is used up: the next model call is the last, without tools
+        self._most_model_calls = most_model_calls(self._budgets)
+        self.summary: Summary | None = None  # the run ends with it
         settings = context.agent.context
         thread = (context.owner, context.input.thread_id)
         self._history = ShortenedHistory(settings.limits, settings.summarize, context.fits, thread)
@@ -204,7 +209,7 @@ class _Run:
         """The turn's model request; `accepted` is the id of its response, if there is one already."""
         instruction = ""
         if self.limit is not None:
-            instruction = _SUMMARIZE.format(limit=self.limit)
+            instruction = _SUMMARIZE.format(limit=self.limit) if self.summary is None else self.summary.instruction
         elif self._said_nothing:
             instruction = _ANSWER
         conversation, tool_choice = self._context.conversation, self._tool_choice()
@@ -268,6 +273,8 @@ class _Run:
         if self._opening is not None:
             batch = [self._opening, *batch]
             self._opening = None
+        if self.summary is not None:
+            batch = self.summary.headed(batch)
         rare, kinds = self._follow(batch), self._fold.kinds
         self._room -= transcript.added_bytes
         if Raw in kinds or MediaGiven in kinds:
@@ -317,8 +324,10 @@ class _Run:
         self._check_iterations()
 
     def _check_iterations(self) -> None:
-        if self.limit is None and self._model_calls >= self._budgets.max_iteration:
+        if self.limit is None and self._model_calls >= self._most_model_calls:
             self._reach_limit("max_iteration")
+            if self._budgets.on_max_iteration == "summarize":
+                self.summary = Summary(self._budgets)
 
     def _reach_limit(self, name: str) -> None:
         if self.limit is None:
@@ -346,6 +355,8 @@ class _Run:
         """Why none of the turn's calls is run; empty if they are."""
         if self._reason in _CUT_OFF:
             return f"the response it stands in was cut off ({self._reason})"
+        if ends_before_tools(self._budgets, self._model_calls):
+            return "the run reached its limit max_iteration"
         return f"the run reached its limit {self.limit}" if self._summarizing else ""
 
     def follow_tools(self, batch: Events) -> None:
@@ -361,14 +372,22 @@ class _Run:
 
         Raises:
             LimitError: the last answer that the budgets allowed was empty, or more calls.
+            ModelError: the summary was empty.
         """
+        outcome = self._outcome()
+        stops = outcome is None and self._budgets.on_max_iteration == "stop"
+        return STOPPED if stops and self._model_calls >= self._most_model_calls else outcome
+
+    def _outcome(self) -> Outcome | None:
         assert self._reason is not None
+        if self.summary is not None and not self._said_something():
+            raise ModelError(ModelErrorKind.PROTOCOL, "the model gave no summary")
         if self._reason in _CUT_OFF:
             return Incomplete(self._reason, self.limit)
         if (outcome := self.tools.outcome()) is not None:
             return outcome
         if self._summarizing:
-            if self.calls or not self._said_something():
+            if self.summary is None and (self.calls or not self._said_something()):
                 raise self.limit_error(self.limit or "max_iteration")
             return Completed(limit=self.limit)
         self._said_nothing = not self.calls and not self._said_something()
@@ -379,12 +398,21 @@ class _Run:
             return None
         return Completed()
 
+    def instead_of(self, summary: Summary, error: ModelError) -> Events:
+        """The run's last batch where its summary failed."""
+        extra = {"run_id": self._context.input.run_id, "code": error.code, "provider_message": error.provider_message}
+        logger.warning("a run's summary failed", extra=extra)
+        model = self._context.model
+        said = summary.instead(self._fold.transcript, self._turn_id, model.provider, model.model_id)
+        return [*said, *self.finish(Completed(limit=self.limit))]
+
     def finish(self, outcome: Outcome) -> Events:
         """The run's last batch."""
         return [*self.tools.state_events(), RunFinished(outcome, self._fold.usage.total)]
 
     def _said_something(self) -> bool:
-        return any(message.text.strip() or message.is_medium for message in self._turn)
+        head = "" if self.summary is None else self.summary.head
+        return any(message.text.removeprefix(head).strip() or message.is_medium for message in self._turn)
 
 
 def _passed_on_bytes(events: Sequence[Event]) -> int:

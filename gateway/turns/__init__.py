@@ -10,5 +10,6 @@ tool_turn.py          runs, refuses or leaves open the calls of an answer
 tool_executions.py    calls of backend tools under way
 tool_failures.py      the error text for a tool that raised an exception
 state_changes.py      sends viewers the changes of the shared state
+iteration_limit.py    ends or sums up a run that has used up its iterations
 resumption.py         continues a model call that outlived its process
 """

@@ -469,6 +469,11 @@ FINISHED = {"type": "RUN_FINISHED", "threadId": "thread", "runId": "run"}
             {**FINISHED, "result": {"stopReason": "max_tokens"}},
         ),
         (
+            Incomplete(StopReason.MAX_ITERATIONS, limit="max_iteration"),
+            {**FINISHED, "result": {"stopReason": "max_iterations"}, "outcome": {"type": "success"}},
+            {**FINISHED, "result": {"stopReason": "max_iterations"}},
+        ),
+        (
             Cancelled(),
             {**FINISHED, "outcome": {"type": "cancelled"}},
             {"type": "RUN_ERROR", "message": "the run was cancelled", "code": "cancelled"},

@@ -49,15 +49,19 @@ def wrong_fields(rules: CallerRules, **values: Any) -> dict[str, str]:
 
 
 async def test_an_agent_of_a_caller_is_what_it_would_be_in_the_file(rules: CallerRules) -> None:
-    made = read_agent("mine", {"model": MODEL, "system_prompt": "Be brief.", "parameters": {"max_iteration": 3}}, rules)
+    limits: JsonObject = {"max_iteration": 3, "on_max_iteration": "stop"}
+    made = read_agent("mine", {"model": MODEL, "system_prompt": "Be brief.", "parameters": limits}, rules)
     assert isinstance(made, AgentDefinition)
+    assert made.budgets.on_max_iteration == "stop"
     assert (made.id, made.name, made.system_prompt, made.budgets.max_iteration) == ("mine", "mine", "Be brief.", 3)
     assert made.model.credential["openai_api_key"].reveal() == "sk-callers-own"
 
 
 async def test_every_wrong_field_is_named_by_its_pointer(rules: CallerRules) -> None:
-    wrong = wrong_fields(rules, sytem_prompt="x", history="rewrite", parameters={"max_iteration": 0})
-    assert wrong.keys() == {"/sytem_prompt", "/history", "/parameters/max_iteration"}
+    wrong = wrong_fields(
+        rules, sytem_prompt="x", history="rewrite", parameters={"max_iteration": 0, "on_max_iteration": "end"}
+    )
+    assert wrong.keys() == {"/sytem_prompt", "/history", "/parameters/max_iteration", "/parameters/on_max_iteration"}
     assert "did you mean" in wrong["/sytem_prompt"]
 
 

@@ -98,6 +98,12 @@ def test_a_request_decides_before_the_agent_does() -> None:
     assert definition.on_concurrent_run == "cancel_previous"
 
 
+def test_what_follows_the_last_iteration_is_the_agents_however_many_a_request_wishes() -> None:
+    shop = agent(budgets=Budgets(max_iteration=3, on_max_iteration="stop"))
+    wished = terms_of(shop, asking(RunWishes(limits=WishedLimits(max_iteration=7)))).definition
+    assert wished.budgets == Budgets(max_iteration=7, on_max_iteration="stop")
+
+
 def test_of_limits_of_tokens_the_smaller_counts() -> None:
     shop = agent(budgets=Budgets(max_total_tokens=100))
     more = terms_of(shop, asking(RunWishes(limits=WishedLimits(max_total_tokens=200)))).definition
