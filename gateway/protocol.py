@@ -1,4 +1,5 @@
-"""The contract of wire protocols: what a protocol is, and ProtocolEnvironment, its access to agents, runs and threads.
+"""The contract of wire protocols: what a protocol is, and ProtocolEnvironment, its access to agents, runs, threads and
+documents.
 
 Below: the runner, access; endpoints, of which a protocol finds here what it needs. A protocol parses requests into
 AgentInput (pure), calls its ProtocolEnvironment, and renders events (pure).
@@ -20,6 +21,7 @@ from gateway.access.visitors import Visitors
 from gateway.agent import AgentInput, InterruptAnswer
 from gateway.agents.open_agent import OpenAgent, no_agent
 from gateway.agents.stored import StoredAgent
+from gateway.documents.owned import OwnedDocuments
 from gateway.endpoints.answers import json_response, time_text
 from gateway.endpoints.requests import caller_of, page_asked, path_id, read_body, read_json, request_id_of
 from gateway.endpoints.routes import Endpoint, VisitorRoute
@@ -103,6 +105,16 @@ class ProtocolEnvironment:
     def public_url(self, request: Request) -> str:
         """The URL by which the caller reaches the gateway, without a slash at the end."""
         return (self._configured_url or str(request.base_url)).rstrip("/")
+
+    def now(self) -> float:
+        """The time that threads, runs and documents get."""
+        return self._runner.clock.now()
+
+    # --- documents
+
+    def documents(self, caller: Caller) -> OwnedDocuments:
+        """What is neither thread nor run of the caller's. Putting one counts as a run."""
+        return OwnedDocuments(self._runner.store.documents, caller.owner, partial(self._counted, caller))
 
     # --- agents
 

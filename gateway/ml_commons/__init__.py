@@ -3,7 +3,12 @@
 routes.py           what its routes share: JSON answers, errors as responses
 errors.py           the two forms of its errors
 answers.py          ids, times, search answers and answers to writes, as OpenSearch has them
+fields.py           the members of a body, and what is wrong with them
 agent_form.py       what its users see of an agent, beyond what runs need
+memory_kinds.py     how memory containers and what they hold are stored
+memory_containers.py  the bodies that make and change a container
+memory_access.py    a caller's containers
+retention.py        how long a container's memories stay
 
 Above: the protocols under `/_plugins/_ml`. Below: the words. But for `routes.py`, all of it is pure.
 https://docs.opensearch.org/latest/ml-commons-plugin/api/agent-apis/index/ (ml-commons 3.6 to 3.9)

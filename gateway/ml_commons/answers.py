@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import base64
 import os
+import re
 from collections.abc import Callable
 from typing import Any, Final, Literal
 
-from gateway.messages import JsonObject
+from gateway.documents.document import MAX_ID_LENGTH
+from gateway.errors import ConflictError, FieldProblem, InvalidRequestError
+from gateway.messages import JsonObject, JsonValue
 
 WriteResult = Literal["created", "updated", "deleted", "not_found", "noop"]
 
 _ID_BYTES: Final = 15  # 20 characters of base64
 _NO_START: Final = "-_"  # ids that clients choose must not begin with these, so that generated ones may be sent back
+_CHOSEN: Final = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_-]*", re.ASCII)
 _SHARDS: Final[JsonObject] = {"total": 1, "successful": 1, "failed": 0}
 
 
@@ -21,6 +25,36 @@ def new_document_id() -> str:
     while (made := base64.urlsafe_b64encode(os.urandom(_ID_BYTES)).decode())[0] in _NO_START:
         pass
     return made
+
+
+def chosen_id(label: str, field: str, value: JsonValue) -> str:
+    """An id that a client chose, for what `label` names: `agent id`. `field` is the member that it stands in.
+
+    Raises:
+        InvalidRequestError: it is not one that may be chosen.
+    """
+    if (problem := _problem_of_id(value)) is None:
+        assert isinstance(value, str), "anything else is a problem"
+        return value
+    message = f"{label} {problem}"
+    raise InvalidRequestError(message, status=400, problems=[FieldProblem(f"/{field}", message)])
+
+
+def _problem_of_id(value: JsonValue) -> str | None:
+    if not isinstance(value, str) or not value:
+        return "is invalid"
+    if value[0] in _NO_START:
+        return f"must not start with '{value[0]}'"
+    if len(value.encode("utf-8", "replace")) > MAX_ID_LENGTH:
+        return f"is too long, max length is {MAX_ID_LENGTH}"
+    if _CHOSEN.fullmatch(value) is None:
+        return "must contain only letters, digits, underscores, and hyphens, and must start with a letter or digit"
+    return None
+
+
+def id_taken(label: str, document_id: str) -> ConflictError:
+    """The error for an id that a client chose and that somebody has."""
+    return ConflictError(f"{label} '{document_id}' already exists")
 
 
 def milliseconds(seconds: float) -> int:

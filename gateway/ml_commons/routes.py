@@ -13,7 +13,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Scope
 
-from gateway.messages import JsonValue
+from gateway.endpoints.requests import read_json
+from gateway.errors import InvalidRequestError
+from gateway.messages import JsonObject, JsonValue, json_kind
 from gateway.ml_commons.errors import execution_error, opensearch_error, status_of
 from gateway.problems import Problem
 
@@ -24,6 +26,21 @@ _MEDIA_TYPE: Final = "application/json; charset=UTF-8"
 def ml_response(request: Request, value: JsonValue, status: int = 200) -> Response:
     """A JSON answer, indented where the request asks for `?pretty`."""
     return _response(request.query_params, value, status)
+
+
+async def read_object(request: Request) -> JsonObject:
+    """The JSON object in the body, also of a GET, as OpenSearch's clients send searches; empty where there is none.
+
+    Raises:
+        InvalidRequestError: 400, it is no JSON object.
+    """
+    headers = request.headers
+    if headers.get("content-length", "0") == "0" and "transfer-encoding" not in headers:
+        return {}
+    body = await read_json(request)
+    if not isinstance(body, dict):
+        raise InvalidRequestError(f"the body is {json_kind(body)}; it must be a JSON object", status=400)
+    return body
 
 
 def opensearch_error_form(problem: Problem, scope: Scope) -> Response:

@@ -1,0 +1,86 @@
+"""Reads the members of a body, and names all that are wrong at once.
+
+Below: errors. Above: the readers of bodies. null is the same as absent.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TypeVar
+
+from gateway.errors import FieldProblem, InvalidRequestError
+from gateway.messages import JsonObject, JsonValue, json_kind
+from gateway.wire.json_pointer import escaped
+
+Kind = TypeVar("Kind")
+
+_MOST = 2**31 - 1
+
+
+class Fields:
+    """The members of one object. What is wrong is noted; `check` refuses it."""
+
+    def __init__(self, value: JsonObject, at: str = "", problems: list[FieldProblem] | None = None) -> None:
+        """`at` is the object's JSON pointer in the body; `problems` are those of the object that it stands in."""
+        self.value = value
+        self._at = at
+        self._problems = [] if problems is None else problems
+
+    def wrong(self, name: str, message: str) -> None:
+        """Note that a member is wrong, or missing."""
+        self._problems.append(FieldProblem(self._pointer(name), message))
+
+    def check(self) -> None:
+        """Raises InvalidRequestError (400) if anything was wrong; its message has all of it."""
+        if self._problems:
+            raise InvalidRequestError(
+                "; ".join(each.detail for each in self._problems), status=400, problems=self._problems
+            )
+
+    def text(self, name: str) -> str | None:
+        return self._of(name, str, "a string")
+
+    def boolean(self, name: str) -> bool | None:
+        return self._of(name, bool, "true or false")
+
+    def object(self, name: str) -> JsonObject | None:
+        return self._of(name, dict, "an object")
+
+    def inner(self, name: str) -> Fields | None:
+        """The members of an object in this one; None: there is none."""
+        value = self.object(name)
+        return None if value is None else Fields(value, self._pointer(name), self._problems)
+
+    def number(self, name: str, *, least: int = 0) -> int | None:
+        value = self.value.get(name)
+        if value is None:
+            return None
+        if isinstance(value, int) and not isinstance(value, bool) and least <= value <= _MOST:
+            return value
+        self.wrong(name, f"{name} must be a whole number of at least {least}, not {json.dumps(value)[:64]}")
+        return None
+
+    def strings(self, name: str) -> list[str] | None:
+        value: list[JsonValue] | None = self._of(name, list, "an array of strings")
+        if value is None:
+            return None
+        if not all(isinstance(each, str) for each in value):
+            self.wrong(name, f"{name} must be an array of strings")
+        return [each for each in value if isinstance(each, str)]
+
+    def texts(self, name: str) -> dict[str, str] | None:
+        """An object whose values are texts; other values are written as JSON, as ml-commons does."""
+        value = self.object(name)
+        if value is None:
+            return None
+        return {key: each if isinstance(each, str) else json.dumps(each) for key, each in value.items()}
+
+    def _of(self, name: str, kind: type[Kind], expected: str) -> Kind | None:
+        value = self.value.get(name)
+        if value is None or isinstance(value, kind):
+            return value
+        self.wrong(name, f"{name} must be {expected}, not {json_kind(value)}")
+        return None
+
+    def _pointer(self, name: str) -> str:
+        return f"{self._at}/{escaped(name)}"

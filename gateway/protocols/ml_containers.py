@@ -1,0 +1,72 @@
+"""ml-commons' REST API: memory containers.
+
+Below: the protocols' environment; ml_commons. What a container holds: ml_container_memories.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from gateway.errors import ConflictError
+from gateway.ml_commons.answers import id_taken, search_answer, write_answer
+from gateway.ml_commons.memory_access import container_of
+from gateway.ml_commons.memory_containers import CONTAINER_ID, changed_container, new_container
+from gateway.ml_commons.memory_kinds import CONTAINER_INDEX, CONTAINERS
+from gateway.ml_commons.routes import PREFIX, ml_response, opensearch_error_form, read_object
+from gateway.protocol import ProtocolEnvironment, WireProtocol, caller_of, path_id
+
+_CONTAINERS = PREFIX + "/memory_containers"
+
+
+class _Endpoints:
+    def __init__(self, environment: ProtocolEnvironment) -> None:
+        self._environment = environment
+
+    async def create(self, request: Request) -> Response:
+        caller, body = caller_of(request), await read_object(request)
+        container_id, document = new_container(body, caller.owner, self._environment.now())
+        try:
+            await self._environment.documents(caller).put(CONTAINERS, container_id, document, if_version=0)
+        except ConflictError as error:
+            raise id_taken(CONTAINER_ID, container_id) from error
+        return ml_response(request, {"memory_container_id": container_id, "status": "created"})
+
+    async def container(self, request: Request) -> Response:
+        documents = self._environment.documents(caller_of(request))
+        found = await container_of(documents, path_id(request, "container_id"))
+        return ml_response(request, found.body)
+
+    async def update(self, request: Request) -> Response:
+        documents, body = self._environment.documents(caller_of(request)), await read_object(request)
+        found = await container_of(documents, path_id(request, "container_id"))
+        changed = changed_container(found.body, body, self._environment.now())
+        version = await documents.put(CONTAINERS, found.document_id, changed, if_version=found.version)
+        return ml_response(request, write_answer(CONTAINER_INDEX, found.document_id, "updated", version))
+
+    async def delete(self, request: Request) -> Response:
+        documents = self._environment.documents(caller_of(request))
+        found = await container_of(documents, path_id(request, "container_id"))
+        await documents.delete(CONTAINERS, found.document_id)
+        return ml_response(request, write_answer(CONTAINER_INDEX, found.document_id, "deleted", found.version))
+
+    async def search(self, request: Request) -> Response:
+        found = await self._environment.documents(caller_of(request)).search(CONTAINERS, await read_object(request))
+        return ml_response(request, search_answer(found, CONTAINER_INDEX, lambda document: document))
+
+
+def _routes(environment: ProtocolEnvironment) -> Sequence[BaseRoute]:
+    on = _Endpoints(environment)
+    return [
+        Route(f"{_CONTAINERS}/_create", on.create, methods=["POST"]),
+        Route(f"{_CONTAINERS}/_search", on.search, methods=["GET", "POST"]),
+        Route(_CONTAINERS + "/{container_id}", on.container, methods=["GET"]),
+        Route(_CONTAINERS + "/{container_id}", on.update, methods=["PUT"]),
+        Route(_CONTAINERS + "/{container_id}", on.delete, methods=["DELETE"]),
+    ]
+
+
+PROTOCOL = WireProtocol("ml_containers", _routes, error_form=opensearch_error_form)
