@@ -1,6 +1,7 @@
 """The inside of the embedded store (`stores/sqlite.py` is the part).
 
 store.py          the Store: each promise of the contract in terms of rows and commits
+access.py         how the store reaches the file: writes, reads, searches
 group_commit.py   writes in call order, many runs in one commit, on the event loop or on the writer thread
 disk_pace.py      whether the disk is quick enough for the event loop
 erasure.py        removes deleted text from the files while the store is idle

@@ -1,6 +1,6 @@
 """The embedded store's documents: each promise of `DocumentStore` in terms of rows and commits.
 
-Below: document_rows, key_file. Above: store, which writes and reads for it. Values are encrypted on the writer thread.
+Below: document_rows, access, key_file. Above: store. Values are encrypted on the writer thread.
 """
 
 from __future__ import annotations
@@ -8,9 +8,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, TypeVar
 
 import orjson
 
@@ -26,35 +24,9 @@ from gateway.query_dsl.field_mapping import MappingError, field_types, searched_
 from gateway.query_dsl.search_body import parse_search_body
 from gateway.records import dump_json, load_json
 from gateway.sqlite import document_rows
+from gateway.sqlite.access import StoreAccess
 from gateway.sqlite.document_rows import NewDocument, StaleIndexError
 from gateway.sqlite.key_file import key_file, make_key, read_key
-from gateway.store import Kept
-
-Result = TypeVar("Result")
-
-
-class Write(Protocol):
-    """As SqliteStore has it."""
-
-    def __call__(
-        self, work: Callable[[sqlite3.Connection], Result], *, long: bool = False, makes_room: bool = False
-    ) -> Kept[Result]: ...
-
-
-class Read(Protocol):
-    """As SqliteStore has it."""
-
-    async def __call__(self, work: Callable[[sqlite3.Connection], Result]) -> Result: ...
-
-
-@dataclass(frozen=True, slots=True)
-class StoreAccess:
-    """What the store does for its documents. `search` runs in its own thread; `erase` is called after deletions."""
-
-    write: Write
-    read: Read
-    search: Read
-    erase: Callable[[], None]
 
 
 class MasterKeys:

@@ -1,8 +1,7 @@
 """The embedded store: each promise of `gateway.store.Store` in terms of rows and commits.
 
 Below: everything in this package. Writes are done in the order of the calls, the short ones on the event loop itself
-(group_commit says why and which). Reads have their own threads and connections, except for two index look-ups per new
-run (`_are_new`).
+(group_commit says why and which). Reads have their own threads, except for two index look-ups per new run (`_are_new`).
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ import asyncio
 import logging
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -25,15 +23,13 @@ from gateway.messages import JsonObject, Message
 from gateway.model_state import ModelState
 from gateway.records import NO_EVENTS, EventRecords
 from gateway.sqlite import event_log, message_rows, run_logs, run_rows, stored_bytes, summary_rows, tables, version_rows
+from gateway.sqlite.access import StoreAccess
 from gateway.sqlite.address import Address
 from gateway.sqlite.cursors import place_cursor, read_place, read_threads_cursor, threads_cursor
-from gateway.sqlite.database import READERS, SEARCHERS, Database
-from gateway.sqlite.documents import MasterKeys, SqliteDocuments, StoreAccess
+from gateway.sqlite.documents import MasterKeys, SqliteDocuments
 from gateway.sqlite.erasure import USUAL_TIMES, ErasureTimes
-from gateway.sqlite.group_commit import GroupCommit
 from gateway.sqlite.tables import KeptThread, LoadedThread
 from gateway.sqlite.thread_cache import LIMIT_BYTES, ThreadCache
-from gateway.sqlite.worker_turns import WorkerTurns
 from gateway.sqlite.writes import RunLog, pages_of
 from gateway.store import (
     Approval,
@@ -76,66 +72,28 @@ class SqliteStore:
         cache_bytes: int = LIMIT_BYTES,
         erasure_times: ErasureTimes = USUAL_TIMES,
     ) -> None:
-        self._address = address
         self._cache = ThreadCache(cache_bytes)
-        self._erasure_times = erasure_times
         self._runs: dict[tuple[str, str], RunLog] = {}
         self._early: set[tuple[str, str]] = set()  # runs with events that came before begin_run was committed
-        self._database: Database | None = None
-        self._commits: GroupCommit | None = None
-        self._readers: ThreadPoolExecutor | None = None
-        self._searches: ThreadPoolExecutor | None = None
-        self._turns: WorkerTurns | None = None
-        self._keys = MasterKeys(environment.master_keys)
-        access = StoreAccess(self._write, self._read, self._search, self._erase)
-        self._documents = SqliteDocuments(access, environment.clock, self._keys, environment.on_secrets)
-        self._probe: asyncio.Future[None] | None = None
+        keys = MasterKeys(environment.master_keys)
+        self._access = StoreAccess(address, keys.open, self._forget_runs, erasure_times)
+        self._write, self._read, self._look = self._access.write, self._access.read, self._access.look
+        self._documents = SqliteDocuments(self._access, environment.clock, keys, environment.on_secrets)
 
     async def open(self) -> None:
-        if self._database is not None:
-            raise StoreError("the store is open already")
-        database = await asyncio.to_thread(self._open_files)
-        self._database = database
-        self._turns = WorkerTurns(asyncio.get_running_loop())
-        self._commits = GroupCommit(
-            database.writer, self._turns, self._forget_runs, database.reserve, erasure_times=self._erasure_times
-        )
-        self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="sqlite-reader")
-        self._searches = ThreadPoolExecutor(SEARCHERS, thread_name_prefix="sqlite-search")
-
-    def _open_files(self) -> Database:
-        database = Database(self._address)
-        try:
-            self._keys.open(database.path)
-        except BaseException:
-            database.close()
-            raise
-        return database
+        await self._access.open()
 
     async def close(self) -> None:
-        database, commits, threads = self._database, self._commits, (self._readers, self._searches)
-        self._database = self._commits = self._readers = self._searches = None
         self._runs.clear()
         self._early.clear()
-        if commits is not None:
-            await commits.close()
-        for executor in threads:
-            if executor is not None:
-                await asyncio.to_thread(executor.shutdown)
-        if database is not None:
-            await asyncio.to_thread(database.close)
+        await self._access.close()
+
+    async def check(self) -> None:
+        await self._access.check()
 
     @property
     def documents(self) -> SqliteDocuments:
         return self._documents
-
-    async def check(self) -> None:
-        database, commits = self._database, self._commits
-        if database is None or commits is None:
-            raise StoreError("the store is not open")
-        if self._probe is None or self._probe.done():
-            self._probe = commits.submit(lambda connection: _probe_write(connection, database), long=True)
-        await asyncio.shield(self._probe)
 
     # --- threads
 
@@ -300,17 +258,17 @@ class SqliteStore:
         await self._write(lambda connection: work(connection, run))
 
     def append_events(self, owner: str, run_id: str, first: int, records: EventRecords) -> asyncio.Future[None]:
-        commits = self._commits
-        if commits is None:
-            return _failed(StoreError("the store is not open"))
         log = self._runs.get((owner, run_id))
-        if log is None:
-            # Not begun here, or not yet committed, or events were lost: the tables know the next number.
-            self._early.add((owner, run_id))
-            return commits.submit(lambda connection: run_logs.append(connection, owner, run_id, first, records))
-        if first != log.next or not records.count:
-            return _failed(run_logs.out_of_order(run_id, log.next, first, records))
-        return commits.append(log, first, records)
+        try:
+            if log is None:
+                # Not begun here, or not yet committed, or events were lost: the tables know the next number.
+                self._early.add((owner, run_id))
+                return self._write(lambda connection: run_logs.append(connection, owner, run_id, first, records))
+            if first != log.next or not records.count:
+                raise run_logs.out_of_order(run_id, log.next, first, records)
+            return self._access.append(log, first, records)
+        except StoreError as error:
+            return _failed(error)
 
     def end_run(
         self,
@@ -332,7 +290,7 @@ class SqliteStore:
         def kept(written: KeptThread) -> None:
             self._thread_written(thread, keep, written)
             if erase:
-                self._erase()
+                self._access.erase()
 
         log = self._runs.pop((run.owner, run.run_id), None)
         self._early.discard((run.owner, run.run_id))
@@ -406,10 +364,8 @@ class SqliteStore:
             await self._sweep()
         swept = await self._sweep()  # rows of a thread that was deleted just before a kill -9
         if removed or swept:
-            self._erase()
-        reserve = None if self._database is None else self._database.reserve
-        if reserve is not None:  # there may be room for it now
-            await self._write(lambda _: reserve.fill(), long=True)
+            self._access.erase()
+        await self._access.fill_reserve()
         return removed
 
     async def keep_secret(self, name: str, fresh: bytes) -> bytes:
@@ -421,7 +377,7 @@ class SqliteStore:
             await self._sweep()
         except StoreError as error:  # readers do not see it any more; remove_logs deletes the rest
             logger.warning("what is left of a deletion could not be removed yet", extra={"code": error.code})
-        self._erase()
+        self._access.erase()
 
     async def _sweep(self) -> bool:
         """Delete all marked rows. Gives whether there were any."""
@@ -430,26 +386,7 @@ class SqliteStore:
             swept = True
         return swept
 
-    def _erase(self) -> None:
-        if self._commits is not None:
-            self._commits.erase()
-
     # --- ways to the threads
-
-    def _write(
-        self,
-        work: Callable[[sqlite3.Connection], Result],
-        on_kept: Callable[[Result], None] | None = None,
-        on_failed: Callable[[], None] | None = None,
-        *,
-        pages: int = 2,
-        long: bool = False,
-        makes_room: bool = False,
-    ) -> Kept[Result]:
-        """A cancelled caller is told so only when the write is done."""
-        if self._commits is None:
-            raise StoreError("the store is not open")
-        return self._commits.submit(work, on_kept, on_failed, pages=pages, long=long, makes_room=makes_room)
 
     def _write_to(
         self, key: tuple[str, str], work: Callable[[sqlite3.Connection], Result], *, makes_room: bool = False
@@ -459,62 +396,10 @@ class SqliteStore:
             work, lambda _: self._cache.changed(key), lambda: self._cache.changed(key), makes_room=makes_room
         )
 
-    async def _read(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
-        database, readers, turns = self._database, self._readers, self._turns
-        if database is None or readers is None or turns is None:
-            raise StoreError("the store is not open")
-        if database.in_memory:
-            return await self._write(work, long=True)
-
-        def run() -> Result:
-            try:
-                with database.reader() as connection:
-                    return work(connection)
-            finally:
-                turns.finished()
-
-        turns.start()
-        reading = asyncio.get_running_loop().run_in_executor(readers, run)
-        reading.add_done_callback(lambda _: turns.settle())
-        return await reading
-
-    async def _search(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
-        """A read that may take long. It has a thread to itself, so that no other read waits for it."""
-        database, searches = self._database, self._searches
-        if database is None or searches is None:
-            raise StoreError("the store is not open")
-        if database.in_memory:
-            return await self._write(work, long=True)
-
-        def run() -> Result:
-            with database.reader() as connection:
-                return work(connection)
-
-        return await asyncio.get_running_loop().run_in_executor(searches, run)
-
     def _are_new(self, owner: str, run_id: str, thread_id: str) -> tuple[bool, bool]:
         """Whether it is certain that there is no such run, and no such thread."""
         found = self._look(lambda connection: run_rows.is_new(connection, owner, run_id, thread_id))
         return (False, False) if found is None else found
-
-    def _look(self, work: Callable[[sqlite3.Connection], Result]) -> Result | None:
-        """A read of a row or two in this turn of the loop; None where that is impossible.
-
-        It runs on the event loop although it may touch the disk: nearly every request begins a new run, and a reader's
-        thread takes 200 us where this takes 10 (from the page cache; a page that must be read from the disk delays the
-        loop once). It waits for no lock: when the file is held, or anything else is wrong, it gives None, and a
-        reader's thread is asked.
-        """
-        database, commits = self._database, self._commits
-        if database is None or commits is None:
-            return None
-        connection = commits.connection or database.loop_reader  # the connection that wrote last has the pages cached
-        if connection is None:
-            return None
-        try:
-            return work(connection)
-        except sqlite3.Error:
-            return None
 
     async def _load(
         self, key: tuple[str, str], work: Callable[[sqlite3.Connection], tuple[Result, LoadedThread | None]]
@@ -578,13 +463,6 @@ def _message_pages(thread: Thread, keep: int) -> int:
 def _sweep_slice(connection: sqlite3.Connection) -> bool:
     """Delete some of the marked rows. Gives whether there are more."""
     return message_rows.sweep(connection) or event_log.sweep_forgotten(connection)
-
-
-def _probe_write(connection: sqlite3.Connection, database: Database) -> None:
-    """Write enough to need new pages, and free them again."""
-    database.check_in_place()
-    connection.execute("INSERT INTO write_probe (content) VALUES (zeroblob(?))", (_PROBE_BYTES,))
-    connection.execute("DELETE FROM write_probe")
 
 
 # --- futures
