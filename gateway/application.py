@@ -145,6 +145,7 @@ class Application:
             cors_origins=server.cors_origins,
             allowed_hosts=server.allowed_hosts if server.has_keys else server.host_names,
             open_paths=[path for protocol, _ in served for path in protocol.open_paths],
+            basic_paths=[path for protocol, _ in served for path in protocol.basic_paths],
             quiet_paths=(*_HEALTH_PATHS, "/metrics"),
             max_body_bytes=server.max_body_bytes,
         )

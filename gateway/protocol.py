@@ -57,7 +57,8 @@ class WireProtocol:
 
     `paths` are patterns of further paths that belong to the protocol, written as those of routes: `/v1/{rest:path}`.
     `open_paths` are not patterns. They need no key and allow any website, so requests for them have no `caller_of`; one
-    that ends with `/` includes everything below it. `error_form` renders errors on its routes' paths and on these, also
+    that ends with `/` includes everything below it. On `basic_paths`, written like these, a key may also be sent as the
+    password of its name (Basic authentication). `error_form` renders errors on its routes' paths and on `paths`, also
     before a route is reached, as without a key, and where there is no route. `api` is its part of the API document.
     """
 
@@ -67,6 +68,7 @@ class WireProtocol:
     error_form: ErrorForm = problem_json
     api: ApiDescription = field(default_factory=ApiDescription)
     open_paths: Sequence[str] = ()
+    basic_paths: Sequence[str] = ()
 
 
 class ProtocolEnvironment:

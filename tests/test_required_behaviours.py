@@ -148,6 +148,8 @@ REQUIRED = [
     "models-media",
     "outcomes-name-limits",
     "last-iteration",
+    "ml-refusals",
+    "ml-passwords",
 ]
 
 

@@ -14,8 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
-import hmac
 import logging
 import os
 import re
@@ -28,7 +26,8 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from gateway.access.callers import LOCAL_CALLER, NO_LIMITS, Caller, bearer_in
+from gateway.access.api_keys import ApiKeys, basic_in
+from gateway.access.callers import Caller, bearer_in
 from gateway.access.limits import KeyLimits
 from gateway.access.origins import Origins, RequestHeaders, foreign_origin
 from gateway.access.visitors import Visitors, is_visitors
@@ -37,14 +36,13 @@ from gateway.errors import (
     ForbiddenError,
     GatewayError,
     TooLargeError,
-    UnauthenticatedError,
     UnsupportedMediaTypeError,
 )
 from gateway.problems import ErrorForm, Problem, http_problem, internal_problem, problem_json, problem_of
 
 logger = logging.getLogger(__name__)
 
-_METHODS = "GET, POST, PATCH, DELETE, OPTIONS"
+_METHODS = "GET, POST, PUT, PATCH, DELETE, OPTIONS"
 _HEADERS = ("accept", "authorization", "cache-control", "content-type", "last-event-id", "x-request-id")
 _PREFLIGHT_SECONDS = "600"
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}\Z")
@@ -65,8 +63,8 @@ class AccessRules:
 
     `keys` are (owner, key), `key_limits` by owner; `approvers` are the owners that may approve. `allowed_hosts` are
     host names besides loopback ones. `open_paths` need no key and any origin may use them: health, the page and its
-    assets; a path that ends with `/` includes everything below it. `quiet_paths` are logged only at DEBUG, since probes
-    ask for them every few seconds.
+    assets; a path that ends with `/` includes everything below it. On `basic_paths` a key may also be sent as the
+    password of its owner (Basic). `quiet_paths` are logged only at DEBUG, since probes ask for them every few seconds.
     """
 
     keys: Sequence[tuple[str, Secret]] = ()
@@ -75,6 +73,7 @@ class AccessRules:
     cors_origins: Sequence[str] = ()
     allowed_hosts: Sequence[str] = ()
     open_paths: Sequence[str] = ()
+    basic_paths: Sequence[str] = ()
     quiet_paths: Sequence[str] = ()
     max_body_bytes: int = 10_000_000
 
@@ -106,6 +105,7 @@ class AccessMiddleware:
         self._is_public = not rules.keys and visitors is None
         self._checks_host = self._is_public or bool(rules.allowed_hosts)
         self._open_paths = Paths(rules.open_paths)
+        self._basic_paths = Paths(rules.basic_paths)
         self._quiet_paths = Paths(rules.quiet_paths)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -166,10 +166,18 @@ class AccessMiddleware:
         state = scope["state"]
         if self._visitors is not None and is_visitors(bearer):
             caller = self._visitor(self._visitors, scope, headers, bearer)
+        elif not self._is_public and not bearer and scope["path"] in self._basic_paths:
+            caller = self._by_password(headers)
         else:
             caller = self._keys.caller(bearer, needed=not self._is_public)
         state["caller"], state["owner"] = caller, caller.owner
         return None
+
+    def _by_password(self, headers: RequestHeaders) -> Caller:
+        # Browsers send a password that they were once given by themselves, also for another website's page.
+        if "authorization" in headers:
+            self._origins.check(headers, visitors=False)
+        return self._keys.caller_by_password(basic_in(headers.get("authorization")))
 
     def _visitor(self, visitors: Visitors, scope: Scope, headers: RequestHeaders, bearer: str) -> Caller:
         key, token = visitors.identify(bearer)
@@ -188,8 +196,10 @@ class AccessMiddleware:
         caller: Caller | None = scope["state"].get("caller")
         if caller is not None and caller.limits.max_body_bytes is not None:
             most = min(most, caller.limits.max_body_bytes)
-        if scope["method"] in _WITH_BODY:
-            _check_body(headers, most)
+        if has_body(headers):
+            _check_length(headers, most)
+            if scope["method"] in _WITH_BODY:
+                check_json(headers)
         return _limited(receive, headers, most)
 
     async def _refuse(self, error: GatewayError, scope: Scope, receive: Receive, send: Send) -> None:
@@ -244,48 +254,19 @@ class Paths:
         return path in self._exact or path.startswith(self._below)
 
 
-class ApiKeys:
-    """Whose key it is. Keys are kept as hashes; each look-up compares all of them, so its time reveals nothing."""
-
-    def __init__(
-        self, keys: Iterable[tuple[str, Secret]], limits: Mapping[str, KeyLimits], approvers: Collection[str] = ()
-    ) -> None:
-        self._callers = [
-            (_digest(key.reveal()), Caller(name, name, limits.get(name, NO_LIMITS), may_approve=name in approvers))
-            for name, key in keys
-        ]
-
-    def caller(self, bearer: str, *, needed: bool) -> Caller:
-        """The caller of a bearer key; LOCAL_CALLER where no key is `needed`.
-
-        Raises:
-            UnauthenticatedError: no key, or an unknown one.
-        """
-        if not needed:
-            return LOCAL_CALLER
-        if not bearer:
-            raise UnauthenticatedError("a key is needed; send it as 'Authorization: Bearer <key>'")
-        presented = _digest(bearer)
-        found = None
-        for digest, caller in self._callers:
-            if hmac.compare_digest(digest, presented):
-                found = caller
-        if found is None:
-            raise UnauthenticatedError("this key is not known; send one of server.api_keys")
-        return found
+def has_body(headers: Mapping[str, str]) -> bool:
+    """Whether a request's headers announce a body."""
+    return "transfer-encoding" in headers or headers.get("content-length", "0").strip("0") != ""
 
 
-def _digest(key: str) -> bytes:
-    return hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
-
-
-def _check_body(headers: RequestHeaders, max_body_bytes: int) -> None:
-    length = headers.get("content-length")
-    if length is not None and length.isascii() and length.isdigit() and int(length[:32]) > max_body_bytes:
+def _check_length(headers: RequestHeaders, max_body_bytes: int) -> None:
+    length = headers.get("content-length", "")
+    if length.isascii() and length.isdigit() and int(length[:32]) > max_body_bytes:
         raise _too_large(max_body_bytes)
-    has_body = "transfer-encoding" in headers or (length or "0").strip("0") != ""
-    if not has_body:
-        return
+
+
+def check_json(headers: Mapping[str, str]) -> None:
+    """Refuse a body that is not JSON by its headers. Raises UnsupportedMediaTypeError."""
     media_type, _, parameters = headers.get("content-type", "").partition(";")
     if not _JSON_TYPE.match(media_type.strip().lower()):
         # A website could send any other type without a preflight (a form, text/plain).

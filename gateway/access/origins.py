@@ -31,10 +31,12 @@ class Origins:
         self._all_origins = self._cors_origins.union(visitors_origins)
         self._hosts = frozenset(host.lower().rstrip(".") for host in allowed_hosts)
 
-    def allows(self, headers: RequestHeaders) -> bool:
-        """Whether the request's Origin is configured or the gateway's own."""
+    def allows(self, headers: RequestHeaders, *, visitors: bool = True) -> bool:
+        """Whether the request's Origin is configured, with `visitors` also for them, or the gateway's own."""
         origin = headers.get("origin", "")
-        return origin in self._all_origins or is_same_origin(origin, headers.get("host", ""))
+        return origin in (self._all_origins if visitors else self._cors_origins) or is_same_origin(
+            origin, headers.get("host", "")
+        )
 
     def headers_for(self, headers: RequestHeaders, *, for_visitor: bool) -> list[tuple[bytes, bytes]]:
         """The CORS headers of an answer; they go on every answer, errors too, or the page cannot read it."""
@@ -47,15 +49,15 @@ class Origins:
         allow = (b"access-control-allow-origin", origin.encode("latin-1"))
         return [*vary, allow, (b"access-control-expose-headers", _EXPOSED)]
 
-    def check(self, headers: RequestHeaders) -> None:
-        """Refuse a request that a foreign website made a browser send.
+    def check(self, headers: RequestHeaders, *, visitors: bool = True) -> None:
+        """Refuse a request that a foreign website made a browser send. `visitors` as for `allows`.
 
         Raises:
             ForbiddenError
         """
         origin = headers.get("origin")
         if origin is not None:
-            if not self.allows(headers):
+            if not self.allows(headers, visitors=visitors):
                 raise ForbiddenError(foreign_origin(origin), code="origin_not_allowed")
         elif _is_embedded(headers):
             raise ForbiddenError(

@@ -1,6 +1,7 @@
 """ml-commons' agent REST API: reads its requests as canonical input, and writes what became of them in its shapes.
 
-routes.py           what its routes share: JSON answers, errors as responses
+routes.py           what its routes share: JSON answers, bodies, errors as responses
+api_document.py     how its operations stand in the API document
 errors.py           the two forms of its errors
 answers.py          ids, times, search answers and answers to writes, as OpenSearch has them
 fields.py           the members of a body, and what is wrong with them

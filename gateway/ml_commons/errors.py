@@ -20,6 +20,7 @@ _TYPES: Final = {
     404: "status_exception",
     500: "exception",
 }
+_TYPES_OF_CODES: Final = {"invalid_json": "json_parse_exception"}
 _OTHER_TYPE: Final = "status_exception"
 _INVALID: Final = 400
 
@@ -27,7 +28,8 @@ _INVALID: Final = 400
 def opensearch_error(problem: Problem) -> JsonObject:
     """The usual form: `{"error": {"root_cause", "type", "reason"}, "status"}`."""
     status = status_of(problem)
-    shown = problem.members.get(EXCEPTION, _TYPES.get(status, _OTHER_TYPE))
+    usual = _TYPES_OF_CODES.get(problem.code, _TYPES.get(status, _OTHER_TYPE))
+    shown = problem.members.get(EXCEPTION, usual)
     cause: JsonObject = {"type": shown, "reason": problem.detail}
     return {"error": {"root_cause": [cause], **cause, **_fields(problem)}, "status": status}
 

@@ -5,14 +5,19 @@ Above: the protocols under `/_plugins/_ml`. Below: protocol, errors.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 import orjson
 from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Match, Route
 from starlette.types import Scope
 
+from gateway.access.authentication import check_json, has_body
+from gateway.endpoints.paths import unmarked
 from gateway.endpoints.requests import read_json
 from gateway.errors import InvalidRequestError
 from gateway.messages import JsonObject, JsonValue, json_kind
@@ -21,6 +26,8 @@ from gateway.problems import Problem
 
 PREFIX: Final = "/_plugins/_ml"
 _MEDIA_TYPE: Final = "application/json; charset=UTF-8"
+_BASIC: Final = 'Basic realm="agui-gateway", charset="UTF-8"'
+_SHOWN_CHARACTERS: Final = 200
 
 
 def ml_response(request: Request, value: JsonValue, status: int = 200) -> Response:
@@ -32,11 +39,11 @@ async def read_object(request: Request) -> JsonObject:
     """The JSON object in the body, also of a GET, as OpenSearch's clients send searches; empty where there is none.
 
     Raises:
-        InvalidRequestError: 400, it is no JSON object.
+        InvalidRequestError: 400, it is no JSON object; 415, the Content-Type says something else.
     """
-    headers = request.headers
-    if headers.get("content-length", "0") == "0" and "transfer-encoding" not in headers:
+    if not has_body(request.headers):
         return {}
+    check_json(request.headers)
     body = await read_json(request)
     if not isinstance(body, dict):
         raise InvalidRequestError(f"the body is {json_kind(body)}; it must be a JSON object", status=400)
@@ -45,7 +52,30 @@ async def read_object(request: Request) -> JsonObject:
 
 def opensearch_error_form(problem: Problem, scope: Scope) -> Response:
     """The error form of these protocols, see protocol.WireProtocol."""
-    return _response(QueryParams(scope["query_string"]), opensearch_error(problem), status_of(problem))
+    headers = {}
+    if problem.status == 404 and "endpoint" not in scope:
+        detail = f"no handler found for uri [{_uri(scope)}] and method [{scope['method']}]"
+        problem = replace(problem, detail=detail)
+    elif problem.status == 405:
+        headers["allow"] = allowed = ", ".join(_allowed_methods(scope))
+        wrong = f"Incorrect HTTP method for uri [{_uri(scope)}] and method [{scope['method']}]"
+        problem = replace(problem, detail=f"{wrong}, allowed: [{allowed}]")
+    elif problem.status == 401:
+        headers["www-authenticate"] = f"{problem.headers['www-authenticate']}, {_BASIC}"
+    response = _response(QueryParams(scope["query_string"]), opensearch_error(problem), status_of(problem))
+    response.headers.update(headers)
+    return response
+
+
+def _uri(scope: Scope) -> str:
+    return unmarked(scope["path"])[:_SHOWN_CHARACTERS]
+
+
+def _allowed_methods(scope: Scope) -> Sequence[str]:
+    """The methods of all routes of this path: the router knows those of the first alone."""
+    routes = [route for route in scope["app"].routes if isinstance(route, Route)]
+    served = (route.methods or () for route in routes if route.matches(scope)[0] is Match.PARTIAL)
+    return sorted({method for methods in served for method in methods})
 
 
 def execution_error_response(request: Request, problem: Problem) -> Response:

@@ -296,7 +296,7 @@ async def test_a_preflight_is_answered_before_any_key() -> None:
         assert answer.status_code == 204
         assert answer.content == b""
         assert answer.headers["access-control-allow-origin"] == ORIGIN
-        assert answer.headers["access-control-allow-methods"] == "GET, POST, PATCH, DELETE, OPTIONS"
+        assert answer.headers["access-control-allow-methods"] == "GET, POST, PUT, PATCH, DELETE, OPTIONS"
         allowed = answer.headers["access-control-allow-headers"].split(", ")
         assert {"authorization", "content-type", "last-event-id", "x-request-id", "x-tenant"} <= set(allowed)
         assert not [name for name in allowed if "bad" in name or "\x7f" in name]
