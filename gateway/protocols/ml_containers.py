@@ -13,6 +13,7 @@ from starlette.routing import BaseRoute, Route
 
 from gateway.errors import ConflictError
 from gateway.ml_commons.answers import id_taken, search_answer, write_answer
+from gateway.ml_commons.api_document import ml_api, ml_operation
 from gateway.ml_commons.memory_access import container_of
 from gateway.ml_commons.memory_containers import CONTAINER_ID, changed_container, new_container
 from gateway.ml_commons.memory_kinds import CONTAINER_INDEX, CONTAINERS
@@ -69,4 +70,53 @@ def _routes(environment: ProtocolEnvironment) -> Sequence[BaseRoute]:
     ]
 
 
-PROTOCOL = WireProtocol("ml_containers", _routes, error_form=opensearch_error_form)
+# --- in the API document
+
+_API = ml_api(
+    [
+        ml_operation(
+            "post",
+            "/memory_containers/_create",
+            "createMemoryContainer",
+            "Make a memory container",
+            body="Its `name`; also `description`, `memory_container_id`, `configuration`.",
+            result="Its id.",
+        ),
+        *(
+            ml_operation(
+                method,
+                "/memory_containers/_search",
+                f"searchMemoryContainers{how}",
+                f"Search your memory containers{', with a body' if method == 'get' else ''}",
+                body="A search in OpenSearch's query language; without one all are found.",
+                result="OpenSearch's answer to a search.",
+            )
+            for method, how in (("get", "ByGet"), ("post", ""))
+        ),
+        ml_operation(
+            "get",
+            "/memory_containers/{containerId}",
+            "getMemoryContainer",
+            "A memory container",
+            parameters=["containerId"],
+        ),
+        ml_operation(
+            "put",
+            "/memory_containers/{containerId}",
+            "changeMemoryContainer",
+            "Change a memory container",
+            body="What is to be another; a `retention_policy` of null is removed.",
+            parameters=["containerId"],
+        ),
+        ml_operation(
+            "delete",
+            "/memory_containers/{containerId}",
+            "deleteMemoryContainer",
+            "Delete a memory container",
+            parameters=["containerId"],
+        ),
+    ],
+    containerId="The memory container's id.",
+)
+
+PROTOCOL = WireProtocol("ml_containers", _routes, error_form=opensearch_error_form, api=_API)
