@@ -57,12 +57,14 @@ def rendered_stream(
     *,
     after: int = 0,
     heartbeat: bytes = b"",
+    comments: bool = True,
     headers: Mapping[str, str] | None = None,
 ) -> EventStreamResponse:
     """The response that streams the renderer's frames, all but the first `after` of them.
 
     The viewer is one from event 1: of `environment.start` with `from_first`, or of `environment.attach`. `heartbeat` is
-    sent where nothing came for a while, in place of a comment; it is no frame that counts.
+    sent where nothing came for a while, in place of a comment; it is no frame that counts. Without `comments` the
+    stream has none at all.
     """
     frames = _FramesBehind(renderer, after)
     opening = b""
@@ -73,7 +75,7 @@ def rendered_stream(
         viewer.close()
         raise
     source = RunFrames(viewer, frames.render, heartbeat=heartbeat)
-    return EventStreamResponse(source, streams, opening=opening, headers=headers)
+    return EventStreamResponse(source, streams, opening=opening, headers=headers, comments=comments)
 
 
 async def rendered_body(request: Request, viewer: Viewer, renderer: Renderer[BodyT]) -> BodyT:

@@ -112,7 +112,8 @@ class OpenStreams:
 
 
 class EventStreamResponse(EventSourceResponse):
-    """A stream of ready frames. If comments are sent at all, one goes out at once, before the first frames.
+    """A stream of ready frames. If comments are sent at all, one goes out at once, before the first frames; `comments`
+    is False for clients that may not know them.
 
     `opening` (ready frames) goes with it: each send costs as much as rendering twenty events. `headers` are additional.
     EventSourceResponse's own `__init__` is not called: it builds the same headers and a lock for each stream, for a
@@ -128,6 +129,7 @@ class EventStreamResponse(EventSourceResponse):
         status_code: int = 200,
         headers: Mapping[str, str] | None = None,
         background: BackgroundTask | None = None,
+        comments: bool = True,
     ) -> None:
         self.body_iterator = _Batches(source)
         self.status_code = status_code
@@ -140,6 +142,7 @@ class EventStreamResponse(EventSourceResponse):
         self.source = source
         self._opening = opening
         self._streams = streams
+        self._has_comments = comments and streams.has_comments
         self._watching: asyncio.Task[None] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -170,17 +173,17 @@ class EventStreamResponse(EventSourceResponse):
             self._streams.remove(self)
 
     async def _send_all(self, send: Send) -> None:
-        source, streams = self.source, self._streams
-        body = COMMENT + self._opening if streams.has_comments else self._opening
+        source, streams, has_comments = self.source, self._streams, self._has_comments
+        body = COMMENT + self._opening if has_comments else self._opening
         self._opening = b""
         more, announced = not source.ended, False
         await send({"type": "http.response.body", "body": body, "more_body": more})
         while more and self.active:  # stop even if a long log has more to send
-            while (frames := await source.next(streams.silence_seconds)) is None and not streams.has_comments:
+            while (frames := await source.next(streams.silence_seconds)) is None and not has_comments:
                 pass
             body = COMMENT if frames is None else frames
             more = bool(body) and not source.ended
-            if streams.draining and streams.has_comments and not announced:
+            if streams.draining and has_comments and not announced:
                 body, announced = _restart_notice() + body, True
             await send({"type": "http.response.body", "body": body, "more_body": more})
 

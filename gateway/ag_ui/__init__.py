@@ -1,5 +1,6 @@
 """AG-UI: reads clients' requests as canonical input, and writes canonical events and messages as frames.
 
+run_requests.py     answers requests: run an agent, pick a thread up again
 stream.py           a viewer's events as a stream over HTTP
 events.py           events -> frames, for one client's dialect
 messages.py         messages -> AG-UI's messages

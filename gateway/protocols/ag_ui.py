@@ -13,12 +13,8 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from gateway.ag_ui.capabilities import capabilities
-from gateway.ag_ui.input_cache import InputCache
-from gateway.ag_ui.messages import ag_ui_messages
+from gateway.ag_ui.run_requests import ORIGIN, RunRequests
 from gateway.ag_ui.shapes import AG_UI_SHAPES, events_response
-from gateway.ag_ui.stream import event_stream
-from gateway.errors import ConflictError
-from gateway.history.merging import StaleHistoryError
 from gateway.messages import JsonObject
 from gateway.openapi.description import ApiDescription, Operation, described_json, json_body, operation
 from gateway.openapi.shapes import list_of, nullable
@@ -34,38 +30,21 @@ from gateway.protocol import (
     request_id_of,
 )
 
-_NAME = "ag_ui"
-
-# The most messages in a refusal that shows the client what it missed; the next request gets the rest.
-_MOST_MISSING = 500
-
 
 class _Endpoints:
     def __init__(self, environment: ProtocolEnvironment) -> None:
         self._environment = environment
-        self._inputs = InputCache()
+        self._requests = RunRequests(environment)
 
     async def run(self, request: Request) -> Response:
-        environment, agent_id, caller = self._environment, path_id(request, "agent_id"), caller_of(request)
-        await environment.check_agent(caller, agent_id)  # an unknown agent is refused before the body is read
-        body, request_id = await read_body(request), request_id_of(request)
-        given, profile = self._inputs.parse(caller.owner, body, request_id=request_id, origin=_NAME)
-        try:
-            viewer = await environment.start(caller, agent_id, given)
-        except StaleHistoryError as error:
-            after, unseen = error.unseen
-            missing = ag_ui_messages(unseen[:_MOST_MISSING], profile)
-            members = {"after": after, "missing": missing}
-            raise ConflictError(error.message, code=error.code, members=members) from None
-        return event_stream(environment, caller, viewer, profile, given.thread_id, given.run_id)
+        agent_id, caller = path_id(request, "agent_id"), caller_of(request)
+        await self._environment.check_agent(caller, agent_id)  # an unknown agent is refused before the body is read
+        return await self._requests.run(caller, agent_id, await read_body(request), request_id_of(request))
 
     async def connect(self, request: Request) -> Response:
-        environment, agent_id, caller = self._environment, path_id(request, "agent_id"), caller_of(request)
-        await environment.check_agent(caller, agent_id)  # an unknown agent is refused before the body is read
-        given, profile = self._inputs.parse(caller.owner, await read_body(request))
-        viewer = await environment.connect(caller, agent_id, given)
-        run_id = given.run_id if viewer.prelude is None else viewer.prelude.run_id
-        return event_stream(environment, caller, viewer, profile, given.thread_id, run_id)
+        agent_id, caller = path_id(request, "agent_id"), caller_of(request)
+        await self._environment.check_agent(caller, agent_id)  # an unknown agent is refused before the body is read
+        return await self._requests.connect(caller, agent_id, await read_body(request))
 
     async def capabilities(self, request: Request) -> Response:
         async with self._environment.agent(caller_of(request), path_id(request, "agent_id")) as agent:
@@ -152,4 +131,4 @@ _API = ApiDescription(
     },
 )
 
-PROTOCOL = WireProtocol(_NAME, _routes, api=_API)
+PROTOCOL = WireProtocol(ORIGIN, _routes, api=_API)
