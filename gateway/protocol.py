@@ -274,6 +274,12 @@ class ProtocolEnvironment:
         """A message of a thread, by its id. Raises NotFoundError."""
         return await self._runner.message(caller.owner, thread_id, message_id)
 
+    async def find_message(self, caller: Caller, message_id: str, *, limit: int = 1) -> list[str]:
+        """The ids of the caller's threads that have a message of that id: the latest first, behind them those that are
+        not listed. It takes longer than other reads (0.2 s for an id that none of 100,000 threads has).
+        """
+        return await self._runner.store.find_message(caller.owner, message_id, limit=limit)
+
     async def messages(
         self, caller: Caller, thread_id: str, *, limit: int, cursor: str | None = None, version: int | None = None
     ) -> Page[Message]:

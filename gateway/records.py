@@ -161,6 +161,12 @@ def encode_message(message: Message) -> bytes:
     return encode_record(message)
 
 
+def beginnings_of_message(message_id: str) -> tuple[bytes, bytes]:
+    """With what `encode_message` begins messages of that id: one of these, and nothing else does."""
+    beginning: JsonObject = {"type": "Message", "id": message_id}
+    return dump_json(beginning)[:-1] + b",", (_MARK + _dump_any(beginning))[:-1] + b","
+
+
 def decode_message(data: bytes) -> Message:
     """The message that `encode_message` wrote."""
     return cast(Message, _from_json(load_json(data)))

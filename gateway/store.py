@@ -269,6 +269,11 @@ class Store(Protocol):
         A version that is asked for by its number has what it hides, too (see begin_run).
         """
 
+    async def find_message(self, owner: str, message_id: str, *, limit: int) -> list[str]:
+        """The ids of the owner's threads whose current version has a message of that id: listed ones first, then the
+        others, of both the latest first.
+        """
+
     async def list_interrupts(self, owner: str, thread_id: str) -> tuple[OpenInterrupt, ...] | None:
         """The thread's open interrupts. None: no such thread."""
 

@@ -178,12 +178,19 @@ class VersionWalk:
             assert (thread.version, thread.last_version) == (plain.current, plain.last)
             assert thread.shortened == plain.now.shortened
             assert await self._listed(name, None) == plain.now.shown
+            await self._check_found(name)
             for number, version in plain.versions.items():
                 assert await self._listed(name, number) == [*version.earlier, *version.shown]
             page = await within(self.store.list_versions(self._owner, name, limit=1000, cursor=None))
             assert [(item.number, item.is_current) for item in page.items] == [
                 (number, number == plain.current) for number in sorted(plain.versions)
             ]
+
+    async def _check_found(self, name: str) -> None:
+        """Each message of any version is found where it is in the current one."""
+        for message in {each.id: each for version in self.threads[name].versions.values() for each in version.shown}:
+            having = {other for other, plain in self.threads.items() if message in [m.id for m in plain.now.shown]}
+            assert set(await within(self.store.find_message(self._owner, message, limit=100))) == having
 
     async def _listed(self, name: str, version: int | None) -> list[Message]:
         page = await within(self.store.list_messages(self._owner, name, limit=1000, cursor=None, version=version))

@@ -10,6 +10,7 @@ writes.py         writes that wait for a commit
 worker_turns.py   gives the store's threads time while the event loop is busy
 tables.py         threads and pending deletions as rows
 summary_rows.py   what lists tell of threads, and what owners change of them
+thread_search.py  threads found by the id of a message
 version_rows.py   versions of threads as rows
 message_rows.py   messages as rows, each stored once for all versions and forks
 spans.py          where a version's messages stand

@@ -22,7 +22,17 @@ from gateway.history.versions import Rewrite
 from gateway.messages import JsonObject, Message
 from gateway.model_state import ModelState
 from gateway.records import NO_EVENTS, EventRecords
-from gateway.sqlite import event_log, message_rows, run_logs, run_rows, stored_bytes, summary_rows, tables, version_rows
+from gateway.sqlite import (
+    event_log,
+    message_rows,
+    run_logs,
+    run_rows,
+    stored_bytes,
+    summary_rows,
+    tables,
+    thread_search,
+    version_rows,
+)
 from gateway.sqlite.access import StoreAccess
 from gateway.sqlite.address import Address
 from gateway.sqlite.cursors import place_cursor, read_place, read_threads_cursor, threads_cursor
@@ -130,6 +140,11 @@ class SqliteStore:
         )
         more = len(found) > limit
         return Page(tuple(found[:limit]), place_cursor(b"v", found[limit - 1].number) if more else None)
+
+    async def find_message(self, owner: str, message_id: str, *, limit: int) -> list[str]:
+        return await self._access.search(
+            lambda connection: thread_search.find_message(connection, owner, message_id, limit)
+        )
 
     async def list_interrupts(self, owner: str, thread_id: str) -> tuple[OpenInterrupt, ...] | None:
         return await self._read(lambda connection: tables.read_interrupts(connection, owner, thread_id))

@@ -79,6 +79,8 @@ async def test_a_thread_is_made_and_added_to_and_a_run_goes_on_from_it() -> None
         assert (await environment.thread(ME, "t")).agent_id == "a"
         assert (await environment.thread(ME, "t")).metadata == {"a": 1}
         assert (await environment.message(ME, "t", "m2")).text == "A door."
+        assert await environment.find_message(ME, "m2") == ["t"]
+        assert await environment.find_message(OTHER, "m2") == []
 
 
 async def test_what_is_added_is_in_front_of_the_model() -> None:
