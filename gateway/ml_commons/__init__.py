@@ -6,11 +6,18 @@ errors.py           the two forms of its errors
 answers.py          ids, times, search answers and answers to writes, as OpenSearch has them
 fields.py           the members of a body, and what is wrong with them
 agent_form.py       what its users see of an agent, beyond what runs need
+content.py          content blocks: text and media
+parameters.py       the parameters of an execution
+agent_input.py      the body of an execution as canonical input
+execution_start.py  an execution's run: its memory, its interaction, its tools
+execution.py        the answer of an execution
+token_usage.py      the tokens of a run, as answers tell them
 memory_kinds.py     how memory containers and what they hold are stored
 memory_containers.py  the bodies that make and change a container
 memory_access.py    a caller's containers
 retention.py        how long a container's memories stay
 
-Above: the protocols under `/_plugins/_ml`. Below: the words. But for `routes.py`, all of it is pure.
+Above: the protocols under `/_plugins/_ml`. Below: the words. But for `routes.py` and
+`execution_start.py`, all of it is pure.
 https://docs.opensearch.org/latest/ml-commons-plugin/api/agent-apis/index/ (ml-commons 3.6 to 3.9)
 """

@@ -52,6 +52,7 @@ ENDPOINTS = {
     ("delete", "/threads/{threadId}"),
     ("get", "/approvals"),
     ("post", "/approvals/{approvalId}"),
+    ("post", "/_plugins/_ml/agents/{agentId}/_execute"),
     ("post", "/_plugins/_ml/memory_containers/_create"),
     ("get", "/_plugins/_ml/memory_containers/_search"),
     ("post", "/_plugins/_ml/memory_containers/_search"),

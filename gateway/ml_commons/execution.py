@@ -1,0 +1,245 @@
+"""Renders a run as the answer of ml-commons' `_execute`.
+
+Below: content, token_usage, transcript. Above: the protocol of `_execute`, and tasks, which keep the answer. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+import orjson
+
+from gateway.errors import LIMIT_CODE, GatewayError, ModelErrorKind
+from gateway.events import (
+    Cancelled,
+    Completed,
+    Event,
+    Incomplete,
+    Interrupted,
+    ModelCallEnded,
+    Outcome,
+    RunFailed,
+    RunFinished,
+    StopReason,
+)
+from gateway.messages import JsonObject, JsonValue, Message, TextBlock, ToolCall
+from gateway.ml_commons.content import written_blocks
+from gateway.ml_commons.token_usage import TurnUsage, token_usage, total_metrics
+from gateway.transcript import Transcript
+
+_STOP_REASONS: Mapping[StopReason, str] = MappingProxyType(
+    {
+        StopReason.TOOL_CALLS: "tool_use",
+        StopReason.CONTENT_FILTER: "content_filtered",
+        StopReason.CONTEXT_OVERFLOW: "model_context_window_exceeded",
+    }
+)
+_STATUS_OF_CODE: Mapping[str, int] = MappingProxyType(
+    {
+        f"model_{ModelErrorKind.THROTTLED}": 429,
+        f"model_{ModelErrorKind.QUOTA}": 429,
+        f"model_{ModelErrorKind.OVERLOADED}": 503,
+        f"model_{ModelErrorKind.TIMEOUT}": 504,
+        f"model_{ModelErrorKind.CONTEXT_OVERFLOW}": 400,
+        f"model_{ModelErrorKind.CONTENT_FILTER}": 400,
+        "server_shutdown": 503,
+        "store_unavailable": 503,
+        "store_full": 503,
+        "unavailable": 503,
+    }
+)
+_SERVER_ERROR: Final = 500
+_BAD_GATEWAY: Final = 502
+_CONFLICT: Final = 409
+
+
+class ExecutionFailedError(GatewayError):
+    """A run that failed, with the status that its failure has on this surface."""
+
+    def __init__(self, message: str, code: str, status: int) -> None:
+        super().__init__(message, code=code)
+        self.status = status  # type: ignore[misc]  # each failure has its own
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerForm:
+    """What a request says of its answer. `is_unified`: the form of `conversational_v2`."""
+
+    memory_id: str
+    interaction_id: str
+    is_unified: bool = False
+    verbose: bool = False
+    token_usage: bool = False
+
+
+class ExecutionAnswer:
+    """The renderer of one execution (renderer.Renderer). It has no frames: `_execute` answers once."""
+
+    def __init__(self, form: AnswerForm) -> None:
+        self._form = form
+        self._transcript = Transcript()
+        self._turns = TurnUsage()
+        self._reason: StopReason | None = None
+        self._last: RunFinished | RunFailed | None = None
+
+    def render(self, events: Sequence[Event], first: int) -> Sequence[bytes]:
+        rare = self._transcript.follow(events)
+        self._turns.follow(rare)
+        for event in rare:
+            if isinstance(event, ModelCallEnded):
+                self._reason = event.reason
+            elif isinstance(event, RunFinished | RunFailed):
+                self._last = event
+        return ()
+
+    def final(self) -> JsonObject:
+        """The answer.
+
+        Raises:
+            ExecutionFailedError: the run failed, or was cancelled.
+        """
+        last = self._last
+        assert last is not None, "a run ends before its answer is wanted"
+        if isinstance(last, RunFailed):
+            raise ExecutionFailedError(last.message, last.code, _status_of(last.code))
+        if isinstance(last.outcome, Cancelled):
+            raise ExecutionFailedError("the execution was cancelled", "cancelled", _CONFLICT)
+        messages = self._transcript.messages
+        if self._form.is_unified:
+            return self._unified(messages, last)
+        return {"inference_results": [{"output": self._tensors(messages, last.outcome)}]}
+
+    # --- conversational, ag_ui
+
+    def _tensors(self, messages: Sequence[Message], outcome: Outcome) -> list[JsonValue]:
+        form = self._form
+        tensors: list[JsonValue] = [
+            {"name": "memory_id", "result": form.memory_id},
+            {"name": "parent_interaction_id", "result": form.interaction_id},
+        ]
+        if form.verbose:
+            tensors += ({"name": "response", "result": step} for step in _steps(messages))
+            if waits := _waits_for(outcome):
+                tensors.append({"name": "response", "result": waits})
+        else:
+            said = _text(_last_turn(messages)) or _waits_for(outcome)
+            answer: JsonObject = {"response": said, "additional_info": _tool_outputs(messages), **pending_of(outcome)}
+            tensors.append({"name": "response", "dataAsMap": answer})
+        if form.token_usage:
+            tensors.append({"name": "token_usage", "dataAsMap": token_usage(self._turns)})
+        return tensors
+
+    # --- conversational_v2
+
+    def _unified(self, messages: Sequence[Message], last: RunFinished) -> JsonObject:
+        turn = _last_turn(messages)
+        message: JsonObject = {
+            "content": [block for each in turn for block in written_blocks(each.content)],
+            "role": "assistant",
+        }
+        if calls := [call for each in turn for call in each.tool_calls]:
+            message["toolCalls"] = [written_call(call) for call in calls]
+        return {
+            "stop_reason": self._stop_reason(last.outcome),
+            "message": message,
+            "memory_id": self._form.memory_id,
+            "metrics": {"total_usage": total_metrics(last.usage)},
+            **pending_of(last.outcome),
+        }
+
+    def _stop_reason(self, outcome: Outcome) -> str:
+        match outcome:
+            case Interrupted():
+                return "interrupt"
+            case Completed(pending_calls) if pending_calls:
+                return "tool_use"
+            case Completed(_, limit) | Incomplete(_, limit) if limit is not None:
+                return "max_iterations" if limit == "max_iteration" else limit
+            case Incomplete(reason):
+                return _STOP_REASONS.get(reason, reason.value)
+            case _:
+                return "stop_sequence" if self._reason is StopReason.STOP_SEQUENCE else "end_turn"
+
+
+def written_call(call: ToolCall) -> JsonObject:
+    """A call as messages of this surface have it."""
+    return {"id": call.call_id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+
+
+def pending_of(outcome: Outcome) -> JsonObject:
+    """What the run waits for: calls of the client's tools, and questions to a person. Empty where it waits for
+    nothing.
+    """
+    pending: JsonObject = {}
+    if isinstance(outcome, Completed | Interrupted) and outcome.pending_calls:
+        pending["pending_tool_calls"] = [written_call(call) for call in outcome.pending_calls]
+    if isinstance(outcome, Interrupted):
+        pending["interrupts"] = [
+            {"id": each.id, "reason": each.reason, "message": each.message, "toolCallId": each.call_id}
+            for each in outcome.interrupts
+        ]
+    return pending
+
+
+def _waits_for(outcome: Outcome) -> str:
+    """What the run waits for, in words, and how to go on."""
+    said: list[str] = []
+    if isinstance(outcome, Interrupted):
+        questions = "; ".join(each.message for each in outcome.interrupts)
+        said.append(f"A person has to decide: {questions}. Answer over AG-UI, or as an approval.")
+    if isinstance(outcome, Completed | Interrupted) and outcome.pending_calls:
+        calls = ", ".join(f"{call.name} ({call.call_id})" for call in outcome.pending_calls)
+        said.append(
+            f"The agent waits for the results of: {calls}. Send them as messages of role 'tool' with this memory_id."
+        )
+    return " ".join(said)
+
+
+def _last_turn(messages: Sequence[Message]) -> list[Message]:
+    """What the model said in its last answer."""
+    turn_id = next((each.turn_id for each in reversed(messages) if each.role == "assistant"), None)
+    return [each for each in messages if each.role == "assistant" and each.turn_id == turn_id]
+
+
+def _text(turn: Sequence[Message]) -> str:
+    return "".join(each.text for each in turn)
+
+
+def _steps(messages: Sequence[Message]) -> Iterator[str]:
+    """Each answer of the model and each result of a tool, as texts."""
+    for message in messages:
+        if message.tool_result is not None:
+            yield _result_text(message)
+        elif message.role == "assistant":
+            calls: list[JsonValue] = [written_call(call) for call in message.tool_calls]
+            written: JsonObject = {"role": "assistant", "content": written_blocks(message.content), "toolCalls": calls}
+            yield orjson.dumps(written).decode() if calls or message.is_medium else message.text
+
+
+def _tool_outputs(messages: Sequence[Message]) -> JsonObject:
+    """The results of the tools, by `<tool>.output`."""
+    names = {call.call_id: call.name for message in messages for call in message.tool_calls}
+    outputs: dict[str, JsonValue] = {}
+    for message in messages:
+        if (result := message.tool_result) is not None:
+            of_tool = outputs.setdefault(f"{names.get(result.call_id, 'tool')}.output", [])
+            assert isinstance(of_tool, list)
+            of_tool.append(_result_text(message))
+    return outputs
+
+
+def _result_text(message: Message) -> str:
+    result = message.tool_result
+    assert result is not None
+    return "\n".join(block.text for block in result.content if isinstance(block, TextBlock))
+
+
+def _status_of(code: str) -> int:
+    if (status := _STATUS_OF_CODE.get(code)) is not None:
+        return status
+    if code.startswith("model_"):
+        return _BAD_GATEWAY
+    return _CONFLICT if code.startswith(LIMIT_CODE) else _SERVER_ERROR

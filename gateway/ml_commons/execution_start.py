@@ -1,0 +1,205 @@
+"""Begins an execution: what its body says of memory, interactions and tools, together with what there is.
+
+Below: agent_input, protocol. Above: the protocols of `_execute` and `_execute/stream`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from gateway.access.callers import Caller
+from gateway.agent import AgentInput, InputNames
+from gateway.agents.open_agent import OpenAgent
+from gateway.errors import NotFoundError
+from gateway.messages import JsonObject, JsonValue, Message, new_id
+from gateway.ml_commons.agent_form import AgentForm, agent_form
+from gateway.ml_commons.agent_input import Execution, read_execution
+from gateway.ml_commons.answers import new_document_id
+from gateway.ml_commons.content import wrong
+from gateway.ml_commons.execution import AnswerForm
+from gateway.protocol import ProtocolEnvironment
+from gateway.runs.viewer import Viewer
+from gateway.wishes.run_wishes import RunWishes, WishedLimits
+
+ORIGIN: Final = "ml_commons"
+_NAMES: Final = InputNames(
+    run_id="run_id",
+    instructions="parameters/system_prompt",
+    stop="parameters/stop",
+    selected_tools="parameters/selected_tools",
+)
+_PAGE: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class StartedExecution:
+    """A run that has begun. Close the viewer at the end. `form` is what its answer needs."""
+
+    viewer: Viewer
+    run_id: str
+    form: AnswerForm
+
+
+async def start_execution(
+    environment: ProtocolEnvironment, caller: Caller, agent_id: str, body: JsonValue, *, request_id: str = ""
+) -> StartedExecution:
+    """Begin the run that a body asks for, where it is no AG-UI input. The run goes on without its caller.
+
+    Raises:
+        GatewayError: as `read_execution` and `ProtocolEnvironment.start`.
+    """
+    execution = read_execution(body)
+    try:
+        async with environment.agent(caller, agent_id) as agent:
+            kind = agent_form(agent.about)
+            selected = await _selected(agent, execution)
+    except NotFoundError as error:
+        raise NotFoundError(f"Failed to find agent with the provided agent id: {agent_id}", code=error.code) from None
+    found = await _messages(environment, caller, execution)
+    parameters = execution.parameters
+    form = AnswerForm(
+        parameters.memory_id or new_document_id(),
+        found.interaction_id,
+        kind.is_unified,
+        verbose=parameters.verbose,
+        token_usage=parameters.token_usage,
+    )
+    given = AgentInput(
+        form.memory_id,
+        new_id("run"),
+        found.messages,
+        history="replace" if found.replaces else "append",
+        minted_ids=execution.minted,
+        request_id=request_id,
+        unattended=True,
+        origin=ORIGIN,
+        request=_remembered(form),
+        wishes=_wishes(execution, kind, selected),
+        names=_NAMES,
+    )
+    viewer = await environment.start(caller, agent_id, given, from_first=True)
+    return StartedExecution(viewer, given.run_id, form)
+
+
+def remembered_form(memory_id: str, request: JsonObject) -> AnswerForm:
+    """The form of an execution's answer, from its run's record."""
+    return AnswerForm(
+        memory_id,
+        str(request["interaction_id"]),
+        request["unified"] is True,
+        verbose=request["verbose"] is True,
+        token_usage=request["token_usage"] is True,
+    )
+
+
+def _remembered(form: AnswerForm) -> JsonObject:
+    return {
+        "interaction_id": form.interaction_id,
+        "unified": form.is_unified,
+        "verbose": form.verbose,
+        "token_usage": form.token_usage,
+    }
+
+
+def _wishes(execution: Execution, kind: AgentForm, selected: tuple[str, ...] | None) -> RunWishes:
+    parameters = execution.parameters
+    return RunWishes(
+        options=parameters.options,
+        instructions=parameters.system_prompt,
+        tools=selected,
+        limits=WishedLimits(max_iteration=parameters.max_iteration),
+        on_concurrent_run="enqueue",
+    )
+
+
+async def _selected(agent: OpenAgent, execution: Execution) -> tuple[str, ...] | None:
+    """The selected tools that the agent has, in the order of the request; None: all. Other names are ignored."""
+    names = execution.parameters.selected_tools
+    if names is None:
+        return None
+    tools, _ = await agent.tools()
+    return tuple(name for name in names if name in tools)
+
+
+# --- the messages ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """The messages of a run. `replaces`: they are the whole history, without the answer that is to be given again."""
+
+    messages: tuple[Message, ...]
+    interaction_id: str
+    replaces: bool = False
+
+
+async def _messages(environment: ProtocolEnvironment, caller: Caller, execution: Execution) -> _Found:
+    parameters, messages, asked = execution.parameters, execution.messages, execution.asked
+    memory_id, first = parameters.memory_id, asked[0] if asked else new_document_id()
+    if memory_id is None or (asked and execution.minted.issuperset(asked) and not parameters.goes_on):
+        return _Found(messages, first)
+    stored = await _stored(environment, caller, memory_id)
+    if parameters.regenerate_id is not None:
+        return _answered_again(stored, parameters.regenerate_id, memory_id)
+    if parameters.parent_id is not None:
+        return _answered(stored, messages, parameters.parent_id, first, memory_id)
+    if not asked:
+        return _Found(messages, _last_interaction(stored) or first)
+    known = {message.id for message in stored}
+    return _Found(messages, next((each for each in asked if each not in known), first))
+
+
+async def _stored(environment: ProtocolEnvironment, caller: Caller, memory_id: str) -> list[Message]:
+    """The memory's messages; none if there is no such memory yet."""
+    stored: list[Message] = []
+    cursor: str | None = None
+    while True:
+        try:
+            page = await environment.messages(caller, memory_id, limit=_PAGE, cursor=cursor)
+        except NotFoundError:
+            return stored
+        stored += page.items
+        if (cursor := page.next_cursor) is None:
+            return stored
+
+
+def _answered_again(stored: Sequence[Message], interaction_id: str, memory_id: str) -> _Found:
+    """The messages up to the interaction's question. Its answer stays in an earlier version of the thread."""
+    place = _place_of(stored, interaction_id, memory_id, "regenerate_interaction_id")
+    end = place + 1
+    while end < len(stored) and stored[end].role == "user":
+        end += 1
+    return _Found(tuple(stored[:end]), interaction_id, replaces=True)
+
+
+def _answered(
+    stored: Sequence[Message], messages: tuple[Message, ...], parent_id: str, first: str, memory_id: str
+) -> _Found:
+    """The interaction that waits for an answer; where it has one, the request's messages follow it."""
+    place = _place_of(stored, parent_id, memory_id, "parent_interaction_id")
+    if all(message.role == "user" for message in stored[place:]):
+        return _Found((), parent_id)
+    if not messages:
+        right = "send 'input', or the id as regenerate_interaction_id"
+        raise wrong("the interaction has its answer already", "/parameters/parent_interaction_id", right)
+    return _Found(messages, first)
+
+
+def _place_of(stored: Sequence[Message], interaction_id: str, memory_id: str, name: str) -> int:
+    for place, message in enumerate(stored):
+        if message.id == interaction_id and message.role == "user":
+            return place
+    raise NotFoundError(f"Interaction [{interaction_id}] not found in memory [{memory_id}]; check {name}")
+
+
+def _last_interaction(stored: Sequence[Message]) -> str | None:
+    """The id of the last turn's first user message."""
+    first: str | None = None
+    for message in reversed(stored):
+        if message.role == "user":
+            first = message.id
+        elif first is not None:
+            break
+    return first

@@ -1,0 +1,78 @@
+"""ml-commons' `_execute`: run an agent and answer once, or give the task that has the answer later.
+
+Below: ml_commons, protocol. https://docs.opensearch.org/latest/ml-commons-plugin/api/agent-apis/execute-agent/
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from gateway.errors import GatewayError
+from gateway.messages import JsonObject
+from gateway.ml_commons.agent_input import is_ag_ui
+from gateway.ml_commons.api_document import ml_api, ml_operation
+from gateway.ml_commons.content import INVALID_FORM, wrong
+from gateway.ml_commons.execution import ExecutionAnswer
+from gateway.ml_commons.execution_start import start_execution
+from gateway.ml_commons.routes import PREFIX, execution_error_response, ml_response, opensearch_error_form
+from gateway.problems import problem_of
+from gateway.protocol import ProtocolEnvironment, WireProtocol, caller_of, path_id, read_json, request_id_of
+from gateway.renderer import rendered_body
+
+
+class _Endpoints:
+    def __init__(self, environment: ProtocolEnvironment) -> None:
+        self._environment = environment
+
+    async def execute(self, request: Request) -> Response:
+        try:
+            return ml_response(request, await self._answer(request))
+        except GatewayError as error:
+            if error.code == INVALID_FORM:
+                raise
+            return execution_error_response(request, problem_of(error))
+
+    async def _answer(self, request: Request) -> JsonObject:
+        environment = self._environment
+        caller, agent_id = caller_of(request), path_id(request, "agent_id")
+        body = await read_json(request)
+        if is_ag_ui(body):
+            path = f"{PREFIX}/agents/{agent_id}/_execute/stream"
+            message = f"AG-UI agents require streaming execution. Please use the streaming endpoint: POST {path}"
+            raise wrong(message, "", "send it there; or send 'input' here", code=INVALID_FORM)
+        started = await start_execution(environment, caller, agent_id, body, request_id=request_id_of(request))
+        return await rendered_body(request, started.viewer, ExecutionAnswer(started.form))
+
+
+def _routes(environment: ProtocolEnvironment) -> Sequence[BaseRoute]:
+    on = _Endpoints(environment)
+    return [Route(f"{PREFIX}/agents/{{agent_id}}/_execute", on.execute, methods=["POST"])]
+
+
+_API = ml_api(
+    [
+        ml_operation(
+            "post",
+            "/agents/{agentId}/_execute",
+            "executeAgent",
+            "Execute an agent",
+            body=(
+                "`input`: a text, content blocks or messages; or `parameters.question`. `parameters` name the memory "
+                "and say how this run is to answer."
+            ),
+            result="`inference_results`; of an agent of type conversational_v2 `stop_reason`, `message` and `metrics`.",
+            parameters=["agentId"],
+            description=(
+                "The run goes on when its caller leaves; its answer is on its memory then. A second execution on a "
+                "busy memory waits its turn. The error of a run that failed is `{status, error: {type, reason, "
+                "details}}`."
+            ),
+        )
+    ]
+)
+
+PROTOCOL = WireProtocol("ml_execute", _routes, error_form=opensearch_error_form, api=_API)

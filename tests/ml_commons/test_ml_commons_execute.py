@@ -1,0 +1,344 @@
+"""ml-commons' `_execute` over HTTP: what it answers, and what it keeps. By the rows of the cases."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.case_tools import python_tool
+from tests.ml_commons_scene import MlGateway, P, ml_gateway
+from tests.openai_chat_server import ChatServer, chat_server, completion
+from tests.running_gateway import agent, run_body, scripted
+from tests.waiting import until_answered
+
+ECHO = agent("echo", scripted([{"text": "you said {{user}}"}]))
+ADDING: list[dict[str, Any]] = [{"text": "let me see"}, {"tool": "add", "arguments": {"a": 2, "b": 3}, "id": "c1"}]
+ADDER = agent("adder", scripted(ADDING, [{"text": "It is 5."}]), tools=[python_tool("add")])
+
+
+def tensors(answer: Any) -> dict[str, Any]:
+    """The tensors of an answer by name."""
+    (result,) = answer["inference_results"]
+    return {each["name"]: each.get("dataAsMap", each.get("result")) for each in result["output"]}
+
+
+async def executed(ml: MlGateway, agent_id: str, body: object) -> dict[str, Any]:
+    status, answer = await ml.call("POST", f"/agents/{agent_id}/_execute", body)
+    assert status == 200, answer
+    return tensors(answer)
+
+
+async def refused(ml: MlGateway, agent_id: str, body: object) -> tuple[int, Any]:
+    status, answer = await ml.call("POST", f"/agents/{agent_id}/_execute", body)
+    assert status >= 400
+    assert answer["status"] == status
+    return status, answer["error"]
+
+
+async def said_on(ml: MlGateway, memory_id: str) -> list[tuple[str, str]]:
+    page = await ml.gateway.client.get(f"/threads/{memory_id}/messages")
+    return [(each["role"], each["content"]) for each in page["messages"]]
+
+
+def chat_agent(server: ChatServer, **more: Any) -> dict[str, Any]:
+    model = {"model_provider": "openai/v1/chat/completions", "model_id": "m", "endpoint": server.endpoint}
+    return agent("chat", {**model, "credential": {"openai_api_key": "sk-test"}}, **more)
+
+
+async def test_d9_an_answer_has_its_memory_its_interaction_and_its_words(tmp_path: Path) -> None:
+    async with ml_gateway(tmp_path, [ECHO]) as ml:
+        answer = await ml.opensearch.transport.perform_request(
+            "POST", f"{P}/agents/echo/_execute", body={"parameters": {"question": "hello"}}
+        )
+        (result,) = answer["inference_results"]
+        assert [each["name"] for each in result["output"]] == ["memory_id", "parent_interaction_id", "response"]
+        found = tensors(answer)
+        assert found["response"] == {"response": "you said hello", "additional_info": {}}
+        assert len(found["memory_id"]) == 20
+        page = await ml.gateway.client.get(f"/threads/{found['memory_id']}/messages")
+        asked, answered = page["messages"]
+        assert asked["id"] == found["parent_interaction_id"]
+        assert (asked["content"], answered["content"]) == ("hello", "you said hello")
+
+
+async def test_d10_a_memory_goes_on_where_it_is_named(tmp_path: Path) -> None:
+    async with chat_server() as server, ml_gateway(tmp_path, [chat_agent(server)]) as ml:
+        server.answers(completion("first"), completion("second"), completion("third"))
+        first = await executed(ml, "chat", {"input": "one"})
+        second = await executed(ml, "chat", {"input": "two", "parameters": {"memory_id": first["memory_id"]}})
+        await executed(ml, "chat", {"input": "three"})
+    assert second["memory_id"] == first["memory_id"]
+    assert second["parent_interaction_id"] != first["parent_interaction_id"]
+    heard = [[(each["role"], each["content"]) for each in request.json["messages"]] for request in server.requests]
+    assert heard[1] == [("user", "one"), ("assistant", "first"), ("user", "two")]
+    assert heard[2] == [("user", "three")]
+
+
+async def test_a_memory_of_an_invented_name_is_made(tmp_path: Path) -> None:
+    async with ml_gateway(tmp_path, [ECHO]) as ml:
+        found = await executed(ml, "echo", {"input": "hi", "memory": {"session_id": "my own"}})
+        assert found["memory_id"] == "my own"
+        assert await said_on(ml, "my own") == [("user", "hi"), ("assistant", "you said hi")]
+
+
+async def test_d13_verbose_gives_every_step(tmp_path: Path) -> None:
+    async with ml_gateway(tmp_path, [ADDER]) as ml:
+        status, answer = await ml.call(
+            "POST", "/agents/adder/_execute", {"input": "2+3?", "parameters": {"verbose": True}}
+        )
+    assert status == 200
+    _, _, *steps = answer["inference_results"][0]["output"]
+    assert {each["name"] for each in steps} == {"response"}
+    called, result, last = (each["result"] for each in steps)
+    assert json.loads(called)["toolCalls"][0]["function"] == {"name": "add", "arguments": '{"a":2,"b":3}'}
+    assert (result, last) == ("5.0", "It is 5.")
+
+
+async def test_the_results_of_tools_are_told_beside_the_answer(tmp_path: Path) -> None:
+    async with ml_gateway(tmp_path, [ADDER]) as ml:
+        found = await executed(ml, "adder", {"input": "2+3?"})
+    assert found["response"] == {"response": "It is 5.", "additional_info": {"add.output": ["5.0"]}}
+
+
+async def test_tokens_are_told_where_they_are_asked_for(tmp_path: Path) -> None:
+    async with chat_server() as server, ml_gateway(tmp_path, [chat_agent(server)]) as ml:
+        server.answers(completion("hello"))
+        found = await executed(ml, "chat", {"input": "hi", "parameters": {"include_token_usage": "true"}})
+    usage = {"input_tokens": 3, "output_tokens": 1, "total_tokens": 4}
+    model = {"model_name": "m", "model_id": "m", "model_provider": "openai/v1/chat/completions"}
+    assert found["token_usage"] == {
+        "per_model_usage": [{**model, **usage, "call_count": 1}],
+        "per_turn_usage": [{"turn": 1, **model, **usage}],
+    }
+
+
+async def test_d21_a_call_of_a_tool_that_is_not_there_gets_an_error_and_the_model_goes_on(tmp_path: Path) -> None:
+    ghostly = agent(
+        "ghostly", scripted([{"tool": "Ghost"}], [{"text": "told: {{result}}"}]), tools=[python_tool("add")]
+    )
+    async with ml_gateway(tmp_path, [ghostly]) as ml:
+        found = await executed(ml, "ghostly", {"input": "boo"})
+    assert found["response"]["response"].startswith("told: ")
+    assert "Ghost" in found["response"]["response"]
+
+
+async def test_d22_selected_tools_are_offered_in_the_order_of_the_request(tmp_path: Path) -> None:
+    tools = [python_tool(name) for name in ("add", "refund", "fail")]
+    async with chat_server() as server, ml_gateway(tmp_path, [chat_agent(server, tools=tools)]) as ml:
+        server.answers(completion("a"), completion("b"))
+        for selected in (["refund", "Ghost", "add"], '["fail"]'):
+            await executed(ml, "chat", {"input": "hi", "parameters": {"selected_tools": selected}})
+    offered = [[each["function"]["name"] for each in request.json["tools"]] for request in server.requests]
+    assert offered == [["refund", "add"], ["fail"]]
+
+
+async def test_d25_an_agent_without_tools_answers(tmp_path: Path) -> None:
+    async with chat_server() as server, ml_gateway(tmp_path, [chat_agent(server, tools=[])]) as ml:
+        server.answers(completion("plain"))
+        found = await executed(ml, "chat", {"input": "hi"})
+    assert found["response"]["response"] == "plain"
+    assert "tools" not in server.requests[0].json
+
+
+async def test_the_requests_samplers_and_prompt_are_sent_and_nothing_is_invented(tmp_path: Path) -> None:
+    async with chat_server() as server, ml_gateway(tmp_path, [chat_agent(server)]) as ml:
+        server.answers(completion("a"), completion("b"))
+        asked = {"temperature": "0.5", "top_p": 0.9, "max_tokens": "100", "stop": ["END"], "system_prompt": "Be brief."}
+        await executed(ml, "chat", {"input": "hi", "parameters": asked})
+        await executed(ml, "chat", {"input": "hi"})
+    sent, plain = (request.json for request in server.requests)
+    assert (sent["temperature"], sent["top_p"], sent["stop"]) == (0.5, 0.9, ["END"])
+    assert 100 in (sent.get("max_tokens"), sent.get("max_completion_tokens"))
+    assert sent["messages"][0] == {"role": "system", "content": "Be brief."}
+    assert plain.keys() == {"model", "messages", "stream", "stream_options"}
+
+
+# --- messages ----------------------------------------------------------------------------------------------------
+
+
+async def test_c22_messages_are_appended_and_those_with_a_known_id_are_not_repeated(tmp_path: Path) -> None:
+    async with ml_gateway(tmp_path, [ECHO]) as ml:
+        first = {"role": "user", "content": "one", "id": "u1"}
+        await executed(ml, "echo", {"input": [first], "memory_id": "m"})
+        second = {"role": "user", "content": [{"type": "text", "text": "two"}], "id": "u2"}
+        found = await executed(ml, "echo", {"input": [first, second], "memory_id": "m"})
+        assert found["parent_interaction_id"] == "u2"
+        assert await said_on(ml, "m") == [
+            ("user", "one"), ("assistant", "you said one"), ("user", "two"), ("assistant", "you said two"),
+        ]  # fmt: skip
+
+
+async def test_an_answer_is_given_again_as_a_version_of_the_thread(tmp_path: Path) -> None:
+    async with chat_server() as server, ml_gateway(tmp_path, [chat_agent(server)]) as ml:
+        server.answers(completion("a"), completion("b"))
+        first = await executed(ml, "chat", {"input": "one"})
+        memory, asked = first["memory_id"], first["parent_interaction_id"]
+        parameters = {"memory_id": memory, "regenerate_interaction_id": asked}
+        again = await executed(ml, "chat", {"parameters": parameters})
+        assert again["parent_interaction_id"] == asked
+        assert await said_on(ml, memory) == [("user", "one"), ("assistant", "b")]
+        versions = await ml.gateway.client.get(f"/threads/{memory}/versions")
+        assert len(versions["versions"]) == 2
+        unknown = {"memory_id": memory, "regenerate_interaction_id": "nope"}
+        status, error = await refused(ml, "chat", {"parameters": unknown})
+    assert status == 404
+    assert error["details"].startswith(f"Interaction [nope] not found in memory [{memory}]")
+
+
+async def test_an_interaction_that_waits_is_answered(tmp_path: Path) -> None:
+    failing = agent("failing", scripted([{"error": "invalid", "times": 1}, {"text": "here you are"}]))
+    async with ml_gateway(tmp_path, [failing]) as ml:
+        message = {"role": "user", "content": "one", "id": "u1"}
+        status, _ = await refused(ml, "failing", {"input": [message], "memory_id": "m"})
+        assert status == 502
+        parameters = {"memory_id": "m", "parent_interaction_id": "u1"}
+        found = await executed(ml, "failing", {"parameters": parameters})
+        assert found["parent_interaction_id"] == "u1"
+        assert await said_on(ml, "m") == [("user", "one"), ("assistant", "here you are")]
+        status, error = await refused(ml, "failing", {"parameters": parameters})
+    assert (status, error["fields"][0]["field"]) == (400, "/parameters/parent_interaction_id")
+
+
+# --- what is refused ---------------------------------------------------------------------------------------------
+
+
+async def test_c1_an_executions_error_has_its_form_and_its_content_type(tmp_path: Path) -> None:
+    async with ml_gateway(tmp_path, [ECHO]) as ml:
+        answer = await ml.http.post(f"{P}/agents/echo/_execute", json={"input": ""})
+    assert answer.status_code == 400
+    assert answer.headers["content-type"] == "application/json; charset=UTF-8"
+    assert answer.json() == {
+        "status": 400,
+        "error": {
+            "type": "IllegalArgumentException",
+            "reason": "Invalid Request",
+            "details": "Text input cannot be null or empty",
+            "fields": [{"field": "/input", "reason": "send a text"}],
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    ("body", "details"),
+    [
+        ({}, "Agent input data can not be empty."),
+        ({"junk": 1}, "Agent input data can not be empty."),
+        ({"input": [{"type": "text", "text": ""}]}, "Text content block cannot have null or empty text"),
+        ({"input": [{"role": "assistant"}]}, "Assistant message must have either content or tool calls"),
+        ({"input": [{"role": "tool", "content": "x"}]}, "Tool message must have toolCallId"),
+    ],
+)
+async def test_c4_and_c16_and_c18_and_c19_what_cannot_be_used_is_an_executions_error(
+    tmp_path: Path, body: object, details: str
+) -> None:
+    async with ml_gateway(tmp_path, [ECHO]) as ml:
+        status, error = await refused(ml, "echo", body)
+    assert (status, error["details"]) == (400, details)
+    assert error["fields"]
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ({"input": 42}, "Invalid input format. Expected string or array."),
+        (
+            {"input": [{"foo": 1}]},
+            "Invalid item format. Must have 'role' (for messages) or 'type' (for content blocks).",
+        ),
+        ({"input": [{"type": "image", "source": {"type": "url", "data": "x"}}]}, "Image format is required"),
+        (
+            {"threadId": "t", "runId": "r", "messages": []},
+            "AG-UI agents require streaming execution. Please use the streaming endpoint: "
+            f"POST {P}/agents/echo/_execute/stream",
+        ),
+    ],
+)
+async def test_c9_and_c10_and_c12_and_c24_another_form_is_an_error_as_usual(
+    tmp_path: Path, body: object, reason: str
+) -> None:
+    async with ml_gateway(tmp_path, [ECHO]) as ml:
+        status, error = await refused(ml, "echo", body)
+    assert (status, error["type"], error["reason"]) == (400, "illegal_argument_exception", reason)
+    assert error["root_cause"][0]["reason"] == reason
+
+
+async def test_an_unknown_agent_is_an_executions_404(tmp_path: Path) -> None:
+    async with ml_gateway(tmp_path, [ECHO]) as ml:
+        status, error = await refused(ml, "nope", {"input": "hi"})
+    assert (status, error["details"]) == (404, "Failed to find agent with the provided agent id: nope")
+
+
+async def test_an_unexpected_failure_shows_nothing_of_the_inside(tmp_path: Path) -> None:
+    crashing = agent("crashing", scripted([{"crash": "KeyError: inner_thing"}]))
+    async with ml_gateway(tmp_path, [crashing]) as ml:
+        answer = await ml.http.post(f"{P}/agents/crashing/_execute", json={"input": "hi"})
+    assert answer.status_code == 500
+    for word in ("Traceback", "KeyError", "inner_thing"):
+        assert word not in answer.text
+
+
+async def test_a_configured_models_failure_has_the_gateways_own_words(tmp_path: Path) -> None:
+    failing = agent("failing", scripted([{"error": "quota", "message": "no money"}]))
+    async with ml_gateway(tmp_path, [failing]) as ml:
+        status, error = await refused(ml, "failing", {"input": "hi"})
+    assert (status, error["reason"]) == (429, "System Error")
+    assert "Error from remote service" not in error["details"]
+
+
+# --- pauses, leaving, turns --------------------------------------------------------------------------------------
+
+
+async def test_a_run_that_waits_for_a_person_says_so(tmp_path: Path) -> None:
+    asking = agent("asking", scripted(ADDING, [{"text": "It is 5."}]), tools=[python_tool("add", approval="always")])
+    async with ml_gateway(tmp_path, [asking]) as ml:
+        found = await executed(ml, "asking", {"input": "2+3?"})
+    (interrupt,) = found["response"]["interrupts"]
+    assert interrupt["toolCallId"] == "c1"
+
+
+async def test_the_result_of_a_frontend_tool_goes_on_with_the_interaction(tmp_path: Path) -> None:
+    calling = agent("calling", scripted([{"tool": "ask", "id": "c9"}], [{"text": "you chose {{result}}"}]))
+    async with ml_gateway(tmp_path, [calling]) as ml:
+        tools = [{"name": "ask", "description": "d", "parameters": {"type": "object"}}]
+        await ml.gateway.client.run("calling", run_body("hi", thread_id="m", tools=tools))
+        result = {"role": "tool", "toolCallId": "c9", "content": "red"}
+        found = await executed(ml, "calling", {"input": [result], "memory_id": "m"})
+    assert found["response"]["response"] == "you chose red"
+    assert found["parent_interaction_id"] == "user-run-1"
+
+
+async def test_an_execution_goes_on_when_its_caller_leaves(tmp_path: Path) -> None:
+    async with chat_server() as server, ml_gateway(tmp_path, [chat_agent(server)]) as ml:
+        hold = asyncio.Event()
+        script = completion("late")
+        script.headers_after = hold
+        server.answers(script)
+        with pytest.raises(httpx.ReadTimeout):
+            await ml.http.post(f"{P}/agents/chat/_execute", json={"input": "hi", "memory_id": "m"}, timeout=0.3)
+        await server.received(1)
+        hold.set()
+        said = await until_answered(lambda: said_on(ml, "m"), lambda said: len(said) == 2)
+    assert said == [("user", "hi"), ("assistant", "late")]
+
+
+async def test_a_second_execution_on_a_busy_memory_waits_its_turn(tmp_path: Path) -> None:
+    async with chat_server() as server, ml_gateway(tmp_path, [chat_agent(server)]) as ml:
+        hold = asyncio.Event()
+        script = completion("first")
+        script.headers_after = hold
+        server.answers(script, completion("second"))
+        one = asyncio.create_task(executed(ml, "chat", {"input": "one", "memory_id": "m"}))
+        await server.received(1)
+        two = asyncio.create_task(executed(ml, "chat", {"input": "two", "memory_id": "m"}))
+        await until_answered(
+            lambda: ml.http.get("/metrics"), lambda answer: "agui_gateway_runs_waiting 1" in answer.text
+        )
+        hold.set()
+        answers = [(await each)["response"]["response"] for each in (one, two)]
+    assert answers == ["first", "second"]
+    assert [each["content"] for each in server.requests[1].json["messages"]] == ["one", "first", "two"]
