@@ -140,6 +140,7 @@ REQUIRED = [
     "run-records",
     "short-lived-threads",
     "threads-outside-runs",
+    "messages-found-by-id",
     "paced-replay",
     "run-options",
     "run-wishes",
