@@ -8,7 +8,7 @@ AgentInput (pure), calls its ProtocolEnvironment, and renders events (pure).
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -114,9 +114,10 @@ class ProtocolEnvironment:
 
     # --- documents
 
-    def documents(self, caller: Caller) -> OwnedDocuments:
-        """What is neither thread nor run of the caller's. Putting one counts as a run."""
-        return OwnedDocuments(self._runner.store.documents, caller.owner, partial(self._counted, caller))
+    def documents(self, caller: Caller, *, counted: bool = True) -> OwnedDocuments:
+        """What is neither thread nor run of the caller's. Putting one counts as a run, if it is `counted`."""
+        count = partial(self._counted, caller) if counted else nullcontext
+        return OwnedDocuments(self._runner.store.documents, caller.owner, count)
 
     # --- agents
 

@@ -16,6 +16,7 @@ memory_kinds.py     how memory containers and what they hold are stored
 memory_containers.py  the bodies that make and change a container
 memory_access.py    a caller's containers
 retention.py        how long a container's memories stay
+tasks.py            what becomes of executions that nobody waits for
 
 Above: the protocols under `/_plugins/_ml`. Below: the words. But for `routes.py` and
 `execution_start.py`, all of it is pure.

@@ -76,13 +76,20 @@ def write_answer(index: str, document_id: str, result: WriteResult, version: int
     }
 
 
+def hits_of(found: JsonObject) -> list[dict[str, Any]]:
+    """The hits in the answer of a search."""
+    hits: Any = found["hits"]
+    rows: list[dict[str, Any]] = hits["hits"]
+    return rows
+
+
 def search_answer(found: JsonObject, index: str, source: Callable[[JsonObject], JsonObject]) -> JsonObject:
     """The answer of a search over documents (DocumentStore.search), for clients: `source` makes the shown document of a
     stored one.
     """
     answer: dict[str, Any] = {**found}
     hits: dict[str, Any] = {**answer["hits"]}
-    hits["hits"] = [_hit(hit, index, source) for hit in hits["hits"]]
+    hits["hits"] = [_hit(hit, index, source) for hit in hits_of(found)]
     answer["hits"] = hits
     return answer
 
