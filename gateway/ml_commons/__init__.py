@@ -14,11 +14,14 @@ execution.py        the answer of an execution
 token_usage.py      the tokens of a run, as answers tell them
 memory_kinds.py     how memory containers and what they hold are stored
 memory_containers.py  the bodies that make and change a container
+memory_documents.py  the bodies that make and change what a container holds
+memory_requests.py  other requests for what a container holds
 memory_access.py    a caller's containers
+container_memories.py  what a caller has in one container
 retention.py        how long a container's memories stay
 tasks.py            what becomes of executions that nobody waits for
 
-Above: the protocols under `/_plugins/_ml`. Below: the words. But for `routes.py` and
-`execution_start.py`, all of it is pure.
+Above: the protocols under `/_plugins/_ml`. Below: the words. But for `routes.py`,
+`execution_start.py`, `memory_access.py` and `container_memories.py`, all of it is pure.
 https://docs.opensearch.org/latest/ml-commons-plugin/api/agent-apis/index/ (ml-commons 3.6 to 3.9)
 """

@@ -83,6 +83,24 @@ def hits_of(found: JsonObject) -> list[dict[str, Any]]:
     return rows
 
 
+def deleted_by_query(deleted: int, seconds: float) -> JsonObject:
+    """The answer to a deletion of all that a query found."""
+    return {
+        "took": milliseconds(seconds),
+        "timed_out": False,
+        "total": deleted,
+        "deleted": deleted,
+        "batches": 1,
+        "version_conflicts": 0,
+        "noops": 0,
+        "retries": {"bulk": 0, "search": 0},
+        "throttled_millis": 0,
+        "requests_per_second": -1.0,
+        "throttled_until_millis": 0,
+        "failures": [],
+    }
+
+
 def search_answer(found: JsonObject, index: str, source: Callable[[JsonObject], JsonObject]) -> JsonObject:
     """The answer of a search over documents (DocumentStore.search), for clients: `source` makes the shown document of a
     stored one.

@@ -14,9 +14,11 @@ from starlette.routing import BaseRoute, Route
 from gateway.errors import ConflictError
 from gateway.ml_commons.answers import id_taken, search_answer, write_answer
 from gateway.ml_commons.api_document import ml_api, ml_operation
+from gateway.ml_commons.container_memories import ContainerMemories
 from gateway.ml_commons.memory_access import container_of
 from gateway.ml_commons.memory_containers import CONTAINER_ID, changed_container, new_container
 from gateway.ml_commons.memory_kinds import CONTAINER_INDEX, CONTAINERS
+from gateway.ml_commons.memory_requests import types_to_delete
 from gateway.ml_commons.routes import PREFIX, ml_response, opensearch_error_form, read_object
 from gateway.protocol import ProtocolEnvironment, WireProtocol, caller_of, path_id
 
@@ -49,8 +51,11 @@ class _Endpoints:
         return ml_response(request, write_answer(CONTAINER_INDEX, found.document_id, "updated", version))
 
     async def delete(self, request: Request) -> Response:
-        documents = self._environment.documents(caller_of(request))
+        caller, body = caller_of(request), await read_object(request)
+        documents = self._environment.documents(caller)
         found = await container_of(documents, path_id(request, "container_id"))
+        for memories in types_to_delete(request.query_params, body):
+            await ContainerMemories(self._environment, caller, found).delete_found(memories, None)
         await documents.delete(CONTAINERS, found.document_id)
         return ml_response(request, write_answer(CONTAINER_INDEX, found.document_id, "deleted", found.version))
 
@@ -114,6 +119,8 @@ _API = ml_api(
             "deleteMemoryContainer",
             "Delete a memory container",
             parameters=["containerId"],
+            description="Its memories stay unless the query or the body has `delete_all_memories`, or names some types "
+            "in `delete_memories`: `sessions,working`. A session's thread and working memory go with it.",
         ),
     ],
     containerId="The memory container's id.",

@@ -59,6 +59,20 @@ ENDPOINTS = {
     ("get", "/_plugins/_ml/memory_containers/{containerId}"),
     ("put", "/_plugins/_ml/memory_containers/{containerId}"),
     ("delete", "/_plugins/_ml/memory_containers/{containerId}"),
+    ("post", "/_plugins/_ml/memory_containers/{containerId}/memories"),
+    *(
+        ("post", f"/_plugins/_ml/memory_containers/{{containerId}}/memories/{each}")
+        for each in ("sessions", "long-term", "history", "{memoryType}/_delete_by_query")
+    ),
+    *(
+        (method, f"/_plugins/_ml/memory_containers/{{containerId}}/memories/{each}_search")
+        for method in ("get", "post")
+        for each in ("{memoryType}/", "long-term/_semantic", "long-term/_hybrid")
+    ),
+    *(
+        (method, "/_plugins/_ml/memory_containers/{containerId}/memories/{memoryType}/{memoryId}")
+        for method in ("get", "put", "delete")
+    ),
     ("post", "/visitors"),
     ("get", "/healthz"),
     ("get", "/readyz"),
