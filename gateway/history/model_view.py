@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from gateway.frozen import replace
 from gateway.messages import ContentBlock, Message, ReasoningBlock, TextBlock, ToolCall, ToolResult
 from gateway.wire.log_counts import counted
 from gateway.wire.stand_ins import UNANSWERED
@@ -46,7 +47,7 @@ def model_view(messages: Sequence[Message]) -> tuple[Message, ...]:
     Each answer is one assistant message with its blocks in the order the model made them, followed at once by one tool
     message per call, in call order. Results without a call are dropped; calls without a result get an error result;
     of several results the server's own stays, else the last; of several calls with one id the server's own stays, else
-    the first. Empty assistant messages disappear.
+    the first. Empty assistant messages disappear. A user message that came in a role of its own begins with that role.
     """
     if _is_plain_talk(messages):
         return tuple(messages)
@@ -87,8 +88,29 @@ def _is_plain_talk(messages: Sequence[Message]) -> bool:
         elif role == "tool" or role == "reasoning":
             return False
         else:
+            if message.metadata is not None and _own_role(message):
+                return False
             after_answer = False
     return True
+
+
+def _own_role(message: Message) -> str:
+    """The role that no provider knows in which a user message came; empty for any other message.
+
+    Messages keep it in their metadata, so that every protocol can show it.
+    """
+    said = None if message.metadata is None or message.role != "user" else message.metadata.get("role")
+    return said if isinstance(said, str) and said != "user" else ""
+
+
+def _in_own_role(message: Message) -> Message:
+    """The message with its role in front of its words."""
+    if not (role := _own_role(message)):
+        return message
+    first = message.content[0] if message.content else None
+    if type(first) is TextBlock:
+        return replace(message, content=(TextBlock(f"[{role}] {first.text}"), *message.content[1:]))
+    return replace(message, content=(TextBlock(f"[{role}]"), *message.content))
 
 
 @dataclass(slots=True)
@@ -124,7 +146,7 @@ def _entries(messages: Sequence[Message]) -> list[Message | _Answer]:
             words = None
         elif role != "assistant" and role != "reasoning":
             words = None
-            entries.append(message)
+            entries.append(_in_own_role(message))
         elif (turn_id := message.turn_id) is None:
             if words is None:
                 words = _Answer([], [])

@@ -50,6 +50,10 @@ def call(call_id: str, index: int = -1) -> ToolCall:
     return ToolCall(call_id, "tool", "{}", index)
 
 
+def wizard(*content: ContentBlock) -> Message:
+    return Message("w", "user", content, metadata={"role": "wizard"})
+
+
 def result(message_id: str, call_id: str, text: str = "result", turn: str | None = None) -> Message:
     return Message(message_id, "tool", (ToolResult(call_id, (TextBlock(text),)),), turn_id=turn)
 
@@ -493,3 +497,17 @@ def test_a_large_thread_gives_the_same_as_its_parts() -> None:
     assert model_view(whole) == whole
     assert merge_history(whole, echo(whole)) == whole
     assert merge_history(whole, echo(whole[:-1])) == whole
+
+
+def test_a_role_that_no_provider_knows_stands_in_front_of_the_words() -> None:
+    picture = ImageBlock(UrlSource("https://x/y.png"))
+    seen = [model_view([wizard(*content)])[0] for content in ((TextBlock("abracadabra"), picture), (picture,))]
+    assert [message.content for message in seen] == [
+        (TextBlock("[wizard] abracadabra"), picture), (TextBlock("[wizard]"), picture),
+    ]  # fmt: skip
+    assert {message.role for message in seen} == {"user"}
+
+
+def test_metadata_without_a_role_changes_no_message() -> None:
+    plain = Message("u", "user", (TextBlock("hi"),), metadata={"a": 1, "role": "user"})
+    assert model_view([plain, answer("a", call("c1")), result("r", "c1")])[0] is plain

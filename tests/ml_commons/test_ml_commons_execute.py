@@ -173,6 +173,17 @@ async def test_c22_messages_are_appended_and_those_with_a_known_id_are_not_repea
         ]  # fmt: skip
 
 
+async def test_every_surface_sends_an_unknown_role_in_front_of_the_words(tmp_path: Path) -> None:
+    async with chat_server() as server, ml_gateway(tmp_path, [chat_agent(server, history="append")]) as ml:
+        server.answers(completion("ok"), completion("again"))
+        message = {"role": "wizard", "content": "abracadabra", "id": "w1"}
+        await executed(ml, "chat", {"input": [message], "memory_id": "m"})
+        await ml.gateway.client.run("chat", run_body("hi", thread_id="m"))
+        assert (await said_on(ml, "m"))[0] == ("user", "abracadabra")
+    for request in server.requests:
+        assert request.json["messages"][0] == {"role": "user", "content": "[wizard] abracadabra"}
+
+
 async def test_an_answer_is_given_again_as_a_version_of_the_thread(tmp_path: Path) -> None:
     async with chat_server() as server, ml_gateway(tmp_path, [chat_agent(server)]) as ml:
         server.answers(completion("a"), completion("b"))
