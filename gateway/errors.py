@@ -167,7 +167,8 @@ class ModelError(GatewayError):
 
     `retry_after_seconds` is what the provider asked for, if it did; `provider_message` is the provider's own text, for
     the log and the operator alone; `retryable` overrides what the kind says. `asked` is the model, if it is known; it
-    is not if an answer broke off.
+    is not if an answer broke off. `provider_status` and `provider_body` are its answer to a refused call, as far as
+    there was one, without keys: they are for callers that made the model.
     """
 
     status = 502
@@ -186,6 +187,8 @@ class ModelError(GatewayError):
         self.retry_after_seconds = retry_after_seconds
         self.provider_message = provider_message
         self.asked = ""
+        self.provider_status: int | None = None
+        self.provider_body = ""
         self.retryable = kind in RETRYABLE_KINDS if retryable is None else retryable
 
 

@@ -384,14 +384,23 @@ class RunFinished:
     usage: tuple[Usage, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class RemoteError:
+    """What a model's provider answered to a call that it refused: the HTTP status; the body, cut and without keys."""
+
+    status: int
+    body: str
+
+
 @quickly_made
 @dataclass(frozen=True, slots=True)
 class RunFailed:
-    """`code` is stable; `message` is safe to show."""
+    """`code` is stable; `message` is safe to show. `remote` is for the caller alone, who made the model."""
 
     code: str
     message: str
     usage: tuple[Usage, ...] = ()
+    remote: RemoteError | None = None
 
     @property
     def limit(self) -> str | None:

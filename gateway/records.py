@@ -34,6 +34,7 @@ _CLASSES: dict[str, type] = {
         *get_args(messages.MediaSource),
         events.Interrupt,
         events.OpenInterrupt,
+        events.RemoteError,
         events.Usage,
         messages.Message,
         messages.Opaque,

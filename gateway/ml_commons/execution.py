@@ -28,6 +28,7 @@ from gateway.events import (
 from gateway.messages import JsonObject, JsonValue, Message, TextBlock, ToolCall
 from gateway.ml_commons.content import written_blocks
 from gateway.ml_commons.token_usage import TurnUsage, token_usage, total_metrics
+from gateway.store import RunRecord
 from gateway.transcript import Transcript
 
 _STOP_REASONS: Mapping[StopReason, str] = MappingProxyType(
@@ -74,6 +75,16 @@ class AnswerForm:
     verbose: bool = False
     token_usage: bool = False
 
+    @property
+    def remembered(self) -> JsonObject:
+        """What the run's record keeps of it; `answer_of` reads it."""
+        return {
+            "interaction_id": self.interaction_id,
+            "unified": self.is_unified,
+            "verbose": self.verbose,
+            "token_usage": self.token_usage,
+        }
+
 
 class ExecutionAnswer:
     """The renderer of one execution (renderer.Renderer). It has no frames: `_execute` answers once."""
@@ -104,7 +115,7 @@ class ExecutionAnswer:
         last = self._last
         assert last is not None, "a run ends before its answer is wanted"
         if isinstance(last, RunFailed):
-            raise ExecutionFailedError(last.message, last.code, _status_of(last.code))
+            raise failure_of(last)
         if isinstance(last.outcome, Cancelled):
             raise ExecutionFailedError("the execution was cancelled", "cancelled", _CONFLICT)
         messages = self._transcript.messages
@@ -162,6 +173,19 @@ class ExecutionAnswer:
                 return _STOP_REASONS.get(reason, reason.value)
             case _:
                 return "stop_sequence" if self._reason is StopReason.STOP_SEQUENCE else "end_turn"
+
+
+def answer_of(record: RunRecord) -> ExecutionAnswer:
+    """The renderer of the answer of an execution that has begun earlier, from its run's record."""
+    request = record.request or {}
+    form = AnswerForm(
+        record.thread_id,
+        str(request.get("interaction_id", "")),
+        request.get("unified") is True,
+        verbose=request.get("verbose") is True,
+        token_usage=request.get("token_usage") is True,
+    )
+    return ExecutionAnswer(form)
 
 
 def written_call(call: ToolCall) -> JsonObject:
@@ -235,6 +259,15 @@ def _result_text(message: Message) -> str:
     result = message.tool_result
     assert result is not None
     return "\n".join(block.text for block in result.content if isinstance(block, TextBlock))
+
+
+def failure_of(failed: RunFailed) -> ExecutionFailedError:
+    """The error of a run that failed. What the provider of the caller's own model said comes as it is."""
+    if (remote := failed.remote) is None:
+        return ExecutionFailedError(failed.message, failed.code, _status_of(failed.code))
+    said = f"Error from remote service: {remote.body}"
+    empty = f"Remote service returned error status {remote.status} with empty body"
+    return ExecutionFailedError(said if remote.body.strip() else empty, failed.code, remote.status)
 
 
 def _status_of(code: str) -> int:

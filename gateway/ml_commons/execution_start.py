@@ -13,7 +13,7 @@ from gateway.access.callers import Caller
 from gateway.agent import AgentInput, InputNames
 from gateway.agents.open_agent import OpenAgent
 from gateway.errors import NotFoundError
-from gateway.messages import JsonObject, JsonValue, Message, new_id
+from gateway.messages import JsonValue, Message, new_id
 from gateway.ml_commons.agent_form import AgentForm, agent_form
 from gateway.ml_commons.agent_input import Execution, read_execution
 from gateway.ml_commons.answers import new_document_id
@@ -35,11 +35,14 @@ _PAGE: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class StartedExecution:
-    """A run that has begun. Close the viewer at the end. `form` is what its answer needs."""
+    """A run that has begun. Close the viewer at the end. `form` is what its answer needs; `is_async`: the body wants a
+    task for it.
+    """
 
     viewer: Viewer
     run_id: str
     form: AnswerForm
+    is_async: bool = False
 
 
 async def start_execution(
@@ -75,32 +78,12 @@ async def start_execution(
         request_id=request_id,
         unattended=True,
         origin=ORIGIN,
-        request=_remembered(form),
+        request=form.remembered,
         wishes=_wishes(execution, kind, selected),
         names=_NAMES,
     )
     viewer = await environment.start(caller, agent_id, given, from_first=True)
-    return StartedExecution(viewer, given.run_id, form)
-
-
-def remembered_form(memory_id: str, request: JsonObject) -> AnswerForm:
-    """The form of an execution's answer, from its run's record."""
-    return AnswerForm(
-        memory_id,
-        str(request["interaction_id"]),
-        request["unified"] is True,
-        verbose=request["verbose"] is True,
-        token_usage=request["token_usage"] is True,
-    )
-
-
-def _remembered(form: AnswerForm) -> JsonObject:
-    return {
-        "interaction_id": form.interaction_id,
-        "unified": form.is_unified,
-        "verbose": form.verbose,
-        "token_usage": form.token_usage,
-    }
+    return StartedExecution(viewer, given.run_id, form, parameters.is_async)
 
 
 def _wishes(execution: Execution, kind: AgentForm, selected: tuple[str, ...] | None) -> RunWishes:

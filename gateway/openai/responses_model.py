@@ -322,7 +322,7 @@ class ResponsesModel:
         if not error.code and (aws := response.headers.get("x-amzn-errortype", "")):
             error = error._replace(code=aws.partition(":")[0].rpartition("#")[2].strip().lower())
         now = self._environment.clock.now()
-        mapped = failure(error, response.status, response.headers, now, address=response.address)
+        mapped = failure(error, response.status, response.headers, now, address=response.address, body=body)
         return _RefusedError(call, response.status, error, mapped)
 
 

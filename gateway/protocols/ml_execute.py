@@ -16,10 +16,12 @@ from gateway.messages import JsonObject
 from gateway.ml_commons.agent_input import is_ag_ui
 from gateway.ml_commons.api_document import ml_api, ml_operation
 from gateway.ml_commons.content import INVALID_FORM, wrong
-from gateway.ml_commons.execution import ExecutionAnswer
+from gateway.ml_commons.execution import ExecutionAnswer, ExecutionFailedError
 from gateway.ml_commons.execution_start import start_execution
+from gateway.ml_commons.parameters import is_true
 from gateway.ml_commons.routes import PREFIX, execution_error_response, ml_response, opensearch_error_form
-from gateway.problems import problem_of
+from gateway.ml_commons.tasks import begin_task
+from gateway.problems import Problem, problem_of
 from gateway.protocol import ProtocolEnvironment, WireProtocol, caller_of, path_id, read_json, request_id_of
 from gateway.renderer import rendered_body
 
@@ -34,7 +36,7 @@ class _Endpoints:
         except GatewayError as error:
             if error.code == INVALID_FORM:
                 raise
-            return execution_error_response(request, problem_of(error))
+            return execution_error_response(request, _problem(error))
 
     async def _answer(self, request: Request) -> JsonObject:
         environment = self._environment
@@ -45,7 +47,18 @@ class _Endpoints:
             message = f"AG-UI agents require streaming execution. Please use the streaming endpoint: POST {path}"
             raise wrong(message, "", "send it there; or send 'input' here", code=INVALID_FORM)
         started = await start_execution(environment, caller, agent_id, body, request_id=request_id_of(request))
-        return await rendered_body(request, started.viewer, ExecutionAnswer(started.form))
+        if not (started.is_async or is_true(request.query_params.get("async"))):
+            return await rendered_body(request, started.viewer, ExecutionAnswer(started.form))
+        started.viewer.close()
+        form = started.form
+        response: JsonObject = {"memory_id": form.memory_id, "parent_interaction_id": form.interaction_id}
+        return await begin_task(environment, caller, started.run_id, response)
+
+
+def _problem(error: GatewayError) -> Problem:
+    if isinstance(error, ExecutionFailedError):  # without headers: a provider's 401 asks for no key of the gateway's
+        return Problem(error.status, error.code, error.message, headers={"cache-control": "no-store"})
+    return problem_of(error)
 
 
 def _routes(environment: ProtocolEnvironment) -> Sequence[BaseRoute]:

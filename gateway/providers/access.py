@@ -53,4 +53,4 @@ async def refusal(response: HttpStream, now: float) -> ModelError:
         body = await response.read(_ERROR_BYTES)
     except ModelError:
         body = b""
-    return failure(parse_error_body(body), response.status, response.headers, now, address=response.address)
+    return failure(parse_error_body(body), response.status, response.headers, now, address=response.address, body=body)

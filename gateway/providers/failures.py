@@ -27,6 +27,8 @@ SAYS: Mapping[ModelErrorKind, str] = {
     ModelErrorKind.PROTOCOL: "the model provider's answer could not be used",
 }
 
+_BODY_BYTES = 2_000
+
 
 def failure(
     error: ProviderError,
@@ -35,9 +37,10 @@ def failure(
     now: float = 0.0,
     *,
     address: str = "",
+    body: bytes = b"",
 ) -> ModelError:
-    """The provider's error as a ModelError. `status`, `headers` and `address` (of the request, for the log) are given
-    if the whole response was the error. `now` is Unix time in seconds.
+    """The provider's error as a ModelError. `status`, `headers`, `body` and `address` (of the request, for the log) are
+    given if the whole response was the error. `now` is Unix time in seconds.
     """
     headers = headers or {}
     kind = ModelErrorKind(error_kind(error, status))
@@ -46,13 +49,18 @@ def failure(
         retryable = False
     retry_after = retry_after_seconds(headers, now)
     said = _without_keys(error.message[:500])
-    return ModelError(
+    mapped = ModelError(
         kind,
         SAYS[kind] if status is None else f"{SAYS[kind]} (status {status})",
         retry_after_seconds=error.retry_after_seconds if retry_after is None else retry_after,
         provider_message=with_address(kind, said, address),
         retryable=retryable,
     )
+    answered = error.status if status is None else status
+    if answered is not None and answered >= 400:
+        mapped.provider_status = answered
+        mapped.provider_body = _without_keys(body[:_BODY_BYTES].decode("utf-8", "replace")) if body else said
+    return mapped
 
 
 def with_address(kind: ModelErrorKind, said: str, address: str) -> str:

@@ -261,7 +261,7 @@ class RunDriver:
             context = await shielded(self._begin(live, given, waited=True))
         except Exception as error:
             live.enter(Phase.ENDING)
-            self._end_unkept(live, failed(live.record, error, self._redacted))
+            self._end_unkept(live, self._failed(live, error))
             return
         await self._drive(live, context)
 
@@ -306,8 +306,11 @@ class RunDriver:
                 return
             terminal = stopped(live.cancel_reason)
         except Exception as error:
-            terminal = failed(live.record, error, self._redacted)
+            terminal = self._failed(live, error)
         await self._finish(live, terminal)
+
+    def _failed(self, live: LiveRun, error: Exception) -> RunFailed:
+        return failed(live.record, error, self._redacted, own_model=live.agent.owner == live.record.owner)
 
     async def _leave_open(self, live: LiveRun) -> None:
         """The process ends, and the run's provider goes on: the next process continues the run from the store."""
@@ -347,7 +350,7 @@ class RunDriver:
             cause = live.first_failure(error)
             self._end_unkept(live, RunFailed(cause.code, cause.message))
         except Exception as error:
-            self._end_unkept(live, failed(live.record, error, self._redacted))
+            self._end_unkept(live, self._failed(live, error))
         else:
             live.become(record)  # not before: an end that was shown but not stored would change after a kill -9
             live.publish_numbered()

@@ -23,6 +23,7 @@ from gateway.events import (
     Event,
     Interrupted,
     OpenInterrupt,
+    RemoteError,
     RunFailed,
     RunFinished,
     RunStarted,
@@ -156,16 +157,20 @@ def stopped(reason: str | None) -> Terminal:
     return RunFinished(Cancelled(reason or "cancelled"))
 
 
-def failed(record: RunRecord, error: Exception, redacted: Callable[[str], str]) -> RunFailed:
+def failed(
+    record: RunRecord, error: Exception, redacted: Callable[[str], str], *, own_model: bool = False
+) -> RunFailed:
     """The terminal event of a run that fails with `error`; the log has the details that viewers do not see. `redacted`
-    removes secrets.
+    removes secrets. `own_model`: the run's owner made the model, and may see what its provider says.
     """
     if isinstance(error, GatewayError):
-        message, said = error.message, {}
+        message, said, remote = error.message, {}, None
         if isinstance(error, ModelError):
+            if own_model and error.provider_status is not None:
+                remote = RemoteError(error.provider_status, redacted(error.provider_body))
             message, said = redacted(operator_message(error)), {"provider_message": error.provider_message[:200]}
         logger.warning("a run failed", extra={"run_id": record.run_id, "code": error.code, **said})
-        return RunFailed(error.code, message)
+        return RunFailed(error.code, message, remote=remote)
     logger.error("a run failed unexpectedly", extra={"run_id": record.run_id}, exc_info=error)
     return RunFailed("internal_error", "the gateway failed; its log has the details")
 

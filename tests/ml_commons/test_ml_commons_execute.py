@@ -12,7 +12,7 @@ import pytest
 
 from tests.case_tools import python_tool
 from tests.ml_commons_scene import MlGateway, P, ml_gateway
-from tests.openai_chat_server import ChatServer, chat_server, completion
+from tests.openai_chat_server import ChatServer, Script, chat_server, completion
 from tests.running_gateway import agent, run_body, scripted
 from tests.waiting import until_answered
 
@@ -299,6 +299,60 @@ async def test_a_configured_models_failure_has_the_gateways_own_words(tmp_path: 
         status, error = await refused(ml, "failing", {"input": "hi"})
     assert (status, error["reason"]) == (429, "System Error")
     assert "Error from remote service" not in error["details"]
+
+
+SLOW = {"message": "slow", "key": "sk-secret-0123456789"}
+
+
+async def remote_error(tmp_path: Path, script: Script, *, callers_own: bool) -> tuple[int, str]:
+    """The status and the details of an execution whose provider answers so."""
+    async with chat_server() as server, ml_gateway(tmp_path, [chat_agent(server)]) as ml:
+        server.answers(script)
+        agent_id = "chat"
+        if callers_own:
+            agent_id = "own"
+            made = await ml.http.put("/agents/own", json={"model": chat_agent(server)["model"]})
+            assert made.status_code in (200, 201), made.text
+        status, error = await refused(ml, agent_id, {"input": "hi"})
+    return status, error["details"]
+
+
+async def test_c25_an_error_of_the_callers_own_provider_comes_as_it_is_but_for_keys(tmp_path: Path) -> None:
+    script = Script(
+        429, [json.dumps(SLOW).encode()], "application/json", [("x-should-retry", "false")], framing="length"
+    )
+    status, details = await remote_error(tmp_path, script, callers_own=True)
+    assert status == 429
+    assert details == 'Error from remote service: {"message": "slow", "key": "***"}'
+
+
+async def test_c25_an_error_of_a_configured_agents_provider_has_the_gateways_words(tmp_path: Path) -> None:
+    script = Script(418, [json.dumps(SLOW).encode()], "application/json", framing="length")
+    status, details = await remote_error(tmp_path, script, callers_own=False)
+    assert status == 502
+    assert "Error from remote service" not in details
+
+
+async def test_a_providers_401_asks_for_no_key_of_the_gateway(tmp_path: Path) -> None:
+    async with chat_server() as server, ml_gateway(tmp_path) as ml:
+        server.answers(Script(401, [], "application/json", framing="length"))
+        await ml.http.put("/agents/own", json={"model": chat_agent(server)["model"]})
+        answer = await ml.http.post(f"{P}/agents/own/_execute", json={"input": "hi"})
+    assert answer.status_code == 401
+    assert answer.json()["error"]["details"] == "Remote service returned error status 401 with empty body"
+    assert "www-authenticate" not in answer.headers
+
+
+async def test_an_execution_that_nobody_waits_for_is_a_task(tmp_path: Path) -> None:
+    async with ml_gateway(tmp_path, [ECHO]) as ml:
+        status, by_query = await ml.call("POST", "/agents/echo/_execute?async=true", {"input": "hi"})
+        _, by_body = await ml.call("POST", "/agents/echo/_execute", {"input": "ho", "isAsync": "true"})
+        assert (status, by_query["status"]) == (200, "RUNNING")
+        for begun, words in ((by_query, "hi"), (by_body, "ho")):
+            memory_id = begun["response"]["memory_id"]
+            said = await until_answered(lambda: said_on(ml, memory_id), lambda said: len(said) == 2)  # noqa: B023
+            assert said == [("user", words), ("assistant", f"you said {words}")]
+            assert len(begun["task_id"]) == len(begun["response"]["parent_interaction_id"]) == 20
 
 
 # --- pauses, leaving, turns --------------------------------------------------------------------------------------
