@@ -28,7 +28,7 @@ from gateway.agents.directory import AgentDirectory
 from gateway.agents.open_agent import OpenAgent
 from gateway.agents.stored import StoredAgents
 from gateway.clock import Clock, SystemClock
-from gateway.configuration.agent_body import CallerRules, read_agent
+from gateway.configuration.agent_body import CallerRules, parts_for_callers, read_agent
 from gateway.configuration.definitions import PartEnvironments
 from gateway.configuration.known_parts import KnownParts, known_parts, scheme
 from gateway.endpoints.error_forms import ErrorForms
@@ -275,7 +275,10 @@ class Application:
         opening = self._ready_to_open(http, search, own_identity=callers.own_identity)
         rules = CallerRules(self.parts, opening.environments, keys_approve=self.settings.server.keys_approve)
         read = partial(read_agent, rules=rules)
-        return StoredAgents(self.store.documents, read, opening.open_for_caller, most=callers.max_agents)
+        return StoredAgents(
+            self.store.documents, read, opening.open_for_caller,
+            most=callers.max_agents, parts=parts_for_callers(rules), clock=self.clock,
+        )  # fmt: skip
 
     def take_over(self, definitions: Sequence[AgentDefinition]) -> dict[str, list[str]]:
         """Use these agents for new runs. Gives what became of which id. An agent whose definition is the same stays

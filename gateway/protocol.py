@@ -20,7 +20,8 @@ from gateway.access.limits import Meter
 from gateway.access.visitors import Visitors
 from gateway.agent import AgentInput, InterruptAnswer
 from gateway.agents.open_agent import OpenAgent, no_agent
-from gateway.agents.stored import StoredAgent
+from gateway.agents.stored import AgentToStore, PartsForCallers, StoredAgent
+from gateway.documents.document import Document
 from gateway.documents.owned import OwnedDocuments
 from gateway.endpoints.answers import json_response, time_text
 from gateway.endpoints.requests import caller_of, page_asked, path_id, read_body, read_json, request_id_of
@@ -166,6 +167,29 @@ class ProtocolEnvironment:
         """
         self.check_maker(caller)
         return await self._runner.agents.put(caller.owner, agent_id, body, public=public)
+
+    @property
+    def parts_for_callers(self) -> PartsForCallers:
+        """What agents that callers make may have."""
+        stored = self._runner.agents.stored
+        return PartsForCallers() if stored is None else stored.parts
+
+    async def create_agent(self, caller: Caller, agent_id: str, agent: AgentToStore) -> None:
+        """Store a new agent of the caller's. Raises as `put_agent`; `id_taken` also for the caller's own."""
+        self.check_maker(caller)
+        await self._runner.agents.create(caller.owner, agent_id, agent)
+
+    async def update_agent(self, caller: Caller, agent_id: str, change: Callable[[Document], AgentToStore]) -> int:
+        """Change an agent of the caller's (StoredAgents.update); its version. Raises as `put_agent`; NotFoundError."""
+        self.check_maker(caller)
+        return await self._runner.agents.update(caller.owner, agent_id, change)
+
+    async def agent_document(self, caller: Caller, agent_id: str) -> Document | None:
+        """The document of a stored agent that the caller may see, without credentials; None: there is none."""
+        stored = self._runner.agents.stored
+        if stored is None or caller.agents is not None:
+            return None
+        return await stored.document(caller.owner, agent_id)
 
     async def delete_agent(self, caller: Caller, agent_id: str) -> None:
         """Delete an agent of the caller's; its runs go on.

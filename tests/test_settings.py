@@ -25,6 +25,7 @@ from gateway.settings import (
 )
 from gateway.store import StoreType
 from gateway.tool import ToolType
+from gateway.wishes.generation import NO_OPTIONS, GenerationOptions
 
 
 def never_opened(*_: object) -> NoReturn:
@@ -158,6 +159,14 @@ def test_a_models_timeouts_are_the_operators() -> None:
     assert agent.model.timeouts == ModelTimeouts(2, 300.5, ModelTimeouts().idle_seconds, 900)
 
 
+def test_options_of_a_model_have_no_providers_words() -> None:
+    agent = "agents: [{id: a, model: {model_provider: demo, options: {temperature: 0.5, stop: [END], max_tokens: 9}}}]"
+    [opened] = load(agent).agents
+    options = opened.model.options
+    assert options == GenerationOptions(temperature=0.5, stop=("END",), max_tokens=9)
+    assert load("agents: [{id: a, model: {model_provider: demo, options: {}}}]").agents[0].model.options is NO_OPTIONS
+
+
 def test_without_a_file_the_demonstration_runs_in_the_current_directory(directory: Path) -> None:
     settings = load_settings(environ={}, parts=PARTS)
     assert settings.source is None
@@ -271,7 +280,7 @@ def test_a_section_whose_lines_are_commented_out_means_the_defaults() -> None:
         (
             "temperature: 1\n",
             "f.yaml:1:1: temperature: is not a known key here; did you mean "
-            "'agents[0].model.model_parameters.temperature'?",
+            "'agents[0].model.options.temperature' or 'agents[0].model.model_parameters.temperature'?",
         ),
         ("search: solr:x\n", "f.yaml:1:1: search: no search engine is called 'solr'"),
         ("server: {allowed_hosts: ['a.example:80']}\n", "'a.example:80' is not a host name"),
@@ -354,7 +363,7 @@ def test_what_is_wrong_is_named_with_line_and_field(text: str, problem: str) -> 
         (
             "id: a\nmodel: {model_provider: demo, max_tokens: 5}",
             "f.yaml:3:35: agents[0].model.max_tokens: is not a known key here; did you mean "
-            "'agents[0].model.model_parameters.max_tokens'?",
+            "'agents[0].model.options.max_tokens' or 'agents[0].model.model_parameters.max_tokens'?",
         ),
         (
             "id: a\nmodel: {model_provider: demo}\nmax_tokens: 5",

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Generator, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, nullcontext
 from functools import partial
 from typing import Any
 
 from gateway.agents.open_agent import OpenAgent, no_agent
-from gateway.agents.stored import Loaded, StoredAgents
+from gateway.agents.stored import AgentToStore, Loaded, StoredAgents
+from gateway.documents.document import Document
 from gateway.errors import ConflictError, NotFoundError, StoreError, UnavailableError
 from gateway.messages import JsonObject
 
@@ -125,11 +126,26 @@ class AgentDirectory(Mapping[str, OpenAgent]):
             InvalidRequestError: it has wrong fields.
             NotFoundError: this gateway stores no agents.
         """
+        async with self._writing(agent_id) as stored:
+            return await stored.put(owner, agent_id, AgentToStore(body, public=public))
+
+    async def create(self, owner: str, agent_id: str, agent: AgentToStore) -> None:
+        """Store a new agent. Raises as `put`; `id_taken` also for the owner's own."""
+        async with self._writing(agent_id) as stored:
+            await stored.create(owner, agent_id, agent)
+
+    async def update(self, owner: str, agent_id: str, change: Callable[[Document], AgentToStore]) -> int:
+        """Change an owner's agent, see StoredAgents.update. Raises as `put`; NotFoundError: the owner has no such."""
+        async with self._writing(agent_id) as stored:
+            return await stored.update(owner, agent_id, change)
+
+    @asynccontextmanager
+    async def _writing(self, agent_id: str) -> AsyncGenerator[StoredAgents]:
         if agent_id in self._agents:
             raise ConflictError(f"the configuration has an agent {agent_id!r}; choose another id", code="id_taken")
         stored = self._stored(agent_id)
         try:
-            return await stored.put(owner, agent_id, body, public=public)
+            yield stored
         finally:
             self._forget(agent_id)
 

@@ -1,34 +1,83 @@
 """Agents that callers made: documents of the store, read by the rules of the day and opened on use.
 
-Below: documents, open_agent. Above: the directory, which keeps those that are open. A document has the agent as it was
-given, without its credentials, which are sealed.
+Below: documents, open_agent. Above: the directory, which keeps those that are open.
+
+A document has three parts. `definition` is the agent as in the configuration file, with its credentials sealed. `about`
+is what the protocol that made it keeps beside that. All other members are what may be shown and searched.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
 
 from gateway.agent import AgentDefinition
-from gateway.agents.open_agent import OpenAgent
+from gateway.agents.open_agent import OpenAgent, no_agent
+from gateway.clock import Clock, SystemClock
 from gateway.documents.document import Document, DocumentKind, DocumentStore
 from gateway.errors import ConflictError, InvalidRequestError
-from gateway.messages import JsonObject
+from gateway.messages import JsonObject, JsonValue
 
 USUAL_TYPE = "conversational"
+DEFINITION: Final = "definition"
+ABOUT: Final = "about"
+
+_FLAT: Final = {"type": "flat_object"}
+_DATE: Final = {"type": "date"}
 
 AGENTS = DocumentKind(
     "agent",
-    {"id": {"type": "keyword"}, "name": {"type": "text"}, "description": {"type": "text"}},
-    sealed=(
-        "/model/credential",
-        "/model/headers",
-        "/model/fallback/*/credential",
-        "/model/fallback/*/headers",
-        "/tools/*/parameters/headers",
+    {
+        "id": {"type": "keyword"},
+        "name": {"type": "text", "fields": {"keyword": {"type": "keyword", "ignore_above": 256}}},
+        "description": {"type": "text"},
+        "type": {"type": "keyword"},
+        "app_type": {"type": "keyword"},
+        "model": _FLAT,
+        "tools": _FLAT,
+        "memory": _FLAT,
+        "parameters": _FLAT,
+        "is_hidden": {"type": "boolean"},
+        "created_time": _DATE,
+        "last_updated_time": _DATE,
+    },
+    sealed=tuple(
+        f"/{DEFINITION}{pointer}"
+        for pointer in (
+            "/model/credential",
+            "/model/headers",
+            "/model/fallback/*/credential",
+            "/model/fallback/*/headers",
+            "/tools/*/parameters/headers",
+        )
     ),
 )
+
+_TRIES: Final = 20  # of an update that others overtake
+
+
+@dataclass(frozen=True, slots=True)
+class AgentToStore:
+    """An agent as it is to be stored. `definition` has the fields of one in the configuration file.
+
+    `shown`: what may be shown and searched of it; None: what the definition says itself. `about`: see OpenAgent.
+    """
+
+    definition: JsonObject
+    shown: JsonObject | None = None
+    about: JsonObject = field(default_factory=dict)
+    public: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PartsForCallers:
+    """What agents of callers may have: model providers by name, each with the names of its credentials; and whether
+    there is a search engine for their search tools.
+    """
+
+    providers: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    searches: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +118,16 @@ class StoredAgents:
         open_agent: Callable[[AgentDefinition, str], OpenAgent],
         *,
         most: int | None = None,
+        parts: PartsForCallers = PartsForCallers(),
+        clock: Clock | None = None,
     ) -> None:
         """`most`: how many agents one owner may store."""
         self._documents = documents
         self._read = read
         self._open = open_agent
         self._most = most
+        self._clock = clock or SystemClock()
+        self.parts = parts
 
     async def load(self, owner: str, agent_id: str) -> Loaded | None:
         """The agent, opened, if it is the owner's or public.
@@ -86,8 +139,9 @@ class StoredAgents:
         found = await self._documents.get(AGENTS, agent_id, owner, unsealed=True)
         if found is None:
             return None
+        body: Any = found.body
         try:
-            agent = self._open(self._read(agent_id, found.body), found.owner)
+            agent = self._open(self._read(agent_id, body[DEFINITION]), found.owner)
         except InvalidRequestError as error:
             problems = "; ".join(f"{each.pointer} {each.detail}" for each in error.problems)
             raise ConflictError(
@@ -95,9 +149,9 @@ class StoredAgents:
                 f"changed: {problems or error.message}",
                 code="agent_unusable",
             ) from error
-        return Loaded(found.owner, found.public, agent)
+        return Loaded(found.owner, found.public, replace(agent, about=body[ABOUT]))
 
-    async def put(self, owner: str, agent_id: str, body: JsonObject, *, public: bool) -> bool:
+    async def put(self, owner: str, agent_id: str, agent: AgentToStore) -> bool:
         """Create the owner's agent, or replace it; gives whether it is new.
 
         Raises:
@@ -105,10 +159,69 @@ class StoredAgents:
             ConflictError: code `id_taken`: another owner has an agent of that id; `too_many`: the owner has as many as
                 one may have.
         """
-        self._read(agent_id, body)
+        definition = self._read(agent_id, agent.definition)
         before = await self._documents.get(AGENTS, agent_id, owner)
-        await self._documents.put(AGENTS, agent_id, owner, {**body, "id": agent_id}, public=public, most=self._most)
+        await self._write(owner, agent_id, agent, definition, before)
         return before is None or before.owner != owner
+
+    async def create(self, owner: str, agent_id: str, agent: AgentToStore) -> None:
+        """Create an agent of the owner's.
+
+        Raises:
+            InvalidRequestError: it has wrong fields.
+            ConflictError: code `id_taken`: there is one of that id; `too_many`: as of `put`.
+        """
+        await self._write(owner, agent_id, agent, self._read(agent_id, agent.definition), None, if_version=0)
+
+    async def update(self, owner: str, agent_id: str, change: Callable[[Document], AgentToStore]) -> int:
+        """Replace the owner's agent by what `change` makes of it as it is then, credentials included; gives its
+        version. `change` is called again where somebody else was faster.
+
+        Raises:
+            NotFoundError: the owner has no such agent.
+            InvalidRequestError: it would have wrong fields; or as `change`.
+            ConflictError: others change it all the time.
+            UnavailableError: its credentials cannot be opened.
+        """
+        for tries_left in reversed(range(_TRIES)):
+            before = await self._documents.get(AGENTS, agent_id, owner, unsealed=True)
+            if before is None or before.owner != owner:
+                raise no_agent(agent_id)
+            changed = change(before)
+            definition = self._read(agent_id, changed.definition)
+            try:
+                return await self._write(owner, agent_id, changed, definition, before, if_version=before.version)
+            except ConflictError as error:
+                if error.code != "version_conflict" or not tries_left:
+                    raise
+        raise AssertionError("the last try returns or raises")
+
+    async def _write(
+        self,
+        owner: str,
+        agent_id: str,
+        agent: AgentToStore,
+        definition: AgentDefinition,
+        before: Document | None,
+        *,
+        if_version: int | None = None,
+    ) -> int:
+        now = self._clock.now()
+        body: JsonObject = {
+            **(shown_of(definition) if agent.shown is None else agent.shown),
+            "id": agent_id,
+            "created_time": _milliseconds(now if before is None else before.created_at),
+            "last_updated_time": _milliseconds(now),
+            DEFINITION: {**agent.definition, "id": agent_id},
+            ABOUT: agent.about,
+        }
+        return await self._documents.put(
+            AGENTS, agent_id, owner, body, if_version, public=agent.public, most=self._most
+        )
+
+    async def document(self, owner: str, agent_id: str) -> Document | None:
+        """The agent's document without what is sealed, if it is the owner's or public."""
+        return await self._documents.get(AGENTS, agent_id, owner)
 
     async def delete(self, owner: str, agent_id: str) -> bool:
         """Delete the owner's agent. False: there is none."""
@@ -130,7 +243,30 @@ def _listed(document: Document, owner: str) -> StoredAgent:
         document.document_id,
         body.get("name") or document.document_id,
         body.get("description") or "",
-        body.get("type") or USUAL_TYPE,
+        body[DEFINITION].get("type") or USUAL_TYPE,
         document.public,
         document.owner == owner,
     )
+
+
+def shown_in(body: JsonObject) -> JsonObject:
+    """What may be shown of an agent's document."""
+    return {name: value for name, value in body.items() if name not in (DEFINITION, ABOUT)}
+
+
+def shown_of(agent: AgentDefinition) -> JsonObject:
+    """What may be shown of an agent that is described by its definition alone."""
+    tools: list[JsonValue] = [{"type": tool.type, **({"name": tool.name} if tool.name else {})} for tool in agent.tools]
+    return {
+        "name": agent.name,
+        "type": agent.type,
+        "description": agent.description,
+        "model": {"model_id": agent.model.model_id, "model_provider": agent.model.model_provider},
+        "tools": tools,
+        "memory": {"type": "conversation_index"},
+        "is_hidden": False,
+    }
+
+
+def _milliseconds(seconds: float) -> int:
+    return round(seconds * 1000)

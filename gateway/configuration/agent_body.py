@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from gateway.agent import AgentDefinition, ModelSettings
+from gateway.agents.stored import PartsForCallers
 from gateway.configuration.checks import agent_problems
 from gateway.configuration.definitions import PartEnvironments, agent_definition, opening_problems
 from gateway.configuration.file import ConfigurationText, FieldPath, FieldProblem
@@ -37,6 +38,12 @@ class CallerRules:
     parts: KnownParts
     environments: PartEnvironments
     keys_approve: bool = False
+
+
+def parts_for_callers(rules: CallerRules) -> PartsForCallers:
+    """What the agents may have that are read by these rules."""
+    providers = {name: part.credentials for name, part in rules.parts.models.items() if part.from_callers}
+    return PartsForCallers(providers, searches=rules.environments.tools.search is not None)
 
 
 def read_agent(agent_id: str, values: JsonObject, rules: CallerRules) -> AgentDefinition:

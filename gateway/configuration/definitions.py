@@ -23,7 +23,7 @@ from gateway.agent import (
 )
 from gateway.configuration.file import FieldPath, FieldProblem, below
 from gateway.configuration.known_parts import KnownParts, provider_name
-from gateway.configuration.sections import AgentSection, FallbackSection, ModelSection
+from gateway.configuration.sections import AgentSection, FallbackSection, ModelSection, OptionsSection
 from gateway.errors import ConfigurationError
 from gateway.history.context_limits import HistoryLimits
 from gateway.loop import LoopEnvironment
@@ -31,6 +31,7 @@ from gateway.messages import JsonValue
 from gateway.model import ModelEnvironment
 from gateway.providers.headers import is_secret_header
 from gateway.tool import ToolEnvironment
+from gateway.wishes.generation import NO_OPTIONS, GenerationOptions
 from gateway.wishes.run_wishes import LOCKABLE
 
 _SettingsT = TypeVar("_SettingsT")
@@ -93,6 +94,7 @@ def _model_settings(section: FallbackSection, parts: KnownParts) -> ModelSetting
         credential={name: Secret(value) for name, value in (section.credential or {}).items()},
         region=section.region,
         model_parameters=section.model_parameters or {},
+        options=_options(section.options) if isinstance(section, ModelSection) else NO_OPTIONS,
         params=section.params or {},
         headers={name: Secret(value) for name, value in (section.headers or {}).items()},
         compute_environment=section.compute_environment,
@@ -103,6 +105,11 @@ def _model_settings(section: FallbackSection, parts: KnownParts) -> ModelSetting
             _model_settings(other, parts) for other in (section.fallback if isinstance(section, ModelSection) else ())
         ),
     )
+
+
+def _options(section: OptionsSection) -> GenerationOptions:
+    options = GenerationOptions(**section.model_dump())
+    return options if options.named else NO_OPTIONS
 
 
 def opening_problems(

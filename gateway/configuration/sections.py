@@ -54,6 +54,7 @@ _NULLABLE = frozenset(
 Whole: TypeAlias = Annotated[int, BeforeValidator(_no_boolean)]
 Days: TypeAlias = Annotated[float, Field(gt=0, le=36_500, allow_inf_nan=False), BeforeValidator(_no_boolean)] | None
 Seconds: TypeAlias = Annotated[float, BeforeValidator(_no_boolean), Field(allow_inf_nan=False)]
+Number: TypeAlias = Annotated[float, BeforeValidator(_no_boolean), Field(allow_inf_nan=False)]
 
 
 class _Section(BaseModel):
@@ -236,6 +237,27 @@ class TimeoutsSection(_Section):
     """Seconds for the whole call; null: no limit."""
 
 
+class OptionsSection(_Section):
+    """How a model answers, in words that mean the same with every provider; what a model does not know is not sent."""
+
+    temperature: Number | None = Field(default=None, ge=0, le=2)
+    """0 is the most predictable. A provider whose scale ends at 1 is sent 1 at the most."""
+    top_p: Number | None = Field(default=None, ge=0, le=1)
+    """The share of the likeliest words that are drawn from."""
+    top_k: Whole | None = Field(default=None, ge=1)
+    """How many of the likeliest words are drawn from."""
+    max_tokens: Whole | None = Field(default=None, ge=1, le=2**31 - 1)
+    """The most tokens of one answer. Of several limits the smallest counts."""
+    stop: tuple[Annotated[str, Field(min_length=1)], ...] | None = None
+    """Texts at which an answer ends."""
+    seed: Whole | None = None
+    """For answers that can be repeated."""
+    presence_penalty: Number | None = Field(default=None, ge=-2, le=2)
+    """Above 0: new subjects are likelier."""
+    frequency_penalty: Number | None = Field(default=None, ge=-2, le=2)
+    """Above 0: repetitions are less likely."""
+
+
 class FallbackSection(_Section):
     """A model, and how it is reached."""
 
@@ -265,6 +287,8 @@ class FallbackSection(_Section):
 class ModelSection(FallbackSection):
     """The model behind an agent."""
 
+    options: OptionsSection = OptionsSection()
+    """How it answers, in words that mean the same with every provider; a run may wish otherwise."""
     stateful: bool = False
     """Let the provider's server keep the conversation: each request has only what is new (Responses)."""
     background: bool = False

@@ -6,6 +6,9 @@ errors.py           the two forms of its errors
 answers.py          ids, times, search answers and answers to writes, as OpenSearch has them
 fields.py           the members of a body, and what is wrong with them
 agent_form.py       what its users see of an agent, beyond what runs need
+registration.py     the bodies that register and change an agent, with registration_members, registration_model and
+                    registration_tools for their parts
+generation_options.py  how a model is to answer, in any vendor's spelling
 content.py          content blocks: text and media
 parameters.py       the parameters of an execution
 agent_input.py      the body of an execution as canonical input

@@ -41,3 +41,28 @@ def agent_form(about: JsonObject) -> AgentForm:
         cast("str | None", stored.get("memory_container_id")),
         cast("dict[str, str]", stored.get("parameters", {})),
     )
+
+
+def form_record(form: AgentForm, of_model: JsonObject) -> JsonObject:
+    """What is stored of a form, see `agent_form`. `of_model` are those of the parameters that stood among the model's;
+    they stay when the agent's own are replaced.
+    """
+    container: JsonObject = (
+        {} if form.memory_container_id is None else {"memory_container_id": form.memory_container_id}
+    )
+    return {
+        "ml_commons": {
+            "kind": form.kind,
+            "memory": form.memory,
+            **container,
+            "parameters": {**form.parameters},
+            "of_model": of_model,
+        }
+    }
+
+
+def parameters_of_model(about: JsonObject) -> JsonObject:
+    """What `form_record` was given as `of_model`."""
+    stored = about.get("ml_commons")
+    found = stored.get("of_model") if isinstance(stored, dict) else None
+    return found if isinstance(found, dict) else {}

@@ -24,17 +24,25 @@ class Fields:
         """`at` is the object's JSON pointer in the body; `problems` are those of the object that it stands in."""
         self.value = value
         self._at = at
-        self._problems = [] if problems is None else problems
+        self.problems = [] if problems is None else problems
 
     def wrong(self, name: str, message: str) -> None:
         """Note that a member is wrong, or missing."""
-        self._problems.append(FieldProblem(self._pointer(name), message))
+        self.problems.append(FieldProblem(self.pointer(name), message))
+
+    def wrong_at(self, place: str, message: str) -> None:
+        """Note that something deeper in the object is wrong; `place` is its pointer below the object: `tools/0`."""
+        self.problems.append(FieldProblem(f"{self._at}/{place}", message))
+
+    def below(self, place: str, value: JsonObject) -> Fields:
+        """The members of an object that stands deeper, see `wrong_at`."""
+        return Fields(value, f"{self._at}/{place}", self.problems)
 
     def check(self) -> None:
         """Raises InvalidRequestError (400) if anything was wrong; its message has all of it."""
-        if self._problems:
+        if self.problems:
             raise InvalidRequestError(
-                "; ".join(each.detail for each in self._problems), status=400, problems=self._problems
+                "; ".join(each.detail for each in self.problems), status=400, problems=self.problems
             )
 
     def text(self, name: str) -> str | None:
@@ -49,7 +57,7 @@ class Fields:
     def inner(self, name: str) -> Fields | None:
         """The members of an object in this one; None: there is none."""
         value = self.object(name)
-        return None if value is None else Fields(value, self._pointer(name), self._problems)
+        return None if value is None else Fields(value, self.pointer(name), self.problems)
 
     def number(self, name: str, *, least: int = 0) -> int | None:
         value = self.value.get(name)
@@ -82,5 +90,6 @@ class Fields:
         self.wrong(name, f"{name} must be {expected}, not {json_kind(value)}")
         return None
 
-    def _pointer(self, name: str) -> str:
+    def pointer(self, name: str) -> str:
+        """The member's JSON pointer in the body."""
         return f"{self._at}/{escaped(name)}"

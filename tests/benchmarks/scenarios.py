@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from gateway.access.callers import LOCAL_OWNER
-from gateway.agents.stored import AGENTS
+from gateway.agents.stored import ABOUT, AGENTS, DEFINITION
 from gateway.messages import JsonObject, Message, TextBlock
 from gateway.sqlite.address import Address
 from gateway.sqlite.store import SqliteStore
@@ -101,7 +101,10 @@ async def _keep_threads(store: SqliteStore, count: int) -> None:
 
 async def _store_agents(store: SqliteStore, count: int, upstream_url: str) -> None:
     """Agents as a caller made them, whose model says one word."""
-    body: JsonObject = {"model": _chat_model("1-0", upstream_url)}
+    definition: JsonObject = {"name": "stored", "model": _chat_model("1-0", upstream_url)}
+    about: JsonObject = {"ml_commons": {"kind": "conversational", "memory": "conversation_index"}}
+    shown: JsonObject = {"name": "stored", "type": "conversational", "tools": [{"type": "ListIndexTool"}]}
+    body: JsonObject = {**shown, DEFINITION: definition, ABOUT: about}
     for first in range(0, count, _KEPT_AT_ONCE):
         names = [f"stored-{number}" for number in range(first, min(first + _KEPT_AT_ONCE, count))]
         await asyncio.gather(*[store.documents.put(AGENTS, name, LOCAL_OWNER, body) for name in names])

@@ -1,0 +1,223 @@
+"""Reads the body that registers an agent, and the one that changes it, as an agent of the configuration file. Pure.
+
+Below: registration_members, registration_model, registration_tools. Above: the protocol. Values come as JSON or as
+texts of it. Unknown members are skipped, as ml-commons does, but for those of `model`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from gateway.agents.stored import ABOUT, DEFINITION, AgentToStore, PartsForCallers, shown_in
+from gateway.documents.document import Document
+from gateway.errors import FieldProblem, InvalidRequestError
+from gateway.messages import JsonObject
+from gateway.ml_commons.agent_form import AgentForm, AgentKind, agent_form, form_record, parameters_of_model
+from gateway.ml_commons.answers import chosen_id, new_document_id
+from gateway.ml_commons.generation_options import texts_of
+from gateway.ml_commons.registration_members import AgentMembers, AgentParameters, MemoryBlock
+from gateway.ml_commons.registration_model import ModelBlock, read_model
+from gateway.ml_commons.registration_tools import ToolBlocks, read_tools
+
+AGENT_ID: Final = "agent id"
+
+# How ml-commons counts what a run may do, where nobody says, and what follows the last of it.
+_ITERATIONS: Final[Mapping[AgentKind, int]] = {"conversational": 10, "ag_ui": 10, "conversational_v2": 5}
+_AFTER_THE_LAST: Final[Mapping[AgentKind, str]] = {
+    "conversational": "summarize",
+    "ag_ui": "summarize",
+    "conversational_v2": "stop",
+}
+_DUPLICATE: Final = "Duplicate tool defined in agent configuration"
+_DUPLICATE_IN_UPDATE: Final = "Duplicate tool defined: {name}"
+_DESCRIBED: Final = ("description", "app_type")
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """An agent as it is to be stored.
+
+    `container_id` is the id of the memory container that has to be made for it, `named_container_id` that of one that
+    has to be there; None: neither. `places` says
+    where in the caller's body each pointer into the definition stands, if it is another place. `unknown` are pointers
+    to members that were skipped.
+    """
+
+    name: str
+    agent: AgentToStore
+    container_id: str | None = None
+    named_container_id: str | None = None
+    places: Mapping[str, str] = field(default_factory=dict)
+    unknown: tuple[str, ...] = ()
+
+    def in_callers_words(self, error: InvalidRequestError) -> InvalidRequestError:
+        """The error of a definition with wrong fields as one of the caller's body."""
+        problems = [FieldProblem(_place(each.pointer, self.places), each.detail) for each in error.problems]
+        said = "; ".join(f"{each.pointer[1:].replace('/', '.')} {each.detail}" for each in problems)
+        return InvalidRequestError(said or error.message, code=error.code, status=400, problems=problems)
+
+
+def registered_id(body: JsonObject) -> str:
+    """The id that the body chose, or a new one.
+
+    Raises:
+        InvalidRequestError: the id is not one that may be chosen.
+    """
+    chosen = body.get("agent_id")
+    return new_document_id() if chosen is None else chosen_id(AGENT_ID, "agent_id", chosen)
+
+
+def read_registration(body: JsonObject, parts: PartsForCallers) -> Registration:
+    """The agent that this body registers.
+
+    Raises:
+        InvalidRequestError: lists what is wrong, else what is not supported here yet.
+    """
+    members = AgentMembers(body)
+    name, kind = members.name(), members.kind()
+    tools = read_tools(members.fields, parts, _DUPLICATE)
+    members.context_management(kind)
+    memory = members.memory(kind)
+    model = _model(members, parts)
+    of_model, own = texts_of(model.agents), members.fields.object("parameters") or {}
+    parameters = members.parameters(kind, of_model, own)
+    public = members.public() or False
+    described = {each: text for each in _DESCRIBED if (text := members.fields.text(each)) is not None}
+    members.check()
+    form = AgentForm(kind, memory.kind, memory.container_id, parameters.texts)
+    definition: JsonObject = {
+        "name": name,
+        "description": described.get("description", ""),
+        "model": model.section,
+        "tools": tools.sections,
+    }
+    _put_parameters(definition, parameters, kind)
+    shown: JsonObject = {
+        "name": name,
+        "type": kind,
+        **described,
+        **_shown_model(model.section),
+        "tools": tools.shown,
+        "memory": memory.shown,
+        "parameters": {**parameters.texts},
+        "is_hidden": False,
+    }
+    agent = AgentToStore(definition, shown, form_record(form, of_model), public)
+    return _registration(agent, members, memory, model, tools, parameters)
+
+
+def read_change(body: JsonObject, stored: Document, parts: PartsForCallers) -> Registration:
+    """The stored agent, with its credentials, as this body changes it. What the body does not have, or has as null,
+    stays; `tools` and `parameters` are replaced; `model` is changed member by member.
+
+    Raises:
+        InvalidRequestError: as read_registration; or it changes what cannot be changed.
+    """
+    members = AgentMembers(body)
+    before: Any = stored.body
+    form, shown = agent_form(before[ABOUT]), shown_in(before)
+    definition: JsonObject = {**before[DEFINITION]}
+    given = {name for name, value in body.items() if value is not None}
+    kind = form.kind
+    if "type" in given and members.kind() != kind:
+        members.fields.wrong("type", "Agent type cannot be updated")
+    if "name" in given:
+        shown["name"] = definition["name"] = members.name()
+    for each in _DESCRIBED:
+        if (text := members.fields.text(each)) is not None:
+            shown[each] = text
+    definition["description"] = shown.get("description", "")
+    tools = ToolBlocks()
+    if "tools" in given:
+        tools = read_tools(members.fields, parts, _DUPLICATE_IN_UPDATE)
+        definition["tools"], shown["tools"] = tools.sections, tools.shown
+    members.context_management(kind)
+    model = ModelBlock(before[DEFINITION]["model"])
+    members.llm()
+    if (block := members.fields.inner("model")) is not None:
+        model = read_model(block, parts, before[DEFINITION]["model"])
+        definition["model"] = model.section
+        shown |= _shown_model(model.section)
+    memory = MemoryBlock(form.memory, form.memory_container_id, before.get("memory", {}))
+    if "memory" in given:
+        memory = members.memory(kind, form, before.get("memory"))
+        shown["memory"] = memory.shown
+    of_model: JsonObject = {**parameters_of_model(before[ABOUT]), **texts_of(model.agents)}
+    parameters = AgentParameters({**form.parameters})
+    if "parameters" in given or model.agents:
+        earlier: JsonObject = {
+            name: text for name, text in form.parameters.items() if parameters_of_model(before[ABOUT]).get(name) != text
+        }
+        own = members.fields.object("parameters")
+        parameters = members.parameters(kind, of_model, earlier if own is None else own)
+        _forget_parameters(definition, form)
+        _put_parameters(definition, parameters, kind)
+        shown["parameters"] = {**parameters.texts}
+    public = members.public()
+    members.check()
+    changed = AgentForm(kind, memory.kind, memory.container_id, parameters.texts)
+    about = {**before[ABOUT], **form_record(changed, of_model)}
+    agent = AgentToStore(definition, shown, about, stored.public if public is None else public)
+    return _registration(agent, members, memory, model, tools, parameters)
+
+
+def _registration(
+    agent: AgentToStore,
+    members: AgentMembers,
+    memory: MemoryBlock,
+    model: ModelBlock,
+    tools: ToolBlocks,
+    parameters: AgentParameters,
+) -> Registration:
+    places = {f"/model{pointer}": f"/model{place}" for pointer, place in model.places.items()}
+    unknown = (*members.unknown, *tools.unknown)
+    places |= {**tools.places, **parameters.places}
+    named = None if memory.made_id else memory.container_id
+    return Registration(str(agent.definition.get("name", "")), agent, memory.made_id, named, places, unknown)
+
+
+def _model(members: AgentMembers, parts: PartsForCallers) -> ModelBlock:
+    members.llm()
+    block = members.fields.inner("model")
+    if block is None:
+        if members.fields.value.get("llm") is None and not isinstance(members.fields.value.get("model"), dict):
+            members.fields.wrong("model", "We need model information for the conversational agent type")
+        return ModelBlock({})
+    return read_model(block, parts)
+
+
+def _put_parameters(definition: JsonObject, parameters: AgentParameters, kind: AgentKind) -> None:
+    if parameters.system_prompt is not None:
+        definition["system_prompt"] = parameters.system_prompt
+    limits: Any = definition.get("parameters", {})
+    definition["parameters"] = {
+        **limits,
+        "max_iteration": parameters.max_iteration or _ITERATIONS[kind],
+        "on_max_iteration": _AFTER_THE_LAST[kind],
+    }
+    if parameters.options:
+        model: Any = definition["model"]
+        definition["model"] = {**model, "options": {**model.get("options", {}), **parameters.options}}
+
+
+def _forget_parameters(definition: JsonObject, form: AgentForm) -> None:
+    """Take out what the parameters of before had put in."""
+    if "system_prompt" in form.parameters:
+        definition.pop("system_prompt", None)
+
+
+def _shown_model(section: JsonObject) -> JsonObject:
+    return {"model": {name: section.get(name, "") for name in ("model_id", "model_provider")}}
+
+
+def _place(pointer: str, places: Mapping[str, str]) -> str:
+    """Where a pointer into the definition stands in the caller's body."""
+    rest = ""
+    while pointer:
+        if (place := places.get(pointer)) is not None:
+            return place + rest
+        pointer, _, last = pointer.rpartition("/")
+        rest = f"/{last}{rest}"
+    return rest
