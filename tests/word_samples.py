@@ -76,6 +76,7 @@ _NAMED: dict[str, tuple[type, ...]] = {
     "ToolCall": (messages.ToolCall,),
     "Usage": (events.Usage,),
     "Interrupt": (events.Interrupt,),
+    "RemoteError": (events.RemoteError,),
     "MediaBlock": (messages.ImageBlock, messages.AudioBlock, messages.VideoBlock, messages.DocumentBlock),
     "MediaSource": (messages.Base64Source, messages.UrlSource, messages.FileSource),
     "Outcome": (events.Completed, events.Interrupted, events.Incomplete, events.Cancelled),
