@@ -287,9 +287,11 @@ class ProtocolEnvironment:
 
     # --- threads
 
-    async def threads(self, caller: Caller, *, limit: int, cursor: str | None = None) -> Page[ThreadSummary]:
-        """A page of the caller's threads, the latest first."""
-        return await self._runner.threads(caller.owner, limit=limit, cursor=cursor)
+    async def threads(
+        self, caller: Caller, *, limit: int, cursor: str | None = None, skip: int = 0
+    ) -> Page[ThreadSummary]:
+        """A page of the caller's threads, the latest first, without the first `skip` of them."""
+        return await self._runner.threads(caller.owner, limit=limit, cursor=cursor, skip=skip)
 
     async def thread(self, caller: Caller, thread_id: str) -> ThreadSummary:
         """What is told of a thread without its messages. Raises NotFoundError."""
@@ -412,6 +414,20 @@ class ProtocolEnvironment:
         given = caller.admitted(AgentInput(thread_id, "", tuple(messages)))
         with self._counted(caller):
             return await self._runner.writes.append(caller.owner, given, caller.run_limits(), waits=waits)
+
+    async def edit_messages(
+        self, caller: Caller, thread_id: str, edited: Callable[[tuple[Message, ...]], tuple[Message, ...]]
+    ) -> None:
+        """Make a thread's messages what `edited` makes of them, which counts as a run for the caller. It waits for the
+        runs that are at work on the thread. Other words make a version of the thread.
+
+        Raises:
+            NotFoundError: no such thread.
+            TooLargeError, TooManyRequestsError: a limit of the caller's is reached.
+            StoreError, UnavailableError: not now.
+        """
+        with self._counted(caller):
+            await self._runner.writes.edit(caller.owner, thread_id, edited, caller.run_limits())
 
     async def update_thread(self, caller: Caller, thread_id: str, change: ThreadChange) -> None:
         """Change what is told of a thread, also while a run is at work on it.

@@ -316,8 +316,8 @@ class Runner:
 
     # --- threads
 
-    async def threads(self, owner: str, *, limit: int, cursor: str | None) -> Page[ThreadSummary]:
-        return await self.store.list_threads(owner, limit=limit, cursor=cursor)
+    async def threads(self, owner: str, *, limit: int, cursor: str | None, skip: int = 0) -> Page[ThreadSummary]:
+        return await self.store.list_threads(owner, limit=limit, cursor=cursor, skip=skip)
 
     async def thread(self, owner: str, thread_id: str) -> ThreadSummary:
         """What is told of a thread without its messages. Raises NotFoundError."""

@@ -251,8 +251,8 @@ class Store(Protocol):
 
     async def load_thread(self, owner: str, thread_id: str) -> Thread | None: ...
 
-    async def list_threads(self, owner: str, *, limit: int, cursor: str | None) -> Page[ThreadSummary]:
-        """Latest first.
+    async def list_threads(self, owner: str, *, limit: int, cursor: str | None, skip: int = 0) -> Page[ThreadSummary]:
+        """Latest first, without the first `skip` of them, which are not read.
 
         Raises:
             InvalidRequestError: a cursor that this store did not give.
@@ -284,8 +284,8 @@ class Store(Protocol):
             ConflictError: there is one of that id.
         """
 
-    async def write_thread(self, thread: Thread, *, keep: int) -> None:
-        """The thread as it now is, outside a run; `keep`, and what stays of what is stored, as in begin_run.
+    async def write_thread(self, thread: Thread, *, keep: int, rewrite: Rewrite | None = None) -> None:
+        """The thread as it now is, outside a run; `keep`, `rewrite`, versions and what stays as in begin_run.
 
         Raises:
             NotFoundError: it was deleted.

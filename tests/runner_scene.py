@@ -140,9 +140,9 @@ class GatedStore:
         except Exception as error:
             kept.set_exception(error)
 
-    async def write_thread(self, thread: Thread, *, keep: int) -> None:
+    async def write_thread(self, thread: Thread, *, keep: int, rewrite: Rewrite | None = None) -> None:
         await self._pass("write_thread")
-        await self._store.write_thread(thread, keep=keep)
+        await self._store.write_thread(thread, keep=keep, rewrite=rewrite)
 
     async def delete_thread(self, owner: str, thread_id: str, due: Sequence[DueDeletion] = ()) -> bool:
         await self._pass("delete_thread")

@@ -15,6 +15,9 @@ agent_input.py      the body of an execution as canonical input
 execution_start.py  an execution's run: its memory, its interaction, its tools
 execution.py        the answer of an execution
 token_usage.py      the tokens of a run, as answers tell them
+memories.py         threads as memories
+interactions.py     a thread's messages as interactions and traces
+interaction_writes.py  interactions that clients write, as messages
 memory_kinds.py     how memory containers and what they hold are stored
 memory_containers.py  the bodies that make and change a container
 memory_documents.py  the bodies that make and change what a container holds

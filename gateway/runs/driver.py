@@ -45,7 +45,7 @@ from gateway.runs.removal import ThreadRemoval
 from gateway.runs.run_terms import RunTerms, check_selected_tools, terms_of, with_choice
 from gateway.runs.run_trace import begin_trace, end_trace
 from gateway.runs.thread_queue import ThreadLines
-from gateway.store import RunRecord, RunStatus, Store
+from gateway.store import RunRecord, RunStatus, Store, Thread
 from gateway.tool import SharedState, Tool
 from gateway.traces import NO_HEADERS, Tracer, current, part_of
 from gateway.turns.resumption import kept_trace
@@ -183,9 +183,7 @@ class RunDriver:
         conversation = conversation_of(definition, agent.model.capabilities, thread, given.conversation_id)
         taken = take_in(given, thread, definition, tools, approvals, now, conversation, waited=waited)
         if taken.thread.version != thread.version:
-            most = self._options.max_versions
-            if taken.thread.last_version > most:  # fewer were ever made: there is room
-                await self.removal.make_room_for_version(self.agents, owner, given.thread_id, most)
+            await self.make_room_for_version(taken.thread)
             conversation = conversation_of(definition, agent.model.capabilities, taken.thread, given.conversation_id)
         live.begin_with(taken.thread, conversation, given.history_cache)
         record = replace(live.record, status=RunStatus.RUNNING, started_at=now, finished_at=None)
@@ -199,6 +197,12 @@ class RunDriver:
         self.metrics.runs_active.inc()
         live.publish_numbered()
         return self._context(live, given, tools, approvals, decisions=taken.decisions)
+
+    async def make_room_for_version(self, thread: Thread) -> None:
+        """Delete the oldest version of a thread that is about to have one more than the operator allows."""
+        most = self._options.max_versions
+        if thread.last_version > most:  # fewer were ever made: there is room
+            await self.removal.make_room_for_version(self.agents, thread.owner, thread.thread_id, most)
 
     def _context(
         self,

@@ -98,12 +98,12 @@ def take_in(
     )
     change = history_change(thread.messages, messages, shortened=thread.shortened, minted=given.minted_ids)
     if change.makes_version:
-        becomes = _next_version(becomes, shortened=change.shortened)
+        becomes = next_version(becomes, shortened=change.shortened)
     return Intake(becomes, change.keep, change.rewrite, verdict.decisions)
 
 
-def _next_version(thread: Thread, *, shortened: bool) -> Thread:
-    """The thread as a version of its own. A shorter history continues nothing that a provider holds."""
+def next_version(thread: Thread, *, shortened: bool) -> Thread:
+    """The thread as a new version of its own. A shorter history continues nothing that a provider holds."""
     number = thread.last_version + 1
     states = {} if shortened else branched(thread.model_states, thread.messages)
     return replace(thread, version=number, last_version=number, shortened=shortened, model_states=states)

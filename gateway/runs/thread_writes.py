@@ -1,4 +1,4 @@
-"""Threads that are written outside a run: made, added to, changed.
+"""Threads that are written outside a run: made, added to, edited, renamed.
 
 Below: the run driver, its threads' lines, endings, limits. Above: the runner. What is added has its turn on the thread
 as a run has, so that no run ever works on messages that are not the thread's any more.
@@ -6,7 +6,7 @@ as a run has, so that no run ever works on messages that are not the thread's an
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from gateway.agent import Absent, AgentInput
@@ -14,10 +14,12 @@ from gateway.errors import ConflictError, FieldProblem, InvalidRequestError, Not
 from gateway.frozen import replace
 from gateway.history.cache import own_calls
 from gateway.history.merging import append_history
+from gateway.history.versions import history_change
 from gateway.messages import JsonObject, Message
 from gateway.owners import site_of
 from gateway.runs.driver import RunDriver
 from gateway.runs.endings import claims, no_thread, title_of
+from gateway.runs.intake import next_version
 from gateway.runs.limits import RunLimits, check_input, check_metadata, check_stored
 from gateway.store import Store, Thread, ThreadChange
 
@@ -80,6 +82,39 @@ class ThreadWrites:
                 thread = changed
         kept = {message.id: message for message in thread.messages}
         return [kept[message.id] for message in given.messages]
+
+    async def edit(
+        self,
+        owner: str,
+        thread_id: str,
+        edited: Callable[[tuple[Message, ...]], tuple[Message, ...]],
+        limits: RunLimits | None = None,
+    ) -> None:
+        """Make the thread's messages what `edited` makes of them, once the runs before are done with the thread. Other
+        words make a version of the thread, beside which the one before stays.
+
+        Raises:
+            NotFoundError: no such thread.
+            TooLargeError, TooManyRequestsError: it is more than the limits allow.
+            StoreError, UnavailableError: not now.
+        """
+        self._driver.check_open()
+        await check_room(self._store, owner, limits)
+        async with self._lines.visit(owner, thread_id, waits=True):
+            thread = await self._store.load_thread(owner, thread_id)
+            if thread is None:
+                raise no_thread(thread_id)
+            messages = edited(thread.messages)
+            if limits is not None:
+                known = {message.id: message for message in thread.messages}
+                written = tuple(message for message in messages if known.get(message.id) != message)
+                check_input(AgentInput(thread_id, "", written), limits, (), thread.state, replaces=False)
+            change = history_change(thread.messages, messages, shortened=thread.shortened)
+            changed = replace(thread, messages=messages, updated_at=self._driver.clock.now())
+            if change.makes_version:
+                changed = next_version(changed, shortened=change.shortened)
+                await self._driver.make_room_for_version(changed)
+            await self._store.write_thread(changed, keep=change.keep, rewrite=change.rewrite)
 
     async def update(self, owner: str, thread_id: str, change: ThreadChange, limits: RunLimits | None = None) -> None:
         """Change what a thread's owner says of it.

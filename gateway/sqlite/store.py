@@ -115,10 +115,11 @@ class SqliteStore:
         loaded = await self._load(key, lambda connection: (None, tables.read_thread(connection, owner, thread_id)))
         return None if loaded[1] is None else loaded[1].thread
 
-    async def list_threads(self, owner: str, *, limit: int, cursor: str | None) -> Page[ThreadSummary]:
+    async def list_threads(self, owner: str, *, limit: int, cursor: str | None, skip: int = 0) -> Page[ThreadSummary]:
         before = None if cursor is None else read_threads_cursor(cursor)
-        limit = min(max(limit, 1), _LARGEST)
-        rows = await self._read(lambda connection: summary_rows.read_summaries(connection, owner, limit + 1, before))
+        limit, skip = min(max(limit, 1), _LARGEST), min(skip, _LARGEST)
+        read = partial(summary_rows.read_summaries, owner=owner, limit=limit + 1, before=before, skip=skip)
+        rows = await self._read(read)
         more = len(rows) > limit
         items = tuple([summary for _, summary in rows[:limit]])
         return Page(items, threads_cursor(items[-1].updated_at, rows[limit - 1][0]) if more else None)
@@ -160,11 +161,11 @@ class SqliteStore:
 
         await self._write_thread(thread, 0, work)
 
-    async def write_thread(self, thread: Thread, *, keep: int) -> None:
+    async def write_thread(self, thread: Thread, *, keep: int, rewrite: Rewrite | None = None) -> None:
         def work(connection: sqlite3.Connection) -> KeptThread:
             if tables.find_thread(connection, thread.owner, thread.thread_id) is None:
                 raise NotFoundError(f"there is no thread {thread.thread_id!r}", code="thread_not_found")
-            return tables.write_thread(connection, thread, keep)
+            return tables.write_thread(connection, thread, keep, rewrite)
 
         await self._write_thread(thread, keep, work)
 

@@ -78,6 +78,13 @@ ENDPOINTS = {
         (method, "/_plugins/_ml/memory_containers/{containerId}/memories/{memoryType}/{memoryId}")
         for method in ("get", "put", "delete")
     ),
+    ("post", "/_plugins/_ml/memory"),
+    ("get", "/_plugins/_ml/memory"),
+    ("get", "/_plugins/_ml/memory/{conversationId}"),
+    ("put", "/_plugins/_ml/memory/{conversationId}"),
+    ("delete", "/_plugins/_ml/memory/{conversationId}"),
+    ("get", "/_plugins/_ml/memory/{conversationId}/messages"),
+    ("post", "/_plugins/_ml/memory/{conversationId}/messages"),
     ("post", "/visitors"),
     ("get", "/healthz"),
     ("get", "/readyz"),

@@ -182,6 +182,16 @@ async def test_threads_are_listed_latest_first_and_page_by_page(store: Store) ->
         assert [times[int(name[1:])] for name in found] == sorted(times, reverse=True)
 
 
+async def test_a_list_of_threads_begins_behind_as_many_as_are_skipped(store: Store) -> None:
+    for number in range(5):
+        await within(store.begin_run(run(f"r{number}", f"t{number}"), thread(f"t{number}", at=float(number)), keep=0))
+    first = await within(store.list_threads(OWNER, limit=2, cursor=None, skip=1))
+    assert [item.thread_id for item in first.items] == ["t3", "t2"]
+    behind = await within(store.list_threads(OWNER, limit=2, cursor=first.next_cursor, skip=1))
+    assert ([item.thread_id for item in behind.items], behind.next_cursor) == (["t0"], None)
+    assert (await within(store.list_threads(OWNER, limit=2, cursor=None, skip=2**63))).items == ()
+
+
 async def test_a_listed_thread_says_what_it_is(store: Store) -> None:
     await within(store.begin_run(run(), replace(thread(), title="T", updated_at=150.0), keep=0))
     (item,) = (await within(store.list_threads(OWNER, limit=1, cursor=None))).items

@@ -90,6 +90,21 @@ async def test_a_version_says_what_it_was_made_from_where_and_when(store: Store)
     assert await within(store.load_thread(OWNER, "t1")) == second
 
 
+async def test_a_write_outside_a_run_makes_a_version_too_and_what_stays_is_as_it_was(store: Store) -> None:
+    held = await first_version(store)
+    said = (held.messages[0], message(100, "edited"), *held.messages[2:])
+    becomes = replace(held, messages=said, version=2, last_version=2, updated_at=300.0)
+    rewrite = Rewrite((Stretch(at=2, stored=2, length=2),), from_message="msg_0")
+    await within(store.write_thread(becomes, keep=1, rewrite=rewrite))
+    assert await versions(store) == [
+        ThreadVersion(1, False, None, None, 100.0),
+        ThreadVersion(2, True, 1, "msg_0", 300.0),
+    ]
+    assert await listed(store) == list(said)
+    assert await listed(store, version=1) == list(held.messages)
+    assert await within(store.load_thread(OWNER, "t1")) == becomes
+
+
 async def test_a_version_has_its_own_state_questions_run_and_provider_chain(store: Store) -> None:
     call = ToolCall("c1", "refund", "{}")
     asked = OpenInterrupt(Interrupt("i1", "tool_approval", "May I?", "c1"), call, "approval_1", "assistant", 100.0)

@@ -1,0 +1,118 @@
+"""Threads as ml-commons' memories, and what requests say of them.
+
+Below: fields, the store's data. Above: the protocol of memories. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from gateway.errors import FieldProblem, InvalidRequestError
+from gateway.messages import JsonObject
+from gateway.ml_commons.fields import Fields
+from gateway.protocol import time_text
+from gateway.store import ThreadSummary
+
+MEMORY_INDEX: Final = ".plugins-ml-memory-meta"
+MESSAGE_INDEX: Final = ".plugins-ml-memory-message"
+_NOTE: Final = "ml_commons"  # the member of a thread's metadata that has what is said of it beside its name
+_MOST_NAME: Final = 4096
+_USUAL_RESULTS: Final = 10
+_MOST_RESULTS: Final = 10_000
+_MOST: Final = 2**31 - 1
+_WHOLE_NUMBER: Final = re.compile(r"-?[0-9]{1,10}")
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryWords:
+    """What a request says of a memory. `name` is None where it says none; `noted` is all else."""
+
+    name: str | None = None
+    noted: JsonObject = field(default_factory=dict)
+
+    @property
+    def says_nothing(self) -> bool:
+        return self.name is None and not self.noted
+
+    def metadata(self, before: JsonObject) -> JsonObject:
+        """The thread's metadata with what this says."""
+        return {**before, _NOTE: {**_noted(before), **self.noted}} if self.noted else before
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """The part of a list that is asked for: at most `most` items from number `start` on."""
+
+    start: int
+    most: int
+
+    def next_token(self, *, is_last: bool) -> JsonObject:
+        """The member of an answer that says where the next part begins."""
+        return {} if is_last else {"next_token": self.start + self.most}
+
+
+def memory_words(body: JsonObject) -> MemoryWords:
+    """What a body says of a memory; other members are ignored. Raises InvalidRequestError (400)."""
+    given = Fields(body)
+    name = given.text("name")
+    if name is not None and len(name) > _MOST_NAME:
+        given.wrong("name", f"name has {len(name):,} characters; it may have {_MOST_NAME:,}")
+    noted: JsonObject = {}
+    if (application := given.text("application_type")) is not None:
+        noted["application_type"] = application
+    if (info := given.texts("additional_info")) is not None:
+        noted["additional_info"] = {**info}
+    given.check()
+    return MemoryWords(name, noted)
+
+
+def memory_json(thread: ThreadSummary, user: str) -> JsonObject:
+    """A thread as a memory. `user` is its owner's name; empty: nobody has one here."""
+    shown: JsonObject = {
+        "memory_id": thread.thread_id,
+        "create_time": time_text(thread.created_at),
+        "updated_time": time_text(thread.updated_at),
+        "name": thread.title,
+    }
+    return {**shown, **_noted(thread.metadata), **({"user": user} if user else {})}
+
+
+def stretch_asked(query: Mapping[str, str], *, too_few: str, too_low: str) -> Stretch:
+    """The part that `max_results` and `next_token` ask for. `too_few` and `too_low` are what is said of wrong ones;
+    `{}` in them is the number.
+
+    Raises:
+        InvalidRequestError: 400
+    """
+    most = _whole_number(query, "max_results", _USUAL_RESULTS)
+    if most < 1:
+        raise _wrong("max_results", f"{too_few.format(most)}: max_results must be from 1 to {_MOST_RESULTS}")
+    if most > _MOST_RESULTS:
+        raise _wrong("max_results", f"max_results is {most}: it must be from 1 to {_MOST_RESULTS}")
+    start = _whole_number(query, "next_token", 0)
+    if start < 0:
+        raise _wrong("next_token", f"{too_low.format(start)}: next_token must be 0 or more")
+    return Stretch(start, most)
+
+
+def _whole_number(query: Mapping[str, str], name: str, usual: int) -> int:
+    text = query.get(name)
+    if text is None:
+        return usual
+    if not _WHOLE_NUMBER.fullmatch(text) or abs(number := int(text)) > _MOST:
+        raise _wrong(
+            name, f"Failed to parse int parameter [{name}] with value [{text[:64]}]: it must be a whole number"
+        )
+    return number
+
+
+def _wrong(name: str, message: str) -> InvalidRequestError:
+    return InvalidRequestError(message, status=400, problems=[FieldProblem(name, message)])
+
+
+def _noted(metadata: JsonObject) -> JsonObject:
+    note = metadata.get(_NOTE)
+    return note if isinstance(note, dict) else {}

@@ -1,0 +1,158 @@
+"""What runs said on a thread, read as ml-commons' interactions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from tests.ml_commons_scene import MlGateway, ml_gateway
+from tests.running_gateway import agent, run_body, scripted
+
+ADD = {"type": "PythonTool", "parameters": {"function": "gateway.sample_tools:add"}}
+CALCULATOR = agent(
+    "calculator",
+    scripted(
+        [
+            {"reasoning": "Sums need the tool."},
+            {"text": "I add."},
+            {"tool": "add", "arguments": {"a": 2, "b": 3}, "id": "c1"},
+        ],
+        [{"text": "It is 5."}],
+    ),
+    tools=[ADD],
+)
+PICKS = [{"tool": "pick", "arguments": {}, "id": "c9"}]
+ASKING = agent("asking", scripted(PICKS, [{"text": "You picked {{result}}."}]))
+FAILING = agent("failing", scripted([{"text": "so far"}, {"error": "invalid", "message": "no more"}]))
+STILL_FAILING = agent("still_failing", scripted([{"error": "invalid", "message": "no more"}]))
+ECHO = agent("echo", scripted([{"text": "You said {{user}}."}]))
+AGENTS = (CALCULATOR, ASKING, FAILING, STILL_FAILING, ECHO)
+PICK = {"name": "pick", "description": "Picks.", "parameters": {"type": "object"}}
+
+
+async def run(ml: MlGateway, agent_id: str, run_id: str, *new: dict[str, Any], **more: Any) -> str:
+    """Run with the thread's history and these messages; the type of the last event."""
+    thread_id = more.pop("thread_id", "thread-1")
+    response = await ml.http.get(f"/threads/{quote(thread_id, safe='')}/messages")
+    history = response.json()["messages"] if response.status_code == 200 else []
+    body = run_body(messages=[*history, *new], thread_id=thread_id, run_id=run_id, **more)
+    return (await ml.gateway.client.run(agent_id, body))[-1].type
+
+
+async def interactions(ml: MlGateway, thread_id: str = "thread-1") -> list[dict[str, Any]]:
+    status, answer = await ml.call("GET", f"/memory/{quote(thread_id, safe='')}/messages?max_results=1000")
+    assert status == 200, answer
+    read: list[dict[str, Any]] = answer["messages"]
+    return read
+
+
+def user(message_id: str, text: str) -> dict[str, Any]:
+    return {"id": message_id, "role": "user", "content": text}
+
+
+def words(read: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+    return [(each["message_id"], each.get("input"), each.get("response")) for each in read]
+
+
+async def test_d9_what_ag_ui_said_is_read_as_an_interaction(tmp_path: Path) -> None:
+    async with ml_gateway(tmp_path, AGENTS) as ml:
+        await run(ml, "echo", "r1", user("u1", "hello"))
+        (read,) = await interactions(ml)
+    assert read["updated_time"] >= read["create_time"]
+    assert read == {
+        "memory_id": "thread-1",
+        "message_id": "u1",
+        "create_time": read["create_time"],
+        "updated_time": read["updated_time"],
+        "input": "hello",
+        "response": "You said hello.",
+        "origin": "echo",
+        "additional_info": {},
+    }
+
+
+async def test_a_thread_is_a_memory_with_its_first_words_as_its_name(tmp_path: Path) -> None:
+    async with ml_gateway(tmp_path, AGENTS) as ml:
+        await run(ml, "echo", "r1", user("u1", "hello"), thread_id="chat of / mine?")
+        status, answer = await ml.call("GET", "/memory")
+        assert status == 200
+        assert [(each["memory_id"], each["name"]) for each in answer["memories"]] == [("chat of / mine?", "hello")]
+        assert words(await interactions(ml, "chat of / mine?")) == [("u1", "hello", "You said hello.")]
+
+
+async def test_g9_the_answer_is_read_as_soon_as_the_last_event_came(tmp_path: Path) -> None:
+    async with ml_gateway(tmp_path, AGENTS) as ml:
+        for turn in range(5):
+            await run(ml, "echo", f"r{turn}", user(f"u{turn}", f"q{turn}"))
+            assert words(await interactions(ml))[-1] == (f"u{turn}", f"q{turn}", f"You said q{turn}.")
+
+
+async def test_questions_in_a_row_are_one_interaction(tmp_path: Path) -> None:
+    async with ml_gateway(tmp_path, AGENTS) as ml:
+        await run(ml, "echo", "r1", user("u0", "before"))
+        await run(ml, "echo", "r2", user("u1", "First question"), user("u2", "Second question"))
+        read = words(await interactions(ml))
+    assert read[1:] == [("u1", "First question\n\nSecond question\n", "You said Second question.")]
+
+
+async def test_the_texts_of_one_question_are_its_lines(tmp_path: Path) -> None:
+    parts = [{"type": "text", "text": "First question."}, {"type": "text", "text": "Second question."}]
+    async with ml_gateway(tmp_path, AGENTS) as ml:
+        await run(ml, "echo", "r1", {"id": "u1", "role": "user", "content": parts})
+        assert [each[1] for each in words(await interactions(ml))] == ["First question.\nSecond question.\n"]
+
+
+async def test_instructions_are_in_no_interaction(tmp_path: Path) -> None:
+    async with ml_gateway(tmp_path, AGENTS) as ml:
+        await run(ml, "echo", "r1", {"id": "s1", "role": "system", "content": "Be kind."}, user("u1", "hello"))
+        assert words(await interactions(ml)) == [("u1", "hello", "You said hello.")]
+
+
+async def test_what_the_tools_did_is_not_in_the_answer(tmp_path: Path) -> None:
+    async with ml_gateway(tmp_path, AGENTS) as ml:
+        await run(ml, "calculator", "r1", user("u1", "2 and 3?"))
+        assert words(await interactions(ml)) == [("u1", "2 and 3?", "It is 5.")]
+
+
+async def test_a_turn_that_waits_for_the_browser_goes_on_in_the_same_interaction(tmp_path: Path) -> None:
+    async with ml_gateway(tmp_path, AGENTS) as ml:
+        await run(ml, "asking", "r1", user("u1", "choose"), tools=[PICK])
+        assert words(await interactions(ml)) == [("u1", "choose", None)]
+        result = {"id": "t1", "role": "tool", "toolCallId": "c9", "content": "red"}
+        await run(ml, "asking", "r2", result, tools=[PICK])
+        assert words(await interactions(ml)) == [("u1", "choose", "You picked red.")]
+
+
+async def test_a_failed_turn_says_why_and_the_next_question_is_another_interaction(tmp_path: Path) -> None:
+    async with ml_gateway(tmp_path, AGENTS) as ml:
+        assert await run(ml, "failing", "r1", user("u1", "one")) == "RUN_ERROR"
+        assert await run(ml, "still_failing", "r2", user("u2", "two")) == "RUN_ERROR"
+        await run(ml, "echo", "r3", user("u3", "three"))
+        read = words(await interactions(ml))
+    assert [each[:2] for each in read] == [("u1", "one"), ("u2", "two"), ("u3", "three")]
+    assert all(each[2].startswith("Agent execution failed: ") and "no more" in each[2] for each in read[:2])
+    assert read[2][2] == "You said three."
+
+
+async def test_a_failed_turn_that_is_tried_again_has_its_answer(tmp_path: Path) -> None:
+    async with ml_gateway(tmp_path, AGENTS) as ml:
+        assert await run(ml, "still_failing", "r1", user("u1", "one")) == "RUN_ERROR"
+        await run(ml, "echo", "r2")
+        assert words(await interactions(ml)) == [("u1", "one", "You said one.")]
+
+
+async def test_a_greeting_before_any_question_is_an_answer_to_nothing(tmp_path: Path) -> None:
+    greeting = {"id": "a0", "role": "assistant", "content": "Welcome."}
+    async with ml_gateway(tmp_path, AGENTS) as ml:
+        await run(ml, "echo", "r1", greeting, user("u1", "hello"))
+        assert words(await interactions(ml)) == [("a0", None, "Welcome."), ("u1", "hello", "You said hello.")]
+
+
+async def test_an_edit_shows_the_current_version(tmp_path: Path) -> None:
+    async with ml_gateway(tmp_path, AGENTS) as ml:
+        await run(ml, "echo", "r1", user("u1", "one"))
+        await run(ml, "echo", "r2", user("u2", "two"))
+        body = run_body(messages=[user("u1", "another one")], thread_id="thread-1", run_id="r3")
+        await ml.gateway.client.run("echo", body)
+        assert words(await interactions(ml)) == [("u1", "another one", "You said another one.")]
