@@ -282,6 +282,7 @@ _VALUES: tuple[Encode, Decode] = (list, tuple)
 # How a field is written, by its annotation. All others are JSON already; a test checks that all are known.
 _BY_ANNOTATION: dict[str, tuple[Encode, Decode]] = {
     "Opaque | None": _ONE,
+    "RemoteError | None": _ONE,
     "MediaSource": _ONE,
     "MediaBlock": _ONE,
     "Interrupt": _ONE,

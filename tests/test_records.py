@@ -200,6 +200,7 @@ def _plain(annotation: str) -> Any:
     """Some value for a field without a default."""
     values: dict[str, Any] = {
         "str": "x",
+        "int": 1,
         "Role": "user",
         "JsonValue": [1],
         "JsonObject": {"a": 1},
