@@ -152,6 +152,8 @@ REQUIRED = [
     "models-media",
     "outcomes-name-limits",
     "last-iteration",
+    "ml-stream",
+    "ml-stream-ag-ui",
     "ml-refusals",
     "ml-passwords",
 ]

@@ -88,8 +88,13 @@ async def read_body(request: Request, *, max_bytes: int | None = None, times: Bo
 
 async def read_json(request: Request, *, max_bytes: int | None = None) -> JsonValue:
     """The request's body as parsed JSON, see read_body. Raises InvalidRequestError (400) if it is not strict JSON."""
+    return parsed_json(await read_body(request, max_bytes=max_bytes))
+
+
+def parsed_json(body: bytes) -> JsonValue:
+    """A body as JSON. Raises InvalidRequestError (400) if it is not strict JSON."""
     try:
-        value: JsonValue = strict_json.load(await read_body(request, max_bytes=max_bytes))
+        value: JsonValue = strict_json.load(body)
     except strict_json.NotStrictJsonError as error:
         raise InvalidRequestError(f"the body is not strict JSON: {error}", code="invalid_json", status=400) from None
     return value

@@ -42,6 +42,7 @@ _SUPPORTED: Final = (
     '[{"role": "user", "content": [{"type": "text", "text": "..."}]}]'
 )
 _LONGEST_ID: Final = 256
+_AG_UI_NAMES: Final = frozenset({"threadId", "runId", "thread_id", "run_id"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +71,9 @@ class Execution:
 
 def is_ag_ui(body: JsonValue) -> bool:
     """Whether a body is an AG-UI input: it names a thread or a run of AG-UI, and has nothing of an execution."""
-    if not isinstance(body, dict) or "input" in body or "parameters" in body:
+    if not isinstance(body, dict) or _AG_UI_NAMES.isdisjoint(body):
         return False
-    return "threadId" in body or "runId" in body
+    return body.get("input") is None and body.get("parameters") is None
 
 
 def read_execution(body: JsonValue) -> Execution:

@@ -28,6 +28,7 @@ from gateway.events import (
 from gateway.messages import JsonObject, JsonValue, Message, TextBlock, ToolCall
 from gateway.ml_commons.content import written_blocks
 from gateway.ml_commons.token_usage import TurnUsage, token_usage, total_metrics
+from gateway.providers.failure_words import public_message
 from gateway.store import RunRecord
 from gateway.transcript import Transcript
 
@@ -114,10 +115,9 @@ class ExecutionAnswer:
         """
         last = self._last
         assert last is not None, "a run ends before its answer is wanted"
-        if isinstance(last, RunFailed):
-            raise failure_of(last)
-        if isinstance(last.outcome, Cancelled):
-            raise ExecutionFailedError("the execution was cancelled", "cancelled", _CONFLICT)
+        if (failure := failure_of(last)) is not None:
+            raise failure
+        assert isinstance(last, RunFinished), "all others failed"
         messages = self._transcript.messages
         if self._form.is_unified:
             return self._unified(messages, last)
@@ -133,10 +133,10 @@ class ExecutionAnswer:
         ]
         if form.verbose:
             tensors += ({"name": "response", "result": step} for step in _steps(messages))
-            if waits := _waits_for(outcome):
+            if waits := waits_for(outcome):
                 tensors.append({"name": "response", "result": waits})
         else:
-            said = _text(_last_turn(messages)) or _waits_for(outcome)
+            said = _text(_last_turn(messages)) or waits_for(outcome)
             answer: JsonObject = {"response": said, "additional_info": _tool_outputs(messages), **pending_of(outcome)}
             tensors.append({"name": "response", "dataAsMap": answer})
         if form.token_usage:
@@ -154,25 +154,42 @@ class ExecutionAnswer:
         if calls := [call for each in turn for call in each.tool_calls]:
             message["toolCalls"] = [written_call(call) for call in calls]
         return {
-            "stop_reason": self._stop_reason(last.outcome),
+            "stop_reason": stop_reason(last.outcome, self._reason),
             "message": message,
             "memory_id": self._form.memory_id,
             "metrics": {"total_usage": total_metrics(last.usage)},
             **pending_of(last.outcome),
         }
 
-    def _stop_reason(self, outcome: Outcome) -> str:
-        match outcome:
-            case Interrupted():
-                return "interrupt"
-            case Completed(pending_calls) if pending_calls:
-                return "tool_use"
-            case Completed(_, limit) | Incomplete(_, limit) if limit is not None:
-                return "max_iterations" if limit == "max_iteration" else limit
-            case Incomplete(reason):
-                return _STOP_REASONS.get(reason, reason.value)
-            case _:
-                return "stop_sequence" if self._reason is StopReason.STOP_SEQUENCE else "end_turn"
+
+def failure_of(last: RunFinished | RunFailed, *, to_operator: bool = True) -> ExecutionFailedError | None:
+    """The error of a run that failed or was cancelled; None of another. What the provider of the caller's own model
+    said comes as it is. `to_operator`: the caller may see why another model failed.
+    """
+    if isinstance(last, RunFinished):
+        cancelled = isinstance(last.outcome, Cancelled)
+        return ExecutionFailedError("the execution was cancelled", "cancelled", _CONFLICT) if cancelled else None
+    if (remote := last.remote) is None:
+        message = last.message if to_operator else public_message(last.code, last.message)
+        return ExecutionFailedError(message, last.code, _status_of(last.code))
+    said = f"Error from remote service: {remote.body}"
+    empty = f"Remote service returned error status {remote.status} with empty body"
+    return ExecutionFailedError(said if remote.body.strip() else empty, last.code, remote.status)
+
+
+def stop_reason(outcome: Outcome, last_call: StopReason | None) -> str:
+    """Why a run ended, in the words of `conversational_v2`. `last_call`: why the model's last response ended."""
+    match outcome:
+        case Interrupted():
+            return "interrupt"
+        case Completed(pending_calls) if pending_calls:
+            return "tool_use"
+        case Completed(_, limit) | Incomplete(_, limit) if limit is not None:
+            return "max_iterations" if limit == "max_iteration" else limit
+        case Incomplete(reason):
+            return _STOP_REASONS.get(reason, reason.value)
+        case _:
+            return "stop_sequence" if last_call is StopReason.STOP_SEQUENCE else "end_turn"
 
 
 def answer_of(record: RunRecord) -> ExecutionAnswer:
@@ -208,7 +225,7 @@ def pending_of(outcome: Outcome) -> JsonObject:
     return pending
 
 
-def _waits_for(outcome: Outcome) -> str:
+def waits_for(outcome: Outcome) -> str:
     """What the run waits for, in words, and how to go on."""
     said: list[str] = []
     if isinstance(outcome, Interrupted):
@@ -259,15 +276,6 @@ def _result_text(message: Message) -> str:
     result = message.tool_result
     assert result is not None
     return "\n".join(block.text for block in result.content if isinstance(block, TextBlock))
-
-
-def failure_of(failed: RunFailed) -> ExecutionFailedError:
-    """The error of a run that failed. What the provider of the caller's own model said comes as it is."""
-    if (remote := failed.remote) is None:
-        return ExecutionFailedError(failed.message, failed.code, _status_of(failed.code))
-    said = f"Error from remote service: {remote.body}"
-    empty = f"Remote service returned error status {remote.status} with empty body"
-    return ExecutionFailedError(said if remote.body.strip() else empty, failed.code, remote.status)
 
 
 def _status_of(code: str) -> int:

@@ -46,9 +46,16 @@ class StartedExecution:
 
 
 async def start_execution(
-    environment: ProtocolEnvironment, caller: Caller, agent_id: str, body: JsonValue, *, request_id: str = ""
+    environment: ProtocolEnvironment,
+    caller: Caller,
+    agent_id: str,
+    body: JsonValue,
+    *,
+    request_id: str = "",
+    unattended: bool = True,
 ) -> StartedExecution:
-    """Begin the run that a body asks for, where it is no AG-UI input. The run goes on without its caller.
+    """Begin the run that a body asks for, where it is no AG-UI input. If it is `unattended`, it goes on without its
+    caller.
 
     Raises:
         GatewayError: as `read_execution` and `ProtocolEnvironment.start`.
@@ -76,7 +83,7 @@ async def start_execution(
         history="replace" if found.replaces else "append",
         minted_ids=execution.minted,
         request_id=request_id,
-        unattended=True,
+        unattended=unattended,
         origin=ORIGIN,
         request=form.remembered,
         wishes=_wishes(execution, kind, selected),

@@ -48,6 +48,21 @@ async def test_the_http_agent_snippet_gets_an_answer(version: str, tmp_path: Pat
     assert messages[1]["content"]
 
 
+async def test_the_lines_for_a_stream_of_ml_commons_get_an_answer(tmp_path: Path) -> None:
+    async with local_gateway(tmp_path, DEMONSTRATION) as gateway:
+        line = snippet("docs/ml-commons.md", "sh", "_execute/stream").replace(ADDRESS, gateway.client.base_url)
+        chunks = await output("sh", "-c", line, directory=tmp_path)
+        code = snippet("docs/ml-commons.md", "ts", "_execute/stream").replace(ADDRESS, gateway.client.base_url)
+        install_client(tmp_path, "1.0.0")
+        messages = await run_module(tmp_path, f"{code}\nconsole.log(JSON.stringify(agent.messages));")
+
+    told = [json.loads(chunk.removeprefix(b"data: ")) for chunk in chunks.strip().split(b"\n\n")]
+    responses = [each["inference_results"][0]["output"][2]["dataAsMap"] for each in told]
+    assert "3,519,000" in "".join(each["content"] for each in responses)
+    assert [each["is_last"] for each in responses] == [False] * (len(responses) - 1) + [True]
+    assert "3,519,000" in messages[-1]["content"]
+
+
 async def test_the_snippet_for_several_tabs_deletes_nothing(tmp_path: Path) -> None:
     async with local_gateway(tmp_path, DEMONSTRATION) as gateway:
         code = snippet("docs/clients.md", "js", "stale_history")

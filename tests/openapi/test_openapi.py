@@ -53,6 +53,7 @@ ENDPOINTS = {
     ("get", "/approvals"),
     ("post", "/approvals/{approvalId}"),
     ("post", "/_plugins/_ml/agents/{agentId}/_execute"),
+    ("post", "/_plugins/_ml/agents/{agentId}/_execute/stream"),
     ("post", "/_plugins/_ml/agents/_register"),
     ("get", "/_plugins/_ml/agents/_search"),
     ("post", "/_plugins/_ml/agents/_search"),
@@ -136,7 +137,12 @@ def test_every_answer_carries_a_request_id_and_every_stream_is_one() -> None:
             assert "x-request-id" in answer["headers"]
             if "text/event-stream" in answer.get("content", {}):
                 streams.add(key[1])
-    assert streams == {"/agents/{agentId}/run", "/agents/{agentId}/connect", "/runs/{runId}/events"}
+    assert streams == {
+        "/agents/{agentId}/run",
+        "/agents/{agentId}/connect",
+        "/runs/{runId}/events",
+        "/_plugins/_ml/agents/{agentId}/_execute/stream",
+    }
 
 
 def test_no_shape_is_left_unused() -> None:

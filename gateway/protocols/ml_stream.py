@@ -1,0 +1,106 @@
+"""ml-commons' `_execute/stream`: an agent's answer as it comes, in ml-commons' chunks or as AG-UI's events.
+
+Below: ml_commons, ag_ui, protocol. https://docs.opensearch.org/latest/ml-commons-plugin/api/agent-apis/execute-stream-agent/
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+from starlette.types import Scope
+
+from gateway.ag_ui.run_requests import RunRequests
+from gateway.endpoints.requests import parsed_json, read_body
+from gateway.messages import JsonObject, JsonValue
+from gateway.ml_commons.agent_input import is_ag_ui
+from gateway.ml_commons.api_document import ml_api, ml_operation
+from gateway.ml_commons.chunks import Chunks
+from gateway.ml_commons.execution_start import start_execution
+from gateway.ml_commons.routes import PREFIX, opensearch_error_form
+from gateway.problems import Problem, problem_json
+from gateway.protocol import Endpoint, ProtocolEnvironment, WireProtocol, caller_of, path_id, request_id_of
+from gateway.renderer import rendered_stream
+
+_IS_AG_UI: Final = "is_ag_ui"
+
+
+class _Endpoints:
+    def __init__(self, environment: ProtocolEnvironment) -> None:
+        self._environment = environment
+        self._ag_ui = RunRequests(environment)
+
+    async def stream(self, request: Request) -> Response:
+        body = await read_body(request)
+        value = parsed_json(body)
+        if is_ag_ui(value):
+            assert isinstance(value, dict), "AG-UI's input is an object"
+            request.scope["state"][_IS_AG_UI] = True
+            return await self._ag_ui_stream(request, body, value)
+        return await self._chunks(request, value)
+
+    async def _ag_ui_stream(self, request: Request, body: bytes, value: JsonObject) -> Response:
+        caller, agent_id = caller_of(request), path_id(request, "agent_id")
+        await self._environment.check_agent(caller, agent_id)
+        if value.get("messages") == [] and not value.get("resume"):
+            return await self._ag_ui.connect(caller, agent_id, body)
+        return await self._ag_ui.run(caller, agent_id, body, request_id_of(request))
+
+    async def _chunks(self, request: Request, value: JsonValue) -> Response:
+        environment, caller, agent_id = self._environment, caller_of(request), path_id(request, "agent_id")
+        started = await start_execution(
+            environment, caller, agent_id, value, request_id=request_id_of(request), unattended=False
+        )
+        chunks = Chunks(started.form, to_operator=environment.is_operators(caller))
+        return rendered_stream(
+            started.viewer,
+            chunks,
+            environment.streams,
+            heartbeat=chunks.heartbeat,
+            comments=False,  # what reads ml-commons' streams may know none
+            headers={"x-run-id": started.run_id},
+        )
+
+
+def _error_form(problem: Problem, scope: Scope) -> Response:
+    """AG-UI's clients get the errors of `POST /agents/{id}/run`."""
+    form = problem_json if scope.get("state", {}).get(_IS_AG_UI) else opensearch_error_form
+    return form(problem, scope)
+
+
+def _routes(environment: ProtocolEnvironment) -> Sequence[BaseRoute]:
+    on = _Endpoints(environment)
+    return [Route(f"{PREFIX}/agents/{{agent_id}}/_execute/stream", Endpoint(on.stream), methods=["POST"])]
+
+
+_EXAMPLE = (
+    'data: {"inference_results":[{"output":[{"name":"response","dataAsMap":{"content":"Hel","is_last":false}}]}]}\n\n'
+)
+
+_API = ml_api(
+    [
+        ml_operation(
+            "post",
+            "/agents/{agentId}/_execute/stream",
+            "executeAgentStream",
+            "Execute an agent, as a stream",
+            body=(
+                "As for `_execute`; or an AG-UI RunAgentInput: a body with `threadId` or `runId`, and without `input` "
+                "and `parameters`."
+            ),
+            result="`data:` chunks with pieces of the answer, the last one with `is_last`; or AG-UI's events.",
+            parameters=["agentId"],
+            content={"text/event-stream": {"schema": {"type": "string"}, "example": _EXAMPLE}},
+            description=(
+                "Every chunk names `memory_id` and `parent_interaction_id`. A failure after the first byte is a last "
+                '`data: {"error": "..."}`. AG-UI is answered as by `POST /agents/{agentId}/run`, or, with empty '
+                "`messages` and without `resume`, as by `POST /agents/{agentId}/connect`."
+            ),
+        )
+    ]
+)
+
+PROTOCOL = WireProtocol("ml_stream", _routes, error_form=_error_form, api=_API)
