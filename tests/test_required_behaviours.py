@@ -143,6 +143,7 @@ REQUIRED = [
     "messages-found-by-id",
     "ml-commons-memories",
     "ml-commons-interactions",
+    "ml-commons-messages",
     "edits-make-versions",
     "paced-replay",
     "run-options",

@@ -19,6 +19,8 @@ token_usage.py      the tokens of a run, as answers tell them
 memories.py         threads as memories
 interactions.py     a thread's messages as interactions and traces
 interaction_writes.py  interactions that clients write, as messages
+posted_traces.py    traces that clients write
+memory_reading.py   a caller's memory, with all of its turns
 memory_kinds.py     how memory containers and what they hold are stored
 memory_containers.py  the bodies that make and change a container
 memory_documents.py  the bodies that make and change what a container holds
@@ -29,6 +31,6 @@ retention.py        how long a container's memories stay
 tasks.py            what becomes of executions that nobody waits for
 
 Above: the protocols under `/_plugins/_ml`. Below: the words. But for `routes.py`,
-`execution_start.py`, `memory_access.py` and `container_memories.py`, all of it is pure.
+`execution_start.py`, `memory_access.py`, `container_memories.py`, `memory_reading.py` and `posted_traces.py`, all of it is pure.
 https://docs.opensearch.org/latest/ml-commons-plugin/api/agent-apis/index/ (ml-commons 3.6 to 3.9)
 """

@@ -6,15 +6,17 @@ Below: fields, the store's data. Above: the protocol of memories. Pure.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeVar
 
 from gateway.errors import FieldProblem, InvalidRequestError
 from gateway.messages import JsonObject
 from gateway.ml_commons.fields import Fields
 from gateway.protocol import time_text
 from gateway.store import ThreadSummary
+
+Item = TypeVar("Item")
 
 MEMORY_INDEX: Final = ".plugins-ml-memory-meta"
 MESSAGE_INDEX: Final = ".plugins-ml-memory-message"
@@ -49,9 +51,16 @@ class Stretch:
     start: int
     most: int
 
-    def next_token(self, *, is_last: bool) -> JsonObject:
-        """The member of an answer that says where the next part begins."""
-        return {} if is_last else {"next_token": self.start + self.most}
+    def of(self, items: Sequence[Item]) -> Sequence[Item]:
+        """The part of a whole list."""
+        return items[self.start : self.start + self.most]
+
+    def next_token(self, there: float) -> JsonObject:
+        """The member of an answer that says where the next part begins, if there are more than these; `there` are all
+        that there are.
+        """
+        end = self.start + self.most
+        return {"next_token": end} if there > end else {}
 
 
 def memory_words(body: JsonObject) -> MemoryWords:

@@ -5,22 +5,18 @@ Below: the protocols' environment; ml_commons. Every thread of the caller's is a
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from gateway.access.callers import Caller
 from gateway.agent import ABSENT
 from gateway.errors import InvalidRequestError, NotFoundError
 from gateway.ml_commons.answers import new_document_id, write_answer
 from gateway.ml_commons.api_document import ml_api, ml_operation
-from gateway.ml_commons.errors import EXCEPTION
-from gateway.ml_commons.interaction_writes import posted_messages, posted_words
-from gateway.ml_commons.interactions import Turn, interaction_json, turns_of
 from gateway.ml_commons.memories import MEMORY_INDEX, memory_json, memory_words, stretch_asked
+from gateway.ml_commons.memory_reading import memory_named
 from gateway.ml_commons.routes import PREFIX, ml_response, opensearch_error_form, read_object
 from gateway.protocol import ProtocolEnvironment, WireProtocol, caller_of, path_id
 from gateway.store import ThreadChange
@@ -47,12 +43,13 @@ class _Endpoints:
         )
         caller = caller_of(request)
         page = await self._environment.threads(caller, limit=asked.most, skip=asked.start)
+        there = asked.start + len(page.items) + (page.next_cursor is not None)
         memories = [memory_json(thread, caller.key_name) for thread in page.items]
-        return ml_response(request, {"memories": [*memories], **asked.next_token(is_last=page.next_cursor is None)})
+        return ml_response(request, {"memories": [*memories], **asked.next_token(there)})
 
     async def memory(self, request: Request) -> Response:
         caller, memory_id = caller_of(request), path_id(request, "conversation_id")
-        with _memory_named(memory_id):
+        with memory_named(memory_id):
             thread = await self._environment.thread(caller, memory_id)
         return ml_response(request, memory_json(thread, caller.key_name))
 
@@ -61,7 +58,7 @@ class _Endpoints:
         words = memory_words(await read_object(request))
         if words.says_nothing:
             raise InvalidRequestError("nothing to update: give name or additional_info", status=400)
-        with _memory_named(memory_id):
+        with memory_named(memory_id):
             thread = await self._environment.thread(caller, memory_id)
             metadata = words.metadata(thread.metadata) if words.noted else ABSENT
             change = ThreadChange(ABSENT if words.name is None else words.name, metadata)
@@ -71,63 +68,13 @@ class _Endpoints:
     async def delete(self, request: Request) -> Response:
         caller, memory_id = caller_of(request), path_id(request, "conversation_id")
         try:
-            with _memory_named(memory_id):
+            with memory_named(memory_id):
                 await self._environment.delete(caller, memory_id)
         except NotFoundError:
             # ml-commons refuses what is not there only once there are memories
             if (await self._environment.threads(caller, limit=1)).items:
                 raise
         return ml_response(request, {"success": True})
-
-    async def messages(self, request: Request) -> Response:
-        asked = stretch_asked(
-            request.query_params,
-            too_few="The number of interactions to retrieve must be positive",
-            too_low="The starting position must be nonnegative",
-        )
-        memory_id = path_id(request, "conversation_id")
-        turns = await self._turns(caller_of(request), memory_id)
-        if _is_newest_first(request):
-            turns.reverse()
-        page = turns[asked.start : asked.start + asked.most]
-        is_last = len(turns) <= asked.start + asked.most
-        interactions = [interaction_json(memory_id, turn) for turn in page]
-        return ml_response(request, {"messages": [*interactions], **asked.next_token(is_last=is_last)})
-
-    async def post_message(self, request: Request) -> Response:
-        caller, memory_id = caller_of(request), path_id(request, "conversation_id")
-        words, message_id = posted_words(await read_object(request)), new_document_id()
-        messages = posted_messages(words, message_id, self._environment.now())
-        with _memory_named(memory_id):
-            await self._environment.append_messages(caller, memory_id, messages, waits=True)
-        return ml_response(request, {"message_id": message_id})
-
-    async def _turns(self, caller: Caller, memory_id: str) -> list[Turn]:
-        """All interactions of a memory, the oldest first."""
-        with _memory_named(memory_id):
-            thread = await self._environment.thread(caller, memory_id)
-            runs = await self._environment.thread_runs(caller, memory_id, limit=_WHOLE)
-            messages = await self._environment.messages(caller, memory_id, limit=_WHOLE)
-        return turns_of(messages.items, runs.items, thread.created_at)
-
-
-@contextmanager
-def _memory_named(memory_id: str) -> Generator[None]:
-    """Tell of a thread that is not there in this surface's words."""
-    try:
-        yield
-    except NotFoundError as error:
-        if error.code != "thread_not_found":
-            raise
-        members = {EXCEPTION: "resource_not_found_exception"}
-        raise NotFoundError(f"Memory [{memory_id}] not found", code="memory_not_found", members=members) from None
-
-
-def _is_newest_first(request: Request) -> bool:
-    order = request.query_params.get("order", "asc")
-    if order not in ("asc", "desc"):
-        raise InvalidRequestError(f"order is {order[:64]!r}; it must be asc (the oldest first) or desc", status=400)
-    return order == "desc"
 
 
 def _routes(environment: ProtocolEnvironment) -> Sequence[BaseRoute]:
@@ -138,8 +85,6 @@ def _routes(environment: ProtocolEnvironment) -> Sequence[BaseRoute]:
         Route(_MEMORY + "/{conversation_id}", on.memory, methods=["GET"]),
         Route(_MEMORY + "/{conversation_id}", on.update, methods=["PUT"]),
         Route(_MEMORY + "/{conversation_id}", on.delete, methods=["DELETE"]),
-        Route(_MEMORY + "/{conversation_id}/messages", on.messages, methods=["GET"]),
-        Route(_MEMORY + "/{conversation_id}/messages", on.post_message, methods=["POST"]),
     ]
 
 
@@ -179,23 +124,6 @@ _API = ml_api(
             "deleteConversationMemory",
             "Delete a memory",
             result="The thread is gone, with its messages and runs.",
-            parameters=["conversationId"],
-        ),
-        ml_operation(
-            "get",
-            "/memory/{conversationId}/messages",
-            "listInteractions",
-            "A memory's interactions, oldest first",
-            result="At most `max_results` (10) of them, from `next_token` on; with `order=desc` the newest first.",
-            parameters=["conversationId"],
-        ),
-        ml_operation(
-            "post",
-            "/memory/{conversationId}/messages",
-            "addInteraction",
-            "Add an interaction",
-            body="`input`, `response`, `prompt_template`, `origin` and `additional_info`; at least one of them.",
-            result="Its `message_id`.",
             parameters=["conversationId"],
         ),
     ],

@@ -1,0 +1,81 @@
+"""Reads a caller's memory: its thread's messages and runs, as turns.
+
+Below: interactions, protocol. Above: the protocols of memories and their messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from gateway.access.callers import Caller
+from gateway.errors import NotFoundError
+from gateway.messages import JsonObject, Message
+from gateway.ml_commons.errors import EXCEPTION
+from gateway.ml_commons.interactions import Turn, trace_jsons, turn_with, turns_of
+from gateway.protocol import ProtocolEnvironment
+from gateway.store import RunRecord, ThreadSummary
+
+_WHOLE = 2**31  # of a thread's messages and runs: an interaction's place is only known once all before it are
+
+
+@dataclass(frozen=True, slots=True)
+class ReadMemory:
+    """A memory with all of its turns, the oldest first."""
+
+    thread: ThreadSummary
+    runs: tuple[RunRecord, ...]
+    turns: list[Turn]
+
+    @property
+    def memory_id(self) -> str:
+        return self.thread.thread_id
+
+    def traces(self, turn: Turn) -> list[JsonObject]:
+        """What the model and its tools did before they answered."""
+        return trace_jsons(self.memory_id, turn)
+
+    def trace(self, message_id: str) -> JsonObject | None:
+        """The trace of that id; None where an interaction has the message. Raises NotFoundError."""
+        traces = self.traces(self.turn(message_id))
+        return next((trace for trace in traces if trace["message_id"] == message_id), None)
+
+    def turns_in(self, messages: Iterable[Message]) -> list[Turn]:
+        """The turns of messages that the thread has now."""
+        return turns_of(messages, self.runs, self.thread.created_at)
+
+    def turn(self, message_id: str) -> Turn:
+        """The turn that has this message. Raises NotFoundError."""
+        if (turn := turn_with(self.turns, message_id)) is None:
+            raise no_message(message_id)
+        return turn
+
+
+async def read_memory(environment: ProtocolEnvironment, caller: Caller, memory_id: str) -> ReadMemory:
+    """The caller's memory of that id. Raises NotFoundError."""
+    with memory_named(memory_id):
+        thread = await environment.thread(caller, memory_id)
+        runs = (await environment.thread_runs(caller, memory_id, limit=_WHOLE)).items
+        messages = (await environment.messages(caller, memory_id, limit=_WHOLE)).items
+    return ReadMemory(thread, runs, turns_of(messages, runs, thread.created_at))
+
+
+@contextmanager
+def memory_named(memory_id: str) -> Generator[None]:
+    """Tell of a thread that is not there in this surface's words."""
+    try:
+        yield
+    except NotFoundError as error:
+        if error.code != "thread_not_found":
+            raise
+        raise _missing(f"Memory [{memory_id}] not found", "memory_not_found") from None
+
+
+def no_message(message_id: str) -> NotFoundError:
+    """The error for an interaction, a trace or a message that is not there, or is another owner's."""
+    return _missing(f"Interaction [{message_id}] not found", "message_not_found")
+
+
+def _missing(message: str, code: str) -> NotFoundError:
+    return NotFoundError(message, code=code, members={EXCEPTION: "resource_not_found_exception"})
