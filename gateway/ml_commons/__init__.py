@@ -30,7 +30,8 @@ container_memories.py  what a caller has in one container
 retention.py        how long a container's memories stay
 tasks.py            what becomes of executions that nobody waits for
 
-Above: the protocols under `/_plugins/_ml`. Below: the words. But for `routes.py`,
-`execution_start.py`, `memory_access.py`, `container_memories.py`, `memory_reading.py` and `posted_traces.py`, all of it is pure.
+Above: the protocols under `/_plugins/_ml`. Below: the words. All of it is pure, but for
+`routes.py`, `execution_start.py`, `memory_access.py`, `container_memories.py`,
+`memory_reading.py` and `posted_traces.py`.
 https://docs.opensearch.org/latest/ml-commons-plugin/api/agent-apis/index/ (ml-commons 3.6 to 3.9)
 """
