@@ -30,6 +30,7 @@ _AFTER_THE_LAST: Final[Mapping[AgentKind, str]] = {
     "ag_ui": "summarize",
     "conversational_v2": "stop",
 }
+_MOST_REPEATED_CALLS: Final = 1000  # the iterations alone end a run, also of a model that repeats itself
 _DUPLICATE: Final = "Duplicate tool defined in agent configuration"
 _DUPLICATE_IN_UPDATE: Final = "Duplicate tool defined: {name}"
 _DESCRIBED: Final = ("description", "app_type")
@@ -196,6 +197,7 @@ def _put_parameters(definition: JsonObject, parameters: AgentParameters, kind: A
         **limits,
         "max_iteration": parameters.max_iteration or _ITERATIONS[kind],
         "on_max_iteration": _AFTER_THE_LAST[kind],
+        "max_repeated_calls": _MOST_REPEATED_CALLS,
     }
     if parameters.options:
         model: Any = definition["model"]
