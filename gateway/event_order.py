@@ -23,17 +23,15 @@ rest is dropped with a warning. A stream that follows the rules passes as the sa
 from __future__ import annotations
 
 import logging
-from collections.abc import Container
+from collections.abc import Callable, Container, Mapping
 from enum import Enum
-from typing import Final, TypeVar, get_args
+from typing import Any, Final, TypeVar, get_args
 
 from gateway.events import (
     Event,
     Events,
     MediaGiven,
     MessageRetracted,
-    ModelCallEnded,
-    ModelCallStarted,
     ReasoningDelta,
     ReasoningEnded,
     ReasoningStarted,
@@ -49,7 +47,6 @@ from gateway.events import (
     ToolCallEnded,
     ToolCallStarted,
     ToolReturned,
-    UsageReported,
 )
 from gateway.frozen import replace
 from gateway.messages import new_message_id
@@ -72,8 +69,6 @@ NamedT = TypeVar(
 
 
 _KINDS: Final = frozenset(get_args(Event))
-# The most frequent of those that no rule is about.
-_OF_MODEL_CALLS: Final = frozenset({ModelCallStarted, UsageReported, ModelCallEnded})
 
 
 class _Kind(Enum):
@@ -146,31 +141,12 @@ class Sealer:
             return self._drop(event, "it comes after the run's end")
         if not self._started:
             return self._follow_first(event)
-        if type(event) in _OF_MODEL_CALLS:
+        kind = type(event)
+        if (rule := _RULES.get(kind)) is not None:
+            return rule(self, event)
+        if kind in _KINDS:
             return [event]
-        match event:
-            case RunStarted():
-                return self._drop(event, "the run has started")
-            case TextStarted() | TextDelta() | TextEnded():
-                return self._follow_text(event)
-            case ReasoningStarted() | ReasoningDelta() | ReasoningEnded():
-                return self._follow_reasoning(event)
-            case ToolCallStarted() | ToolCallDelta() | ToolCallEnded():
-                return self._follow_call(event)
-            case MediaGiven():
-                return [self._follow_medium(event)]
-            case ToolReturned():
-                return self._follow_result(event)
-            case MessageRetracted():
-                return self._follow_retraction(event)
-            case StepStarted() | StepEnded():
-                return self._follow_step(event)
-            case RunFinished() | RunFailed():
-                return self._seal(event)
-            case _ if type(event) in _KINDS:
-                return [event]
-            case _:  # the loop may be foreign code
-                raise TypeError(f"a loop yields lists of gateway.events, and not {event!r:.200}")
+        raise TypeError(f"a loop yields lists of gateway.events, and not {event!r:.200}")  # it may be foreign code
 
     def _follow_first(self, event: Event) -> Events:
         if isinstance(event, RunStarted):
@@ -179,6 +155,9 @@ class Sealer:
         if isinstance(event, RunFailed):  # a run may fail before it starts
             return self._seal(event)
         return self._drop(event, "the run has not started")
+
+    def _drop_start(self, event: RunStarted) -> Events:
+        return self._drop(event, "the run has started")
 
     def _follow_text(self, event: TextStarted | TextDelta | TextEnded) -> Events:
         name = self._answers.get(event.message_id, event.message_id)
@@ -272,12 +251,12 @@ class Sealer:
             self._messages[name] = _Kind.PARENT
         return name
 
-    def _follow_medium(self, event: MediaGiven) -> MediaGiven:
+    def _follow_medium(self, event: MediaGiven) -> Events:
         name = event.message_id
         if self._kind_of(name) is not None:
             name = self._media[name] = new_message_id()
         self._messages[name] = _Kind.MEDIUM
-        return _named(event, name)
+        return [_named(event, name)]
 
     def _follow_result(self, event: ToolReturned) -> Events:
         if event.call_id in self._answered:
@@ -321,6 +300,8 @@ class Sealer:
 
     def _seal(self, terminal: Event) -> Events:
         self.sealed = True
+        if not (self._texts or self._reasoning or self._calls or self._steps):
+            return [terminal]
         closing: list[Event] = [TextEnded(name) for name in self._texts]
         closing += [ReasoningEnded(name) for name in self._reasoning]
         closing += [ToolCallEnded(call_id) for call_id in self._calls]
@@ -337,6 +318,20 @@ class Sealer:
                 "dropped an event out of order, and will others like it", extra={"event": what[0], "why": why}
             )
         return []
+
+
+# The events that there are rules about. A look-up: a `match` asks for one class after the other.
+_RULES: Final[Mapping[type[Event], Callable[[Sealer, Any], Events]]] = {
+    RunStarted: Sealer._drop_start,
+    **dict.fromkeys((TextStarted, TextDelta, TextEnded), Sealer._follow_text),
+    **dict.fromkeys((ReasoningStarted, ReasoningDelta, ReasoningEnded), Sealer._follow_reasoning),
+    **dict.fromkeys((ToolCallStarted, ToolCallDelta, ToolCallEnded), Sealer._follow_call),
+    MediaGiven: Sealer._follow_medium,
+    ToolReturned: Sealer._follow_result,
+    MessageRetracted: Sealer._follow_retraction,
+    **dict.fromkeys((StepStarted, StepEnded), Sealer._follow_step),
+    **dict.fromkeys((RunFinished, RunFailed), Sealer._seal),
+}
 
 
 def _named(event: NamedT, name: str) -> NamedT:

@@ -8,9 +8,9 @@ non-streaming answer uses this fold too, so the two always agree.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from typing import NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 from gateway.agent import ABSENT, Absent
 from gateway.events import (
@@ -22,8 +22,6 @@ from gateway.events import (
     ReasoningDelta,
     ReasoningEnded,
     ReasoningStarted,
-    RunFinished,
-    RunStarted,
     StateChanged,
     StateReplaced,
     StepEnded,
@@ -35,7 +33,6 @@ from gateway.events import (
     ToolCallEnded,
     ToolCallStarted,
     ToolReturned,
-    UsageReported,
 )
 from gateway.messages import (
     ContentBlock,
@@ -51,8 +48,6 @@ from gateway.messages import (
 )
 from gateway.usage import OF_USAGE, UsageLedger
 
-# The most frequent of those that add no messages.
-_BESIDE_MESSAGES = frozenset({RunStarted, UsageReported, StateReplaced, RunFinished})
 _OF_STATE = frozenset({StateReplaced, StateChanged})
 _NO_KINDS: frozenset[type[Event]] = frozenset()
 
@@ -131,7 +126,8 @@ class _Entry:
             content.append(TextBlock("".join(self.parts), self.index, self.opaque, self.refusal))
         elif self.medium is not None:
             content.append(self.medium)
-        content.extend(call.build() for call in calls)
+        if calls:
+            content.extend([call.build() for call in calls])
         if self.result is not None:
             content.append(self.result)
         return Message(self.id, self.role, tuple(content), turn_id=self.turn_id, incomplete=incomplete)
@@ -166,7 +162,8 @@ class Transcript:
             kind = type(event)
             if kind is TextDelta or kind is ReasoningDelta:
                 if event.message_id is not name:  # type: ignore[union-attr]  # one of the two, by the line above
-                    added.append((parts, begin, len(parts)))
+                    if parts:
+                        added.append((parts, begin, len(parts)))
                     name, call = event.message_id, None  # type: ignore[union-attr]
                     parts = entries[name].parts  # type: ignore[assignment]
                     assert parts is not None
@@ -174,20 +171,22 @@ class Transcript:
                 parts.append(event.text)  # type: ignore[union-attr]
             elif kind is ToolCallDelta:
                 if event.call_id is not call:  # type: ignore[union-attr]
-                    added.append((parts, begin, len(parts)))
+                    if parts:
+                        added.append((parts, begin, len(parts)))
                     name, call = None, event.call_id  # type: ignore[union-attr]
                     parts = self._calls[call].parts
                     begin = len(parts)
                 parts.append(event.arguments)  # type: ignore[union-attr]
             else:
                 self.text_id = name = call = None
-                if kind not in _BESIDE_MESSAGES:
-                    self._follow_rare(event)
+                if (rule := _RULES.get(kind)) is not None:
+                    rule(self, event)
                 if rare:
                     rare.append(event)
                 else:
                     rare = [event]
-        added.append((parts, begin, len(parts)))
+        if parts:
+            added.append((parts, begin, len(parts)))
         if events and type(last := events[-1]) is TextDelta:
             self.text_id, self.text_parts = last.message_id, parts
         return rare
@@ -206,10 +205,11 @@ class Transcript:
     @property
     def messages(self) -> tuple[Message, ...]:
         """The messages so far, in order. Those of an unfinished answer are `incomplete`."""
+        if not (entries := self._entries):
+            return ()
         unended = self._unended_turns
         return tuple(
-            entry.build(entry.role != "tool" and entry.turn_id in unended, entry.calls)
-            for entry in self._entries.values()
+            [entry.build(entry.role != "tool" and entry.turn_id in unended, entry.calls) for entry in entries.values()]
         )
 
     def closed_messages(self) -> tuple[Message, ...]:
@@ -239,46 +239,58 @@ class Transcript:
                     calls.append(OpenCall(start.call_id, start.name, entry.id, "".join(call.parts), call.ended))
         return OpenItems(tuple(self._steps), tuple(texts), tuple(reasoning), tuple(calls))
 
-    def _follow_rare(self, event: Event) -> None:
-        match event:
-            case ModelCallStarted():
-                self._open_turn = event.turn_id
-                self._unended_turns.add(event.turn_id)
-            case ModelCallEnded():
-                self._unended_turns.discard(self._open_turn or "")
-                self._open_turn = None
-            case TextStarted():
-                entry = self._entry(event.message_id, event.role)
-                entry.parts, entry.ended, entry.index = [], False, event.index
-                entry.refusal = event.refusal
-            case ReasoningStarted():
-                entry = self._entry(event.message_id, "reasoning")
-                entry.parts, entry.ended, entry.index = [], False, event.index
-            case TextEnded() | ReasoningEnded():
-                entry = self._entries[event.message_id]
-                entry.ended, entry.opaque = True, event.opaque
-            case MediaGiven():
-                self._entry(event.message_id, "assistant").medium = event.block
-            case MessageRetracted():
-                entry = self._entries[event.message_id]
-                entry.parts, entry.opaque, entry.medium = [event.text], None, None
-                self._retracted |= {event.message_id}
-            case ToolCallStarted():
-                call = self._calls[event.call_id] = _Call(event)
-                entry = self._entry(event.message_id, "assistant")
-                entry.calls.append(call)
-                self._call_turns[event.call_id] = entry.turn_id
-            case ToolCallEnded():
-                call = self._calls[event.call_id]
-                call.ended, call.opaque = True, event.opaque
-            case ToolReturned():
-                self._add_result(event)
-            case StepStarted():
-                self._steps[event.name] = None
-            case StepEnded():
-                self._steps.pop(event.name, None)
-            case _:  # the other events add no messages
-                pass
+    # --- the events that add to the messages, see _RULES
+
+    def _begin_turn(self, event: ModelCallStarted) -> None:
+        self._open_turn = event.turn_id
+        self._unended_turns.add(event.turn_id)
+
+    def _end_turn(self, event: ModelCallEnded) -> None:
+        self._unended_turns.discard(self._open_turn or "")
+        self._open_turn = None
+
+    def _begin_text(self, event: TextStarted) -> None:
+        entry = self._entry(event.message_id, event.role)
+        entry.parts, entry.ended, entry.index = [], False, event.index
+        entry.refusal = event.refusal
+
+    def _begin_reasoning(self, event: ReasoningStarted) -> None:
+        entry = self._entry(event.message_id, "reasoning")
+        entry.parts, entry.ended, entry.index = [], False, event.index
+
+    def _end_words(self, event: TextEnded | ReasoningEnded) -> None:
+        entry = self._entries[event.message_id]
+        entry.ended, entry.opaque = True, event.opaque
+
+    def _add_medium(self, event: MediaGiven) -> None:
+        self._entry(event.message_id, "assistant").medium = event.block
+
+    def _retract(self, event: MessageRetracted) -> None:
+        entry = self._entries[event.message_id]
+        entry.parts, entry.opaque, entry.medium = [event.text], None, None
+        self._retracted |= {event.message_id}
+
+    def _begin_call(self, event: ToolCallStarted) -> None:
+        call = self._calls[event.call_id] = _Call(event)
+        entry = self._entry(event.message_id, "assistant")
+        entry.calls.append(call)
+        self._call_turns[event.call_id] = entry.turn_id
+
+    def _end_call(self, event: ToolCallEnded) -> None:
+        call = self._calls[event.call_id]
+        call.ended, call.opaque = True, event.opaque
+
+    def _add_result(self, event: ToolReturned) -> None:
+        # A result belongs to the answer that made the call, even if that was in an earlier run (an approval).
+        turn_id = self._call_turns.get(event.call_id) or f"turn_{event.message_id}"
+        result = ToolResult(event.call_id, event.content, event.is_error)
+        self._entries[event.message_id] = _Entry(event.message_id, "tool", turn_id, result=result)
+
+    def _begin_step(self, event: StepStarted) -> None:
+        self._steps[event.name] = None
+
+    def _end_step(self, event: StepEnded) -> None:
+        self._steps.pop(event.name, None)
 
     def _entry(self, message_id: str, role: Role) -> _Entry:
         entry = self._entries.get(message_id)
@@ -288,11 +300,23 @@ class Transcript:
             entry = self._entries[message_id] = _Entry(message_id, role, turn_id)
         return entry
 
-    def _add_result(self, event: ToolReturned) -> None:
-        # A result belongs to the answer that made the call, even if that was in an earlier run (an approval).
-        turn_id = self._call_turns.get(event.call_id) or f"turn_{event.message_id}"
-        result = ToolResult(event.call_id, event.content, event.is_error)
-        self._entries[event.message_id] = _Entry(event.message_id, "tool", turn_id, result=result)
+
+# What each kind of event does to a transcript. A look-up: a `match` asks for one class after the other.
+_RULES: Final[Mapping[type[Event], Callable[[Transcript, Any], None]]] = {
+    ModelCallStarted: Transcript._begin_turn,
+    ModelCallEnded: Transcript._end_turn,
+    TextStarted: Transcript._begin_text,
+    TextEnded: Transcript._end_words,
+    ReasoningStarted: Transcript._begin_reasoning,
+    ReasoningEnded: Transcript._end_words,
+    MediaGiven: Transcript._add_medium,
+    MessageRetracted: Transcript._retract,
+    ToolCallStarted: Transcript._begin_call,
+    ToolCallEnded: Transcript._end_call,
+    ToolReturned: Transcript._add_result,
+    StepStarted: Transcript._begin_step,
+    StepEnded: Transcript._end_step,
+}
 
 
 class RunFold:
@@ -313,7 +337,7 @@ class RunFold:
         if not rare:
             self.kinds = _NO_KINDS
             return rare
-        kinds = self.kinds = {type(event) for event in rare}
+        kinds = self.kinds = set(map(type, rare))
         if not kinds.isdisjoint(OF_USAGE):
             self.usage.follow(rare)
         if not kinds.isdisjoint(_OF_STATE):

@@ -336,6 +336,8 @@ class _View:
 
     def is_apart(self, messages: Messages) -> bool:
         """Whether no call or turn of these is in the earlier messages: then their view is computed alone."""
+        if not self.messages:
+            return True
         calls, turns = _calls_and_turns(messages)
         return calls.isdisjoint(self._calls) and turns.isdisjoint(self._turns)
 

@@ -40,6 +40,9 @@ class Verdict:
     still_open: tuple[OpenInterrupt, ...]
 
 
+_NOTHING_ASKED = Verdict((), ())
+
+
 def arguments_check(tools: Mapping[str, Tool]) -> ArgumentsCheck:
     """A check of edited arguments against the tools; a tool that no longer exists fails when it is to run."""
 
@@ -75,6 +78,8 @@ def decide(
         InvalidRequestError: an answer to an open interrupt is malformed, or its arguments do not fit the tool.
         ForbiddenError: the sender may not approve the call.
     """
+    if not (interrupts or answers):
+        return _NOTHING_ASKED
     given: dict[str, InterruptAnswer] = {}
     known = {item.interrupt.id: item for item in interrupts}
     ignored: list[str] = []

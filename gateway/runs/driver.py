@@ -252,7 +252,6 @@ class RunDriver:
         with current(live.trace):
             task = asyncio.create_task(work, name=f"run {live.record.run_id}")
         self._tasks.add(task)
-        self.agents.hold(live.agent, until=task)  # a task that does not stop in time outlives its run
         task.add_done_callback(self._tasks.discard)
 
     async def _wait_and_run(self, live: LiveRun, given: AgentInput) -> None:
@@ -438,6 +437,8 @@ class RunDriver:
         if live.finishing or not live.begun:
             return
         logger.warning("a run's work did not stop in time", extra={"run_id": live.record.run_id})
+        if live.task is not None:
+            self.agents.hold(live.agent, until=live.task)  # it outlives its run
         self._spawn(live, self._finish(live, stopped(live.cancel_reason)))
 
     def _ends_unwatched(self, live: LiveRun) -> bool:

@@ -17,6 +17,7 @@ spans.py          where a version's messages stand
 run_rows.py       runs as rows
 run_logs.py       which events may come next in a run's log
 row_values.py     text and records as values of rows
+plain_values.py   None, bytes and booleans are bound as they are
 cursors.py        where a page of a list ends, as opaque text
 event_log.py      the runs' events as rows
 stored_bytes.py   how much the visitors of each site have stored

@@ -16,6 +16,7 @@ from queue import SimpleQueue
 
 from gateway.errors import ConfigurationError, StoreError, StoreFullError
 from gateway.sqlite.address import Address
+from gateway.sqlite.plain_values import bind_plainly
 from gateway.sqlite.private_files import OWNER_ONLY, make_private, tighten
 from gateway.sqlite.reserve import Reserve
 from gateway.sqlite.schema import migrate
@@ -86,6 +87,7 @@ class Database:
         Raises:
             ConfigurationError: it is in use, newer, damaged, another program's, or cannot be written.
         """
+        bind_plainly()
         self.path = None if address.path is None else address.path.resolve()
         self.reserve = None if self.path is None else Reserve(self.path)
         self._readers: SimpleQueue[sqlite3.Connection] = SimpleQueue()

@@ -42,6 +42,9 @@ _DELETE_UNLENT = (
 
 def insert_messages(connection: sqlite3.Connection, thread: int, position: int, records: Sequence[bytes]) -> None:
     """Give messages rows from that position on."""
+    if len(records) == 1:  # as at nearly every run's begin
+        connection.execute(_INSERT[1], (thread, position, records[0]))
+        return
     start = 0
     for count in _STATEMENT_ROWS:
         while len(records) - start >= count:

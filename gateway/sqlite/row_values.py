@@ -39,7 +39,7 @@ def from_optional_text(value: str | bytes | None) -> str | None:
 
 def join_records(records: Iterable[object]) -> bytes:
     """Records as bytes, a line each."""
-    return b"\n".join([encode_record(record) for record in records])
+    return b"\n".join(map(encode_record, records))
 
 
 def split_records(kind: type[Record], data: bytes) -> tuple[Record, ...]:

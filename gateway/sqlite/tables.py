@@ -184,9 +184,9 @@ def _write_messages(
         behind = (key, keep)
         (gone,) = connection.execute(f"SELECT sum(length(record)) {_MESSAGES_BEHIND}", behind).fetchone()
         connection.execute(f"DELETE {_MESSAGES_BEHIND}", behind)
-    records = [encode_message(message) for message in messages[keep:]]
+    records = list(map(encode_message, messages[keep:]))
     insert_messages(connection, key, keep, records)
-    return [len(record) for record in records], gone
+    return list(map(len, records)), gone
 
 
 def _current_or_next_version(

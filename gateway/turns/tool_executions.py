@@ -201,7 +201,7 @@ async def _execute(execution: _Execution) -> ToolResult:
 def _as_result(call: ToolCall, note: str, given: object) -> ToolResult:
     """Content of bounded size and clean text; a foreign tool may have returned anything."""
     blocks = given if isinstance(given, tuple) and all(_is_content(item) for item in given) else content_blocks(given)
-    cleaned = [_bounded_media(replace(b, text=encodable(b.text)) if isinstance(b, TextBlock) else b) for b in blocks]
+    cleaned = [_cleaned(block) for block in blocks]
     # Providers refuse blank results, and some clients take an empty one for "not answered yet".
     if all(isinstance(block, TextBlock) and not block.text.strip() for block in cleaned):
         cleaned = [TextBlock("(The tool gave no output.)")]
@@ -214,7 +214,10 @@ def _is_content(item: object) -> bool:
     return isinstance(item, TextBlock | ImageBlock | AudioBlock | VideoBlock | DocumentBlock)
 
 
-def _bounded_media(block: ContentBlock) -> ContentBlock:
+def _cleaned(block: ContentBlock) -> ContentBlock:
+    if isinstance(block, TextBlock):
+        text = encodable(block.text)
+        return block if text is block.text else replace(block, text=text)
     if isinstance(block, _MEDIA_BLOCKS) and isinstance(block.source, Base64Source):
         size = len(block.source.data)
         if size > _LARGEST_MEDIA_CHARACTERS:

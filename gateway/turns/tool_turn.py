@@ -7,9 +7,9 @@ be run gets an error as its result, which the model reads. Results come in the o
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from gateway.clock import Deadline, DeadlineError
 from gateway.errors import ToolError, limit_reached
@@ -82,22 +82,15 @@ class ToolTurns:
             return replace(call, executor="backend", server=tool.spec.server)
         return replace(call, executor="client" if call.name in self._frontend else "backend")
 
-    async def carry_out(self, decisions: Sequence[Decision]) -> AsyncGenerator[Events]:
+    def carry_out(self, decisions: Sequence[Decision]) -> AsyncGenerator[Events]:
         """Run the calls that a person approved, and give denied ones an error as result; in call order.
 
         Raises:
             DeadlineError: the time is up; all results were given before.
         """
-        calls = (call for message in self._context.messages for call in message.tool_calls)
-        places = {call.call_id: place for place, call in enumerate(calls)}
-        async with self._executions() as executions:
-            for decision in sorted(decisions, key=lambda decision: places.get(decision.call.call_id, 0)):
-                self._carry_out(decision, executions)
-            async with aclosing(self._results(executions)) as batches:
-                async for batch in batches:
-                    yield batch
+        return self._results(partial(self._carry_out_all, decisions))
 
-    async def answer(self, calls: Sequence[ToolCall], *, refused_because: str = "") -> AsyncGenerator[Events]:
+    def answer(self, calls: Sequence[ToolCall], *, refused_because: str = "") -> AsyncGenerator[Events]:
         """Run a turn's backend calls and give their results; `outcome` has what is left to the browser or a person.
 
         With `refused_because` none is run, and the model gets that reason.
@@ -106,16 +99,7 @@ class ToolTurns:
             LimitError: one answer has too many calls.
             DeadlineError: the time is up; all results were given before.
         """
-        if len(calls) > self._budgets.max_calls_per_answer:
-            raise limit_reached("max_calls_per_answer", self._budgets.max_calls_per_answer)
-        self._turn += 1
-        self._pending, self._interrupts = [], []
-        async with self._executions() as executions:
-            for call in calls:
-                self._dispatch(call, executions, refused_because)
-            async with aclosing(self._results(executions)) as batches:
-                async for batch in batches:
-                    yield batch
+        return self._results(partial(self._dispatch_all, calls, refused_because))
 
     def outcome(self) -> Outcome | None:
         """How the run ends after the last answered turn; None if neither browser nor person has to do anything."""
@@ -129,6 +113,12 @@ class ToolTurns:
         return self._state_changes.take()
 
     # --- dispatching calls --------------------------------------------------------------------------------------------
+
+    def _carry_out_all(self, decisions: Sequence[Decision], executions: ToolExecutions) -> None:
+        calls = (call for message in self._context.messages for call in message.tool_calls)
+        places = {call.call_id: place for place, call in enumerate(calls)}
+        for decision in sorted(decisions, key=lambda decision: places.get(decision.call.call_id, 0)):
+            self._carry_out(decision, executions)
 
     def _carry_out(self, decision: Decision, executions: ToolExecutions) -> None:
         call = decision.call
@@ -151,6 +141,14 @@ class ToolTurns:
             executions.add_result(error_result(call, error.message))
             return
         self._execute(executions, call, tool, arguments, note)
+
+    def _dispatch_all(self, calls: Sequence[ToolCall], refused_because: str, executions: ToolExecutions) -> None:
+        if len(calls) > self._budgets.max_calls_per_answer:
+            raise limit_reached("max_calls_per_answer", self._budgets.max_calls_per_answer)
+        self._turn += 1
+        self._pending, self._interrupts = [], []
+        for call in calls:
+            self._dispatch(call, executions, refused_because)
 
     def _dispatch(self, call: ToolCall, executions: ToolExecutions, refused_because: str) -> None:
         """Run a call, refuse it with an error, or leave it to the browser or a person."""
@@ -232,10 +230,6 @@ class ToolTurns:
 
     # --- the calls under way
 
-    def _executions(self) -> ToolExecutions:
-        budgets = self._budgets
-        return ToolExecutions(self._context.clock, budgets.max_parallel_tools, budgets.tool_timeout_seconds)
-
     def _execute(
         self, executions: ToolExecutions, call: ToolCall, tool: Tool, arguments: JsonObject, note: str = ""
     ) -> None:
@@ -255,19 +249,26 @@ class ToolTurns:
         )
         executions.add(call, tool, arguments, where, note=note)
 
-    async def _results(self, executions: ToolExecutions) -> AsyncGenerator[Events]:
-        """Each result as soon as all before it are there, after its announcements and state changes."""
-        try:
-            while not executions.finished:
-                with self._deadline:
-                    results = await executions.take()
+    async def _results(self, begin: Callable[[ToolExecutions], None]) -> AsyncGenerator[Events]:
+        """Each result of the calls that `begin` adds as soon as all before it are there, after its announcements and
+        state changes.
+        """
+        budgets = self._budgets
+        async with ToolExecutions(
+            self._context.clock, budgets.max_parallel_tools, budgets.tool_timeout_seconds
+        ) as executions:
+            begin(executions)
+            try:
+                while not executions.finished:
+                    with self._deadline:
+                        results = await executions.take()
+                    if events := self._returned(executions, results):
+                        yield events
+            except DeadlineError:
+                results = executions.give_up("This call was stopped: the time of the run was up.")
                 if events := self._returned(executions, results):
                     yield events
-        except DeadlineError:
-            results = executions.give_up("This call was stopped: the time of the run was up.")
-            if events := self._returned(executions, results):
-                yield events
-            raise
+                raise
 
     def _returned(self, executions: ToolExecutions, results: Iterable[ToolResult]) -> Events:
         events = [*executions.announcements.take(), *self._state_changes.take()]
