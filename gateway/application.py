@@ -112,6 +112,8 @@ class Application:
         )
         self.runner = Runner(self.driver)
         self.visitors = self._expect_visitors()
+        callers = settings.callers
+        self.endpoints = EndpointPolicy(callers.endpoints, private_addresses=callers.private_addresses)
         served = self._serve_protocols()
         # Routes are tried in this order: the most used stand first.
         self.starlette = Starlette(routes=[route for _, routes in served for route in routes], lifespan=self._lifespan)
@@ -121,6 +123,9 @@ class Application:
         """Collect the protocols' routes; their descriptions make the API document."""
         server = self.settings.server
         runs = Meter(self.clock, "runs", most_at_once=server.max_concurrent_runs)
+        open_paths = (*_OWN_OPEN_PATHS, *self._page.open_paths)
+        own = WireProtocol("service", self._own_routes, open_paths=open_paths, api=GATEWAY_API)
+        protocols = [*collect("protocols", WireProtocol).values(), own]
         environment = ProtocolEnvironment(
             self.runner,
             self.streams,
@@ -128,10 +133,10 @@ class Application:
             visitors=self.visitors,
             configured_url=server.public_url,
             open_to_all=server.allow_unauthenticated,
+            endpoints=self.endpoints,
+            sections={"ml_commons": self.settings.ml_commons},
         )
-        open_paths = (*_OWN_OPEN_PATHS, *self._page.open_paths)
-        own = WireProtocol("service", self._own_routes, open_paths=open_paths, api=GATEWAY_API)
-        protocols = [*collect("protocols", WireProtocol).values(), own]
+        self._opens = [partial(each.open, environment) for each in protocols if each.open is not None]
         self._api_document = openapi_document([protocol.api for protocol in protocols])
         return [(protocol, protocol.routes(environment)) for protocol in protocols]
 
@@ -142,6 +147,7 @@ class Application:
             keys=[(key.name, key.key) for key in server.api_keys],
             key_limits={key.name: key.limits for key in server.api_keys},
             approvers=[key.name for key in server.api_keys if key.approvals],
+            administrators=[key.name for key in server.api_keys if key.admin],
             cors_origins=server.cors_origins,
             allowed_hosts=server.allowed_hosts if server.has_keys else server.host_names,
             open_paths=[path for protocol, _ in served for path in protocol.open_paths],
@@ -188,6 +194,8 @@ class Application:
             await self.store.open()
             stack.push_async_callback(self.store.close)
             await self._find_visitors()
+            for open_protocol in self._opens:
+                await open_protocol()
             http = HttpClients(
                 self.clock,
                 allowed_private_hosts=frozenset(self.settings.server.allowed_private_hosts),
@@ -266,9 +274,7 @@ class Application:
 
     def _caller_clients(self) -> HttpClients:
         """The HTTP clients of agents that callers made."""
-        rules = self.settings.callers
-        policy = EndpointPolicy(rules.endpoints, private_addresses=rules.private_addresses)
-        return HttpClients(self.clock, endpoints=policy)
+        return HttpClients(self.clock, endpoints=self.endpoints)
 
     def _stored_agents(self, http: HttpClients, search: SearchEngine | None) -> StoredAgents:
         callers = self.settings.callers

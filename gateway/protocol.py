@@ -7,10 +7,11 @@ AgentInput (pure), calls its ProtocolEnvironment, and renders events (pure).
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TypeVar, cast
 
 from starlette.requests import Request
 from starlette.routing import BaseRoute
@@ -28,8 +29,10 @@ from gateway.endpoints.requests import caller_of, page_asked, path_id, read_body
 from gateway.endpoints.routes import Endpoint, VisitorRoute
 from gateway.errors import ForbiddenError
 from gateway.events import Interrupt
+from gateway.http_client.endpoint_policy import EndpointPolicy
 from gateway.messages import JsonObject, Message
 from gateway.openapi.description import ApiDescription
+from gateway.owners import GATEWAY
 from gateway.problems import ErrorForm, problem_json
 from gateway.runner import Admission, Runner
 from gateway.runs.viewer import Viewer
@@ -52,6 +55,9 @@ __all__ = [
 ]
 
 
+Item = TypeVar("Item")
+
+
 @dataclass(frozen=True, slots=True)
 class WireProtocol:
     """A part: `routes(environment)` gives the protocol's routes.
@@ -59,7 +65,8 @@ class WireProtocol:
     `paths` are patterns of further paths that belong to the protocol, written as those of routes: `/v1/{rest:path}`.
     `open_paths` are not patterns. They need no key and allow any website, so requests for them have no `caller_of`; one
     that ends with `/` includes everything below it. On `basic_paths`, written like these, a key may also be sent as the
-    password of its name (Basic authentication). `error_form` renders errors on its routes' paths and on `paths`, also
+    password of its name (Basic authentication). `open` is awaited before the first request, once the store can be used.
+    `error_form` renders errors on its routes' paths and on `paths`, also
     before a route is reached, as without a key, and where there is no route. `api` is its part of the API document.
     """
 
@@ -70,6 +77,7 @@ class WireProtocol:
     api: ApiDescription = field(default_factory=ApiDescription)
     open_paths: Sequence[str] = ()
     basic_paths: Sequence[str] = ()
+    open: Callable[[ProtocolEnvironment], Awaitable[None]] | None = None
 
 
 class ProtocolEnvironment:
@@ -79,7 +87,17 @@ class ProtocolEnvironment:
     protocols need no checks of their own. Threads and runs are the caller's own; those of others are unknown.
     """
 
-    __slots__ = ("_configured_url", "_open_to_all", "_runner", "_runs", "streams", "visitors")
+    __slots__ = (
+        "_configured_url",
+        "_open_to_all",
+        "_runner",
+        "_runs",
+        "_shared",
+        "endpoints",
+        "sections",
+        "streams",
+        "visitors",
+    )
 
     def __init__(
         self,
@@ -90,20 +108,41 @@ class ProtocolEnvironment:
         visitors: Visitors | None = None,
         configured_url: str | None = None,
         open_to_all: bool = False,
+        endpoints: EndpointPolicy | None = None,
+        sections: Mapping[str, JsonObject] | None = None,
     ) -> None:
-        """`runs` counts them. `open_to_all`: other machines' users may be among the callers without a key."""
+        """`runs` counts them. `open_to_all`: other machines' users may be among the callers without a key. `endpoints`:
+        which ones callers' agents may reach. `sections` of the configuration file belong to protocols.
+        """
         self._runner = runner
         self._runs = runs
         self._configured_url = configured_url
         self._open_to_all = open_to_all
+        self._shared: dict[object, object] = {}
         self.streams = streams
         self.visitors = visitors
+        self.endpoints = endpoints or EndpointPolicy(())
+        self.sections = sections or {}
+
+    def shared(self, make: Callable[[ProtocolEnvironment], Item]) -> Item:
+        """What several protocols share: `make` makes it once for all of them."""
+        if make not in self._shared:
+            self._shared[make] = make(self)
+        return cast(Item, self._shared[make])
 
     def is_operators(self, caller: Caller) -> bool:
         """Whether the caller may see why a model failed: it has an API key, or only this machine reaches a gateway
         without.
         """
         return not caller.is_visitor and (bool(caller.key_name) or not self._open_to_all)
+
+    def check_administrator(self, caller: Caller) -> None:
+        """Refuse callers that may not change settings of the gateway. Raises ForbiddenError."""
+        if not (caller.may_administer or (not caller.key_name and self.is_operators(caller))):
+            raise ForbiddenError(
+                "this is for keys that administer the gateway; add 'admin: true' to the key in server.api_keys",
+                code="administrator_needed",
+            )
 
     def public_url(self, request: Request) -> str:
         """The URL by which the caller reaches the gateway, without a slash at the end."""
@@ -119,6 +158,10 @@ class ProtocolEnvironment:
         """What is neither thread nor run of the caller's. Putting one counts as a run, if it is `counted`."""
         count = partial(self._counted, caller) if counted else nullcontext
         return OwnedDocuments(self._runner.store.documents, caller.owner, count)
+
+    def own_documents(self) -> OwnedDocuments:
+        """Documents of the gateway's own, which no caller reaches."""
+        return OwnedDocuments(self._runner.store.documents, GATEWAY, nullcontext)
 
     # --- agents
 

@@ -50,16 +50,16 @@ from gateway.configuration.file import (
 from gateway.configuration.known_parts import KnownParts, known_parts, scheme
 from gateway.configuration.reading import read_sections
 from gateway.configuration.sections import (
-    CallersSection,
     ConfigurationSection,
     LogFormat,
     LogLevel,
+    MlCommonsSection,
     ServerSection,
 )
 from gateway.errors import ConfigurationError
 from gateway.http_client.clients import HttpClients
 from gateway.loop import LoopEnvironment
-from gateway.messages import JsonValue
+from gateway.messages import JsonObject, JsonValue
 from gateway.model import ModelEnvironment
 from gateway.store import StoreEnvironment
 from gateway.tool import ToolEnvironment
@@ -76,6 +76,7 @@ class ApiKey:
     key: Secret
     limits: KeyLimits
     approvals: bool = False
+    admin: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +147,8 @@ class Settings:
     """Everything the operator decided.
 
     `store` and `search` are URLs; relative paths in `store` are relative to `store_directory`, all others to
-    `directory` (the file's own). `source` is None where there is no file. `secrets` are all texts that no log may show.
+    `directory` (the file's own). `ml_commons`: the section's fields by their names in OpenSearch. `source` is None
+    where there is no file. `secrets` are all texts that no log may show.
     """
 
     server: ServerSettings
@@ -155,6 +157,7 @@ class Settings:
     search: str | None
     agents: tuple[AgentDefinition, ...]
     callers: CallersSettings
+    ml_commons: JsonObject
     directory: Path
     source: Path | None
     secrets: tuple[Secret, ...]
@@ -221,7 +224,9 @@ def needing_restart(running: Settings, loaded: Settings) -> list[str]:
         for each in fields(ServerSettings)
         if getattr(running.server, each.name) != getattr(loaded.server, each.name)
     ]
-    return server + [name for name in ("store", "search", "callers") if getattr(running, name) != getattr(loaded, name)]
+    return server + [
+        name for name in ("store", "search", "callers", "ml_commons") if getattr(running, name) != getattr(loaded, name)
+    ]
 
 
 def example_configuration() -> str:
@@ -327,24 +332,33 @@ def _settings(
         store_directory=directory if store_in_file else here,
         search=section.search,
         agents=tuple(agent_definition(agent, parts) for agent in section.agents or ()),
-        callers=_callers_settings(section.callers, parts),
+        callers=_callers_settings(section, parts),
+        ml_commons=_ml_commons_settings(section.ml_commons),
         directory=directory,
         source=source,
         secrets=tuple(map(Secret, sorted(set(_secrets(text, section))))),
     )
 
 
-def _callers_settings(section: CallersSection, parts: KnownParts) -> CallersSettings:
-    own_hosts = (pattern for provider in parts.models.values() for pattern in provider.endpoints)
-    endpoints = tuple(dict.fromkeys(own_hosts)) if section.endpoints is None else section.endpoints
-    return CallersSettings(endpoints, section.private_addresses, section.own_identity, section.max_agents)
+def _callers_settings(section: ConfigurationSection, parts: KnownParts) -> CallersSettings:
+    callers = section.callers
+    endpoints = section.ml_commons.trusted_connector_endpoints_regex if callers.endpoints is None else callers.endpoints
+    if endpoints is None:
+        own_hosts = (pattern for provider in parts.models.values() for pattern in provider.endpoints)
+        endpoints = tuple(dict.fromkeys(own_hosts))
+    return CallersSettings(endpoints, callers.private_addresses, callers.own_identity, callers.max_agents)
+
+
+def _ml_commons_settings(section: MlCommonsSection) -> JsonObject:
+    own = section.model_dump(exclude={"memory", "trusted_connector_endpoints_regex"})
+    return {**own, "memory.retention_enabled": section.memory.retention_enabled}
 
 
 def _server_settings(section: ServerSection) -> ServerSettings:
     own = {"api_keys", "publishable_keys", "visitor_secret", "master_keys"}
     values = {name: getattr(section, name) for name in ServerSection.model_fields if name not in own}
     keys = tuple(
-        ApiKey(entry.name, Secret(entry.key), KeyLimits(**entry.limits.model_dump()), entry.approvals)
+        ApiKey(entry.name, Secret(entry.key), KeyLimits(**entry.limits.model_dump()), entry.approvals, entry.admin)
         for entry in section.api_keys
     )
     publishable_keys = tuple(

@@ -70,12 +70,14 @@ def write_configuration(
     store: str = "sqlite:///gateway.db",
     search: str | None = "embedded:sample",
     callers: Mapping[str, Any] | None = None,
+    sections: Mapping[str, Any] | None = None,
 ) -> Path:
-    """`gateway.yaml` in `directory` (JSON is YAML)."""
+    """`gateway.yaml` in `directory` (JSON is YAML). `sections` are further ones, by their names."""
     document: dict[str, Any] = {
         "server": {"host": "127.0.0.1", "port": 0, **(server or {})},
         "store": store,
         "agents": list(agents),
+        **(sections or {}),
     }
     if search is not None:
         document["search"] = search

@@ -157,6 +157,8 @@ REQUIRED = [
     "ml-stream-ag-ui",
     "ml-refusals",
     "ml-passwords",
+    "ml-settings",
+    "ml-tasks",
 ]
 
 

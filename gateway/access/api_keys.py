@@ -22,12 +22,22 @@ class ApiKeys:
     """Whose key it is."""
 
     def __init__(
-        self, keys: Iterable[tuple[str, Secret]], limits: Mapping[str, KeyLimits], approvers: Collection[str] = ()
+        self,
+        keys: Iterable[tuple[str, Secret]],
+        limits: Mapping[str, KeyLimits],
+        approvers: Collection[str] = (),
+        administrators: Collection[str] = (),
     ) -> None:
         self._by_key: list[tuple[bytes, Caller]] = []
         self._by_password: list[tuple[bytes, Caller]] = []
         for name, key in keys:
-            caller = Caller(name, name, limits.get(name, NO_LIMITS), may_approve=name in approvers)
+            caller = Caller(
+                name,
+                name,
+                limits.get(name, NO_LIMITS),
+                may_approve=name in approvers,
+                may_administer=name in administrators,
+            )
             self._by_key.append((_digest(key.reveal()), caller))
             self._by_password.append((_digest(f"{name}:{key.reveal()}"), caller))  # no name has a colon
 

@@ -61,15 +61,17 @@ _LOGGED_CHARACTERS = 500  # of a path: one may be as long as a request's head
 class AccessRules:
     """The middleware's settings.
 
-    `keys` are (owner, key), `key_limits` by owner; `approvers` are the owners that may approve. `allowed_hosts` are
-    host names besides loopback ones. `open_paths` need no key and any origin may use them: health, the page and its
-    assets; a path that ends with `/` includes everything below it. On `basic_paths` a key may also be sent as the
-    password of its owner (Basic). `quiet_paths` are logged only at DEBUG, since probes ask for them every few seconds.
+    `keys` are (owner, key), `key_limits` by owner; `approvers` are the owners that may approve, `administrators` those
+    that may change settings. `allowed_hosts` are host names besides loopback ones. `open_paths` need no key and any
+    origin may use them: health, the page and its assets; a path that ends with `/` includes everything below it. On
+    `basic_paths` a key may also be sent as the password of its owner (Basic). `quiet_paths` are logged only at DEBUG,
+    since probes ask for them every few seconds.
     """
 
     keys: Sequence[tuple[str, Secret]] = ()
     key_limits: Mapping[str, KeyLimits] = field(default_factory=dict)
     approvers: Collection[str] = ()
+    administrators: Collection[str] = ()
     cors_origins: Sequence[str] = ()
     allowed_hosts: Sequence[str] = ()
     open_paths: Sequence[str] = ()
@@ -100,7 +102,7 @@ class AccessMiddleware:
         self._visitors = visitors
         self._on_refused = on_refused
         self._error_form = error_form
-        self._keys = ApiKeys(rules.keys, rules.key_limits, rules.approvers)
+        self._keys = ApiKeys(rules.keys, rules.key_limits, rules.approvers, rules.administrators)
         self._origins = Origins(rules.cors_origins, rules.allowed_hosts, visitors.origins if visitors else ())
         self._is_public = not rules.keys and visitors is None
         self._checks_host = self._is_public or bool(rules.allowed_hosts)

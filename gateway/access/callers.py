@@ -28,6 +28,7 @@ class Caller:
     `owner`: threads and runs belong to it. `key_name` is the configuration's name for the key, empty without keys.
     `agents` are the only ones this caller may use; None: all. `is_visitor`: it came with a publishable key and is an
     owner of its own. `address` is the client's, for visitors alone. `may_approve`: it may answer any owner's approvals.
+    `may_administer`: it may change settings of the gateway.
     """
 
     owner: str
@@ -37,6 +38,7 @@ class Caller:
     is_visitor: bool = False
     address: str = ""
     may_approve: bool = False
+    may_administer: bool = False
 
     def may_use(self, agent_id: str) -> bool:
         return self.agents is None or agent_id in self.agents

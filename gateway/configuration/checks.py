@@ -56,6 +56,10 @@ def configuration_problems(
         found = _url_problems(section.search, parts.search_engines, "search engine", "embedded:", is_expanded)
         yield from below(("search",), found)
     yield from below(("callers", "endpoints"), _endpoint_problems(section.callers.endpoints or ()))
+    trusted = section.ml_commons.trusted_connector_endpoints_regex
+    yield from below(("ml_commons", "trusted_connector_endpoints_regex"), _endpoint_problems(trusted or ()))
+    if trusted is not None and section.callers.endpoints is not None:
+        yield ("ml_commons", "trusted_connector_endpoints_regex"), "is another name of callers.endpoints; leave one out"
     yield from _not_unique(("agents",), "id", [agent.id for agent in agents])
     may_approve = any(key.approvals for key in server.api_keys)
     for index, agent in enumerate(agents):

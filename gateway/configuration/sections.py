@@ -141,6 +141,8 @@ class ApiKeySection(_Section):
     """Allow it to see (GET /approvals) and answer (POST /approvals) the open approvals of all conversations, whoever
     owns them.
     """
+    admin: bool = False
+    """Allow it to change settings of the whole gateway (PUT /_cluster/settings)."""
 
 
 class PublishableKeySection(_Section):
@@ -423,6 +425,38 @@ class CallersSection(_Section):
     """How many agents each caller may store."""
 
 
+class MlCommonsMemorySection(_Section):
+    """Settings of memory containers."""
+
+    retention_enabled: bool = True
+    """Memories may be pinned, and containers may say how long theirs stay."""
+
+
+class MlCommonsSection(_Section):
+    """Settings of ml-commons' REST API, by the names that they have in OpenSearch behind 'plugins.ml_commons.'. What is
+    set by PUT /_cluster/settings wins over them.
+    """
+
+    agent_framework_enabled: bool = True
+    """Agents can be registered, changed and executed."""
+    unified_agent_api_enabled: bool = True
+    """Agents can be registered with 'model', and executed with 'input'."""
+    stream_enabled: bool = True
+    """Agents can be executed as a stream."""
+    ag_ui_enabled: bool = True
+    """The stream takes AG-UI input. The gateway's own AG-UI paths are always there."""
+    agentic_memory_enabled: bool = True
+    """There are memory containers."""
+    memory_feature_enabled: bool = True
+    """There are conversation memories."""
+    memory: MlCommonsMemorySection = MlCommonsMemorySection()
+    """How memory containers work."""
+    execute_tools_enabled: bool = True
+    """Tools can be run without an agent."""
+    trusted_connector_endpoints_regex: tuple[str, ...] | None = None
+    """Another name of callers.endpoints; give one of them."""
+
+
 class ConfigurationSection(_Section):
     """The configuration file of agui-gateway. Every text may hold '${env:NAME}' and '${file:/path}'."""
 
@@ -435,6 +469,8 @@ class ConfigurationSection(_Section):
     """The agents. Without any, the gateway answers requests but has nothing to run."""
     callers: CallersSection = CallersSection()
     """Rules for the agents that callers make at run time."""
+    ml_commons: MlCommonsSection = MlCommonsSection()
+    """Settings of ml-commons' REST API."""
 
 
 def json_schema() -> JsonObject:

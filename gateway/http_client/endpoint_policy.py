@@ -68,8 +68,18 @@ class EndpointPolicy:
 
     def __init__(self, patterns: Sequence[str], *, private_addresses: bool = False) -> None:
         """Raises ConfigurationError for a pattern that cannot be used."""
-        self._patterns = [EndpointPattern.parse(pattern) for pattern in patterns]
+        self.configured = tuple(patterns)
         self.private_addresses = private_addresses
+        self.trust(None)
+
+    def trust(self, patterns: Sequence[str] | None) -> None:
+        """Use these patterns from now on in place of the configured ones; None: the configured ones again.
+
+        Raises:
+            ConfigurationError: one cannot be used; nothing has changed.
+        """
+        chosen = self.configured if patterns is None else patterns
+        self._patterns = [EndpointPattern.parse(pattern) for pattern in chosen]
 
     def refusal(self, url: str, *, sent_to: yarl.URL | None = None) -> str | None:
         """Why no call may go to `url`, by what the URL says; None where one may. Names are resolved with the call.

@@ -28,6 +28,9 @@ memory_requests.py  other requests for what a container holds
 memory_access.py    a caller's containers
 container_memories.py  what a caller has in one container
 retention.py        how long a container's memories stay
+feature_settings.py   the settings `plugins.ml_commons.*`: names, defaults, what is said where a feature is off
+cluster_settings.py   the settings that hold now, and what callers set
+settings_bodies.py    the bodies of `_cluster/settings`
 tasks.py            what becomes of executions that nobody waits for
 
 Above: the protocols under `/_plugins/_ml`. Below: the words. All of it is pure, but for

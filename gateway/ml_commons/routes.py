@@ -30,9 +30,22 @@ _BASIC: Final = 'Basic realm="agui-gateway", charset="UTF-8"'
 _SHOWN_CHARACTERS: Final = 200
 
 
+class MlRoute(Route):
+    """A route whose path may end with a slash more, as OpenSearch's may."""
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        path: str = scope["path"]
+        return super().matches({**scope, "path": path.rstrip("/")} if path.endswith("/") else scope)
+
+
 def ml_response(request: Request, value: JsonValue, status: int = 200) -> Response:
     """A JSON answer, indented where the request asks for `?pretty`."""
     return _response(request.query_params, value, status)
+
+
+def is_asked(request: Request, name: str) -> bool:
+    """Whether a flag is set in the query: `?name` or `?name=true`."""
+    return _is_set(request.query_params, name)
 
 
 async def read_object(request: Request) -> JsonObject:
@@ -85,7 +98,11 @@ def execution_error_response(request: Request, problem: Problem) -> Response:
     return response
 
 
+def _is_set(query: QueryParams, name: str) -> bool:
+    return query.get(name, "false") in ("", "true")
+
+
 def _response(query: QueryParams, value: JsonValue, status: int) -> Response:
-    pretty = query.get("pretty", "false") in ("", "true")
-    body = orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE if pretty else None)
+    pretty = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE if _is_set(query, "pretty") else None
+    body = orjson.dumps(value, option=pretty)
     return Response(body, status, {"cache-control": "no-store"}, _MEDIA_TYPE)

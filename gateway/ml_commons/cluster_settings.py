@@ -1,0 +1,102 @@
+"""The settings that hold now, and what callers set: kept in the store, and known here without reading it.
+
+Below: feature_settings; the protocols' environment. Above: the protocols, which ask whether a feature is on. What is
+transient holds until the gateway ends; then comes what is persistent, then the configuration file, then the default.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Final, Literal, TypeAlias, cast
+
+from gateway.access.callers import Caller
+from gateway.documents.document import DocumentKind
+from gateway.messages import JsonObject
+from gateway.ml_commons.feature_settings import (
+    DEFAULTS,
+    TRUSTED_ENDPOINTS,
+    Feature,
+    SettingValue,
+    check_feature,
+    read_setting,
+)
+from gateway.protocol import ProtocolEnvironment
+
+Lifetime: TypeAlias = Literal["persistent", "transient"]
+Changes: TypeAlias = "Mapping[str, SettingValue | None]"
+"""New values by the names of settings, without their prefix; None: it is removed."""
+
+SECTION: Final = "ml_commons"
+"""The section of the configuration file."""
+
+_SETTINGS: Final = DocumentKind("cluster settings", {})
+_ID: Final = "ml_commons"
+
+
+class ClusterSettings:
+    """One for all protocols: `environment.shared(ClusterSettings)`. It is opened before the first request."""
+
+    def __init__(self, environment: ProtocolEnvironment) -> None:
+        self._environment = environment
+        self._documents = environment.own_documents()
+        configured = environment.sections.get(SECTION, {})
+        self._configured = {name: read_setting(name, value) for name, value in configured.items()}
+        self._set: dict[Lifetime, dict[str, SettingValue]] = {"persistent": {}, "transient": {}}
+        self._changing = asyncio.Lock()
+        self._values = self._current()
+
+    async def open(self) -> None:
+        """Read what is kept. Raises StoreError."""
+        stored = await self._documents.get(_SETTINGS, _ID)
+        if stored is not None:
+            # an earlier or later version of the gateway may have kept settings that this one does not know
+            known = {name: value for name, value in stored.body.items() if name in DEFAULTS}
+            self._set["persistent"] = {name: read_setting(name, value) for name, value in known.items()}
+        self._apply()
+
+    def check(self, feature: Feature, message: str = "") -> None:
+        """Refuse a request for a feature that is off, see check_feature."""
+        if not self._values[feature]:
+            check_feature(feature, is_on=False, message=message)
+
+    def of(self, lifetime: Lifetime) -> Mapping[str, SettingValue]:
+        """What callers have set, by name without the prefix."""
+        return self._set[lifetime]
+
+    def others(self) -> Mapping[str, SettingValue]:
+        """The values of all settings that no caller has set: the file's, or the defaults."""
+        given = self._set["persistent"].keys() | self._set["transient"].keys()
+        return {name: value for name, value in self._usual().items() if name not in given}
+
+    async def change(self, caller: Caller, persistent: Changes, transient: Changes) -> None:
+        """Set and remove settings; this holds for requests that come after it.
+
+        Raises:
+            ForbiddenError: the caller is no administrator.
+            StoreError: not now.
+        """
+        self._environment.check_administrator(caller)
+        async with self._changing:
+            kept = _changed(self._set["persistent"], persistent)
+            if persistent:
+                await self._documents.put(_SETTINGS, _ID, cast(JsonObject, kept))
+            self._set = {"persistent": kept, "transient": _changed(self._set["transient"], transient)}
+            self._apply()
+
+    def _apply(self) -> None:
+        self._values = self._current()
+        trusted = self._set["transient"].get(TRUSTED_ENDPOINTS, self._set["persistent"].get(TRUSTED_ENDPOINTS))
+        self._environment.endpoints.trust(cast("list[str] | None", trusted))
+
+    def _current(self) -> dict[str, SettingValue]:
+        return {**self._usual(), **self._set["persistent"], **self._set["transient"]}
+
+    def _usual(self) -> dict[str, SettingValue]:
+        endpoints = list(self._environment.endpoints.configured)
+        return {**DEFAULTS, TRUSTED_ENDPOINTS: endpoints, **self._configured}
+
+
+def _changed(before: Mapping[str, SettingValue], changes: Changes) -> dict[str, SettingValue]:
+    after = {**before, **changes}
+    return {name: value for name, value in after.items() if value is not None}

@@ -1,0 +1,170 @@
+"""The settings `plugins.ml_commons.*`: their names, their defaults here, and what is said where a feature is off. Pure.
+
+Above: cluster_settings, which keeps what callers set. Features that ml-commons has off by default, and the gateway has,
+are on. Some settings are known and change nothing here, so that scripts that set them work.
+https://docs.opensearch.org/latest/ml-commons-plugin/cluster-settings/
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final, Literal, TypeAlias
+
+from gateway.errors import ConfigurationError, ForbiddenError, InvalidRequestError
+from gateway.http_client.endpoint_policy import EndpointPattern
+from gateway.messages import JsonValue
+
+PREFIX: Final = "plugins.ml_commons."
+TRUSTED_ENDPOINTS: Final = "trusted_connector_endpoints_regex"
+SettingValue: TypeAlias = "bool | int | str | list[str]"
+Feature: TypeAlias = Literal[
+    "agent_framework_enabled",
+    "unified_agent_api_enabled",
+    "stream_enabled",
+    "ag_ui_enabled",
+    "agentic_memory_enabled",
+    "memory_feature_enabled",
+    "memory.retention_enabled",
+    "execute_tools_enabled",
+]
+
+STANDARDIZED_INPUT: Final = (
+    "Standardized input cannot be used if unified agent API is not enabled. The agent must be created using unified "
+    f"agent API. To enable, please update the setting {PREFIX}unified_agent_api_enabled"
+)
+"""What is said to an execution with `input` where `unified_agent_api_enabled` is off."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Off:
+    """What is said where a feature is off. With 400 the request is wrong, else it is forbidden."""
+
+    subject: str
+    status: Literal[400, 403] = 403
+    in_quotes: bool = False
+
+
+_FEATURES: Mapping[Feature, _Off] = MappingProxyType(
+    {
+        "agent_framework_enabled": _Off("Agent Framework is currently disabled", in_quotes=True),
+        "unified_agent_api_enabled": _Off("Unified agent API is not enabled", 400),
+        "stream_enabled": _Off("Streaming is currently disabled", in_quotes=True),
+        "ag_ui_enabled": _Off("The AG-UI agent feature is not enabled"),
+        "agentic_memory_enabled": _Off("The Agentic Memory APIs are not enabled"),
+        "memory_feature_enabled": _Off("The Conversation Memory feature is not enabled"),
+        "memory.retention_enabled": _Off("The memory retention feature is not enabled"),
+        "execute_tools_enabled": _Off("The Execute Tool API is not enabled"),
+    }
+)
+_WITHOUT_EFFECT: Mapping[str, SettingValue] = MappingProxyType(
+    {
+        "allow_registering_model_via_local_file": False,
+        "allow_registering_model_via_url": False,
+        "connector_access_control_enabled": False,
+        "connector.private_ip_enabled": False,
+        "controller_enabled": True,
+        "index_insight_feature_enabled": False,
+        "jvm_heap_memory_threshold": 85,
+        "local_model.enabled": True,
+        "max_json_size": 100_000_000,
+        "mcp_connector_enabled": False,
+        "mcp_header_passthrough_enabled": False,
+        "mcp_server_enabled": False,
+        "ml_task_timeout_in_seconds": 600,
+        "model_access_control_enabled": False,
+        "native_memory_threshold": 90,
+        "only_run_on_ml_node": True,
+        "rag_pipeline_feature_enabled": True,
+        "remote_agentic_memory_enabled": False,
+        "remote_inference.enabled": True,
+        "task_dispatch_policy": "round_robin",
+    }
+)
+DEFAULTS: Mapping[str, SettingValue] = MappingProxyType(
+    {**dict.fromkeys(_FEATURES, True), **_WITHOUT_EFFECT, TRUSTED_ENDPOINTS: []}
+)
+"""Every setting, with its default. Of the trusted endpoints it is what `callers.endpoints` says."""
+
+
+def read_setting(name: str, value: JsonValue) -> SettingValue:
+    """A setting's value, which may be written as text, as OpenSearch's clients do. `name` is without the prefix.
+
+    Raises:
+        InvalidRequestError: 400, it is none of the setting's.
+    """
+    match DEFAULTS[name]:
+        case bool():
+            return _boolean(name, value)
+        case int():
+            return _number(name, value)
+        case list():
+            return _patterns(name, value)
+        case _:
+            if isinstance(value, str):
+                return value
+            raise _wrong(name, value, "it must be a text")
+
+
+def _boolean(name: str, value: JsonValue) -> bool:
+    if isinstance(value, bool):
+        return value
+    if value in ("true", "false"):
+        return value == "true"
+    raise _wrong(name, value, "only [true] or [false] are allowed")
+
+
+def _number(name: str, value: JsonValue) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise _wrong(name, value, "it must be a whole number")
+    try:
+        number = int(value)
+    except ValueError:
+        raise _wrong(name, value, "it must be a whole number") from None
+    if not -1 <= number < 2**31:
+        raise _wrong(name, value, "it must be from -1 to 2147483647")
+    return number
+
+
+def _patterns(name: str, value: JsonValue) -> list[str]:
+    texts = [value] if isinstance(value, str) else value
+    if not isinstance(texts, list):
+        raise _wrong(name, value, "it must be a list of regular expressions")
+    patterns: list[str] = []
+    for text in texts:
+        if not isinstance(text, str):
+            raise _wrong(name, text, "it must be a regular expression")
+        try:
+            EndpointPattern.parse(text)
+        except ConfigurationError as error:
+            raise _wrong(name, text, error.message) from None
+        patterns.append(text)
+    return patterns
+
+
+def _wrong(name: str, value: JsonValue, right: str) -> InvalidRequestError:
+    shown = value if isinstance(value, str) else json.dumps(value)
+    return InvalidRequestError(
+        f"Failed to parse value [{shown[:200]}] for setting [{PREFIX}{name}]: {right}", status=400
+    )
+
+
+def check_feature(feature: Feature, *, is_on: bool, message: str = "") -> None:
+    """Refuse what needs a feature that is off, with this `message` in place of the feature's own.
+
+    Raises:
+        ForbiddenError: it is off; of `unified_agent_api_enabled` InvalidRequestError (400).
+    """
+    if is_on:
+        return
+    off = _FEATURES[feature]
+    name = PREFIX + feature
+    if off.in_quotes:
+        said = f'{off.subject}. To enable it, update the setting "{name}" to true.'
+    else:
+        said = f"{off.subject}. To enable, please update the setting {name}"
+    if off.status == 400:
+        raise InvalidRequestError(message or said, code="feature_off", status=400)
+    raise ForbiddenError(message or said, code="feature_off")

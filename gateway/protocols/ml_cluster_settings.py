@@ -1,0 +1,92 @@
+"""OpenSearch's `_cluster/settings`, for the settings `plugins.ml_commons.*` alone.
+
+Below: the protocols' environment; ml_commons. Only administrators' keys reach it, or whoever uses a gateway without
+keys that only this machine reaches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute
+
+from gateway.messages import JsonObject
+from gateway.ml_commons.api_document import ml_api, ml_operation
+from gateway.ml_commons.cluster_settings import ClusterSettings
+from gateway.ml_commons.routes import MlRoute, is_asked, ml_response, opensearch_error_form, read_object
+from gateway.ml_commons.settings_bodies import read_changes, written
+from gateway.protocol import ProtocolEnvironment, WireProtocol, caller_of
+
+_PATH: Final = "/_cluster/settings"
+
+
+class _Endpoints:
+    def __init__(self, environment: ProtocolEnvironment) -> None:
+        self._environment = environment
+        self._settings = environment.shared(ClusterSettings)
+
+    async def settings(self, request: Request) -> Response:
+        self._environment.check_administrator(caller_of(request))
+        settings, flat = self._settings, is_asked(request, "flat_settings")
+        answer: JsonObject = {
+            "persistent": written(settings.of("persistent"), flat=flat),
+            "transient": written(settings.of("transient"), flat=flat),
+        }
+        if is_asked(request, "include_defaults"):
+            answer["defaults"] = written(settings.others(), flat=flat)
+        return ml_response(request, answer)
+
+    async def change(self, request: Request) -> Response:
+        caller = caller_of(request)
+        self._environment.check_administrator(caller)  # before anything of the request is called wrong
+        changes = read_changes(await read_object(request))
+        await self._settings.change(caller, changes["persistent"], changes["transient"])
+        flat = is_asked(request, "flat_settings")
+        answer: JsonObject = {"acknowledged": True}
+        for lifetime, values in changes.items():
+            answer[lifetime] = written({name: value for name, value in values.items() if value is not None}, flat=flat)
+        return ml_response(request, answer)
+
+
+def _routes(environment: ProtocolEnvironment) -> Sequence[BaseRoute]:
+    on = _Endpoints(environment)
+    return [MlRoute(_PATH, on.settings, methods=["GET"]), MlRoute(_PATH, on.change, methods=["PUT"])]
+
+
+async def _open(environment: ProtocolEnvironment) -> None:
+    await environment.shared(ClusterSettings).open()
+
+
+_API = ml_api(
+    [
+        ml_operation(
+            "get",
+            _PATH,
+            "clusterSettings",
+            "The settings `plugins.ml_commons.*`",
+            result="`persistent` and `transient`; with `?include_defaults` also `defaults`, all other settings.",
+            description="For keys with `admin: true`. `?flat_settings` gives them by their full names.",
+        ),
+        ml_operation(
+            "put",
+            _PATH,
+            "changeClusterSettings",
+            "Change settings `plugins.ml_commons.*`",
+            body="`persistent` and `transient`, each with settings by flat or nested names. null removes one.",
+            description="For keys with `admin: true`. What is transient is gone when the gateway ends.",
+        ),
+    ]
+)
+
+PROTOCOL = WireProtocol(
+    "ml_cluster_settings",
+    _routes,
+    error_form=opensearch_error_form,
+    paths=[_PATH + "/"],
+    basic_paths=[_PATH, _PATH + "/"],
+    api=_API,
+    open=_open,
+)

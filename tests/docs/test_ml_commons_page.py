@@ -1,0 +1,49 @@
+"""The page about ml-commons' REST API: its lines of curl do what it says."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+from gateway.ml_commons.feature_settings import DEFAULTS
+from tests.documentation import code_words, first_column, section, snippet
+from tests.ml_commons_scene import MlGateway, ml_gateway
+
+PAGE = "docs/ml-commons.md"
+KEY = "alice-key-of-the-tests"
+SERVER = {"api_keys": [{"name": "alice", "key": KEY, "admin": True}]}
+
+
+async def said_to(ml: MlGateway, line: str) -> Any:
+    """The JSON that the shell gets for a line of the page."""
+    line = line.replace("http://127.0.0.1:8000", str(ml.http.base_url).rstrip("/"))
+    process = await asyncio.create_subprocess_shell(
+        line.replace("curl ", "curl -sS -q --noproxy '*' ", 1), stdout=asyncio.subprocess.PIPE, env={"ALICE_KEY": KEY}
+    )
+    async with asyncio.timeout(20):
+        said, _ = await process.communicate()
+    return json.loads(said)
+
+
+async def test_the_settings_are_set_shown_and_removed(tmp_path: Path) -> None:
+    async with ml_gateway(tmp_path, server=SERVER) as ml:
+        put, shown, removed = [
+            await said_to(ml, line) for line in snippet(PAGE, "sh", "_cluster/settings").splitlines()
+        ]
+    assert put["acknowledged"] is True
+    assert shown["persistent"] == {"plugins.ml_commons.ag_ui_enabled": "false"}
+    assert "plugins.ml_commons.stream_enabled" in shown["defaults"]
+    assert removed == {"acknowledged": True, "persistent": {}, "transient": {}}
+
+
+async def test_tasks_are_searched(tmp_path: Path) -> None:
+    async with ml_gateway(tmp_path, server=SERVER) as ml:
+        found = await said_to(ml, snippet(PAGE, "sh", "tasks/_search").strip())
+    assert found["hits"]["total"]["value"] == 0
+
+
+def test_every_setting_of_the_table_is_one() -> None:
+    said = set(code_words(first_column(section(PAGE, "Settings")))) - {"setting"}
+    assert said < DEFAULTS.keys()
