@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,17 @@ from gateway.ml_commons.tasks import Tasks, begin_task
 from gateway.protocol import ProtocolEnvironment
 from gateway.store import RunRecord
 from gateway.transcript import Transcript
-from tests.running_gateway import LocalGateway, agent, local_gateway, run_body, scripted
+from tests.ml_commons_scene import MlGateway, P, ml_gateway
+from tests.running_gateway import (
+    LocalGateway,
+    agent,
+    gateway_process,
+    local_gateway,
+    run_body,
+    scripted,
+    write_configuration,
+)
+from tests.waiting import until_answered
 
 SAYS = agent("says", scripted([{"text": "done"}]))
 
@@ -84,3 +95,129 @@ async def test_another_owners_task_is_unknown(tmp_path: Path) -> None:
         task_id = await begun(gateway, environment, "r1")
         with pytest.raises(NotFoundError):
             await tasks.task(Caller("somebody"), task_id)
+
+
+# --- over HTTP
+
+
+ECHO = agent("echo", scripted([{"text": "you said {{user}}"}]))
+FAILS = agent("fails", scripted([{"error": "server", "message": "broken"}]))
+SLOW = agent("slow", scripted([{"hang": True}]), on_disconnect="continue")
+KEYS = {"api_keys": [{"name": name, "key": f"{name}-key-of-the-tests"} for name in ("alice", "bob")]}
+
+
+async def async_execution(ml: MlGateway, agent_id: str, body: object, **more: Any) -> str:
+    status, answer = await ml.call("POST", f"/agents/{agent_id}/_execute?async=true", body, **more)
+    assert status == 200, answer
+    assert answer["status"] == "RUNNING"
+    assert answer["response"]["memory_id"]
+    return str(answer["task_id"])
+
+
+async def until_state(ml: MlGateway, task_id: str, *states: str, **more: Any) -> dict[str, Any]:
+    async def ask() -> dict[str, Any]:
+        status, task = await ml.call("GET", f"/tasks/{task_id}", **more)
+        assert status == 200, task
+        return dict(task)
+
+    return await until_answered(ask, lambda task: task["state"] in states)
+
+
+async def test_an_execution_that_nobody_waits_for_has_its_answer_in_its_task(tmp_path: Path) -> None:
+    async with ml_gateway(tmp_path, [ECHO]) as ml:
+        task_id = await async_execution(ml, "echo", {"input": "hi"})
+        assert len(task_id) == 20
+        task = await until_state(ml, task_id, "COMPLETED")
+        [inference] = task["response"]["inference_results"]
+        said = {each["name"]: each.get("dataAsMap", each.get("result")) for each in inference["output"]}
+        assert said["response"]["response"] == "you said hi"
+        assert task["create_time"] <= task["last_update_time"]
+        assert (task["task_type"], task["function_name"], task["is_async"]) == ("AGENT_EXECUTION", "AGENT", True)
+        found = await ml.opensearch.transport.perform_request(
+            "GET", f"{P}/tasks/_search", body={"query": {"term": {"state": "COMPLETED"}}}
+        )
+        [hit] = found["hits"]["hits"]
+        assert (hit["_index"], hit["_id"], hit["_source"]) == (".plugins-ml-task", task_id, task)
+
+
+async def test_an_execution_that_failed_says_why_in_its_task(tmp_path: Path) -> None:
+    async with ml_gateway(tmp_path, [FAILS]) as ml:
+        task = await until_state(ml, await async_execution(ml, "fails", {"input": "hi"}), "FAILED")
+        assert task["error"]
+        assert task["response"] == {"error_message": task["error"]}
+
+
+async def test_a_task_is_cancelled_once_and_forgotten(tmp_path: Path) -> None:
+    async with ml_gateway(tmp_path, [SLOW, ECHO]) as ml:
+        task_id = await async_execution(ml, "slow", {"input": "hi"})
+        await until_state(ml, task_id, "RUNNING")
+        assert await ml.call("POST", f"/tasks/{task_id}/_cancel") == (200, {"status": "OK"})
+        await until_state(ml, task_id, "CANCELLED")
+        assert await ml.call("POST", f"/tasks/{task_id}/_cancel") == (200, {"status": "OK"})
+        done = await async_execution(ml, "echo", {"input": "hi"})
+        await until_state(ml, done, "COMPLETED")
+        status, answer = await ml.call("POST", f"/tasks/{done}/_cancel")
+        assert status == 409
+        assert "COMPLETED" in answer["error"]["reason"]
+        status, answer = await ml.call("DELETE", f"/tasks/{task_id}")
+        assert (status, answer["result"], answer["_id"]) == (200, "deleted", task_id)
+        for method, path in (("GET", ""), ("DELETE", ""), ("POST", "/_cancel")):
+            status, answer = await ml.call(method, f"/tasks/{task_id}{path}")
+            said = f"Failed to find task with the provided task id: {task_id}"
+            assert (status, answer["error"]["reason"]) == (404, said)
+
+
+async def test_an_execution_that_waits_for_its_memory_is_created(tmp_path: Path) -> None:
+    async with ml_gateway(tmp_path, [SLOW], server={"drain_seconds": 0}) as ml:
+        body = {"input": "hi", "parameters": {"memory_id": "m1"}}
+        first = await async_execution(ml, "slow", body)
+        await until_state(ml, first, "RUNNING")
+        second = await async_execution(ml, "slow", body)
+        _, found = await ml.call("POST", "/tasks/_search", {"query": {"term": {"state": "CREATED"}}})
+        assert [hit["_id"] for hit in found["hits"]["hits"]] == [second]
+        await ml.call("POST", f"/tasks/{second}/_cancel")
+        task = await until_state(ml, second, "CANCELLED")
+        assert "error" in task
+
+
+async def test_nobody_sees_anothers_task(tmp_path: Path) -> None:
+    alice, bob = ({"auth": (name, f"{name}-key-of-the-tests")} for name in ("alice", "bob"))
+    async with ml_gateway(tmp_path, [ECHO], server=KEYS) as ml:
+        task_id = await async_execution(ml, "echo", {"input": "hi"}, **alice)
+        await until_state(ml, task_id, "COMPLETED", **alice)
+        for method, path in (("GET", ""), ("DELETE", ""), ("POST", "/_cancel")):
+            assert (await ml.call(method, f"/tasks/{task_id}{path}", **bob))[0] == 404
+        _, found = await ml.call("GET", "/tasks/_search", {"query": {"match_all": {}}}, **bob)
+        assert found["hits"]["total"]["value"] == 0
+
+
+async def test_a_task_is_no_run_of_its_own(tmp_path: Path) -> None:
+    limited = {"api_keys": [{"name": "alice", "key": "alice-key-of-the-tests", "limits": {"runs_per_minute": 1}}]}
+    alice = {"auth": ("alice", "alice-key-of-the-tests")}
+    async with ml_gateway(tmp_path, [ECHO], server=limited) as ml:
+        await until_state(ml, await async_execution(ml, "echo", {"input": "hi"}, **alice), "COMPLETED", **alice)
+
+
+async def test_a_search_with_a_get_needs_json_too(tmp_path: Path) -> None:
+    async with ml_gateway(tmp_path) as ml:
+        wrong = {"content-type": "application/x-www-form-urlencoded"}
+        answer = await ml.http.request("GET", f"{P}/tasks/_search", content="a=b", headers=wrong)
+        assert answer.status_code == 415
+        assert (await ml.call("GET", "/tasks/_search"))[0] == 200
+        assert (await ml.call("GET", "/tasks/_search", {"query": {"nonsense": {}}}))[0] == 400
+
+
+async def test_a_task_tells_of_a_kill_after_the_restart(tmp_path: Path) -> None:
+    path = write_configuration(tmp_path, [SLOW])
+    async with gateway_process(path) as gateway:
+        http = gateway.client.http
+        begun = await http.post(f"{P}/agents/slow/_execute?async=true", json={"input": "hi"})
+        task_id = begun.json()["task_id"]
+        await gateway.signal(signal.SIGKILL)
+    async with gateway_process(path) as gateway:
+        http = gateway.client.http
+        found = await http.post(f"{P}/tasks/_search", json={"query": {"term": {"state": "FAILED"}}})
+        [hit] = found.json()["hits"]["hits"]
+        assert hit["_id"] == task_id
+        task = (await http.get(f"{P}/tasks/{task_id}")).json()
+        assert (task["state"], task["response"]) == ("FAILED", {"error_message": task["error"]})
