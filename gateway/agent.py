@@ -255,9 +255,9 @@ class AgentInput:
     None if it knows none, ABSENT if it does not say. `forced_tool` is one of `tools`, which the model's first answer
     must call. `request_id` identifies the request in the log. `must_answer`: the input only carries `answers`, and
     begins nothing if none of their interrupts is open. `unattended`: the run needs no viewers. `short_lived`: a thread
-    that it begins is hidden, and is deleted with its logs an hour after its last run. `origin` is the name of the
-    protocol that it came by, and `request` what that protocol wants to know of it later; the run's record keeps both.
-    `names` are the protocol's own.
+    that it begins is hidden, and is deleted with its logs an hour after its last run. `collection`: for a thread that
+    is in none, in place of the agent's. `origin` is the name of the protocol that it came by, and `request` what that
+    protocol wants to know of it later; the run's record keeps both. `names` are the protocol's own.
     """
 
     thread_id: str
@@ -281,6 +281,7 @@ class AgentInput:
     short_lived: bool = False
     origin: str = field(default="", compare=False)
     request: JsonObject | None = field(default=None, compare=False)
+    collection: str = field(default="", compare=False)
     wishes: RunWishes | None = None
     names: InputNames = field(default=InputNames(), compare=False, repr=False)
 

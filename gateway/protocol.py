@@ -417,10 +417,11 @@ class ProtocolEnvironment:
         metadata: JsonObject | None = None,
         listed: bool = True,
         expires_at: float | None = None,
+        collection: str = "",
     ) -> None:
         """Make a thread without a run, which counts as one for the caller. Without a title its first words are its
         title. One that is not `listed` stays so, whatever runs on it. With `expires_at` it is deleted then, but not
-        within an hour of its last write (LEAST_LIFE_SECONDS).
+        within an hour of its last write (LEAST_LIFE_SECONDS). `collection` as in store.Thread.
 
         Raises:
             NotFoundError: no such agent for this caller.
@@ -435,7 +436,7 @@ class ProtocolEnvironment:
         now = self._runner.clock.now()
         thread = Thread(
             caller.owner, thread_id, agent_id, now, now, title, given.messages,
-            listed=listed, hidden=not listed, expires_at=expires_at,
+            listed=listed, hidden=not listed, expires_at=expires_at, collection=collection,
         )  # fmt: skip
         with self._counted(caller):
             await self._runner.writes.create(thread, metadata or {}, caller.run_limits())

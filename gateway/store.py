@@ -16,7 +16,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from gateway.agent import ABSENT, Absent, Secret
 from gateway.clock import Clock
-from gateway.documents.document import DocumentStore
+from gateway.documents.document import DocumentKind, DocumentStore
 from gateway.events import Event, OpenInterrupt, Usage
 from gateway.frozen import quickly_made
 from gateway.history.versions import Rewrite
@@ -90,7 +90,7 @@ class RunRecord:
 @dataclass(frozen=True, slots=True)
 class ThreadSummary:
     """What is told of a thread without its messages. `agent_id` is empty where no agent has worked on it yet.
-    `metadata` is its owner's. `listed` and `expires_at` as in Thread.
+    `metadata` is its owner's. `listed`, `expires_at` and `collection` as in Thread.
     """
 
     owner: str
@@ -102,6 +102,7 @@ class ThreadSummary:
     metadata: JsonObject = field(default_factory=dict)
     listed: bool = True
     expires_at: float | None = None
+    collection: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +113,7 @@ class ThreadChange:
     metadata: JsonObject | Absent = ABSENT
     listed: bool | Absent = ABSENT
     expires_at: float | Absent | None = ABSENT
+    collection: str | Absent = ABSENT
 
 
 @quickly_made
@@ -127,6 +129,9 @@ class Thread:
     `version` is the number of the thread's current version: the messages, state, interrupts, last run and
     `model_states` are that version's. `last_version` is the highest number so far. A version is `shortened` if a
     history without the beginning of its parent's made it (see history.versions).
+
+    `collection` names what it belongs to, for documents that are found beside it (see ThreadDocuments); empty: nothing.
+    A stored one stays, whatever is written; only update_thread changes it.
     """
 
     owner: str
@@ -146,6 +151,7 @@ class Thread:
     version: int = 1
     last_version: int = 1
     shortened: bool = False
+    collection: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +227,33 @@ class Kept(asyncio.Future[Item]):
         with suppress(asyncio.CancelledError):
             await self
         return self.result()
+
+
+class ThreadDocuments(Protocol):
+    """What is searched of threads in a collection: a document for the thread, and one for each message that its current
+    version shows. They belong to the thread's owner and are deleted with the thread.
+
+    The store writes them in the transaction that writes the message, the thread's own in the one that gives it its
+    collection, unless it has one. A message that is not in the current version any more has no document any more; where
+    a message changes, or its number, its document is made anew. A document that cannot be made or stored is left out.
+    Both kinds have `own_ids`; a thread's document has the thread's id. The methods are pure, and may be called in
+    another thread.
+    """
+
+    @property
+    def thread_kind(self) -> DocumentKind: ...
+
+    @property
+    def message_kind(self) -> DocumentKind: ...
+
+    def of_thread(self, thread: ThreadSummary) -> JsonObject: ...
+
+    def of_message(
+        self, thread: ThreadSummary, message: Message, number: int, at: float
+    ) -> tuple[str, JsonObject] | None:
+        """The document's id, which depends on the ids of the thread and the message alone, and its body. None: it has
+        none. `number` is its place in the thread, from 0; `at`: now.
+        """
 
 
 class Store(Protocol):
@@ -374,8 +407,8 @@ class Store(Protocol):
         the run's first events, numbered from 1.
 
         `keep`: how many of the thread's leading messages are stored already and unchanged; the rest replaces the stored
-        ones after them, except for those that stay by `rewrite`. Of a stored thread the title stays, and whether it is
-        hidden or expires: only update_thread changes these.
+        ones after them, except for those that stay by `rewrite`. Of a stored thread the title and the collection stay,
+        and whether it is hidden or expires: only update_thread changes these.
 
         A thread whose `version` is not the stored one makes a new version with that number, which has to be higher than
         `last_version` was. Then nothing is replaced: the previous version stays as it was, and messages of both are
@@ -483,13 +516,14 @@ class StoreEnvironment:
 
     `master_keys` seal members of documents: 32 bytes in base64 each; the first seals, all open. If there are none, the
     store generates one and keeps it in a file beside its own. `on_secrets` is called with the secrets that come in or
-    are opened, so that no log shows them.
+    are opened, so that no log shows them. `thread_documents`: None: no thread has any.
     """
 
     clock: Clock
     directory: Path
     master_keys: tuple[Secret, ...] = ()
     on_secrets: Callable[[Iterable[Secret]], None] = lambda secrets: None
+    thread_documents: ThreadDocuments | None = None
 
 
 @dataclass(frozen=True, slots=True)

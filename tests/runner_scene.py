@@ -15,6 +15,7 @@ import contextlib
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from gateway.agent import AgentDefinition, AgentInput, ModelSettings, ToolSettings
@@ -33,7 +34,7 @@ from gateway.runs.viewer import Viewer
 from gateway.sqlite.address import Address
 from gateway.sqlite.store import SqliteStore
 from gateway.sqlite.tables import KeptThread
-from gateway.store import DueDeletion, Kept, RunRecord, Store, Thread
+from gateway.store import DueDeletion, Kept, RunRecord, Store, StoreEnvironment, Thread, ThreadDocuments
 from gateway.tool import SingleTool, Tool, Toolbox
 from tests.movable_clock import MovableClock
 from tests.waiting import until
@@ -224,14 +225,17 @@ class Scene:
 
 
 @contextlib.asynccontextmanager
-async def runner_scene(*agents: OpenAgent, options: RunOptions | None = None) -> AsyncGenerator[Scene]:
+async def runner_scene(
+    *agents: OpenAgent, options: RunOptions | None = None, thread_documents: ThreadDocuments | None = None
+) -> AsyncGenerator[Scene]:
     """A runner with these agents; at the end everything is stopped and nothing may be left."""
     before = asyncio.all_tasks()
     clock = MovableClock()
     for opened in agents:
         if isinstance(opened.model, ScriptedModel):
             opened.model._clock = clock
-    store = GatedStore(SqliteStore(Address(None)))
+    environment = StoreEnvironment(clock, Path(), thread_documents=thread_documents)
+    store = GatedStore(SqliteStore(Address(None), environment))
     await store.open()
     options = options or RunOptions()
     runner = Runner(RunDriver(AgentDirectory(agents), store, clock, options))

@@ -7,14 +7,14 @@ import contextlib
 import sqlite3
 from collections.abc import Awaitable, Callable, Generator, Iterable
 from pathlib import Path
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from gateway.agent import Secret
 from gateway.clock import Clock, SystemClock
 from gateway.events import Event, TextDelta
 from gateway.messages import Message, TextBlock
 from gateway.records import EventRecords, encode_events
-from gateway.store import RunRecord, RunStatus, Store, StoreEnvironment, Thread
+from gateway.store import RunRecord, RunStatus, Store, StoreEnvironment, Thread, ThreadDocuments
 from gateway.stores.sqlite import STORE as SQLITE
 
 Result = TypeVar("Result")
@@ -40,9 +40,25 @@ def memory_store(directory: Path) -> Store:
     return sqlite_store(directory, "sqlite://:memory:")
 
 
-def _in_environment(url: str) -> Callable[[Path, Clock, Callable[[Iterable[Secret]], None]], Store]:
-    def opened(directory: Path, clock: Clock, on_secrets: Callable[[Iterable[Secret]], None]) -> Store:
-        return SQLITE.open(url, StoreEnvironment(clock, directory, on_secrets=on_secrets))
+class OpensIn(Protocol):
+    def __call__(
+        self,
+        directory: Path,
+        clock: Clock,
+        on_secrets: Callable[[Iterable[Secret]], None] = ...,
+        thread_documents: ThreadDocuments | None = None,
+    ) -> Store: ...
+
+
+def _in_environment(url: str) -> OpensIn:
+    def opened(
+        directory: Path,
+        clock: Clock,
+        on_secrets: Callable[[Iterable[Secret]], None] = lambda secrets: None,
+        thread_documents: ThreadDocuments | None = None,
+    ) -> Store:
+        environment = StoreEnvironment(clock, directory, on_secrets=on_secrets, thread_documents=thread_documents)
+        return SQLITE.open(url, environment)
 
     return opened
 

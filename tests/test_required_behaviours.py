@@ -140,6 +140,7 @@ REQUIRED = [
     "run-records",
     "short-lived-threads",
     "threads-outside-runs",
+    "collected-threads",
     "messages-found-by-id",
     "ml-commons-memories",
     "ml-commons-interactions",

@@ -57,10 +57,11 @@ class PlainThread:
 class VersionWalk:
     """`step` does one thing to the store and to the model; `check` compares them."""
 
-    def __init__(self, store: Store, owner: str = OWNER) -> None:
+    def __init__(self, store: Store, owner: str = OWNER, collection: str = "") -> None:
         self.store = store
         self.threads: dict[str, PlainThread] = {}
         self._owner = owner
+        self._collection = collection
         self._numbers = count(1)
 
     def fresh(self, role: str = "user", *, answer: bool = False) -> Message:
@@ -111,7 +112,7 @@ class VersionWalk:
     async def _write(self, name: str, now: list[Message], kind: str) -> None:
         """One run that takes in `now`."""
         stored = await within(self.store.load_thread(self._owner, name))
-        thread = stored or Thread(self._owner, name, "assistant", 1.0, 1.0)
+        thread = stored or Thread(self._owner, name, "assistant", 1.0, 1.0, collection=self._collection)
         plain, before = self.threads[name], self.threads[name].now
         change = history_change(thread.messages, tuple(now), shortened=thread.shortened)
         state: JsonValue = {"of": now[-1].id if now else None}
@@ -150,7 +151,8 @@ class VersionWalk:
         thread = await within(self.store.load_thread(self._owner, name))
         assert thread is not None
         fork_id = f"t{next(self._numbers)}"
-        fork = Thread(self._owner, fork_id, "assistant", 2.0, 2.0, messages=thread.messages[:length])
+        shared = thread.messages[:length]
+        fork = Thread(self._owner, fork_id, "assistant", 2.0, 2.0, messages=shared, collection=self._collection)
         assert await within(self.store.fork_thread(self._owner, name, fork))
         self.threads[fork_id] = PlainThread({1: PlainVersion(list(fork.messages))})
 

@@ -43,6 +43,12 @@ class OpenAgent:
     about: JsonObject = field(default_factory=dict)
 
     @property
+    def collection(self) -> str:
+        """The collection of the threads that it works on (store.Thread); empty: none. `about` says it."""
+        name = self.about.get("collection")
+        return name if isinstance(name, str) else ""
+
+    @property
     def is_stored(self) -> bool:
         """Whether a caller made it, and not the operator."""
         return self.owner is not None

@@ -180,6 +180,8 @@ class RunDriver:
         now = self.clock.now()
         stored = await self.store.load_thread(owner, given.thread_id)
         thread = stored or new_thread(owner, given, definition.id, now)
+        if not thread.collection and (collection := given.collection or agent.collection):
+            thread = replace(thread, collection=collection)
         conversation = conversation_of(definition, agent.model.capabilities, thread, given.conversation_id)
         taken = take_in(given, thread, definition, tools, approvals, now, conversation, waited=waited)
         if taken.thread.version != thread.version:

@@ -9,6 +9,7 @@ transactions.py   the connection that writes
 writes.py         writes that wait for a commit
 worker_turns.py   gives the store's threads time while the event loop is busy
 tables.py         threads and pending deletions as rows
+collected_threads.py  threads with the documents of those in a collection
 summary_rows.py   what lists tell of threads, and what owners change of them
 thread_search.py  threads found by the id of a message
 version_rows.py   versions of threads as rows

@@ -13,12 +13,19 @@ from typing import Any
 
 import orjson
 
-from gateway.documents.document import Document, DocumentKind
+from gateway.documents.document import MAX_DOCUMENT_BYTES, MAX_ENTRIES, Document, DocumentKind
 from gateway.embedded_index.budget import Budget, SearchSteps
 from gateway.embedded_index.documents import Index
-from gateway.embedded_index.entries import ENTRIES_VERSION, add_entries, add_fields, field_numbers, remove_entries
+from gateway.embedded_index.entries import (
+    ENTRIES_VERSION,
+    add_entries,
+    add_fields,
+    field_numbers,
+    has_more_entries,
+    remove_entries,
+)
 from gateway.embedded_index.search import search_in
-from gateway.errors import ConflictError, NotFoundError
+from gateway.errors import ConflictError, NotFoundError, TooLargeError
 from gateway.messages import JsonObject
 from gateway.query_dsl.field_mapping import FieldType, MappingError, SearchedObject, field_types, searched_object
 from gateway.query_dsl.search_body import SearchBody
@@ -64,6 +71,21 @@ class NewDocument:
     source: bytes
     sealed: bytes | None
     searched: SearchedObject
+
+
+def searched_in(kind: DocumentKind, source: bytes) -> SearchedObject:
+    """What is indexed of a new document.
+
+    Raises:
+        MappingError: the value of a searched field does not have the field's type.
+        TooLargeError: it is too large, or too much of it would be searched.
+    """
+    if len(source) > MAX_DOCUMENT_BYTES:
+        raise TooLargeError(f"the {kind.name} has {len(source)} bytes; at most {MAX_DOCUMENT_BYTES} are stored")
+    searched = searched_object(load_json(source), field_types(kind.properties))  # as when it is removed
+    if has_more_entries(searched, MAX_ENTRIES):
+        raise TooLargeError(f"more than {MAX_ENTRIES} words and values of the {kind.name} would be searched")
+    return searched
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,18 +14,17 @@ import orjson
 
 from gateway.agent import Secret
 from gateway.clock import Clock
-from gateway.documents.document import MAX_DOCUMENT_BYTES, MAX_ENTRIES, MAX_ID_LENGTH, Document, DocumentKind
+from gateway.documents.document import MAX_ID_LENGTH, Document, DocumentKind
 from gateway.documents.sealing import Sealing, parse_key, put_together, taken_apart, texts_in
-from gateway.embedded_index.entries import has_more_entries
-from gateway.errors import InvalidRequestError, TooLargeError, ToolError, UnavailableError
+from gateway.errors import InvalidRequestError, ToolError, UnavailableError
 from gateway.messages import JsonObject, JsonValue
 from gateway.query_dsl.clauses import QueryError
-from gateway.query_dsl.field_mapping import MappingError, field_types, searched_object
+from gateway.query_dsl.field_mapping import MappingError
 from gateway.query_dsl.search_body import parse_search_body
-from gateway.records import dump_json, load_json
+from gateway.records import dump_json
 from gateway.sqlite import document_rows
 from gateway.sqlite.access import StoreAccess
-from gateway.sqlite.document_rows import NewDocument, StaleIndexError
+from gateway.sqlite.document_rows import NewDocument, StaleIndexError, searched_in
 from gateway.sqlite.key_file import key_file, make_key, read_key
 
 
@@ -89,18 +88,13 @@ class SqliteDocuments:
         kept, secrets = taken_apart(body, kind.sealed)
         self._learn(secrets)
         source = _dumped(kept)
-        if len(source) > MAX_DOCUMENT_BYTES:
-            raise TooLargeError(f"the {kind.name} has {len(source)} bytes; at most {MAX_DOCUMENT_BYTES} are stored")
 
         def work(connection: sqlite3.Connection) -> int:
             sealed = None
             if secrets:
                 sealing = self._keys.ready_to_seal(connection)
                 sealed = orjson.dumps(sealing.seal(kind.name, document_id, secrets))
-            searched = searched_object(load_json(source), field_types(kind.properties))  # as when it is removed
-            if has_more_entries(searched, MAX_ENTRIES):
-                raise TooLargeError(f"more than {MAX_ENTRIES} words and values of the {kind.name} would be searched")
-            new = NewDocument(document_id, owner, public, thread_id, source, sealed, searched)
+            new = NewDocument(document_id, owner, public, thread_id, source, sealed, searched_in(kind, source))
             return document_rows.put(connection, kind, new, if_version, self._clock.now(), most)
 
         try:

@@ -209,9 +209,12 @@ _VERSIONS: Migration = (
     "INSERT INTO loose_messages SELECT key FROM threads WHERE owner = x''",
 )
 
+# What a thread belongs to; empty: nothing.
+_COLLECTIONS: Migration = ("ALTER TABLE threads ADD COLUMN collection TEXT NOT NULL DEFAULT ''",)
+
 MIGRATIONS: Sequence[Migration] = (
     *(_FIRST, _SECRETS, _MODEL_STATES, _DUE_DELETIONS, _LISTED_THREADS, _REUSED_IDS),
-    *(_VISITORS, _APPROVALS, _REMEMBERED_REQUESTS, _EVENT_TIMES, _OWNERS_WORDS, _VERSIONS),
+    *(_VISITORS, _APPROVALS, _REMEMBERED_REQUESTS, _EVENT_TIMES, _OWNERS_WORDS, _VERSIONS, _COLLECTIONS),
 )
 
 

@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from gateway.agent import Absent
 from gateway.clock import SystemClock
 from gateway.errors import ConflictError, NotFoundError, StoreError
 from gateway.events import OpenInterrupt
@@ -35,6 +36,7 @@ from gateway.sqlite import (
 )
 from gateway.sqlite.access import StoreAccess
 from gateway.sqlite.address import Address
+from gateway.sqlite.collected_threads import CollectedThreads
 from gateway.sqlite.cursors import place_cursor, read_place, read_threads_cursor, threads_cursor
 from gateway.sqlite.documents import MasterKeys, SqliteDocuments
 from gateway.sqlite.erasure import USUAL_TIMES, ErasureTimes
@@ -88,6 +90,7 @@ class SqliteStore:
         keys = MasterKeys(environment.master_keys)
         self._access = StoreAccess(address, keys.open, self._forget_runs, erasure_times)
         self._write, self._read, self._look = self._access.write, self._access.read, self._access.look
+        self._collected = CollectedThreads(environment.thread_documents, environment.clock)
         self._documents = SqliteDocuments(self._access, environment.clock, keys, environment.on_secrets)
 
     async def open(self) -> None:
@@ -154,10 +157,7 @@ class SqliteStore:
         def work(connection: sqlite3.Connection) -> KeptThread:
             if tables.find_thread(connection, thread.owner, thread.thread_id) is not None:
                 raise ConflictError(f"thread {thread.thread_id!r} exists already", code="thread_exists")
-            written = tables.write_thread(connection, thread, 0)
-            if metadata:
-                summary_rows.update_thread(connection, thread.owner, thread.thread_id, ThreadChange(metadata=metadata))
-            return written
+            return self._collected.create_thread(connection, thread, metadata)
 
         await self._write_thread(thread, 0, work)
 
@@ -165,14 +165,17 @@ class SqliteStore:
         def work(connection: sqlite3.Connection) -> KeptThread:
             if tables.find_thread(connection, thread.owner, thread.thread_id) is None:
                 raise NotFoundError(f"there is no thread {thread.thread_id!r}", code="thread_not_found")
-            return tables.write_thread(connection, thread, keep, rewrite)
+            return self._collected.write_thread(connection, thread, keep, rewrite, replaces=True)
 
         await self._write_thread(thread, keep, work)
 
     async def update_thread(self, owner: str, thread_id: str, change: ThreadChange) -> bool:
-        return await self._write_to(
-            (owner, thread_id), lambda connection: summary_rows.update_thread(connection, owner, thread_id, change)
-        )
+        def work(connection: sqlite3.Connection) -> bool:
+            return summary_rows.update_thread(connection, owner, thread_id, change)
+
+        if isinstance(change.collection, Absent):
+            return await self._write_to((owner, thread_id), work)
+        return await self._change(owner, thread_id, work)
 
     async def delete_thread(self, owner: str, thread_id: str, due: Sequence[DueDeletion] = ()) -> bool:
         self._forget_runs({log for key, log in self._runs.items() if key[0] == owner and log.thread_id == thread_id})
@@ -192,8 +195,8 @@ class SqliteStore:
         return await self._read(lambda connection: summary_rows.read_expired(connection, by, limit))
 
     async def select_version(self, owner: str, thread_id: str, version: int) -> bool:
-        return await self._write_to(
-            (owner, thread_id), lambda connection: tables.select_version(connection, owner, thread_id, version)
+        return await self._change(
+            owner, thread_id, lambda connection: tables.select_version(connection, owner, thread_id, version)
         )
 
     async def delete_version(self, owner: str, thread_id: str, version: int, due: Sequence[DueDeletion] = ()) -> bool:
@@ -209,7 +212,9 @@ class SqliteStore:
 
     async def fork_thread(self, owner: str, thread_id: str, fork: Thread) -> bool:
         return await self._write_to(
-            (fork.owner, fork.thread_id), lambda connection: tables.fork_thread(connection, owner, thread_id, fork)
+            (fork.owner, fork.thread_id),
+            lambda connection: self._collected.fork_thread(connection, owner, thread_id, fork),
+            long=bool(fork.collection),
         )
 
     async def idle_visitor_threads(self, *, before: float, limit: int) -> list[tuple[str, str]]:
@@ -252,7 +257,7 @@ class SqliteStore:
         def work(connection: sqlite3.Connection) -> tuple[int, KeptThread]:
             key = run_rows.start_run(connection, run)
             run_logs.begin(connection, key, records)
-            return key, tables.write_thread(connection, thread, keep, rewrite)
+            return key, self._collected.write_thread(connection, thread, keep, rewrite)
 
         def kept(result: tuple[int, KeptThread]) -> None:
             key, written = result
@@ -267,6 +272,7 @@ class SqliteStore:
             kept,
             lambda: self._cache.changed((thread.owner, thread.thread_id)),
             pages=_RUN_PAGES + _message_pages(thread, keep),
+            long=bool(thread.collection),
         )
 
     async def queue_run(self, run: RunRecord) -> None:
@@ -301,7 +307,7 @@ class SqliteStore:
             if erase:
                 event_log.erase_words(connection, key, erase)
             stored_bytes.count_log(connection, run.owner, key)
-            return tables.write_thread(connection, thread, keep)
+            return self._collected.write_thread(connection, thread, keep)
 
         def kept(written: KeptThread) -> None:
             self._thread_written(thread, keep, written)
@@ -315,7 +321,7 @@ class SqliteStore:
             kept,
             lambda: self._cache.changed((thread.owner, thread.thread_id)),
             pages=_RUN_PAGES + _message_pages(thread, keep) + pages_of(1, len(records.lines)),
-            long=bool(erase),
+            long=bool(erase or thread.collection),
         )
 
     async def load_run(self, owner: str, run_id: str) -> RunRecord | None:
@@ -405,11 +411,26 @@ class SqliteStore:
     # --- ways to the threads
 
     def _write_to(
-        self, key: tuple[str, str], work: Callable[[sqlite3.Connection], Result], *, makes_room: bool = False
+        self,
+        key: tuple[str, str],
+        work: Callable[[sqlite3.Connection], Result],
+        *,
+        long: bool = False,
+        makes_room: bool = False,
     ) -> Kept[Result]:
         """A write after which a thread is not what it was."""
-        return self._write(
-            work, lambda _: self._cache.changed(key), lambda: self._cache.changed(key), makes_room=makes_room
+
+        def changed(_: object = None) -> None:
+            self._cache.changed(key)
+
+        return self._write(work, changed, changed, long=long, makes_room=makes_room)
+
+    def _change(self, owner: str, thread_id: str, work: Callable[[sqlite3.Connection], Result]) -> Kept[Result]:
+        """A write after which a thread shows other messages, or is in another collection."""
+        return self._write_to(
+            (owner, thread_id),
+            lambda connection: self._collected.change(connection, owner, thread_id, partial(work, connection)),
+            long=True,
         )
 
     def _are_new(self, owner: str, run_id: str, thread_id: str) -> tuple[bool, bool]:
@@ -443,11 +464,13 @@ class SqliteStore:
             lambda written: self._thread_written(thread, keep, written),
             lambda: self._cache.changed((thread.owner, thread.thread_id)),
             pages=_RUN_PAGES + _message_pages(thread, keep),
+            long=bool(thread.collection),
         )
 
     def _thread_written(self, thread: Thread, keep: int, written: KeptThread) -> None:
         stored = (written.title, written.created_at, written.listed, written.hidden, written.expires_at)
-        if (thread.title, thread.created_at, thread.listed, thread.hidden, thread.expires_at) != stored:
+        same = (thread.title, thread.created_at, thread.listed, thread.hidden, thread.expires_at) == stored
+        if not same or thread.collection != written.collection:
             thread = replace(
                 thread,
                 title=written.title,
@@ -455,6 +478,7 @@ class SqliteStore:
                 listed=written.listed,
                 hidden=written.hidden,
                 expires_at=written.expires_at,
+                collection=written.collection,
             )
         key = (thread.owner, thread.thread_id)
         if written.sizes is None:

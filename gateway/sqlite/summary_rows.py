@@ -15,7 +15,7 @@ from gateway.sqlite import stored_bytes
 from gateway.sqlite.row_values import from_optional_text, from_text, to_optional_text, to_text
 from gateway.store import ThreadChange, ThreadSummary
 
-_COLUMNS = "owner, id, title, agent_id, created_at, updated_at, metadata, listed, expires_at"
+_COLUMNS = "owner, id, title, agent_id, created_at, updated_at, metadata, listed, expires_at, collection"
 
 
 def read_summary(connection: sqlite3.Connection, owner: str, thread_id: str) -> ThreadSummary | None:
@@ -57,6 +57,8 @@ def update_thread(connection: sqlite3.Connection, owner: str, thread_id: str, ch
         fields |= {"listed": change.listed, "hidden": not change.listed}
     if not isinstance(change.expires_at, Absent):
         fields["expires_at"] = change.expires_at
+    if not isinstance(change.collection, Absent):
+        fields["collection"] = to_text(change.collection)
     if not isinstance(change.metadata, Absent):
         metadata = dump_json(change.metadata) if change.metadata else None
         fields["metadata"] = metadata
@@ -76,7 +78,7 @@ def read_expired(connection: sqlite3.Connection, by: float, limit: int) -> list[
 
 
 def _summary(row: Sequence[Any]) -> ThreadSummary:
-    owner, thread_id, title, agent_id, created_at, updated_at, metadata, listed, expires_at = row
+    owner, thread_id, title, agent_id, created_at, updated_at, metadata, listed, expires_at, collection = row
     return ThreadSummary(
         from_text(owner),
         from_text(thread_id),
@@ -87,4 +89,5 @@ def _summary(row: Sequence[Any]) -> ThreadSummary:
         {} if metadata is None else load_json(metadata),
         bool(listed),
         expires_at,
+        from_text(collection),
     )

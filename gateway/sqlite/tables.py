@@ -35,7 +35,7 @@ from gateway.store import LEAST_LIFE_SECONDS, Approval, DueDeletion, Thread
 
 _UPDATE_THREAD = (
     "UPDATE threads SET agent_id = ?, title = ?, updated_at = ?, message_count = ?, last_run_id = ?, interrupts = ?,"
-    " state = ?, model_states = ?, listed = ?, hidden = ?, expires_at = ? WHERE key = ?"
+    " state = ?, model_states = ?, listed = ?, hidden = ?, expires_at = ?, collection = ? WHERE key = ?"
 )
 _MESSAGES_BEHIND = "FROM messages WHERE thread = ? AND position >= ?"
 
@@ -45,8 +45,9 @@ _MESSAGES_BEHIND = "FROM messages WHERE thread = ? AND position >= ?"
 class KeptThread:
     """What a thread became when it was written.
 
-    `title`, `created_at`, `listed`, `hidden` and `expires_at` are the stored ones. `sizes` are the bytes of each
-    message after the first `keep`, None where some of these were stored before; `state_size` those of its state.
+    `title`, `created_at`, `listed`, `hidden`, `expires_at` and `collection` are the stored ones. `sizes` are the bytes
+    of each message after the first `keep`, None where some of these were stored before; `state_size` those of its
+    state.
     """
 
     title: str | None
@@ -54,6 +55,7 @@ class KeptThread:
     listed: bool
     hidden: bool
     expires_at: float | None
+    collection: str
     sizes: list[int] | None
     state_size: int
 
@@ -82,13 +84,14 @@ def read_thread(connection: sqlite3.Connection, owner: str, thread_id: str) -> L
     """The whole thread."""
     row = connection.execute(
         "SELECT key, agent_id, title, created_at, updated_at, last_run_id, interrupts, state, model_states, listed,"
-        " hidden, expires_at, version, last_version, message_count, spans FROM threads WHERE owner = ? AND id = ?",
+        " hidden, expires_at, version, last_version, message_count, spans, collection FROM threads"
+        " WHERE owner = ? AND id = ?",
         (to_text(owner), to_text(thread_id)),
     ).fetchone()
     if row is None:
         return None
     key, agent_id, title, created_at, updated_at, last_run_id, interrupts, state, model_states, listed, *rest = row
-    hidden, expires_at, version, last_version, count, spans = rest
+    hidden, expires_at, version, last_version, count, spans, collection = rest
     layout = version_rows.layout_of(key, count, spans)
     records = list(read_records(connection, cut(layout.spans, layout.hidden, count)))
     thread = Thread(
@@ -109,6 +112,7 @@ def read_thread(connection: sqlite3.Connection, owner: str, thread_id: str) -> L
         version=version,
         last_version=last_version,
         shortened=spans is not None and version_rows.is_shortened(connection, key, version),
+        collection=from_text(collection),
     )
     return LoadedThread(thread, [len(record) for record in records], len(state or b""))
 
@@ -119,18 +123,18 @@ def write_thread(
     """Write the thread. Its messages from `keep` on, but for those that stay by `rewrite`, are new. One whose version
     is another than the stored one's becomes a version of its own beside that one.
 
-    A stored title stays, and whether it is hidden or expires: that may have been changed during the run.
+    A stored title and collection stay, and whether it is hidden or expires: that may have been changed during the run.
 
     Raises:
         StoreError: fewer messages are stored than are to stay, or the version is one that there is already.
     """
     row = connection.execute(
         "SELECT key, title, created_at, message_count, ifnull(length(state), 0), interrupts <> x'', hidden, expires_at,"
-        " version, spans FROM threads WHERE owner = ? AND id = ?",
+        " version, spans, collection FROM threads WHERE owner = ? AND id = ?",
         (to_text(thread.owner), to_text(thread.thread_id)),
     ).fetchone()
-    key, title, created_at, count, state_size, had_interrupts, hidden, expires_at, version, spans = row or (
-        *(None, None, thread.created_at, 0, 0, 0, thread.hidden, thread.expires_at, thread.version, None),
+    key, title, created_at, count, state_size, had_interrupts, hidden, expires_at, version, spans, collection = row or (
+        *(None, None, thread.created_at, 0, 0, 0, thread.hidden, thread.expires_at, thread.version, None, ""),
     )
     if keep > min(count, len(thread.messages)):
         raise StoreError(f"thread {thread.thread_id!r} has {count} stored messages, fewer than the {keep} to keep")
@@ -151,6 +155,7 @@ def write_thread(
         listed,
         hidden,
         expires_at,
+        collection or to_text(thread.collection),
     )
     before = None
     if key is None:
@@ -169,7 +174,7 @@ def write_thread(
     gone += state_size if version == thread.version else 0  # else the version before has it still
     stored_bytes.count(connection, thread.owner, sum(sizes) + state_bytes - gone)
     known = sizes if before is None or rewrite is None or not rewrite.stays else None
-    stored = (from_optional_text(title), created_at, listed, bool(hidden), expires_at)
+    stored = (from_optional_text(title), created_at, listed, bool(hidden), expires_at, from_text(fields[-1]))
     return KeptThread(*stored, known, state_bytes)
 
 
@@ -330,8 +335,8 @@ def _insert_thread(connection: sqlite3.Connection, thread: Thread, fields: tuple
     values = (to_text(thread.owner), to_text(thread.thread_id), thread.created_at, *fields)
     row = connection.execute(
         "INSERT INTO threads (owner, id, created_at, agent_id, title, updated_at, message_count, last_run_id,"
-        " interrupts, state, model_states, listed, hidden, expires_at, version, last_version)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        " interrupts, state, model_states, listed, hidden, expires_at, collection, version, last_version)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (*values, thread.version, thread.last_version),
     )
     return row.lastrowid or 0

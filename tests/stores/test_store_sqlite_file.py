@@ -27,7 +27,8 @@ from gateway.sqlite.schema import APPLICATION_ID, MIGRATIONS, migrate
 from gateway.sqlite.tables import delete_thread
 from gateway.store import DueDeletion, RunRecord, RunStatus, Store, StoreType, Thread
 from gateway.stores.sqlite import STORE
-from tests.confirming_writer import NOTE
+from tests.collected_words import documented
+from tests.confirming_writer import NOTE, collecting_store
 from tests.running_gateway import agent, gateway_process, run_body, scripted, write_configuration
 from tests.stored_samples import (
     DEADLINE_SECONDS,
@@ -292,6 +293,19 @@ async def confirmed_by_killed(directory: Path, kind: str, *, seed: int) -> dict[
         lines = chance.randint(1, 300)
         confirmed |= await asyncio.to_thread(confirmed_until_killed, directory, number, lines, kind)
     return confirmed
+
+
+async def test_messages_and_their_documents_are_there_together_after_kill_9(tmp_path: Path) -> None:
+    confirmed = await confirmed_by_killed(tmp_path, "collected", seed=13)
+    assert len(confirmed) > 6
+    store = collecting_store(tmp_path)
+    await within(store.open())
+    for name, last in confirmed.items():
+        held = await within(store.load_thread(OWNER, name))
+        assert held is not None
+        assert int(held.messages[-1].text.removeprefix("number ")) >= last
+        assert await documented(store, name) == list(enumerate(each.text for each in held.messages))
+    await within(store.close())
 
 
 async def test_what_was_added_to_a_thread_without_a_run_is_there_after_kill_9(tmp_path: Path) -> None:
