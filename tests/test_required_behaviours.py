@@ -160,6 +160,9 @@ REQUIRED = [
     "ml-passwords",
     "ml-settings",
     "ml-tasks",
+    "ml-agents-registration",
+    "ml-agents-documents",
+    "ml-agents-owners",
 ]
 
 

@@ -24,6 +24,7 @@ from gateway.model import ModelProvider
 from gateway.tool import ToolType
 from gateway.wire.json_pointer import pointer_to
 
+_REGION = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")  # it becomes a part of the host's name
 _REFERENCE = re.compile(r"\$\{(?:env|file):")
 _AGENT: FieldPath = ("agents", 0)  # where an agent stands in the file whose rules it follows
 
@@ -96,6 +97,8 @@ def _not_for_callers(agent: AgentDefinition, rules: CallerRules) -> Iterator[Fie
     for path, model in models:
         if not rules.parts.models[model.model_provider].from_callers:
             yield (*path, "model_provider"), _for_operators(model.model_provider, rules.parts.models)
+        if model.region and not _REGION.fullmatch(model.region):
+            yield (*path, "region"), f"{model.region[:64]!r} is no name of a region, such as 'us-east-1'"
         if model.endpoint and endpoints is not None and (refusal := endpoints.refusal(model.endpoint)):
             yield (*path, "endpoint"), f"may not be reached: {refusal}"
     for index, tool in enumerate(agent.tools):

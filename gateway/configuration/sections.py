@@ -383,7 +383,7 @@ class ParametersSection(_Section):
 class AgentSection(_Section):
     """An agent: a model, its tools and its rules."""
 
-    id: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._~-]{0,127}$")
+    id: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._~-]{0,511}$")
     """Its place in URLs: POST /agents/<id>/run."""
     name: str | None = Field(default=None, min_length=1, max_length=256)
     """What people call it; the id where absent."""

@@ -53,6 +53,13 @@ class Registration:
     places: Mapping[str, str] = field(default_factory=dict)
     unknown: tuple[str, ...] = ()
 
+    def with_container(self, body: JsonObject) -> JsonObject:
+        """The body with the id of the container that is made for it."""
+        if self.container_id is None:
+            return body
+        memory: Any = body["memory"]
+        return {**body, "memory": {**memory, "memory_container_id": self.container_id}}
+
     def in_callers_words(self, error: InvalidRequestError) -> InvalidRequestError:
         """The error of a definition with wrong fields as one of the caller's body."""
         problems = [FieldProblem(_place(each.pointer, self.places), each.detail) for each in error.problems]

@@ -136,7 +136,8 @@ class AgentMembers:
     def memory(self, kind: AgentKind, before: AgentForm | None = None, stored: JsonObject | None = None) -> MemoryBlock:
         """The memory; without any, that of the type. `before` and `stored` are those of an agent that is changed."""
         fields = self.fields.inner("memory")
-        value: JsonObject = {**(stored or {}), **({} if fields is None else fields.value)}
+        given: JsonObject = {} if fields is None else fields.value
+        value: JsonObject = {name: each for name, each in {**(stored or {}), **given}.items() if each is not None}
         named = value.get("type")
         if fields is not None and named is None:
             fields.wrong("type", f"memory type is null; supported types: {', '.join(_MEMORIES)}")
@@ -155,6 +156,7 @@ class AgentMembers:
         self, fields: Fields | None, kind: MemoryKind, value: JsonObject, before: AgentForm | None
     ) -> MemoryBlock:
         shown_memory: JsonObject = {**value, "type": kind}
+        shown_memory.pop("memory_container_id", None)
         if kind == "conversation_index":
             return MemoryBlock(kind, None, shown_memory)
         given = None if fields is None else fields.text("memory_container_id")

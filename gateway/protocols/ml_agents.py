@@ -15,8 +15,8 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from gateway.access.callers import Caller
-from gateway.agents.stored import AGENTS, AgentToStore, shown_in, shown_of
-from gateway.documents.document import Document
+from gateway.agent import AgentDefinition
+from gateway.agents.stored import AGENTS, shown_in, shown_of
 from gateway.errors import ConflictError, InvalidRequestError, NotFoundError
 from gateway.messages import JsonObject
 from gateway.ml_commons.answers import id_taken, search_answer, write_answer
@@ -57,16 +57,20 @@ class _Endpoints:
     async def update(self, request: Request) -> Response:
         caller, agent_id = caller_of(request), path_id(request, "agent_id")
         self._environment.check_maker(caller)
-        body = await read_object(request)
-        parts = self._environment.parts_for_callers
-        found: Registration | None = None
-
-        def change(stored: Document) -> AgentToStore:
-            nonlocal found
-            found = read_change(body, stored, parts)
-            return found.agent
-
-        version = await self._environment.update_agent(caller, agent_id, change)
+        body, parts = await read_object(request), self._environment.parts_for_callers
+        if self._configured(caller, agent_id) is not None:
+            raise ConflictError(f"the agent {agent_id!r} is in the configuration file; change it there")
+        stored = await self._environment.agent_document(caller, agent_id)
+        if stored is None or stored.owner != caller.owner:
+            raise _no_agent_to_change(agent_id)
+        found = read_change(body, stored, parts)
+        _warn_of_unknown(agent_id, found)
+        body = found.with_container(body)
+        async with self._container(caller, found):
+            with _in_callers_words(agent_id, found):
+                version = await self._environment.update_agent(
+                    caller, agent_id, lambda document: read_change(body, document, parts).agent
+                )
         return ml_response(request, write_answer(INDEX, agent_id, "updated", version))
 
     async def delete(self, request: Request) -> Response:
@@ -84,10 +88,13 @@ class _Endpoints:
         found = await documents.search(AGENTS, await read_object(request))
         return ml_response(request, search_answer(found, INDEX, _public_members))
 
+    def _configured(self, caller: Caller, agent_id: str) -> AgentDefinition | None:
+        agents = (agent.definition for agent in self._environment.agents(caller))
+        return next((agent for agent in agents if agent.id == agent_id), None)
+
     async def _shown(self, caller: Caller, agent_id: str) -> JsonObject:
-        for agent in self._environment.agents(caller):
-            if agent.definition.id == agent_id:
-                return shown_of(agent.definition)
+        if (configured := self._configured(caller, agent_id)) is not None:
+            return shown_of(configured)
         stored = await self._environment.agent_document(caller, agent_id)
         if stored is None:
             raise NotFoundError(f"Failed to find agent with the provided agent id: {agent_id}", code="agent_not_found")
@@ -125,10 +132,16 @@ def _in_callers_words(agent_id: str, found: Registration) -> Generator[None]:
         if error.code == "id_taken":
             raise id_taken(AGENT_ID, agent_id) from error
         raise
+    except NotFoundError as error:
+        raise _no_agent_to_change(agent_id) from error
     except InvalidRequestError as error:
         if error.code == "invalid_agent":
             raise found.in_callers_words(error) from error
         raise
+
+
+def _no_agent_to_change(agent_id: str) -> NotFoundError:
+    return NotFoundError(f"Failed to get agent with ID {agent_id}", code="agent_not_found")
 
 
 def _warn_of_unknown(agent_id: str, found: Registration) -> None:
@@ -143,6 +156,7 @@ def _routes(environment: ProtocolEnvironment) -> Sequence[BaseRoute]:
         Route(f"{_AGENTS}/_register", on.register, methods=["POST"]),
         Route(f"{_AGENTS}/_search", on.search, methods=["GET", "POST"]),
         Route(_AGENTS + "/{agent_id}", on.agent, methods=["GET"]),
+        Route(_AGENTS + "/{agent_id}", on.update, methods=["PUT"]),
         Route(_AGENTS + "/{agent_id}", on.delete, methods=["DELETE"]),
     ]
 
@@ -172,6 +186,14 @@ _API = ml_api(
             for method, how in (("get", "ByGet"), ("post", ""))
         ),
         ml_operation("get", "/agents/{agentId}", "getMlAgent", "An agent", parameters=["agentId"]),
+        ml_operation(
+            "put",
+            "/agents/{agentId}",
+            "changeMlAgent",
+            "Change an agent",
+            body="What is to be another. `tools` and `parameters` are replaced, `model` is changed member by member.",
+            parameters=["agentId"],
+        ),
         ml_operation("delete", "/agents/{agentId}", "deleteMlAgent", "Delete an agent", parameters=["agentId"]),
     ],
 )

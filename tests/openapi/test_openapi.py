@@ -65,6 +65,7 @@ ENDPOINTS = {
     ("get", "/_plugins/_ml/agents/_search"),
     ("post", "/_plugins/_ml/agents/_search"),
     ("get", "/_plugins/_ml/agents/{agentId}"),
+    ("put", "/_plugins/_ml/agents/{agentId}"),
     ("delete", "/_plugins/_ml/agents/{agentId}"),
     ("post", "/_plugins/_ml/memory_containers/_create"),
     ("get", "/_plugins/_ml/memory_containers/_search"),
