@@ -32,10 +32,14 @@ MOST_REMEMBERED = 1_000
 
 @dataclass(frozen=True, slots=True)
 class HistoryLimits:
-    """How much of a thread a model is shown. None: all of it. Tokens are estimated."""
+    """How much of a thread a model is shown. None: all of it. Tokens are estimated.
+
+    `max_earlier`: how many messages before the last question, the loop's own not counted.
+    """
 
     max_messages: int | None = None
     max_tokens: int | None = None
+    max_earlier: int | None = None
 
 
 NO_LIMITS = HistoryLimits()
@@ -52,6 +56,8 @@ def limited(view: Sequence[Message], limits: HistoryLimits) -> tuple[Message, ..
     What always stays counts too, and stays even if it alone exceeds the limit: the provider decides whether that is too
     much.
     """
+    if limits.max_earlier is not None:
+        view = _with_earlier(view, limits.max_earlier)
     if not _exceeds(view, limits):
         return tuple(view)
     groups = _groups(view)
@@ -135,6 +141,23 @@ def _groups(view: Sequence[Message]) -> list[list[Message]]:
         else:
             groups.append([message])
     return groups
+
+
+def _with_earlier(view: Sequence[Message], most: int) -> Sequence[Message]:
+    """The last question and what follows it, after at most so many earlier messages."""
+    groups = _groups(view)
+    begin = len(groups) - next((place for place, group in enumerate(reversed(groups)) if group[0].role == "user"), 0)
+    while begin and groups[begin - 1][0].role == "user":  # a question may be of several messages
+        begin -= 1
+    kept = [place >= begin or _stays(group) for place, group in enumerate(groups)]
+    count = 0
+    for place in reversed(range(begin)):
+        if not kept[place]:
+            count += len(groups[place])
+            if count > most:
+                return _begun_by_user(groups, kept)
+            kept[place] = True
+    return view
 
 
 def _stays(group: Sequence[Message]) -> bool:

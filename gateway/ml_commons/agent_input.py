@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final, cast
 
 from gateway.errors import InvalidRequestError
@@ -76,14 +77,15 @@ def is_ag_ui(body: JsonValue) -> bool:
     return body.get("input") is None and body.get("parameters") is None
 
 
-def read_execution(body: JsonValue) -> Execution:
-    """What the body of `_execute` or `_execute/stream` asks for, where it is no AG-UI input.
+def read_execution(body: JsonValue, of_agent: Mapping[str, str] = MappingProxyType({})) -> Execution:
+    """What the body of `_execute` or `_execute/stream` asks for, where it is no AG-UI input. `of_agent` are the agent's
+    parameters, as in `read_parameters`.
 
     Raises:
         InvalidRequestError: with the code INVALID_FORM or INVALID_INPUT.
     """
     try:
-        return _execution(body)
+        return _execution(body, of_agent)
     except InvalidRequestError as error:
         field = error.problems[0].pointer if error.problems else ""
         extra = {"input_format": _format_name(body), "reason": error.message, "field": field}
@@ -91,11 +93,11 @@ def read_execution(body: JsonValue) -> Execution:
         raise
 
 
-def _execution(body: JsonValue) -> Execution:
+def _execution(body: JsonValue, of_agent: Mapping[str, str]) -> Execution:
     if type(body) is not dict:
         message = f"the body is {json_kind(body)}; it must be an object with 'input' or 'parameters'"
         raise wrong(message, "", _SUPPORTED, code=INVALID_FORM)
-    parameters = read_parameters(body)
+    parameters = read_parameters(body, of_agent)
     given, question = body.get("input"), parameters.question
     if given is None:
         if question is None and not parameters.goes_on:

@@ -14,7 +14,7 @@ from gateway.agent import AgentInput, InputNames
 from gateway.agents.open_agent import OpenAgent
 from gateway.errors import NotFoundError
 from gateway.messages import JsonValue, Message, new_id
-from gateway.ml_commons.agent_form import AgentForm, agent_form
+from gateway.ml_commons.agent_form import agent_form
 from gateway.ml_commons.agent_input import Execution, read_execution
 from gateway.ml_commons.answers import new_document_id
 from gateway.ml_commons.content import wrong
@@ -60,10 +60,10 @@ async def start_execution(
     Raises:
         GatewayError: as `read_execution` and `ProtocolEnvironment.start`.
     """
-    execution = read_execution(body)
     try:
         async with environment.agent(caller, agent_id) as agent:
             kind = agent_form(agent.about)
+            execution = read_execution(body, kind.parameters)
             selected = await _selected(agent, execution)
     except NotFoundError as error:
         raise NotFoundError(f"Failed to find agent with the provided agent id: {agent_id}", code=error.code) from None
@@ -86,20 +86,20 @@ async def start_execution(
         unattended=unattended,
         origin=ORIGIN,
         request=form.remembered,
-        wishes=_wishes(execution, kind, selected),
+        wishes=_wishes(execution, selected),
         names=_NAMES,
     )
     viewer = await environment.start(caller, agent_id, given, from_first=True)
     return StartedExecution(viewer, given.run_id, form, parameters.is_async)
 
 
-def _wishes(execution: Execution, kind: AgentForm, selected: tuple[str, ...] | None) -> RunWishes:
+def _wishes(execution: Execution, selected: tuple[str, ...] | None) -> RunWishes:
     parameters = execution.parameters
     return RunWishes(
         options=parameters.options,
         instructions=parameters.system_prompt,
         tools=selected,
-        limits=WishedLimits(max_iteration=parameters.max_iteration),
+        limits=WishedLimits(parameters.max_iteration, max_earlier_messages=parameters.history_limit),
         on_concurrent_run="enqueue",
     )
 

@@ -1,27 +1,40 @@
 """The parameters of an execution: what they wish of its run, and which memory and interaction it concerns.
 
-Below: content (errors), wishes. Above: agent_input. Values come as JSON or as texts of it. What is not known here is
-the agent's own business, and left alone. Pure.
+Below: fields, generation_options, wishes. Above: agent_input. Values come as JSON or as texts of it. What is not known
+here is the agent's own business, and left alone. Pure.
 """
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final
 
-import orjson
-
+from gateway.errors import InvalidRequestError
 from gateway.messages import JsonObject, JsonValue, json_kind
 from gateway.ml_commons.content import INVALID_FORM, wrong
+from gateway.ml_commons.fields import Fields
+from gateway.ml_commons.generation_options import number_of, option_name, parsed, read_option, shown, text_of
 from gateway.wishes.generation import NO_OPTIONS, GenerationOptions
 
 _MEMORY_NAMES: Final = ("memory_id", "session_id")
 _PARENT_NAMES: Final = ("parent_interaction_id", "parent_message_id")
+_OF_AGENT: Final = ("include_token_usage", "message_history_limit", "selected_tools", "verbose")
+_LEAST_AND_MOST: Final = MappingProxyType(
+    {
+        "temperature": (0, 2),
+        "top_p": (0, 1),
+        "top_k": (1, None),
+        "max_tokens": (1, None),
+        "presence_penalty": (-2, 2),
+        "frequency_penalty": (-2, 2),
+    }
+)
 _WRONG_ID: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _LONGEST_ID: Final = 256
+_NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +65,9 @@ class Parameters:
         return self.parent_id is not None or self.regenerate_id is not None
 
 
-def read_parameters(body: Mapping[str, Any]) -> Parameters:
-    """The parameters of a body, and what stands beside them.
+def read_parameters(body: Mapping[str, Any], of_agent: Mapping[str, str] = _NOTHING) -> Parameters:
+    """The parameters of a body, and what stands beside them. `of_agent` are the agent's own, as texts, of which some
+    hold where the body does not say.
 
     Raises:
         InvalidRequestError
@@ -62,20 +76,11 @@ def read_parameters(body: Mapping[str, Any]) -> Parameters:
     if given is not None and not isinstance(given, dict):
         message = f"parameters is {json_kind(given)}; it must be an object"
         raise wrong(message, "/parameters", "write parameters as an object", code=INVALID_FORM)
-    reader = _Reader(given or {})
+    usual: JsonObject = {name: of_agent[name] for name in _OF_AGENT if name in of_agent}
+    reader = _Reader(Fields({**usual, **(given or {})}, "/parameters"))
     parent_id, regenerate_id = reader.identifier(*_PARENT_NAMES), reader.identifier("regenerate_interaction_id")
-    memory_id = _memory_id(body)
-    if regenerate_id is not None:
-        at = "/parameters/regenerate_interaction_id"
-        if parent_id is not None:
-            message = (
-                "Provide either `parent_interaction_id` to update an existing interaction, or "
-                "`regenerate_interaction_id` to create a new one."
-            )
-            raise wrong(message, at, "leave one of the two out")
-        if memory_id is None:
-            raise wrong("A memory ID must be provided to regenerate.", at, "send the memory_id beside it")
-    return Parameters(
+    memory_id = _memory_id(body, reader)
+    found = Parameters(
         question=reader.text("question"),
         memory_id=memory_id,
         parent_id=None if memory_id is None else parent_id,
@@ -89,6 +94,23 @@ def read_parameters(body: Mapping[str, Any]) -> Parameters:
         is_async=is_true(body.get("isAsync")),
         options=reader.options(),
     )
+    reader.check()
+    _check_regenerated(found, parent_id)
+    return found
+
+
+def _check_regenerated(found: Parameters, parent_id: str | None) -> None:
+    if found.regenerate_id is None:
+        return
+    at = "/parameters/regenerate_interaction_id"
+    if parent_id is not None:
+        message = (
+            "Provide either `parent_interaction_id` to update an existing interaction, or `regenerate_interaction_id`"
+            " to create a new one."
+        )
+        raise wrong(message, at, "leave one of the two out")
+    if found.memory_id is None:
+        raise wrong("A memory ID must be provided to regenerate.", at, "send the memory_id beside it")
 
 
 def is_true(value: JsonValue) -> bool:
@@ -96,113 +118,91 @@ def is_true(value: JsonValue) -> bool:
     return value is True or (isinstance(value, str) and value.lower() == "true")
 
 
-def _memory_id(body: Mapping[str, Any]) -> str | None:
-    for at, place in _memory_places(body):
+def _memory_id(body: Mapping[str, Any], reader: _Reader) -> str | None:
+    for fields in _memory_places(body, reader.fields):
         for name in _MEMORY_NAMES:
-            if (found := _identifier(place.get(name), f"{at}/{name}")) is not None:
+            if (found := _identifier(fields, name)) is not None:
                 return found
     return None
 
 
-def _memory_places(body: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    parameters = body.get("parameters") or {}
-    yield "/parameters", parameters
-    yield "", body
-    for at, value in (("/parameters/memory", parameters.get("memory")), ("/memory", body.get("memory"))):
-        found = _parsed(value) if isinstance(value, str) else value
+def _memory_places(body: Mapping[str, Any], parameters: Fields) -> Iterator[Fields]:
+    """The objects that may name the memory."""
+    problems = parameters.problems
+    yield parameters
+    yield Fields(dict(body), "", problems)
+    for at, value in (("/parameters/memory", parameters.value.get("memory")), ("/memory", body.get("memory"))):
+        found = parsed(value)
         if isinstance(found, dict):
-            yield at, found
+            yield Fields(found, at, problems)
 
 
-def _identifier(value: Any, at: str) -> str | None:
+def _identifier(fields: Fields, name: str) -> str | None:
+    value = fields.value.get(name)
     if value is None or value == "":
         return None
     if not isinstance(value, str) or len(value) > _LONGEST_ID or _WRONG_ID.search(value):
-        name = at.rpartition("/")[2]
-        message = f"{name} must be a text of 1 to {_LONGEST_ID} characters without control characters"
-        raise wrong(message, at, "send the id as an earlier answer has it, or leave it out", code=INVALID_FORM)
+        fields.wrong(name, f"{name} must be a text of 1 to {_LONGEST_ID} characters without control characters")
+        return None
     return value
 
 
-def _parsed(text: str) -> Any:
-    try:
-        return orjson.loads(text)
-    except ValueError:
-        return None
-
-
 class _Reader:
-    """Reads the parameters one by one."""
+    """Reads the parameters one by one; `check` refuses all that is wrong."""
 
-    def __init__(self, given: JsonObject) -> None:
-        self._given: dict[str, Any] = given
+    def __init__(self, fields: Fields) -> None:
+        self.fields = fields
+
+    def check(self) -> None:
+        if problems := self.fields.problems:
+            said = "; ".join(each.detail for each in problems)
+            raise InvalidRequestError(said, code=INVALID_FORM, problems=problems, status=400)
 
     def text(self, name: str) -> str | None:
         """A text; what is no text is its JSON, as ml-commons takes it."""
-        value = self._given.get(name)
-        return value if value is None or isinstance(value, str) else orjson.dumps(value).decode()
+        value = self.fields.value.get(name)
+        return None if value is None else text_of(value)
 
     def flag(self, name: str) -> bool:
-        return is_true(self._given.get(name))
+        return is_true(self.fields.value.get(name))
 
     def identifier(self, *names: str) -> str | None:
-        for name in names:
-            if (found := _identifier(self._given.get(name), f"/parameters/{name}")) is not None:
-                return found
-        return None
-
-    def number(self, name: str) -> float | None:
-        value = self._given.get(name)
-        if value is None or value == "":
-            return None
-        if isinstance(value, str):
-            try:
-                value = float(value)
-            except ValueError:
-                raise self._wrong(name, "must be a valid number") from None
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            raise self._wrong(name, "must be a valid number")
-        return value
+        return next((found for name in names if (found := _identifier(self.fields, name)) is not None), None)
 
     def count(self, name: str, *, least: int) -> int | None:
-        value = self.number(name)
-        if value is None:
+        value = self.fields.value.get(name)
+        if value is None or value == "":
             return None
-        if value != int(value) or value < least:
-            raise self._wrong(name, f"must be a whole number of at least {least}")
-        return int(value)
+        number = number_of(value)
+        if number is None or number % 1 or number < least:
+            self.fields.wrong(name, f"{name} must be a whole number of at least {least}, got: {shown(value)}")
+            return None
+        return int(number)
 
     def names(self, name: str) -> tuple[str, ...] | None:
         """An array of texts, or the text of one."""
-        value = self._given.get(name)
+        value = self.fields.value.get(name)
         if value is None or value == "":
             return None
-        found = _parsed(value) if isinstance(value, str) else value
-        if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
-            raise self._wrong(name, "must be a JSON array of texts")
-        return tuple(dict.fromkeys(found))
+        found = parsed(value)
+        if not isinstance(found, list):
+            self.fields.wrong(name, f"{name} must be a JSON array of texts, got: {shown(value)}")
+            return None
+        return tuple(dict.fromkeys(text_of(each) for each in found))
 
     def options(self) -> GenerationOptions:
-        stop = self._given.get("stop")
-        if isinstance(stop, str) and stop and not isinstance(_parsed(stop), list):
-            stops: tuple[str, ...] | None = (stop,)
-        else:
-            stops = self.names("stop")
-        options = GenerationOptions(
-            temperature=self._bounded("temperature", 2),
-            top_p=self._bounded("top_p", 1),
-            max_tokens=self.count("max_tokens", least=1),
-            stop=stops or None,
-        )
-        return NO_OPTIONS if options == NO_OPTIONS else options
+        said: dict[str, Any] = {}
+        for name, value in self.fields.value.items():
+            option = option_name(name)
+            if option is None or value is None or value == "":
+                continue
+            if (found := read_option(self.fields, name)) is not None:
+                said[option] = tuple(found) if isinstance(found, list) else found
+                self._check_bounds(name, option, said[option])
+        return GenerationOptions(**said) if said else NO_OPTIONS
 
-    def _bounded(self, name: str, most: int) -> float | None:
-        value = self.number(name)
-        if value is not None and not 0 <= value <= most:
-            raise self._wrong(name, f"must be a number from 0 to {most}")
-        return value
-
-    def _wrong(self, name: str, right: str) -> Exception:
-        value = self._given[name]
-        shown = value[:64] if isinstance(value, str) else orjson.dumps(value).decode()[:64]
-        return wrong(f"{name} {right}, got: {shown}", f"/parameters/{name}", right, code=INVALID_FORM)
+    def _check_bounds(self, name: str, option: str, value: Any) -> None:
+        least, most = _LEAST_AND_MOST.get(option, (None, None))
+        if (least is not None and value < least) or (most is not None and value > most):
+            bounds = f"at least {least}" if most is None else f"from {least} to {most}"
+            self.fields.wrong(name, f"{name} must be {bounds}, got: {shown(self.fields.value[name])}")

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import islice
 
-from gateway.agent import AgentDefinition, AgentInput, Budgets
+from gateway.agent import AgentDefinition, AgentInput, Budgets, ContextSettings
 from gateway.agents.open_agent import OpenAgent
 from gateway.errors import FieldProblem, InvalidRequestError
 from gateway.frozen import quickly_made, replace
@@ -117,6 +117,7 @@ def _merged(definition: AgentDefinition, wishes: RunWishes) -> AgentDefinition:
         definition,
         model=replace(model, options=_options(wishes.options, model.options)),
         budgets=_budgets(wishes.limits, definition.budgets),
+        context=_context(wishes.limits, definition.context),
         on_concurrent_run=wishes.on_concurrent_run or definition.on_concurrent_run,
     )
 
@@ -134,6 +135,11 @@ def _budgets(wished: WishedLimits, own: Budgets) -> Budgets:
         max_tool_calls=own.max_tool_calls if wished.max_tool_calls is None else wished.max_tool_calls,
         max_total_tokens=_smaller(wished.max_total_tokens, own.max_total_tokens),
     )
+
+
+def _context(wished: WishedLimits, own: ContextSettings) -> ContextSettings:
+    most = wished.max_earlier_messages
+    return own if most is None else replace(own, limits=replace(own.limits, max_earlier=most))
 
 
 def _smaller(wished: int | None, own: int | None) -> int | None:

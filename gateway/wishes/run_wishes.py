@@ -29,6 +29,7 @@ Lockable: TypeAlias = Literal[
     "max_iteration",
     "max_tool_calls",
     "max_total_tokens",
+    "max_earlier_messages",
     "tool_choice",
     "tools",
     "detached",
@@ -39,11 +40,15 @@ Lockable: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True)
 class WishedLimits:
-    """Of the agent's budgets, those that a request may set. None: as the agent has it."""
+    """Of the agent's limits, those that a request may set. None: as the agent has it.
+
+    `max_earlier_messages`: how many messages before the last question the model is shown.
+    """
 
     max_iteration: int | None = None
     max_tool_calls: int | None = None
     max_total_tokens: int | None = None
+    max_earlier_messages: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

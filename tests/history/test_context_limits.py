@@ -52,6 +52,14 @@ def test_a_history_within_its_limits_is_shown_whole() -> None:
     assert limited(view, HistoryLimits()) == tuple(view)
 
 
+def test_so_many_messages_before_the_last_question_are_shown_however_much_the_loop_adds() -> None:
+    view = [said("user", "1", 1), said("assistant", "2", 2), said("user", "3", 3), said("assistant", "4", 4)]
+    view += [said("user", "5", 5), said("user", "6", 6), *called(7, TextBlock("a"), TextBlock("b"))]
+    for most, kept in ((4, 9), (3, 7), (2, 7), (1, 5), (0, 5)):
+        assert limited(view, HistoryLimits(max_earlier=most)) == tuple(view[-kept:])
+    assert limited(view[:1], HistoryLimits(max_earlier=0)) == tuple(view[:1])
+
+
 def test_the_newest_messages_are_kept_and_the_first_of_them_is_a_users() -> None:
     view = [said("user", "1", 1), said("assistant", "2", 2), said("user", "3", 3), said("assistant", "4", 4)]
     view.append(said("user", "5", 5))

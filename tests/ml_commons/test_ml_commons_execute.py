@@ -184,6 +184,16 @@ async def test_every_surface_sends_an_unknown_role_in_front_of_the_words(tmp_pat
         assert request.json["messages"][0] == {"role": "user", "content": "[wizard] abracadabra"}
 
 
+async def test_a_model_is_shown_as_much_of_the_memory_as_the_request_says(tmp_path: Path) -> None:
+    async with chat_server() as server, ml_gateway(tmp_path, [chat_agent(server)]) as ml:
+        server.answers(completion("a"), completion("b"), completion("c"), completion("d"))
+        for text, limit in (("1", None), ("2", None), ("3", "2"), ("4", 0)):
+            parameters = {"memory_id": "m"} if limit is None else {"memory_id": "m", "message_history_limit": limit}
+            await executed(ml, "chat", {"input": text, "parameters": parameters})
+    heard = [[each["content"] for each in request.json["messages"]] for request in server.requests]
+    assert heard == [["1"], ["1", "a", "2"], ["2", "b", "3"], ["4"]]
+
+
 async def test_an_answer_is_given_again_as_a_version_of_the_thread(tmp_path: Path) -> None:
     async with chat_server() as server, ml_gateway(tmp_path, [chat_agent(server)]) as ml:
         server.answers(completion("a"), completion("b"))

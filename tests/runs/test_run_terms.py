@@ -35,7 +35,7 @@ FULL = RunWishes(
     OneTool("show"),
     "Be brief.",
     ("look_up",),
-    WishedLimits(1, 2, 3),
+    WishedLimits(1, 2, 3, 4),
     True,
     "enqueue",
 )
