@@ -18,7 +18,7 @@ from gateway.events import Events
 from gateway.frozen import quickly_made
 from gateway.history.cache import SettledView
 from gateway.http_client.clients import HttpClients
-from gateway.messages import JsonObject, Message, ToolSpec
+from gateway.messages import JsonObject, MediaBlock, Message, ToolSpec
 from gateway.model_state import Continuation
 from gateway.traces import Span
 from gateway.wishes.generation import NO_OPTIONS, FormatKind, GenerationOptions, ToolChoice
@@ -85,13 +85,21 @@ class AnswerOptions:
     formats_beside_tools: bool = True
 
 
+MediaRefusal: TypeAlias = Callable[[MediaBlock], str | None]
+
+
+def _unknown(block: MediaBlock) -> str | None:
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class ModelCapabilities:
     """What a model accepts and gives, as far as its provider's file knows.
 
     `state_holder`: the model is stateful, and this names everything that a conversation is bound to (the provider, the
     model's family, the endpoint, ...); empty: it gets the whole conversation each time. `background`: its provider
-    works on if the connection is lost, and its answers begin with ModelCallAccepted.
+    works on if the connection is lost, and its answers begin with ModelCallAccepted. `media_refusal` gives why the
+    provider does not take a user's medium, and what it takes instead; None where it takes it, or nobody knows.
     """
 
     streaming: bool = True
@@ -104,6 +112,7 @@ class ModelCapabilities:
     state_holder: str = ""
     background: bool = False
     options: AnswerOptions = AnswerOptions()
+    media_refusal: MediaRefusal = field(default=_unknown, compare=False, repr=False)
 
     @property
     def is_stateful(self) -> bool:

@@ -46,8 +46,8 @@ from gateway.messages import (
     UrlSource,
     VideoBlock,
 )
-from gateway.model import ModelRequest
-from gateway.providers.media import LeftOutMedia, UnsendableError, picture, reachable, text_in, whole
+from gateway.model import MediaRefusal, ModelRequest
+from gateway.providers.media import LeftOutMedia, UnsendableError, picture, reachable, refusal_by, text_in, whole
 from gateway.providers.option_table import with_options
 from gateway.wire import stand_ins, strict_json
 from gateway.wire.media_bytes import bare_type, is_written
@@ -332,6 +332,13 @@ def _item(opaque: Opaque) -> JsonObject | None:
     except ValueError:
         return None
     return item if isinstance(item, dict) and is_server_item(str(item.get("type"))) else None
+
+
+def media_refusal(profile: Profile) -> MediaRefusal:
+    """Why the server does not take a user's medium, see ModelCapabilities."""
+    documents = " and documents (PDF and text)" if profile.documents else ""
+    supported = f"Anthropic takes images{documents}, in base64, behind https URLs and as files that it keeps"
+    return refusal_by(lambda block: _sent(block, profile), supported)
 
 
 def _sent(block: MediaBlock, profile: Profile) -> JsonObject:

@@ -25,7 +25,7 @@ from gateway.bedrock.guardrails import (
     guarded_system,
     guarded_turns,
 )
-from gateway.bedrock.media import MAX_BYTES, media_format
+from gateway.bedrock.media import FORMATS, MAX_BYTES, media_format
 from gateway.bedrock.options import converse_options, fit_beside_thinking
 from gateway.bedrock.parameters import PROMPT_CACHING, request_fields
 from gateway.messages import (
@@ -46,7 +46,7 @@ from gateway.messages import (
     VideoBlock,
 )
 from gateway.model import ModelRequest
-from gateway.providers.media import MEDIA_KINDS, LeftOutMedia, UnsendableError, whole
+from gateway.providers.media import MEDIA_KINDS, LeftOutMedia, UnsendableError, refusal_by, whole
 from gateway.providers.option_table import with_options
 from gateway.wire import stand_ins, strict_json
 from gateway.wire.media_bytes import MediaKind, head_of
@@ -281,6 +281,19 @@ class _HistoryWriter:
         if opaque.kind == "redacted":
             return {"reasoningContent": {"redactedContent": opaque.value}}
         return {"reasoningContent": {"reasoningText": {"text": block.text, "signature": opaque.value}}}
+
+
+def _formats(kind: MediaKind) -> str:
+    return ", ".join(sorted(set(FORMATS[kind].values())))
+
+
+media_refusal = refusal_by(
+    lambda block: _sent(block),
+    "URL-based content must use S3 URIs (s3://...) or https; Bedrock Converse takes "
+    f"images ({_formats('image')}), documents ({_formats('document')}) and videos ({_formats('video')}), in base64 too",
+    fetches=True,
+)
+"""Why Converse does not take a user's medium, see ModelCapabilities."""
 
 
 def _sent(block: MediaBlock) -> converse.Block:

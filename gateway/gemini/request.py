@@ -44,7 +44,7 @@ from gateway.messages import (
     VideoBlock,
 )
 from gateway.model import ModelRequest
-from gateway.providers.media import MEDIA_KINDS, LeftOutMedia, UnsendableError, whole
+from gateway.providers.media import MEDIA_KINDS, LeftOutMedia, UnsendableError, refusal_by, whole
 from gateway.providers.option_table import with_options
 from gateway.wire import stand_ins, strict_json
 from gateway.wire.media_bytes import bare_type, is_written
@@ -244,6 +244,14 @@ def _framed(arranged: list[tuple[str, list[_Part]]]) -> list[tuple[str, list[_Pa
 
 
 # --- parts -----------------------------------------------------------------------------------------------------------
+
+
+media_refusal = refusal_by(
+    lambda block: _sent(block.source),
+    "Gemini takes media in base64, behind https URLs, as gs:// URIs and as files that it keeps (files/...)",
+    fetches=True,
+)
+"""Why Gemini does not take a user's medium, see ModelCapabilities."""
 
 
 def _sent(source: MediaSource) -> _Part:

@@ -17,6 +17,7 @@ from gateway.messages import (
     ContentBlock,
     JsonObject,
     JsonValue,
+    MediaBlock,
     Message,
     Role,
     TextBlock,
@@ -50,13 +51,15 @@ _AG_UI_NAMES: Final = frozenset({"threadId", "runId", "thread_id", "run_id"})
 class Execution:
     """What a body asks for. `messages` are empty where an earlier interaction is answered (again).
 
-    `minted` are the ids that were made here. `form` is ml-commons' name for the form of the input.
+    `minted` are the ids that were made here. `form` is ml-commons' name for the form of the input. `media` are those
+    that a model is to be sent, each with its pointer in the body.
     """
 
     messages: tuple[Message, ...]
     parameters: Parameters
     minted: frozenset[str] = frozenset()
     form: str = "TEXT"
+    media: tuple[tuple[str, MediaBlock], ...] = ()
 
     @property
     def asked(self) -> tuple[str, ...]:
@@ -115,7 +118,7 @@ def _execution(body: JsonValue, of_agent: Mapping[str, str]) -> Execution:
     reader = _InputReader(at)
     messages = reader.messages(given)
     logger.debug("read an agent's input", extra={"input_format": reader.form, "messages": len(messages)})
-    return Execution(messages, parameters, frozenset(reader.minted), reader.form)
+    return Execution(messages, parameters, frozenset(reader.minted), reader.form, tuple(reader.media))
 
 
 def _format_name(body: JsonValue) -> str:
@@ -128,12 +131,13 @@ def _format_name(body: JsonValue) -> str:
 
 
 class _InputReader:
-    """Reads one input. `form` is set once it is known, `minted` has the ids of messages that came without."""
+    """Reads one input. `form` is set once it is known; `minted` and `media` are as in Execution."""
 
     def __init__(self, at: str) -> None:
         self._at = at
         self.form = "TEXT"
         self.minted: set[str] = set()
+        self.media: list[tuple[str, MediaBlock]] = []
 
     def messages(self, given: JsonValue) -> tuple[Message, ...]:
         if isinstance(given, str):
@@ -147,7 +151,7 @@ class _InputReader:
             raise wrong("Content blocks cannot be null or empty", self._at, _SUPPORTED)
         self._check_items(given)
         if self.form == "CONTENT_BLOCKS":
-            return (self._user(read_blocks(given, self._at)),)
+            return (self._user(self._blocks(given, self._at)),)
         messages = [
             message
             for place, item in enumerate(given)
@@ -180,6 +184,11 @@ class _InputReader:
                 return "ContentBlock"
         message = "Invalid item format. Must have 'role' (for messages) or 'type' (for content blocks)."
         raise wrong(message, f"{self._at}/{place}", _SUPPORTED, code=INVALID_FORM)
+
+    def _blocks(self, given: list[JsonValue], at: str) -> list[ContentBlock]:
+        blocks = read_blocks(given, at)
+        self.media += [(f"{at}/{place}", each) for place, each in enumerate(blocks) if isinstance(each, MediaBlock)]
+        return blocks
 
     def _user(self, content: Sequence[ContentBlock]) -> Message:
         return Message(self._mint(), "user", tuple(content))
@@ -225,7 +234,7 @@ class _InputReader:
         if isinstance(value, str):
             content: list[ContentBlock] = [TextBlock(value)] if value.strip() else []
         elif isinstance(value, list):
-            content = read_blocks(value, at)
+            content = read_blocks(value, at) if role.strip().lower() == "assistant" else self._blocks(value, at)
         elif value is None:
             content = []
         else:

@@ -5,6 +5,7 @@ Below: agent_input, protocol. Above: the protocols of `_execute` and `_execute/s
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -22,6 +23,8 @@ from gateway.ml_commons.execution import AnswerForm
 from gateway.protocol import ProtocolEnvironment
 from gateway.runs.viewer import Viewer
 from gateway.wishes.run_wishes import RunWishes, WishedLimits
+
+logger = logging.getLogger(__name__)
 
 ORIGIN: Final = "ml_commons"
 _NAMES: Final = InputNames(
@@ -64,6 +67,7 @@ async def start_execution(
         async with environment.agent(caller, agent_id) as agent:
             kind = agent_form(agent.about)
             execution = read_execution(body, kind.parameters)
+            _check_media(agent, execution)
             selected = await _selected(agent, execution)
     except NotFoundError as error:
         raise NotFoundError(f"Failed to find agent with the provided agent id: {agent_id}", code=error.code) from None
@@ -102,6 +106,16 @@ def _wishes(execution: Execution, selected: tuple[str, ...] | None) -> RunWishes
         limits=WishedLimits(parameters.max_iteration, max_earlier_messages=parameters.history_limit),
         on_concurrent_run="enqueue",
     )
+
+
+def _check_media(agent: OpenAgent, execution: Execution) -> None:
+    """Refuse a medium that the agent's model cannot be sent."""
+    for pointer, block in execution.media:
+        if (why := agent.model.capabilities.media_refusal(block)) is not None:
+            title, model = type(block).__name__.removesuffix("Block"), agent.model
+            extra = {"field": pointer, "provider": model.provider, "model": model.model_id, "reason": why}
+            logger.warning("a medium of an agent's input cannot be sent to its model", extra=extra)
+            raise wrong(f"{title} content at {pointer} cannot be sent to {model.provider}: {why}", pointer, why)
 
 
 async def _selected(agent: OpenAgent, execution: Execution) -> tuple[str, ...] | None:

@@ -17,7 +17,7 @@ from gateway.agent import ModelSettings
 from gateway.anthropic.messages_api import PROVIDER_NAME, VERSION, messages_url, profile_of
 from gateway.anthropic.options import anthropic_options
 from gateway.anthropic.reader import LIKENESS, MessageReader
-from gateway.anthropic.request import anthropic_request, beta_header
+from gateway.anthropic.request import anthropic_request, beta_header, media_refusal
 from gateway.events import Events
 from gateway.http_client.clients import HttpCall, StreamTimeouts
 from gateway.model import ModelCapabilities, ModelEnvironment, ModelProvider, ModelRequest
@@ -52,6 +52,7 @@ class AnthropicModel:
             image_input=True,
             document_input=self._profile.documents,
             options=anthropic_options(self._profile).taken,
+            media_refusal=media_refusal(self._profile),
         )
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[Events]:

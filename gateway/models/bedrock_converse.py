@@ -14,7 +14,7 @@ from urllib.parse import quote
 from gateway.agent import ModelSettings
 from gateway.bedrock.converse import PROVIDER_NAME
 from gateway.bedrock.converse_reader import ConverseReader
-from gateway.bedrock.converse_request import converse_request, encoded
+from gateway.bedrock.converse_request import converse_request, encoded, media_refusal
 from gateway.bedrock.errors import protocol_error, provider_error, refusal
 from gateway.bedrock.families import family_of
 from gateway.bedrock.media import MAX_BYTES
@@ -31,6 +31,7 @@ from gateway.providers.answer_builder import AnswerBuilder
 from gateway.providers.answer_reader import AnswerStream
 from gateway.providers.endpoints import address_below
 from gateway.providers.error_bodies import retry_after_seconds
+from gateway.providers.failures import with_answer
 from gateway.providers.media import MEDIA_KINDS
 from gateway.providers.media_fetch import MediaFetcher
 
@@ -62,6 +63,7 @@ class BedrockConverseModel:
             video_input="video" in media,
             document_input="document" in media,
             options=converse_options(self._family).taken,
+            media_refusal=media_refusal,
         )
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Events]:
@@ -99,7 +101,7 @@ class BedrockConverseModel:
             raise protocol_error(f"status {response.status}, {content_type}: {body[:200]!r}")
         name, text = refusal(response.headers, body)
         wait = retry_after_seconds(response.headers, self._environment.clock.now())
-        raise provider_error(
+        error = provider_error(
             name,
             text,
             self.model_id,
@@ -107,6 +109,7 @@ class BedrockConverseModel:
             retry_after_seconds=wait,
             address=response.address,
         )
+        raise with_answer(error, response.status, body)
 
 
 def _open_signer(settings: ModelSettings, *, own_identity: bool) -> AwsSigner:

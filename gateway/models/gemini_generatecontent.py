@@ -19,7 +19,7 @@ from gateway.events import Events
 from gateway.gemini.generate_content import PROVIDER_NAME, profile_of, stream_url
 from gateway.gemini.options import gemini_options
 from gateway.gemini.reader import LIKENESS, GenerateContentReader
-from gateway.gemini.request import gemini_request
+from gateway.gemini.request import gemini_request, media_refusal
 from gateway.http_client.clients import HttpCall, StreamTimeouts
 from gateway.model import ModelCapabilities, ModelEnvironment, ModelProvider, ModelRequest
 from gateway.providers.access import checked_address, key_header
@@ -54,6 +54,7 @@ class GeminiModel:
             video_input=True,
             document_input=True,
             options=gemini_options(self._profile).taken,
+            media_refusal=media_refusal,
         )
         self._headers = {
             "accept": "text/event-stream",

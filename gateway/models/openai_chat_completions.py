@@ -20,7 +20,7 @@ from gateway.model import ModelCapabilities, ModelEnvironment, ModelProvider, Mo
 from gateway.openai.chat_completions import PROVIDER_NAME, completions_url, dialect_of
 from gateway.openai.chat_options import chat_options
 from gateway.openai.chat_reader import LIKENESS, ChatCompletionReader
-from gateway.openai.chat_request import chat_request
+from gateway.openai.chat_request import chat_request, media_refusal
 from gateway.providers.access import checked_address, key_header
 from gateway.providers.answer_reader import read_answer
 from gateway.providers.repeated_events import RepeatedEventsReader
@@ -53,6 +53,7 @@ class ChatCompletionsModel:
             video_input=self._dialect.videos,
             document_input=True,
             options=chat_options(self._dialect, settings.model_id).taken,
+            media_refusal=media_refusal(self._dialect),
         )
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[Events]:

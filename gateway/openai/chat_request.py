@@ -31,7 +31,7 @@ from gateway.messages import (
     UrlSource,
     VideoBlock,
 )
-from gateway.model import ModelRequest
+from gateway.model import MediaRefusal, ModelRequest
 from gateway.openai.chat_completions import (
     DETAILS,
     EXTRA_CONTENT,
@@ -42,7 +42,7 @@ from gateway.openai.chat_completions import (
     safe_tool_name,
 )
 from gateway.openai.chat_options import chat_options
-from gateway.providers.media import MEDIA_KINDS, LeftOutMedia, UnsendableError, quoted, reachable, whole
+from gateway.providers.media import MEDIA_KINDS, LeftOutMedia, UnsendableError, quoted, reachable, refusal_by, whole
 from gateway.providers.option_table import with_options
 from gateway.wire import stand_ins, strict_json
 from gateway.wire.media_bytes import bare_type, is_written
@@ -273,10 +273,25 @@ def _content(blocks: Iterable[ContentBlock], dialect: Dialect, left_out: LeftOut
 # --- media ---------------------------------------------------------------------------------------------------------
 
 
+def media_refusal(dialect: Dialect) -> MediaRefusal:
+    """Why a server does not take a user's medium, see ModelCapabilities."""
+    documents = ", ".join(sorted(dialect.documents))
+    videos = "and videos" if dialect.videos else "but no videos"
+    supported = (
+        "OpenAI Chat Completions takes images in base64 and by URL, documents in base64 and as files that it keeps "
+        f"(text, {documents}), {videos}"
+    )
+    return refusal_by(lambda block: _sent(block, dialect), supported)
+
+
+def _sent(block: MediaBlock, dialect: Dialect) -> JsonObject:
+    return _WRITERS[type(block)](block, reachable(block.source, "http://", "https://"), dialect)
+
+
 def _media_part(block: MediaBlock, dialect: Dialect, left_out: LeftOutMedia) -> JsonObject:
     """The content part of a medium. If the wire has no such part, a text that says what was left out."""
     try:
-        return _WRITERS[type(block)](block, reachable(block.source, "http://", "https://"), dialect)
+        return _sent(block, dialect)
     except UnsendableError as error:
         return {"type": "text", "text": left_out.stand_in(block, error)}
 

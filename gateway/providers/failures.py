@@ -57,10 +57,15 @@ def failure(
         retryable=retryable,
     )
     answered = error.status if status is None else status
-    if answered is not None and answered >= 400:
-        mapped.provider_status = answered
-        mapped.provider_body = _without_keys(body[:_BODY_BYTES].decode("utf-8", "replace")) if body else said
-    return mapped
+    return mapped if answered is None else with_answer(mapped, answered, body or said.encode(errors="replace"))
+
+
+def with_answer(error: ModelError, status: int, body: bytes) -> ModelError:
+    """The error with what the provider answered, for callers that made the model."""
+    if status >= 400:
+        error.provider_status = status
+        error.provider_body = _without_keys(body[:_BODY_BYTES].decode("utf-8", "replace"))
+    return error
 
 
 def with_address(kind: ModelErrorKind, said: str, address: str) -> str:

@@ -9,7 +9,7 @@ import base64
 import binascii
 import logging
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from urllib.parse import unquote_to_bytes
 
@@ -53,6 +53,30 @@ class LeftOutMedia:
         """Log how many media were left out, and why."""
         if self._counts:
             logger.warning("media are not sent to the model", extra={"left_out": dict(self._counts)})
+
+
+def refusal_by(
+    write: Callable[[MediaBlock], object], supported: str, *, fetches: bool = False
+) -> Callable[[MediaBlock], str | None]:
+    """ModelCapabilities.media_refusal, by what the request's writer does with a medium. `supported` says what it takes;
+    `fetches`: what is behind a URL of the web is fetched before. Broken data is no reason: the model reads of it.
+    """
+
+    def refusal(block: MediaBlock) -> str | None:
+        if fetches and isinstance(block.source, UrlSource) and is_of_web(block.source.url):
+            return None
+        try:
+            write(block)
+        except UnsendableError as error:
+            return None if str(error) == stand_ins.BROKEN else f"{error}; {supported}"
+        return None
+
+    return refusal
+
+
+def is_of_web(url: str) -> bool:
+    """Whether a URL's content can be fetched, or is in it."""
+    return url.partition(":")[0].lower() in ("http", "https", "data")
 
 
 def reachable(source: MediaSource, *schemes: str) -> MediaSource:

@@ -27,7 +27,7 @@ from gateway.messages import (
     ToolResult,
     UrlSource,
 )
-from gateway.providers.media import MEDIA_KINDS, data_url_source
+from gateway.providers.media import MEDIA_KINDS, data_url_source, is_of_web
 from gateway.wire import stand_ins
 
 logger = logging.getLogger(__name__)
@@ -122,12 +122,8 @@ def _pointing(messages: Sequence[Message]) -> Iterator[tuple[MediaBlock, UrlSour
     for message in messages:
         for block in message.content:
             for part in block.content if isinstance(block, ToolResult) else (block,):
-                if isinstance(part, MediaBlock) and isinstance(part.source, UrlSource) and _is_fetched(part.source.url):
+                if isinstance(part, MediaBlock) and isinstance(part.source, UrlSource) and is_of_web(part.source.url):
                     yield part, part.source
-
-
-def _is_fetched(url: str) -> bool:
-    return url.partition(":")[0].lower() in ("http", "https", "data")
 
 
 def _replaced(message: Message, found: Mapping[tuple[str, type[MediaBlock]], Base64Source | TextBlock]) -> Message:
