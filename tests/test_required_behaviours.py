@@ -145,6 +145,7 @@ REQUIRED = [
     "ml-commons-memories",
     "ml-commons-interactions",
     "ml-commons-messages",
+    "ml-commons-memory-search",
     "edits-make-versions",
     "paced-replay",
     "run-options",

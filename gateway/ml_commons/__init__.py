@@ -20,6 +20,7 @@ memories.py         threads as memories
 interactions.py     a thread's messages as interactions and traces
 interaction_writes.py  interactions that clients write, as messages
 posted_traces.py    traces that clients write
+memory_search.py    searches over memories, or over the interactions of one
 memory_reading.py   a caller's memory, with all of its turns
 memory_kinds.py     how memory containers and what they hold are stored
 memory_containers.py  the bodies that make and change a container

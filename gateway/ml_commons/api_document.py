@@ -73,6 +73,22 @@ def ml_operation(
     return (path if path.startswith("/_") else PREFIX + path, method, described)
 
 
+def ml_searches(path: str, operation_id: str, summary: str, *, parameters: Sequence[str] = ()) -> Sequence[Operation]:
+    """The search at `path`, by GET, also with a body, and by POST."""
+    return [
+        ml_operation(
+            method,
+            path,
+            f"{operation_id}{how}",
+            f"{summary}{', with a body' if method == 'get' else ''}",
+            body="A search in OpenSearch's query language; without one all are found.",
+            result="OpenSearch's answer to a search.",
+            parameters=parameters,
+        )
+        for method, how in (("get", "ByGet"), ("post", ""))
+    ]
+
+
 def ml_api(operations: Sequence[Operation], **path_parameters: str) -> ApiDescription:
     """A protocol's part of the document. `path_parameters`: their names, with what each of them is."""
     described: JsonObject = {

@@ -5,6 +5,7 @@ Below: the protocols' environment; ml_commons. Every thread of the caller's is a
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 from starlette.requests import Request
@@ -14,9 +15,10 @@ from starlette.routing import BaseRoute, Route
 from gateway.agent import ABSENT
 from gateway.errors import InvalidRequestError, NotFoundError
 from gateway.ml_commons.answers import new_document_id, write_answer
-from gateway.ml_commons.api_document import ml_api, ml_operation
+from gateway.ml_commons.api_document import ml_api, ml_operation, ml_searches
 from gateway.ml_commons.memories import MEMORY_INDEX, memory_json, memory_words, stretch_asked
 from gateway.ml_commons.memory_reading import memory_named
+from gateway.ml_commons.memory_search import MOST_SEARCHED, check_latest_suffice, search_documents, with_least_total
 from gateway.ml_commons.routes import PREFIX, ml_response, opensearch_error_form, read_object
 from gateway.protocol import ProtocolEnvironment, WireProtocol, caller_of, path_id
 from gateway.store import ThreadChange
@@ -28,6 +30,7 @@ _WHOLE = 2**31  # of a thread's messages and runs: an interaction's place is onl
 class _Endpoints:
     def __init__(self, environment: ProtocolEnvironment) -> None:
         self._environment = environment
+        self._one_search = asyncio.Semaphore(1)  # each takes up to a second of the processor
 
     async def create(self, request: Request) -> Response:
         words = memory_words(await read_object(request))
@@ -46,6 +49,15 @@ class _Endpoints:
         there = asked.start + len(page.items) + (page.next_cursor is not None)
         memories = [memory_json(thread, caller.key_name) for thread in page.items]
         return ml_response(request, {"memories": [*memories], **asked.next_token(there)})
+
+    async def search(self, request: Request) -> Response:
+        caller, body = caller_of(request), await read_object(request)
+        page = await self._environment.threads(caller, limit=MOST_SEARCHED)
+        is_exact = page.next_cursor is None or check_latest_suffice(body, page.items[-1].updated_at)
+        memories = {thread.thread_id: memory_json(thread, caller.key_name) for thread in page.items}
+        async with self._one_search:
+            found = await asyncio.to_thread(search_documents, MEMORY_INDEX, memories, body)
+        return ml_response(request, found if is_exact else with_least_total(found))
 
     async def memory(self, request: Request) -> Response:
         caller, memory_id = caller_of(request), path_id(request, "conversation_id")
@@ -82,6 +94,7 @@ def _routes(environment: ProtocolEnvironment) -> Sequence[BaseRoute]:
     return [
         Route(_MEMORY, on.create, methods=["POST"]),
         Route(_MEMORY, on.memories, methods=["GET"]),
+        Route(_MEMORY + "/_search", on.search, methods=["GET", "POST"]),
         Route(_MEMORY + "/{conversation_id}", on.memory, methods=["GET"]),
         Route(_MEMORY + "/{conversation_id}", on.update, methods=["PUT"]),
         Route(_MEMORY + "/{conversation_id}", on.delete, methods=["DELETE"]),
@@ -107,6 +120,7 @@ _API = ml_api(
             "Your memories, latest first",
             result="At most `max_results` (10) of them, from `next_token` on, and where more are.",
         ),
+        *ml_searches("/memory/_search", "searchConversationMemories", "Search your memories"),
         ml_operation(
             "get", "/memory/{conversationId}", "getConversationMemory", "A memory", parameters=["conversationId"]
         ),

@@ -5,6 +5,7 @@ Below: the protocols' environment; ml_commons. Clients read and change here what
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 from starlette.requests import Request
@@ -15,7 +16,7 @@ from gateway.documents.document import Document
 from gateway.errors import InvalidRequestError
 from gateway.messages import JsonObject, Message
 from gateway.ml_commons.answers import new_document_id, write_answer
-from gateway.ml_commons.api_document import ml_api, ml_operation
+from gateway.ml_commons.api_document import ml_api, ml_operation, ml_searches
 from gateway.ml_commons.interaction_writes import (
     InteractionWords,
     edited_messages,
@@ -26,6 +27,7 @@ from gateway.ml_commons.interaction_writes import (
 from gateway.ml_commons.interactions import interaction_json, turn_with
 from gateway.ml_commons.memories import MESSAGE_INDEX, stretch_asked
 from gateway.ml_commons.memory_reading import ReadMemory, memory_named, no_message, read_memory
+from gateway.ml_commons.memory_search import check_count, search_documents
 from gateway.ml_commons.posted_traces import TRACES, edit_trace, put_trace, traces_of
 from gateway.ml_commons.routes import PREFIX, ml_response, opensearch_error_form, read_object
 from gateway.protocol import ProtocolEnvironment, WireProtocol, caller_of, path_id
@@ -38,6 +40,7 @@ _TOO_LOW = "The starting position must be nonnegative"
 class _Endpoints:
     def __init__(self, environment: ProtocolEnvironment) -> None:
         self._environment = environment
+        self._one_search = asyncio.Semaphore(1)  # each takes up to a second of the processor
 
     async def messages(self, request: Request) -> Response:
         asked = stretch_asked(request.query_params, too_few=_TOO_FEW, too_low=_TOO_LOW)
@@ -68,6 +71,18 @@ class _Endpoints:
             number = 1 + max([len(memory.traces(turn)), *map(_number, posted)])
         with memory_named(memory_id):
             return await put_trace(documents, memory_id, turn.id, words, number, self._environment.now())
+
+    async def search(self, request: Request) -> Response:
+        caller, body = caller_of(request), await read_object(request)
+        memory = await read_memory(self._environment, caller, path_id(request, "conversation_id"))
+        posted = await traces_of(self._environment.documents(caller), memory.memory_id)
+        made = [*posted, *(trace for turn in memory.turns for trace in memory.traces(turn))]
+        made += [interaction_json(memory.memory_id, turn) for turn in memory.turns]
+        check_count(len(made))
+        documents = {str(document["message_id"]): document for document in made}
+        async with self._one_search:
+            found = await asyncio.to_thread(search_documents, MESSAGE_INDEX, documents, body)
+        return ml_response(request, found)
 
     async def message(self, request: Request) -> Response:
         message_id = path_id(request, "message_id")
@@ -149,6 +164,7 @@ def _routes(environment: ProtocolEnvironment) -> Sequence[BaseRoute]:
         Route(_MEMORY + "/message/{message_id}", on.message, methods=["GET"]),
         Route(_MEMORY + "/message/{message_id}", on.update, methods=["PUT"]),
         Route(_MEMORY + "/message/{message_id}/traces", on.traces, methods=["GET"]),
+        Route(_MEMORY + "/{conversation_id}/_search", on.search, methods=["GET", "POST"]),
         Route(_MEMORY + "/{conversation_id}/messages", on.messages, methods=["GET"]),
         Route(_MEMORY + "/{conversation_id}/messages", on.post, methods=["POST"]),
     ]
@@ -176,6 +192,12 @@ _API = ml_api(
             "Add an interaction or, with `parent_message_id`, a trace of one",
             body="`input`, `response`, `prompt_template`, `origin` and `additional_info`; at least one of them.",
             result="Its `message_id`.",
+            parameters=_OF_MEMORY,
+        ),
+        *ml_searches(
+            "/memory/{conversationId}/_search",
+            "searchInteractions",
+            "Search a memory's interactions and traces",
             parameters=_OF_MEMORY,
         ),
         ml_operation(

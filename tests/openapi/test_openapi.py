@@ -94,6 +94,11 @@ ENDPOINTS = {
     ("delete", "/_plugins/_ml/memory/{conversationId}"),
     ("get", "/_plugins/_ml/memory/{conversationId}/messages"),
     ("post", "/_plugins/_ml/memory/{conversationId}/messages"),
+    *(
+        (method, f"/_plugins/_ml/memory/{each}_search")
+        for method in ("get", "post")
+        for each in ("", "{conversationId}/")
+    ),
     ("get", "/_plugins/_ml/memory/message/{messageId}"),
     ("put", "/_plugins/_ml/memory/message/{messageId}"),
     ("get", "/_plugins/_ml/memory/message/{messageId}/traces"),

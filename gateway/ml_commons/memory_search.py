@@ -1,0 +1,174 @@
+"""Searches memories, or the messages of one: documents that are made for the search from what threads are now.
+
+Below: the embedded index. Above: the protocols, which call `search_documents` in a thread of its own: it blocks.
+The documents' fields are those of ml-commons' indices.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping
+from contextlib import closing, suppress
+from typing import Any, Final, cast
+
+import orjson
+
+from gateway.embedded_index.budget import USUAL_STEPS, Budget
+from gateway.embedded_index.documents import count_documents, find_indices, prepare, put_documents
+from gateway.embedded_index.search import search_in
+from gateway.errors import InvalidRequestError, ToolError
+from gateway.messages import JsonObject
+from gateway.ml_commons.memories import MEMORY_INDEX, MESSAGE_INDEX
+from gateway.protocol import time_text
+from gateway.query_dsl.clauses import Bool, Clause, MatchAll, QueryError, Range
+from gateway.query_dsl.field_mapping import MappingError, date_milliseconds
+from gateway.query_dsl.search_body import SearchBody, parse_search_body
+
+MOST_SEARCHED: Final = 10_000
+"""How many memories or messages one search may be over."""
+
+_MOST_CHARACTERS: Final = 1_000_000  # of the searched texts: indexing them takes a second
+
+_KEYWORD: Final[JsonObject] = {"type": "keyword"}
+_TEXT: Final[JsonObject] = {"type": "text"}
+_TIME: Final[JsonObject] = {"type": "date"}
+_FLAT: Final[JsonObject] = {"type": "flat_object"}
+_FIELDS: Final[Mapping[str, Mapping[str, JsonObject]]] = {
+    MEMORY_INDEX: {
+        "name": _TEXT,
+        "application_type": _KEYWORD,
+        "user": _KEYWORD,
+        "additional_info": _FLAT,
+        "create_time": _TIME,
+        "updated_time": _TIME,
+    },
+    MESSAGE_INDEX: {
+        "memory_id": _KEYWORD,
+        "input": _TEXT,
+        "prompt_template": _TEXT,
+        "response": _TEXT,
+        "origin": _KEYWORD,
+        "additional_info": _FLAT,
+        "parent_message_id": _KEYWORD,
+        "trace_number": {"type": "integer"},
+        "create_time": _TIME,
+        "updated_time": _TIME,
+    },
+}
+_ALL_FIELDS: Final = ("query_string", "multi_match", "*")  # what a search can have that names no field
+
+
+def search_documents(index: str, documents: Mapping[str, JsonObject], body: JsonObject) -> JsonObject:
+    """OpenSearch's answer to a search over these documents, by their ids. Fields that a document lacks are null in it.
+
+    Raises:
+        InvalidRequestError: 400; code `invalid_search` or `search_too_large`.
+    """
+    search = _parsed(body)
+    shown = {name: dict.fromkeys(_FIELDS[index]) | document for name, document in documents.items()}
+    properties = _searched_fields(index, body)
+    found = [
+        {"_id": name, **{field: document[field] for field in properties if document[field] is not None}}
+        for name, document in shown.items()
+    ]
+    characters = sum(len(str(each.get(field, ""))) for each in found for field in properties)
+    if characters > _MOST_CHARACTERS:
+        raise _too_large(
+            f"the fields {', '.join(properties)} have {characters:,} characters together, and {_MOST_CHARACTERS:,} can "
+            "be searched; search in fewer fields, or in a field that has less"
+        )
+    try:
+        with closing(sqlite3.connect(":memory:", isolation_level=None)) as database:
+            prepare(database)
+            put_documents(database, index, found, {"properties": properties})
+
+            def read(row: int) -> tuple[JsonObject, JsonObject]:
+                (name,) = database.execute("SELECT id FROM documents WHERE row = ?", (row,)).fetchone()
+                return {"_id": name}, shown[name]
+
+            budget = Budget(count_documents(database), USUAL_STEPS)
+            return search_in(database, find_indices(database, [index]), search, budget, read, strict=False)
+    except (QueryError, MappingError) as error:
+        raise _invalid(str(error)) from error
+    except ToolError as error:
+        raise _too_large(error.message) from error
+
+
+def check_count(count: int) -> None:
+    """Refuse a search over more messages than one may be over. Raises InvalidRequestError (400)."""
+    if count > MOST_SEARCHED:
+        raise _too_large(
+            f"the memory has {count:,} messages and traces, and {MOST_SEARCHED:,} can be searched; read its messages "
+            "page by page"
+        )
+
+
+def check_latest_suffice(body: JsonObject, oldest: float) -> bool:
+    """Whether the hits' total is exact, where only the latest memories are searched, back to one that was used at
+    `oldest`. Their page of hits is exact in any case.
+
+    Raises:
+        InvalidRequestError: 400, it needs all others, too; or as `search_documents`.
+    """
+    search = _parsed(body)
+    if _begins_after(search.query, oldest * 1000):
+        return True
+    if _wants_latest(search):
+        return False
+    raise _too_large(
+        f"you have more than {MOST_SEARCHED:,} memories, and this search needs them all; in bool.filter give a range "
+        f"of updated_time that begins behind {time_text(oldest)}, or list all by match_all, the latest first"
+    )
+
+
+def with_least_total(answer: JsonObject) -> JsonObject:
+    """The answer whose total counts only a part of the hits."""
+    hits = cast(JsonObject, answer["hits"])
+    return {
+        **answer,
+        "hits": {**hits, **({"total": {"value": MOST_SEARCHED, "relation": "gte"}} if "total" in hits else {})},
+    }
+
+
+def _wants_latest(search: SearchBody) -> bool:
+    """Whether it asks for all memories, the one used last first."""
+    first = search.sort[0] if search.sort else None
+    in_order = first is None or (first.field == "updated_time" and first.descending)
+    return in_order and isinstance(search.query, MatchAll) and not search.aggregations and search.minimum_score is None
+
+
+def _begins_after(query: Clause, oldest: float) -> bool:
+    match query:
+        case Range("updated_time", bounds):
+            first: Any = bounds.get("gte", bounds.get("gt"))
+            with suppress(ValueError):
+                return first is not None and date_milliseconds(first) > oldest
+            return False
+        case Bool():
+            return any(_begins_after(each, oldest) for each in (*query.must, *query.filter))
+        case _:
+            return False
+
+
+def _searched_fields(index: str, body: JsonObject) -> dict[str, JsonObject]:
+    """The fields that the search may ask for: only these are indexed."""
+    text = orjson.dumps(body).decode()
+    fields = _FIELDS[index]
+    if any(each in text for each in _ALL_FIELDS):
+        return {**fields}
+    return {name: definition for name, definition in fields.items() if name in text}
+
+
+def _parsed(body: JsonObject) -> SearchBody:
+    try:
+        return parse_search_body(body)
+    except QueryError as error:
+        raise _invalid(str(error)) from error
+
+
+def _too_large(message: str) -> InvalidRequestError:
+    return InvalidRequestError(message, code="search_too_large", status=400)
+
+
+def _invalid(message: str) -> InvalidRequestError:
+    return InvalidRequestError(message, code="invalid_search", status=400)
