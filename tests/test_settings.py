@@ -151,6 +151,8 @@ def test_how_much_of_a_thread_a_model_is_shown_is_the_operators() -> None:
     assert agent.context == ContextSettings(HistoryLimits(20, 8_000), False)
     [agent] = load("agents:\n  - id: a\n    model: {model_provider: demo}\n    context: {max_tokens: null}\n").agents
     assert agent.context == ContextSettings()
+    [agent] = load("agents: [{id: a, model: {model_provider: demo}, context: {max_earlier_messages: 0}}]").agents
+    assert agent.context.limits == HistoryLimits(max_earlier=0)
 
 
 def test_a_models_timeouts_are_the_operators() -> None:

@@ -81,7 +81,8 @@ class OpenAgent:
     def warn_of_ignored(self) -> None:
         """Log once which settings have no effect: a server that keeps the conversation handles its length itself."""
         context = self.definition.context
-        ignored = [name for name in ("max_messages", "max_tokens") if getattr(context.limits, name) is not None]
+        names = ("max_messages", "max_tokens", "max_earlier")
+        ignored = [name for name in names if getattr(context.limits, name) is not None]
         if context.summarize and "summarize" in context.written:
             ignored.append("summarize")
         if ignored and self.model.capabilities.is_stateful:

@@ -77,7 +77,9 @@ def agent_definition(section: AgentSection, parts: KnownParts) -> AgentDefinitio
         history=section.history,
         budgets=Budgets(**section.parameters.model_dump()),
         context=ContextSettings(
-            HistoryLimits(section.context.max_messages, section.context.max_tokens),
+            HistoryLimits(
+                section.context.max_messages, section.context.max_tokens, section.context.max_earlier_messages
+            ),
             section.context.summarize,
             frozenset(section.context.model_fields_set),
         ),

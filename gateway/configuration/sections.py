@@ -44,6 +44,7 @@ _NULLABLE = frozenset(
         "max_run_seconds",
         "max_total_tokens",
         "max_concurrent_runs",
+        "max_earlier_messages",
         "max_messages",
         "max_tokens",
         "visitor_retention_days",
@@ -304,6 +305,8 @@ class ContextSection(_Section):
 
     max_messages: Whole | None = Field(default=None, ge=1, le=1_000_000)
     """The newest messages; a call never goes without its result. null: all."""
+    max_earlier_messages: Whole | None = Field(default=None, ge=0, le=1_000_000)
+    """The newest of the messages before the user's last words; what the loop adds itself always stays. null: all."""
     max_tokens: Whole | None = Field(default=None, ge=100, le=100_000_000)
     """About as many tokens of the newest messages. null: all."""
     summarize: bool = True

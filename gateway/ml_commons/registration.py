@@ -206,6 +206,9 @@ def _put_parameters(definition: JsonObject, parameters: AgentParameters, kind: A
         "on_max_iteration": _AFTER_THE_LAST[kind],
         "max_repeated_calls": _MOST_REPEATED_CALLS,
     }
+    if parameters.history_limit is not None:
+        context: Any = definition.get("context", {})
+        definition["context"] = {**context, "max_earlier_messages": parameters.history_limit}
     if parameters.options:
         model: Any = definition["model"]
         definition["model"] = {**model, "options": {**model.get("options", {}), **parameters.options}}
@@ -215,6 +218,9 @@ def _forget_parameters(definition: JsonObject, form: AgentForm) -> None:
     """Take out what the parameters of before had put in."""
     if "system_prompt" in form.parameters:
         definition.pop("system_prompt", None)
+    if "message_history_limit" in form.parameters:
+        context: Any = definition.get("context", {})
+        definition["context"] = {name: value for name, value in context.items() if name != "max_earlier_messages"}
 
 
 def _shown_model(section: JsonObject) -> JsonObject:

@@ -67,12 +67,14 @@ class MemoryBlock:
 class AgentParameters:
     """An agent's parameters: `texts` as ml-commons keeps them, the rest as the gateway understands them.
 
-    `options` are those that stand here and not among the model's. `places`: see registration_model.ModelBlock.
+    `history_limit`: how many earlier messages the model is shown. `options` are those that stand here and not among the
+    model's. `places`: see registration_model.ModelBlock.
     """
 
     texts: dict[str, str] = field(default_factory=dict)
     system_prompt: str | None = None
     max_iteration: int | None = None
+    history_limit: int | None = None
     options: JsonObject = field(default_factory=dict)
     places: Mapping[str, str] = field(default_factory=dict)
 
@@ -212,15 +214,19 @@ class AgentMembers:
                 '{"type": "McpServer", "parameters": {"url": "https://..."}}',
             )
         iterations = _whole(given, "max_iteration", least=1)
-        _whole(given, "message_history_limit", least=0)
-        return AgentParameters(texts, texts.get("system_prompt"), iterations, options, places)
+        earlier = _whole(given, "message_history_limit", least=0)
+        return AgentParameters(texts, texts.get("system_prompt"), iterations, earlier, options, places)
 
     def later(self, pointer: str, message: str) -> None:
         """Note that something is right, but not supported here."""
         self._later.append(FieldProblem(pointer, message))
 
 
-_PLACES: Final = {"system_prompt": "/system_prompt", "max_iteration": "/parameters/max_iteration"}
+_PLACES: Final = {
+    "system_prompt": "/system_prompt",
+    "max_iteration": "/parameters/max_iteration",
+    "message_history_limit": "/context/max_earlier_messages",
+}
 
 
 def _whole(given: Mapping[str, Fields], name: str, *, least: int) -> int | None:

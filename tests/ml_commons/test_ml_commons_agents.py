@@ -108,6 +108,34 @@ async def test_a19_parameters_are_shown_as_texts_and_understood(tmp_path: Path) 
     assert (request["messages"][0]["content"], request["temperature"]) == ("Say less.", 0.25)
 
 
+@pytest.mark.parametrize("where", ["parameters", "model_parameters"])
+async def test_how_many_earlier_messages_are_shown_holds_for_ag_ui_too(tmp_path: Path, where: str) -> None:
+    limit = {"message_history_limit": "2"}
+    async with chat_server() as models, ml_gateway(tmp_path) as ml:
+        registered = body(models)
+        (registered if where == "parameters" else registered["model"])[where] = limit
+        agent_id = await ml.register(registered)
+        models.answers(completion("hello"))
+        said = [("user", "1"), ("assistant", "2"), ("user", "3"), ("assistant", "4"), ("user", "5")]
+        messages = [{"id": text, "role": role, "content": text} for role, text in said]
+        await ml.gateway.client.run(agent_id, run_body() | {"messages": messages})
+        assert [message["content"] for message in models.requests[0].json["messages"]] == ["3", "4", "5"]
+        await put(ml, agent_id, {"parameters": {"message_history_limit": 0}})
+        models.forget()
+        models.answers(completion("hello"))
+        await ml.gateway.client.run(agent_id, run_body(run_id="run-2", thread_id="other") | {"messages": messages})
+        assert [message["content"] for message in models.requests[0].json["messages"]] == ["5"]
+
+
+async def test_members_that_nobody_knows_are_skipped_and_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with ml_gateway(tmp_path) as ml:
+        await ml.register(body(descripton="d") | {"tools": [{"type": "ListIndexTool", "nam": "x"}]})
+    [record] = [record for record in caplog.records if "are skipped that nobody knows" in record.message]
+    assert vars(record)["first"] == ["/descripton", "/tools/0/nam"]
+
+
 async def test_configured_agents_and_those_of_put_agents_are_shown_too(tmp_path: Path) -> None:
     async with ml_gateway(tmp_path) as ml:
         own = {"name": "Put", "system_prompt": "a secret prompt", "model": body()["model"]}

@@ -65,6 +65,17 @@ async def test_bedrock_is_called_with_the_callers_keys_and_region(
     assert "additionalModelRequestFields" not in request.json
 
 
+def test_bedrocks_region_is_us_east_1_where_nobody_names_one() -> None:
+    bedrock = PartsForCallers({"bedrock/converse": frozenset({"access_key", "secret_key"})})
+    keys: JsonObject = {"access_key": "a", "secret_key": "b"}
+    arn = "arn:aws:bedrock:eu-west-1:123456789012:inference-profile/x"
+    for more, region in (({}, "us-east-1"), ({"model_id": arn}, None), ({"endpoint": "https://e.example"}, None)):
+        model: JsonObject = {"model_id": "m", "model_provider": "bedrock/converse", "credential": keys, **more}
+        [section] = [read_registration({"name": "n", "model": model}, bedrock).agent.definition["model"]]
+        assert isinstance(section, dict)
+        assert section.get("region") == region, more
+
+
 async def test_f19_nothing_is_sent_that_nobody_set(tmp_path: Path) -> None:
     async with bedrock_server() as bedrock, chat_server() as chat, ml_gateway(tmp_path) as ml:
         bedrock.will_stream(hello())
