@@ -24,6 +24,7 @@ from gateway.access.limits import Meter
 from gateway.access.visitors import Visitors
 from gateway.agent import AgentDefinition
 from gateway.agent_opening import AgentOpening
+from gateway.agents.caller_tools import CallerTools
 from gateway.agents.directory import AgentDirectory
 from gateway.agents.open_agent import OpenAgent
 from gateway.agents.stored import StoredAgents
@@ -211,6 +212,8 @@ class Application:
             self._opening = self._ready_to_open(http, search)
             self.driver.agents.replace(self._opening.open(agent) for agent in self.settings.agents)
             self.driver.agents.stored = self._stored_agents(callers_http, search)
+            tools = ToolEnvironment(self.clock, callers_http, self.settings.directory, search)
+            self.driver.agents.caller_tools = CallerTools(self.parts.tools, tools)
             agents = list(self.driver.agents.values())
             for agent in agents:
                 agent.warn_of_ignored()

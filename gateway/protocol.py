@@ -20,6 +20,7 @@ from gateway.access.callers import Caller
 from gateway.access.limits import Meter
 from gateway.access.visitors import Visitors
 from gateway.agent import AgentInput, InterruptAnswer
+from gateway.agents.caller_tools import ToolDescription
 from gateway.agents.open_agent import OpenAgent, no_agent
 from gateway.agents.stored import AgentToStore, PartsForCallers, StoredAgent
 from gateway.documents.document import Document
@@ -30,7 +31,7 @@ from gateway.endpoints.routes import Endpoint, VisitorRoute
 from gateway.errors import ForbiddenError
 from gateway.events import Interrupt
 from gateway.http_client.endpoint_policy import EndpointPolicy
-from gateway.messages import JsonObject, Message
+from gateway.messages import ContentBlock, JsonObject, Message
 from gateway.openapi.description import ApiDescription
 from gateway.owners import GATEWAY
 from gateway.problems import ErrorForm, problem_json
@@ -259,6 +260,28 @@ class ProtocolEnvironment:
                 "reaches; add server.api_keys",
                 code="agents_not_allowed",
             )
+
+    # --- tools
+
+    async def tools(self, caller: Caller) -> Sequence[ToolDescription]:
+        """The kinds of tools that agents of callers may have, by name."""
+        tools = self._runner.agents.caller_tools
+        return () if tools is None else await tools.descriptions()
+
+    async def call_tool(
+        self, caller: Caller, name: str, parameters: JsonObject, request_id: str = ""
+    ) -> tuple[ContentBlock, ...]:
+        """Run a tool without an agent, which counts as a run for the caller. Raises as CallerTools.call, and:
+
+        Raises:
+            ForbiddenError: the caller may make no agents.
+            TooManyRequestsError: a limit of the caller's is reached.
+        """
+        self.check_maker(caller)
+        tools = self._runner.agents.caller_tools
+        assert tools is not None, "requests come once the gateway serves"
+        with self._counted(caller):
+            return await tools.call(name, parameters, caller.owner, request_id)
 
     # --- runs
 

@@ -162,12 +162,14 @@ class ToolType:
     """A part: opens the tools of one `type`.
 
     `open` does no I/O; it raises ConfigurationError for parameters that can never work. `from_callers`: agents that
-    callers make may have such tools too; what they reach, they reach by the environment's `http`.
+    callers make may have such tools too; what they reach, they reach by the environment's `http`. `of_server`: what the
+    tools of a server are, where an entry of this type has the tools of one; empty for a type with one tool.
     """
 
     name: str
     open: Callable[[ToolSettings, ToolEnvironment], Toolbox]
     from_callers: bool = False
+    of_server: str = ""
 
 
 @dataclass(frozen=True, slots=True)

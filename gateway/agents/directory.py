@@ -15,6 +15,7 @@ from contextlib import asynccontextmanager, contextmanager, nullcontext
 from functools import partial
 from typing import Any
 
+from gateway.agents.caller_tools import CallerTools
 from gateway.agents.open_agent import OpenAgent, no_agent
 from gateway.agents.stored import AgentToStore, Loaded, StoredAgents
 from gateway.documents.document import Document
@@ -36,6 +37,7 @@ class AgentDirectory(Mapping[str, OpenAgent]):
         """`most_stored_open`: how many agents of callers stay open while nothing holds them."""
         self._agents = _by_id(agents)
         self.stored: StoredAgents | None = None  # set once the store is open
+        self.caller_tools: CallerTools | None = None  # and what it needs, too
         self._loaded: dict[str, Loaded] = {}  # the open ones, the one that was used last at the end
         self._most_loaded = most_stored_open
         self._loading: dict[str, object] = {}  # by agent: gone once its first load is over, or it was written

@@ -7,20 +7,110 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import orjson
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.routing import BaseRoute
 
-from gateway.ml_commons.routes import PREFIX, opensearch_error_form
-from gateway.protocol import ProtocolEnvironment, WireProtocol
+from gateway.agents.caller_tools import ToolDescription
+from gateway.errors import GatewayError, NotFoundError
+from gateway.messages import JsonObject, JsonValue, TextBlock
+from gateway.ml_commons.api_document import ml_api, ml_operation
+from gateway.ml_commons.cluster_settings import ClusterSettings
+from gateway.ml_commons.fields import Fields
+from gateway.ml_commons.routes import (
+    PREFIX,
+    MlRoute,
+    execution_error_response,
+    ml_response,
+    opensearch_error_form,
+    read_object,
+)
+from gateway.problems import problem_of
+from gateway.protocol import ProtocolEnvironment, WireProtocol, caller_of, path_id, request_id_of
+
+
+class _Endpoints:
+    def __init__(self, environment: ProtocolEnvironment) -> None:
+        self._environment = environment
+        self._settings = environment.shared(ClusterSettings)
+
+    async def tools(self, request: Request) -> Response:
+        tools: list[JsonValue] = [_shown(each) for each in await self._environment.tools(caller_of(request))]
+        return ml_response(request, tools)
+
+    async def tool(self, request: Request) -> Response:
+        name = path_id(request, "tool_name")
+        tools = {each.type: each for each in await self._environment.tools(caller_of(request))}
+        if name not in tools:
+            message = f"Failed to find tool information with the provided tool name: {name}"
+            raise NotFoundError(f"{message}; there are: {', '.join(tools)}")
+        return ml_response(request, _shown(tools[name]))
+
+    async def execute(self, request: Request) -> Response:
+        self._settings.check("execute_tools_enabled")
+        caller, name = caller_of(request), path_id(request, "tool_name")
+        fields = Fields(await read_object(request))
+        parameters = fields.object("parameters")
+        if parameters is None:
+            fields.wrong("parameters", "parameters must be an object with the tool's arguments")
+        fields.check()
+        assert parameters is not None
+        try:
+            content = await self._environment.call_tool(caller, name, parameters, request_id_of(request))
+        except GatewayError as error:
+            return execution_error_response(request, problem_of(error))
+        said = "\n".join(block.text for block in content if isinstance(block, TextBlock))
+        output: JsonObject = {"name": "response", "result": said}
+        return ml_response(request, {"inference_results": [{"output": [output]}]})
+
+
+def _shown(tool: ToolDescription) -> JsonObject:
+    shown: JsonObject = {
+        "name": tool.type,
+        "description": tool.description,
+        "type": tool.type,
+        "version": "undefined",
+    }
+    if tool.input_schema is not None:
+        schema = orjson.dumps(tool.input_schema).decode()  # ml-commons' attributes are texts
+        shown["attributes"] = {"input_schema": schema, "strict": False}
+    return shown
 
 
 def _routes(environment: ProtocolEnvironment) -> Sequence[BaseRoute]:
-    return []
+    on = _Endpoints(environment)
+    return [
+        MlRoute(f"{PREFIX}/tools", on.tools, methods=["GET"]),
+        MlRoute(f"{PREFIX}/tools/{{tool_name}}", on.tool, methods=["GET"]),
+        MlRoute(f"{PREFIX}/tools/_execute/{{tool_name}}", on.execute, methods=["POST"]),
+    ]
 
+
+_LISTED: JsonObject = {"application/json": {"schema": {"type": "array", "items": {"type": "object"}}}}
+_API = ml_api(
+    [
+        ml_operation("get", "/tools", "mlTools", "The tools that agents of callers may have", content=_LISTED),
+        ml_operation("get", "/tools/{toolName}", "mlTool", "A tool", parameters=["toolName"]),
+        ml_operation(
+            "post",
+            "/tools/_execute/{toolName}",
+            "executeMlTool",
+            "Run a tool without an agent",
+            body="`parameters`: the tool's arguments.",
+            result="`inference_results`, with the result as a text.",
+            parameters=["toolName"],
+            description="It counts as a run. A tool that fails is a 400: `{status, error: {type, reason, details}}`.",
+        ),
+    ],
+    toolName="The name of the kind of tools, such as `ListIndexTool`.",
+)
 
 PROTOCOL = WireProtocol(
     "ml_tools",
     _routes,
     paths=[PREFIX, PREFIX + "/{rest:path}"],
     error_form=opensearch_error_form,
+    api=_API,
     basic_paths=[PREFIX, PREFIX + "/"],
 )

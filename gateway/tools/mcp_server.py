@@ -314,4 +314,9 @@ def _revealed(text: str) -> str:
     return text.reveal() if isinstance(text, Secret) else text
 
 
-TOOL_TYPE = ToolType("McpServer", open_mcp_server, from_callers=True)
+TOOL_TYPE = ToolType(
+    "McpServer",
+    open_mcp_server,
+    from_callers=True,
+    of_server="The tools of an MCP server: 'url' and 'headers' say how it is reached.",
+)

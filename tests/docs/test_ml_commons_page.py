@@ -44,6 +44,15 @@ async def test_tasks_are_searched(tmp_path: Path) -> None:
     assert found["hits"]["total"]["value"] == 0
 
 
+async def test_tools_are_listed_and_one_is_run(tmp_path: Path) -> None:
+    async with ml_gateway(tmp_path, server=SERVER) as ml:
+        listed, run = [await said_to(ml, line) for line in snippet(PAGE, "sh", "tools/_execute").splitlines()]
+        pretty = await said_to(ml, snippet(PAGE, "sh", "?pretty").strip())
+    assert listed == pretty
+    assert "ListIndexTool" in [tool["name"] for tool in listed]
+    assert run["inference_results"][0]["output"][0]["result"].startswith("row,health,")
+
+
 def test_every_setting_of_the_table_is_one() -> None:
     said = set(code_words(first_column(section(PAGE, "Settings")))) - {"setting"}
     assert said < DEFAULTS.keys()

@@ -1,0 +1,148 @@
+"""Backend tools that callers run by themselves, without an agent: those that agents of callers may have.
+
+Below: tool, turns.tool_calls. Above: the composition root, which makes them, and the protocols' environment.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+from gateway.agent import Budgets, ToolSettings
+from gateway.clock import Deadline, DeadlineError
+from gateway.errors import ConfigurationError, InvalidRequestError, NotFoundError, ToolError
+from gateway.frozen import replace
+from gateway.messages import ContentBlock, JsonObject, JsonValue, ToolSpec, new_id
+from gateway.tool import SharedState, Tool, Toolbox, ToolContext, ToolEnvironment, ToolType
+from gateway.turns.tool_calls import argument_problem
+
+_SECONDS: Final = Budgets().tool_timeout_seconds
+_NOT_TEXT: Final[Mapping[str, type | tuple[type, ...]]] = {
+    "array": list,
+    "object": dict,
+    "integer": int,
+    "number": (int, float),
+    "boolean": bool,
+}
+_INPUT: Final = "input"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolDescription:
+    """A kind of tools. `input_schema` is None where its tools are those of a server."""
+
+    type: str
+    description: str
+    input_schema: JsonObject | None
+
+
+class CallerTools:
+    """The kinds of tools that callers may use, by name."""
+
+    def __init__(self, types: Mapping[str, ToolType], environment: ToolEnvironment) -> None:
+        self._types = {name: kind for name, kind in types.items() if kind.from_callers}
+        self._environment = environment
+
+    async def descriptions(self) -> Sequence[ToolDescription]:
+        """All kinds, by name, but those that need what this gateway does not have, such as a search engine."""
+        found = []
+        for name, kind in sorted(self._types.items()):
+            if kind.of_server:
+                found.append(ToolDescription(name, kind.of_server, None))
+                continue
+            with suppress(ConfigurationError):
+                spec = (await self._opened(name, {})).spec
+                found.append(ToolDescription(name, spec.description, spec.input_schema))
+        return found
+
+    async def call(
+        self, name: str, parameters: JsonObject, owner: str, request_id: str = ""
+    ) -> tuple[ContentBlock, ...]:
+        """Run a tool of that kind once. `parameters` are its arguments and its configuration in one; each may be
+        written as a text, or all of the arguments as the text `input`.
+
+        Raises:
+            NotFoundError: there is no such tool.
+            InvalidRequestError: 400, a parameter is wrong, or the tool says why it failed.
+        """
+        kind = self._types.get(name)
+        if kind is None or kind.of_server:
+            there_are = ", ".join(each.type for each in await self.descriptions() if each.input_schema is not None)
+            raise NotFoundError(f"Tool not found: {name}; there are: {there_are}")
+        try:
+            spec = (await self._opened(name, {})).spec
+            arguments, settings = _told_apart(parameters, spec)
+            tool = await self._opened(name, settings)
+        except ConfigurationError as error:
+            raise _refused(error.message) from None
+        # what is missing the tool says in its own words
+        if problem := argument_problem(
+            replace(tool.spec, input_schema={**tool.spec.input_schema, "required": []}), arguments
+        ):
+            raise _refused(problem)
+        context = ToolContext(new_id("call"), owner, "", "", "", SharedState({}), request_id=request_id)
+        return await self._called(tool, arguments, context)
+
+    async def _called(self, tool: Tool, arguments: JsonObject, context: ToolContext) -> tuple[ContentBlock, ...]:
+        deadline = Deadline(self._environment.clock, _SECONDS)
+        try:
+            with deadline:
+                return await tool.call(arguments, context)
+        except ToolError as error:
+            raise _refused(str(error)) from error
+        except DeadlineError as error:
+            raise _refused(f"the tool {tool.spec.name!r} gave no result within {_SECONDS:g} seconds") from error
+        finally:
+            deadline.close()
+
+    async def _opened(self, name: str, settings: JsonObject) -> Tool:
+        """Raises ConfigurationError where the tool can never work so."""
+        box: Toolbox = self._types[name].open(ToolSettings(name, parameters=settings), self._environment)
+        [tool] = await box.tools()  # one that is no server's has nothing to close
+        return tool
+
+
+def _told_apart(parameters: JsonObject, spec: ToolSpec) -> tuple[JsonObject, JsonObject]:
+    """The tool's arguments, and what configures it."""
+    properties: Any = spec.input_schema.get("properties", {})
+    given = dict(parameters)
+    if _INPUT in given and _INPUT not in properties:
+        given = {**_unpacked(given.pop(_INPUT)), **given}
+    given.pop("question", None)  # what is asked of agents; tools have their own arguments
+    arguments = {name: _typed(value, properties[name]) for name, value in given.items() if name in properties}
+    return arguments, {name: value for name, value in given.items() if name not in properties}
+
+
+def _unpacked(value: JsonValue) -> JsonObject:
+    unpacked = _from_json(value)
+    if not isinstance(unpacked, dict):
+        raise _refused("'input' is no JSON object; write the tool's arguments as one, or as parameters of their own")
+    return unpacked
+
+
+def _typed(value: JsonValue, schema: JsonObject) -> JsonValue:
+    """A value that was written as a text, as the schema wants it."""
+    kind = schema.get("type")
+    if not isinstance(value, str) or not isinstance(kind, str) or kind not in _NOT_TEXT:
+        return value
+    meant = _from_json(value)
+    if isinstance(meant, _NOT_TEXT[kind]):
+        return meant
+    return [value] if kind == "array" else value
+
+
+def _from_json(value: JsonValue) -> JsonValue:
+    if not isinstance(value, str):
+        return value
+    try:
+        meant: JsonValue = json.loads(value)
+    except (ValueError, RecursionError):
+        return value
+    return meant
+
+
+def _refused(message: str) -> InvalidRequestError:
+    return InvalidRequestError(message, code="tool_failed", status=400)
