@@ -367,6 +367,12 @@ class ProtocolEnvironment:
         """A message of a thread, by its id. Raises NotFoundError."""
         return await self._runner.message(caller.owner, thread_id, message_id)
 
+    async def message_times(self, caller: Caller, thread_id: str) -> list[float | None]:
+        """When each message of a thread came, in order, in Unix seconds; None where an older gateway stored it. Empty
+        for an unknown thread.
+        """
+        return await self._runner.store.message_times(caller.owner, thread_id)
+
     async def find_message(self, caller: Caller, message_id: str, *, limit: int = 1) -> list[str]:
         """The ids of the caller's threads that have a message of that id: the latest first, behind them those that are
         not listed. It takes longer than other reads (0.2 s for an id that none of 100,000 threads has).

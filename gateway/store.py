@@ -252,7 +252,8 @@ class ThreadDocuments(Protocol):
         self, thread: ThreadSummary, message: Message, number: int, at: float
     ) -> tuple[str, JsonObject] | None:
         """The document's id, which depends on the ids of the thread and the message alone, and its body. None: it has
-        none. `number` is its place in the thread, from 0; `at`: now.
+        none. `number` is its place in the thread, from 0; `at`: when it came (see Store.message_times), or when the
+        thread was made where that is not known.
         """
 
 
@@ -300,6 +301,11 @@ class Store(Protocol):
         Raises as list_threads.
 
         A version that is asked for by its number has what it hides, too (see begin_run).
+        """
+
+    async def message_times(self, owner: str, thread_id: str) -> list[float | None]:
+        """When each message of the thread's current version came, in order: `updated_at` of the thread that brought it.
+        None: an older gateway stored it. Empty for an unknown thread.
         """
 
     async def find_message(self, owner: str, message_id: str, *, limit: int) -> list[str]:

@@ -16,7 +16,7 @@ from gateway.documents.document import DocumentKind
 from gateway.history.versions import Rewrite
 from gateway.messages import JsonObject, Message
 from gateway.records import decode_message, dump_json
-from gateway.sqlite import document_rows, summary_rows, tables
+from gateway.sqlite import document_rows, summary_rows, tables, version_rows
 from gateway.sqlite.document_rows import NewDocument, searched_in
 from gateway.sqlite.message_rows import read_records
 from gateway.sqlite.row_values import from_text, to_text
@@ -132,11 +132,13 @@ class CollectedThreads:
         if thread.collection and not stays:
             self._put_thread(connection, thread)
         had = {message.id: (number, message) for number, message in enumerate(before.messages)}
+        times = version_rows.read_message_times(connection, owner, thread_id, before.first)
         for number, message in enumerate(messages[before.first :], before.first):
             if had.pop(message.id, None) != (number, message) or not stays:
-                self._put_message(connection, thread, message, number)
+                at = times[number - before.first]
+                self._put_message(connection, thread, message, number, thread.created_at if at is None else at)
         for number, message in had.values():
-            if (found := self._of_message(thread, message, number)) is not None:
+            if (found := self._of_message(thread, message, number, thread.created_at)) is not None:
                 document_rows.delete(connection, self._documents.message_kind, found[0], owner, None)
 
     def _put_thread(self, connection: sqlite3.Connection, thread: ThreadSummary) -> None:
@@ -154,11 +156,11 @@ class CollectedThreads:
         document_rows.put(connection, kind, new, None, self._clock.now())
 
     def _put_message(
-        self, connection: sqlite3.Connection, thread: ThreadSummary, message: Message, number: int
+        self, connection: sqlite3.Connection, thread: ThreadSummary, message: Message, number: int, at: float
     ) -> None:
         assert self._documents is not None, "whoever calls has looked"
         kind = self._documents.message_kind
-        if (found := self._of_message(thread, message, number)) is None:
+        if (found := self._of_message(thread, message, number, at)) is None:
             return
         try:
             new = _new_document(kind, found[0], thread, found[1])
@@ -167,10 +169,12 @@ class CollectedThreads:
             return
         document_rows.put(connection, kind, new, None, self._clock.now())
 
-    def _of_message(self, thread: ThreadSummary, message: Message, number: int) -> tuple[str, JsonObject] | None:
+    def _of_message(
+        self, thread: ThreadSummary, message: Message, number: int, at: float
+    ) -> tuple[str, JsonObject] | None:
         assert self._documents is not None, "whoever calls has looked"
         try:
-            return self._documents.of_message(thread, message, number, self._clock.now())
+            return self._documents.of_message(thread, message, number, at)
         except Exception:
             logger.exception("a message gets no document", extra={"thread_id": thread.thread_id})
             return None

@@ -22,7 +22,7 @@ _SLICE_BYTES = 1_000_000
 # Several rows by one statement, see event_log.
 _STATEMENT_ROWS = (64, 16, 4, 1)
 _INSERT = {
-    count: "INSERT INTO messages (thread, position, record) VALUES " + ", ".join(["(?, ?, ?)"] * count)
+    count: "INSERT INTO messages (thread, position, record, at) VALUES " + ", ".join(["(?, ?, ?, ?)"] * count)
     for count in _STATEMENT_ROWS
 }
 # What may have rows of a thread: its own versions and those of threads that were forked from it. A version that is
@@ -40,17 +40,19 @@ _DELETE_UNLENT = (
 )
 
 
-def insert_messages(connection: sqlite3.Connection, thread: int, position: int, records: Sequence[bytes]) -> None:
-    """Give messages rows from that position on."""
+def insert_messages(
+    connection: sqlite3.Connection, thread: int, position: int, records: Sequence[bytes], at: float
+) -> None:
+    """Give messages that came at that time rows from that position on."""
     if len(records) == 1:  # as at nearly every run's begin
-        connection.execute(_INSERT[1], (thread, position, records[0]))
+        connection.execute(_INSERT[1], (thread, position, records[0], at))
         return
     start = 0
     for count in _STATEMENT_ROWS:
         while len(records) - start >= count:
             values: list[object] = []
             for offset in range(start, start + count):
-                values += (thread, position + offset, records[offset])
+                values += (thread, position + offset, records[offset], at)
             connection.execute(_INSERT[count], values)
             start += count
 
@@ -64,6 +66,17 @@ def read_records(connection: sqlite3.Connection, spans: Iterable[Span]) -> Itera
         )
         for (record,) in rows:
             yield record
+
+
+def read_times(connection: sqlite3.Connection, spans: Iterable[Span]) -> Iterator[float | None]:
+    """When the messages of the spans came, in order; None: before that was kept."""
+    for span in spans:
+        rows = connection.execute(
+            "SELECT at FROM messages WHERE thread = ? AND position >= ? AND position < ? ORDER BY position",
+            (span.thread, span.first, span.first + span.length),
+        )
+        for (at,) in rows:
+            yield at
 
 
 def let_go(connection: sqlite3.Connection, threads: Iterable[int]) -> None:

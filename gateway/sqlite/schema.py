@@ -212,9 +212,13 @@ _VERSIONS: Migration = (
 # What a thread belongs to; empty: nothing.
 _COLLECTIONS: Migration = ("ALTER TABLE threads ADD COLUMN collection TEXT NOT NULL DEFAULT ''",)
 
+# When a message came, in Unix seconds; NULL: before this was kept.
+_MESSAGE_TIMES: Migration = ("ALTER TABLE messages ADD COLUMN at REAL",)
+
 MIGRATIONS: Sequence[Migration] = (
     *(_FIRST, _SECRETS, _MODEL_STATES, _DUE_DELETIONS, _LISTED_THREADS, _REUSED_IDS),
-    *(_VISITORS, _APPROVALS, _REMEMBERED_REQUESTS, _EVENT_TIMES, _OWNERS_WORDS, _VERSIONS, _COLLECTIONS),
+    *(_VISITORS, _APPROVALS, _REMEMBERED_REQUESTS, _EVENT_TIMES, _OWNERS_WORDS, _VERSIONS),
+    *(_COLLECTIONS, _MESSAGE_TIMES),
 )
 
 

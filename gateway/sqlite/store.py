@@ -145,6 +145,9 @@ class SqliteStore:
         more = len(found) > limit
         return Page(tuple(found[:limit]), place_cursor(b"v", found[limit - 1].number) if more else None)
 
+    async def message_times(self, owner: str, thread_id: str) -> list[float | None]:
+        return await self._read(lambda connection: version_rows.read_message_times(connection, owner, thread_id, 0))
+
     async def find_message(self, owner: str, message_id: str, *, limit: int) -> list[str]:
         return await self._access.search(
             lambda connection: thread_search.find_message(connection, owner, message_id, limit)

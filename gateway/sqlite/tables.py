@@ -165,7 +165,7 @@ def write_thread(
             before = _current_or_next_version(connection, thread, rewrite)
         connection.execute(_UPDATE_THREAD, (*fields, key))
     if before is None:
-        sizes, gone = _write_messages(connection, key, thread.messages, keep, count)
+        sizes, gone = _write_messages(connection, key, thread.messages, keep, count, thread.updated_at)
     else:
         sizes, gone = _write_spans(connection, before, thread, keep, rewrite), 0
     if had_interrupts or thread.interrupts:
@@ -179,10 +179,10 @@ def write_thread(
 
 
 def _write_messages(
-    connection: sqlite3.Connection, key: int, messages: Sequence[Message], keep: int, count: int
+    connection: sqlite3.Connection, key: int, messages: Sequence[Message], keep: int, count: int, at: float
 ) -> tuple[list[int], int]:
-    """The messages of a thread whose only version has its rows from the first on: sizes of the new ones, and the bytes
-    of those that were replaced.
+    """The messages of a thread whose only version has its rows from the first on: sizes of the new ones, which came at
+    that time, and the bytes of those that were replaced.
     """
     gone = 0
     if count > keep:
@@ -190,7 +190,7 @@ def _write_messages(
         (gone,) = connection.execute(f"SELECT sum(length(record)) {_MESSAGES_BEHIND}", behind).fetchone()
         connection.execute(f"DELETE {_MESSAGES_BEHIND}", behind)
     records = list(map(encode_message, messages[keep:]))
-    insert_messages(connection, key, keep, records)
+    insert_messages(connection, key, keep, records, at)
     return list(map(len, records)), gone
 
 
@@ -220,7 +220,7 @@ def _write_spans(
     written = rewritten(before.layout, fresh, len(thread.messages), keep, rewrite, in_new_version=is_new)
     records = [encode_message(thread.messages[number]) for number in written.fresh]
     version_rows.write_layout(connection, before.thread, written.layout, before.next_position + len(records))
-    insert_messages(connection, before.thread, before.next_position, records)
+    insert_messages(connection, before.thread, before.next_position, records, thread.updated_at)
     if written.has_lost and not is_new:
         let_go(connection, sources_of(connection, before.thread))
     return [len(record) for record in records]

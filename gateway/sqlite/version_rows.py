@@ -15,7 +15,7 @@ from gateway.errors import ConflictError
 from gateway.model_state import ModelState, decode_states
 from gateway.records import decode_message
 from gateway.sqlite import stored_bytes
-from gateway.sqlite.message_rows import let_go, read_records, sources_of
+from gateway.sqlite.message_rows import let_go, read_records, read_times, sources_of
 from gateway.sqlite.row_values import from_optional_text, to_optional_text, to_text
 from gateway.sqlite.spans import Layout, Span, cut, decode_layout, encode_layout, joined, plain, total
 from gateway.store import Thread, ThreadVersion
@@ -143,6 +143,15 @@ def find_layout(connection: sqlite3.Connection, owner: str, thread_id: str, numb
         "SELECT spans FROM versions WHERE thread = ? AND number = ?", (current.thread, number)
     ).fetchone()
     return None if row is None else decode_layout(row[0])._replace(hidden=0)
+
+
+def read_message_times(connection: sqlite3.Connection, owner: str, thread_id: str, start: int) -> list[float | None]:
+    """When the messages of the current version came, from number `start` on; see message_rows.read_times."""
+    current = find_current(connection, owner, thread_id)
+    if current is None:
+        return []
+    hidden, spans = current.layout
+    return list(read_times(connection, cut(spans, hidden + start, total(spans))))
 
 
 def read_states(connection: sqlite3.Connection, owner: str, thread_id: str) -> dict[int, Mapping[str, ModelState]]:

@@ -171,6 +171,17 @@ async def test_a_message_that_is_replaced_leaves_no_word(collecting: Store) -> N
     assert await found(collecting, {"match": {"text": "two"}}) == []
 
 
+async def test_a_document_knows_when_its_message_came(collecting: Store) -> None:
+    await within(collecting.create_thread(said("one", "two", collection=""), {}))
+    later = said("one", "two", "three", collection="", updated_at=300.0)
+    await within(collecting.write_thread(later, keep=2))
+    await within(collecting.update_thread(OWNER, "t1", ThreadChange(collection="c1")))
+    assert [each["at"] for each in await found(collecting, {"match_all": {}})] == [100.0, 100.0, 300.0]
+    latest = said("one", "two", "three", "four", updated_at=400.0)
+    await within(collecting.write_thread(latest, keep=3))
+    assert [each["at"] for each in await found(collecting, {"match_all": {}})] == [100.0, 100.0, 300.0, 400.0]
+
+
 async def test_other_documents_of_the_thread_stay(collecting: Store) -> None:
     held = said("one", "two")
     await within(collecting.create_thread(held, {}))

@@ -225,6 +225,22 @@ async def test_a_fork_goes_its_own_way(store: Store) -> None:
     assert await within(store.load_thread(OWNER, "fork")) == other
 
 
+async def test_each_message_keeps_the_time_when_it_came(store: Store) -> None:
+    held = await first_version(store)
+    assert await within(store.message_times(OWNER, "t1")) == [100.0] * 4
+    second = await next_version(store, held, 2, updated_at=300.0)
+    assert await within(store.message_times(OWNER, "t1")) == [100.0, 100.0, 300.0]
+    fork = replace(second, thread_id="fork", updated_at=400.0, version=1, last_version=1)
+    assert await within(store.fork_thread(OWNER, "t1", fork))
+    longer = replace(fork, messages=(*fork.messages, message(7)), updated_at=500.0)
+    await within(store.write_thread(longer, keep=3))
+    assert await within(store.message_times(OWNER, "fork")) == [100.0, 100.0, 300.0, 500.0]
+    await within(store.select_version(OWNER, "t1", 1))
+    assert await within(store.message_times(OWNER, "t1")) == [100.0] * 4
+    assert await within(store.message_times("key-2", "t1")) == []
+    assert await within(store.message_times(OWNER, "none")) == []
+
+
 async def test_a_fork_begins_as_its_thread_does_or_is_none(store: Store) -> None:
     held = await first_version(store)
     fork = replace(held, thread_id="fork")

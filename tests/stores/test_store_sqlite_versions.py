@@ -105,8 +105,11 @@ async def test_an_older_files_thread_is_its_first_version(tmp_path: Path) -> Non
     held = await within(store.load_thread(OWNER, "t1"))
     assert held is not None
     assert (held.messages, held.version, held.last_version) == (messages(3), 1, 1)
+    assert await within(store.message_times(OWNER, "t1")) == [None, None, None]
     said = (*messages(2), message(7))
-    await within(store.begin_run(run("r1"), replace(held, messages=said, version=2, last_version=2), keep=2))
+    edited = replace(held, messages=said, version=2, last_version=2, updated_at=300.0)
+    await within(store.begin_run(run("r1"), edited, keep=2))
+    assert await within(store.message_times(OWNER, "t1")) == [None, None, 300.0]
     first = await within(store.list_messages(OWNER, "t1", limit=9, cursor=None, version=1))
     assert first.items == messages(3)
     await within(store.remove_logs(finished_before=0.0))
