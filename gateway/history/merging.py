@@ -83,11 +83,11 @@ def merge_history(
 ) -> tuple[Message, ...]:
     """The thread after a client sent its history as a whole.
 
-    Messages of this server's models and tools keep the server's content, by id. What the client left out leaves the
-    thread, except the reasoning, the media and the tool results of an answer that is partly kept (clients drop these,
-    and providers refuse an answer without them), and an answer of media alone that something follows. A client's result
-    for a call that the server answered is dropped; `answered_before` are calls that the server answered in messages
-    outside `stored`.
+    Messages of this server's models and tools keep the server's content, by id; others keep their metadata where the
+    client sends none. What the client left out leaves the thread, except the reasoning, the media and the tool results
+    of an answer that is partly kept (clients drop these, and providers refuse an answer without them), and an answer of
+    media alone that something follows. A client's result for a call that the server answered is dropped;
+    `answered_before` are calls that the server answered in messages outside `stored`.
     """
     words = _words(sent)
     if not stored and not answered_before:
@@ -115,6 +115,8 @@ def merge_history(
         ):
             dropped.append(result.call_id)
         else:
+            if earlier is not None and earlier.metadata is not None and word.metadata is None:
+                word = replace(word, metadata=earlier.metadata)  # clients leave out what they do not know
             # The stored object in place of an equal one: identity makes unchanged messages cheap to recognise.
             same = earlier is not None and (earlier is word or earlier == word)
             merged.append(earlier if same else word)  # type: ignore[arg-type]  # the same is not None

@@ -117,6 +117,17 @@ def test_a_client_may_rewrite_its_own_words() -> None:
     assert merge_history(THREAD, [user("u", "another question"), *echo(THREAD[1:])])[0] == user("u", "another question")
 
 
+def test_metadata_that_a_client_leaves_out_stays() -> None:
+    stored = (replace(user("u"), metadata={"k": 1}), *THREAD[1:])
+    merged = merge_history(stored, [user("u"), *echo(THREAD[1:])])
+    assert merged == stored
+    assert merged[0] is stored[0]
+    reworded = merge_history(stored, [user("u", "another question")])
+    assert reworded == (replace(user("u", "another question"), metadata={"k": 1}),)
+    other = replace(user("u"), metadata={})
+    assert merge_history(stored, [other])[0] == other
+
+
 def test_what_a_client_left_out_leaves_the_thread() -> None:
     later = (user("u2"), answer("a2", "bye", turn="T2"))
     assert merge_history((*THREAD, *later), [user("u")]) == (user("u"),)

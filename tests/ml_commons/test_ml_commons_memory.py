@@ -258,6 +258,19 @@ async def test_what_was_posted_is_what_the_model_goes_on_from(tmp_path: Path) ->
     assert (seen[2]["input"], seen[2]["response"], seen[2]["origin"]) == ("and now?", "from the file", "configured")
 
 
+async def test_a_client_that_knows_no_metadata_takes_nothing_of_it_away(tmp_path: Path) -> None:
+    async with ml_gateway(tmp_path) as ml:
+        memory_id = await made(ml)
+        for number in range(2):
+            await posted(ml, memory_id, input=f"q{number}", prompt_template="p", additional_info={"k": "v"})
+        before = (await messages(ml, memory_id))["messages"]
+        history = (await ml.gateway.client.get(f"/threads/{memory_id}/messages"))["messages"]
+        plain = [{name: each[name] for name in ("id", "role", "content")} for each in history]
+        plain.append({"id": "u9", "role": "user", "content": "and now?"})
+        await ml.gateway.client.run("configured", run_body(messages=plain, thread_id=memory_id))
+        assert (await messages(ml, memory_id))["messages"][:2] == before
+
+
 async def test_another_owners_memory_is_not_there(tmp_path: Path) -> None:
     async with ml_gateway(tmp_path, server=KEYS) as ml:
         memory_id = await made(ml, {"name": "n"}, **as_("alice"))
