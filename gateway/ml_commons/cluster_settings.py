@@ -7,8 +7,8 @@ transient holds until the gateway ends; then comes what is persistent, then the 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from typing import Final, Literal, TypeAlias, cast
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final, Literal, TypeAlias, TypeVar, cast
 
 from gateway.access.callers import Caller
 from gateway.documents.document import DocumentKind
@@ -26,6 +26,9 @@ from gateway.protocol import ProtocolEnvironment
 Lifetime: TypeAlias = Literal["persistent", "transient"]
 Changes: TypeAlias = "Mapping[str, SettingValue | None]"
 """New values by the names of settings, without their prefix; None: it is removed."""
+
+Asked = TypeVar("Asked")
+Answer = TypeVar("Answer")
 
 SECTION: Final = "ml_commons"
 """The section of the configuration file."""
@@ -59,6 +62,17 @@ class ClusterSettings:
         """Refuse a request for a feature that is off, see check_feature."""
         if not self._values[feature]:
             check_feature(feature, is_on=False, message=message)
+
+    def guarding(
+        self, feature: Feature, endpoint: Callable[[Asked], Awaitable[Answer]]
+    ) -> Callable[[Asked], Awaitable[Answer]]:
+        """The endpoint, which refuses all requests while the feature is off."""
+
+        async def checked(request: Asked) -> Answer:
+            self.check(feature)
+            return await endpoint(request)
+
+        return checked
 
     def of(self, lifetime: Lifetime) -> Mapping[str, SettingValue]:
         """What callers have set, by name without the prefix."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -17,6 +18,7 @@ from gateway.errors import InvalidRequestError
 from gateway.messages import JsonObject, Message
 from gateway.ml_commons.answers import new_document_id, write_answer
 from gateway.ml_commons.api_document import ml_api, ml_operation, ml_searches
+from gateway.ml_commons.cluster_settings import ClusterSettings
 from gateway.ml_commons.interaction_writes import (
     InteractionWords,
     edited_messages,
@@ -160,13 +162,14 @@ def _is_newest_first(request: Request) -> bool:
 
 def _routes(environment: ProtocolEnvironment) -> Sequence[BaseRoute]:
     on = _Endpoints(environment)
+    guarding = partial(environment.shared(ClusterSettings).guarding, "memory_feature_enabled")
     return [
-        Route(_MEMORY + "/message/{message_id}", on.message, methods=["GET"]),
-        Route(_MEMORY + "/message/{message_id}", on.update, methods=["PUT"]),
-        Route(_MEMORY + "/message/{message_id}/traces", on.traces, methods=["GET"]),
-        Route(_MEMORY + "/{conversation_id}/_search", on.search, methods=["GET", "POST"]),
-        Route(_MEMORY + "/{conversation_id}/messages", on.messages, methods=["GET"]),
-        Route(_MEMORY + "/{conversation_id}/messages", on.post, methods=["POST"]),
+        Route(_MEMORY + "/message/{message_id}", guarding(on.message), methods=["GET"]),
+        Route(_MEMORY + "/message/{message_id}", guarding(on.update), methods=["PUT"]),
+        Route(_MEMORY + "/message/{message_id}/traces", guarding(on.traces), methods=["GET"]),
+        Route(_MEMORY + "/{conversation_id}/_search", guarding(on.search), methods=["GET", "POST"]),
+        Route(_MEMORY + "/{conversation_id}/messages", guarding(on.messages), methods=["GET"]),
+        Route(_MEMORY + "/{conversation_id}/messages", guarding(on.post), methods=["POST"]),
     ]
 
 

@@ -290,6 +290,32 @@ async def test_another_owners_memory_is_not_there(tmp_path: Path) -> None:
         assert await listed(ml, **as_("alice")) == ([memory_id], None)
 
 
+async def test_all_of_it_is_refused_while_the_memory_feature_is_off(tmp_path: Path) -> None:
+    off = {"persistent": {"plugins.ml_commons.memory_feature_enabled": False}}
+    async with ml_gateway(tmp_path) as ml:
+        memory_id = await made(ml)
+        await ml.http.put("/_cluster/settings", json=off)
+        for method, path in (
+            ("POST", "/memory"),
+            ("GET", "/memory"),
+            ("GET", "/memory/_search"),
+            ("GET", f"/memory/{memory_id}"),
+            ("PUT", f"/memory/{memory_id}"),
+            ("DELETE", f"/memory/{memory_id}"),
+            ("GET", f"/memory/{memory_id}/_search"),
+            ("GET", f"/memory/{memory_id}/messages"),
+            ("POST", f"/memory/{memory_id}/messages"),
+            ("GET", "/memory/message/m"),
+            ("PUT", "/memory/message/m"),
+            ("GET", "/memory/message/m/traces"),
+        ):
+            status, refused = await ml.call(method, path)
+            assert status == 403, path
+            assert refused["error"]["reason"].startswith("The Conversation Memory feature is not enabled")
+        await ml.http.put("/_cluster/settings", json={"persistent": {"plugins.*": None}})
+        assert await listed(ml) == ([memory_id], None)
+
+
 async def test_opensearchs_client_writes_and_reads_a_memory(tmp_path: Path) -> None:
     async with ml_gateway(tmp_path) as ml:
         perform = ml.opensearch.transport.perform_request
