@@ -174,7 +174,8 @@ def _chat_model(model: str, url: str) -> dict[str, Any]:
     }
 
 
-_RECORDED = ("text", "batch", "tool", f"chat-{DELTAS}-0")
+_BURST = f"chat-{DELTAS}-0"
+_RECORDED = ("text", "batch", "tool", _BURST)
 
 
 async def _recorded(gateway: ServerProcess) -> dict[str, list[str]]:
@@ -185,6 +186,10 @@ async def _recorded(gateway: ServerProcess) -> dict[str, list[str]]:
             answer = await connection.run(_run(gateway, agent))
             frames[agent] = [frame.decode() for frame in frames_of(answer)]
     return frames
+
+
+def _question(number: int) -> bytes:
+    return b'{"input": "What is a gateway?"}'
 
 
 def _run(gateway: ServerProcess, agent: str, body: Callable[[int], bytes] | None = None) -> Target:
@@ -230,6 +235,7 @@ class Benchmarks:
             "start": self.start,
             "stored": self.stored,
             "idle": self.idle,
+            "ml_commons": self.ml_commons,
         }.items():
             if only in name:
                 await measure()
@@ -247,8 +253,7 @@ class Benchmarks:
         await self._compare(f"{name}, new thread each", "text", body=new_thread(200), target="<= 2.0x")
 
     async def upstream(self) -> None:
-        burst = f"chat-{DELTAS}-0"
-        await self._compare("through the upstream, one burst", burst, target="<= 1.2x")
+        await self._compare("through the upstream, one burst", _BURST, target="<= 1.2x")
         relay = Target(self._servers.bare.port, f"/relay/{DELTAS}-1", new_thread())
         await self._compare("through the upstream, 1 ms apart (bare: relay)", f"chat-{DELTAS}-1", relay, "<= 2.0x")
 
@@ -286,6 +291,28 @@ class Benchmarks:
             servers.fresh_gateway(threads=threads, agents=agents) as full,
         ):
             await self._compare_starts(one, full, "stored-0", f"a stored agent's run, beside {agents:,} agents")
+
+    async def ml_commons(self) -> None:
+        """`_execute/stream` beside the run endpoint: its own chunks, and AG-UI's events by the other path."""
+        own = [("a task switch before each", "text"), ("in one batch", "batch"), ("through the upstream", _BURST)]
+        for name, agent in own:
+            await self._beside_ag_ui(f"{DELTAS} deltas as ml-commons' chunks, {name}", agent, _question, "<= 1.5x")
+        known = "AG-UI on _execute/stream, 200 messages, known thread"
+        await self._beside_ag_ui(known, "text", KnownThread(200), "<= 1.1x", KnownThread(200))
+
+    async def _beside_ag_ui(
+        self,
+        name: str,
+        agent: str,
+        body: Callable[[int], bytes],
+        target: str,
+        ag_ui_body: Callable[[int], bytes] | None = None,
+    ) -> None:
+        server = self._servers.gateway
+        streamed = Target(server.port, f"/_plugins/_ml/agents/{agent}/_execute/stream", body)
+        sides = [Side(server, _run(server, agent, ag_ui_body)), Side(server, streamed)]
+        ag_ui, ours = await cpu_per_event(sides, self._plan.amount, concurrency=1, events_per_run=DELTAS)
+        self._report(Row(f"{name} (bare: the run endpoint)", ag_ui, ours, "us/event", f"{ours / ag_ui:.2f}x", target))
 
     async def _compare_starts(self, empty: ServerProcess, full: ServerProcess, agent: str, name: str) -> None:
         sides = [Side(server, _run(server, agent)) for server in (empty, full)]
