@@ -152,7 +152,9 @@ class ClientInstructions:
 
 @dataclass(frozen=True, slots=True)
 class AgentDefinition:
-    """An agent as its operator wrote it. `locked`: what callers may not set for their runs (wishes.LOCKABLE)."""
+    """An agent as its operator wrote it. `locked`: what callers may not set for their runs (wishes.LOCKABLE).
+    `usage_event`: a Custom event before a run's end tells the tokens of each model call.
+    """
 
     id: str
     name: str
@@ -168,6 +170,7 @@ class AgentDefinition:
     context: ContextSettings = ContextSettings()
     client_instructions: ClientInstructions = ClientInstructions()
     locked: frozenset[str] = frozenset()
+    usage_event: bool = False
 
 
 @quickly_made

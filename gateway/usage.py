@@ -5,10 +5,14 @@ Below: events. Above: transcript, and through it the loop (budgets, the run's en
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import cast
+from collections.abc import Iterable, Sequence
+from typing import Final, cast
 
 from gateway.events import Event, ModelCallEnded, ModelCallStarted, Usage, UsageReported
+from gateway.messages import JsonObject, JsonValue
+
+USAGE_EVENT: Final = "token_usage"
+"""The name of the Custom event that tells `token_usage`, see agent.AgentDefinition."""
 
 
 def total_usage(usages: Iterable[Usage]) -> tuple[Usage, ...]:
@@ -42,6 +46,8 @@ class UsageLedger:
 
     def __init__(self) -> None:
         self._calls: list[Usage] = []
+        self._turns: list[int] = []  # the number of each of these calls, from 1
+        self._turn = 0
         self._open: Usage | None = None
 
     def follow(self, events: Iterable[Event]) -> None:
@@ -49,13 +55,22 @@ class UsageLedger:
             kind = type(event)
             if kind is UsageReported:
                 self._open = cast(UsageReported, event).usage
-            elif kind is ModelCallStarted or kind is ModelCallEnded:
+            elif kind is ModelCallStarted:
+                self._close_call()
+                self._turn += 1
+            elif kind is ModelCallEnded:
                 self._close_call()
 
     @property
     def total(self) -> tuple[Usage, ...]:
         """As `total_usage`, including the call that is under way."""
         return total_usage(self._calls if self._open is None else [*self._calls, self._open])
+
+    @property
+    def by_turn(self) -> list[tuple[int, Usage]]:
+        """The model calls that reported something, each with its number, from 1."""
+        told = [*zip(self._turns, self._calls, strict=True)]
+        return told if self._open is None else [*told, (self._turn, self._open)]
 
     @property
     def total_tokens(self) -> int:
@@ -65,6 +80,7 @@ class UsageLedger:
     def _close_call(self) -> None:
         if self._open is not None:
             self._calls.append(self._open)
+            self._turns.append(self._turn)
             self._open = None
 
 
@@ -72,3 +88,27 @@ def _sum(one: int | None, other: int | None) -> int | None:
     if one is None or other is None:
         return one if other is None else other
     return one + other
+
+
+def token_usage(by_turn: Sequence[tuple[int, Usage]]) -> JsonObject:
+    """The tokens of a run by model, and by model call, in the words of ml-commons, which has an event for them."""
+    totals = total_usage(usage for _, usage in by_turn)
+    per_model: list[JsonValue] = []
+    for total in totals:
+        calls = sum((usage.provider, usage.model) == (total.provider, total.model) for _, usage in by_turn)
+        per_model.append({**_tokens(total), "call_count": calls})
+    per_turn: list[JsonValue] = [{"turn": turn, **_tokens(usage)} for turn, usage in by_turn]
+    return {"per_model_usage": per_model, "per_turn_usage": per_turn}
+
+
+def _tokens(usage: Usage) -> JsonObject:
+    counts: dict[str, int | None] = {
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+        "total_tokens": usage.total_tokens,
+        "cache_read_input_tokens": usage.cached_input_tokens,
+        "cache_creation_input_tokens": usage.cache_write_input_tokens,
+        "reasoning_tokens": usage.reasoning_tokens,
+    }
+    said: JsonObject = {name: count for name, count in counts.items() if count is not None}
+    return {"model_name": usage.model, "model_id": usage.model, "model_provider": usage.provider, **said}

@@ -28,3 +28,13 @@ def test_of_several_reports_of_one_call_the_last_counts() -> None:
     ledger.follow([ModelCallStarted("t2", "a", "x"), UsageReported(Usage("a", "x", 1, 1))])
     assert ledger.total == (Usage("a", "x", 6, 10),)
     assert ledger.total_tokens == 16
+
+
+def test_each_call_that_reported_something_has_its_number() -> None:
+    ledger = UsageLedger()
+    ledger.follow([ModelCallStarted("t1", "a", "x"), ModelCallEnded(StopReason.TOOL_CALLS)])
+    ledger.follow([ModelCallStarted("t2", "a", "x"), UsageReported(Usage("a", "x", 5, 9))])
+    assert ledger.by_turn == [(2, Usage("a", "x", 5, 9))]
+    ledger.follow([ModelCallEnded(StopReason.END_TURN), ModelCallStarted("t3", "a", "x")])
+    ledger.follow([UsageReported(Usage("a", "x", 1, 1)), ModelCallEnded(StopReason.END_TURN)])
+    assert ledger.by_turn == [(2, Usage("a", "x", 5, 9)), (3, Usage("a", "x", 1, 1))]

@@ -85,6 +85,7 @@ def agent_definition(section: AgentSection, parts: KnownParts) -> AgentDefinitio
         ),
         client_instructions=ClientInstructions(**section.client_instructions.model_dump()),
         locked=LOCKABLE if "all" in section.locked else frozenset(section.locked),
+        usage_event=section.usage_event,
     )
 
 

@@ -411,6 +411,8 @@ class AgentSection(_Section):
     locked: tuple[Lockable | Literal["all"], ...] = ()
     """What callers may not set for their runs, such as 'temperature' or 'max_tokens'; 'all': nothing of it. Visitors of
     websites may not set anything in any case."""
+    usage_event: bool = False
+    """Tell viewers the tokens of each model call, in a CUSTOM event `token_usage` before the run's end."""
     parameters: ParametersSection = ParametersSection()
 
 

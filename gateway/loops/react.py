@@ -17,6 +17,7 @@ from gateway.clock import Deadline, DeadlineError
 from gateway.errors import LimitError, ModelError, ModelErrorKind, limit_reached
 from gateway.events import (
     Completed,
+    Custom,
     Event,
     Events,
     Incomplete,
@@ -45,6 +46,7 @@ from gateway.turns.prompt import system_text
 from gateway.turns.resumption import RepeatedAnswer, kept_input
 from gateway.turns.tool_calls import CompiledSchemas
 from gateway.turns.tool_turn import ToolTurns, calls_of, open_outcome
+from gateway.usage import USAGE_EVENT, token_usage
 from gateway.wire import strict_json
 from gateway.wishes.generation import ToolChoice
 
@@ -408,7 +410,10 @@ class _Run:
 
     def finish(self, outcome: Outcome) -> Events:
         """The run's last batch."""
-        return [*self.tools.state_events(), RunFinished(outcome, self._fold.usage.total)]
+        usage, last = self._fold.usage, self.tools.state_events()
+        if self._context.agent.usage_event:
+            last.append(Custom(USAGE_EVENT, token_usage(usage.by_turn)))
+        return [*last, RunFinished(outcome, usage.total)]
 
     def _said_something(self) -> bool:
         head = "" if self.summary is None else self.summary.head

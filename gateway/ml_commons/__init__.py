@@ -15,7 +15,6 @@ agent_input.py      the body of an execution as canonical input
 execution_start.py  an execution's run: its memory, its interaction, its tools
 execution.py        the answer of an execution
 chunks.py           the same as a stream
-token_usage.py      the tokens of a run, as answers tell them
 memories.py         threads as memories
 interactions.py     a thread's messages as interactions and traces
 interaction_writes.py  interactions that clients write, as messages

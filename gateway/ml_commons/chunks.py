@@ -1,6 +1,6 @@
 """Renders a run as the chunks of ml-commons' `_execute/stream`: `data:` frames with a piece of the answer each.
 
-Below: execution, token_usage. Above: the protocol of `_execute/stream`. Pure.
+Below: execution, usage. Above: the protocol of `_execute/stream`. Pure.
 
     data: {"inference_results": [{"output": [
         {"name": "memory_id", "result": "..."}, {"name": "parent_interaction_id", "result": "..."},
@@ -28,16 +28,14 @@ from gateway.events import (
     StopReason,
     TextDelta,
     TextStarted,
-    UsageReported,
 )
 from gateway.messages import JsonObject
 from gateway.ml_commons.execution import AnswerForm, failure_of, pending_of, stop_reason, waits_for
-from gateway.ml_commons.token_usage import TurnUsage, token_usage
 from gateway.tool_output import encodable
+from gateway.usage import OF_USAGE, UsageLedger, token_usage
 
 _BETWEEN_TURNS: Final = "\n\n"
 _NOT_LAST: Final = b',"is_last":false}}]}]}\n\n'
-_OF_USAGE: Final = frozenset({ModelCallStarted, UsageReported})
 
 
 class Chunks:
@@ -56,7 +54,7 @@ class Chunks:
         self._opening = b"data: %b," % named.removesuffix(b"]}]}")
         self._head = self._opening + b'{"name":"response","dataAsMap":{"content":'
         self.heartbeat = self._chunk("")
-        self._turns = TurnUsage() if form.token_usage else None
+        self._usage = UsageLedger() if form.token_usage else None
         self._text_id = ""  # of the last delta
         self._hidden: frozenset[str] = frozenset()  # texts that are not the assistant's
         self._said = self._turn_said = False
@@ -85,8 +83,8 @@ class Chunks:
         return b"%b%b%b" % (self._head, orjson.dumps(encodable(content)), _NOT_LAST)
 
     def _rare(self, event: Event) -> Sequence[bytes]:
-        if self._turns is not None and type(event) in _OF_USAGE:
-            self._turns.follow([event])
+        if self._usage is not None and type(event) in OF_USAGE:
+            self._usage.follow([event])
         match event:
             case TextDelta(message_id, text):
                 return self._first_delta(message_id, text)
@@ -120,8 +118,8 @@ class Chunks:
         frames: list[bytes] = []
         if not self._turn_said and (waits := waits_for(last.outcome)):
             frames.append(self._chunk(waits))
-        if self._turns is not None:
-            usage: JsonObject = {"name": "token_usage", "dataAsMap": token_usage(self._turns)}
+        if self._usage is not None:
+            usage: JsonObject = {"name": "token_usage", "dataAsMap": token_usage(self._usage.by_turn)}
             frames.append(self._whole({"content": "", "is_last": False}, usage))
         end: JsonObject = {"content": "", "is_last": True, **pending_of(last.outcome)}
         if self._form.is_unified:

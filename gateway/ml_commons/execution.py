@@ -1,6 +1,6 @@
 """Renders a run as the answer of ml-commons' `_execute`.
 
-Below: content, token_usage, transcript. Above: the protocol of `_execute`, and tasks, which keep the answer. Pure.
+Below: content, transcript, usage. Above: the protocol of `_execute`, and tasks, which keep the answer. Pure.
 """
 
 from __future__ import annotations
@@ -24,13 +24,14 @@ from gateway.events import (
     RunFailed,
     RunFinished,
     StopReason,
+    Usage,
 )
 from gateway.messages import JsonObject, JsonValue, Message, TextBlock, ToolCall
 from gateway.ml_commons.content import written_blocks
-from gateway.ml_commons.token_usage import TurnUsage, token_usage, total_metrics
 from gateway.providers.failure_words import public_message
 from gateway.store import RunRecord
 from gateway.transcript import Transcript
+from gateway.usage import UsageLedger, token_usage
 
 _STOP_REASONS: Mapping[StopReason, str] = MappingProxyType(
     {
@@ -93,13 +94,13 @@ class ExecutionAnswer:
     def __init__(self, form: AnswerForm) -> None:
         self._form = form
         self._transcript = Transcript()
-        self._turns = TurnUsage()
+        self._usage = UsageLedger()
         self._reason: StopReason | None = None
         self._last: RunFinished | RunFailed | None = None
 
     def render(self, events: Sequence[Event], first: int) -> Sequence[bytes]:
         rare = self._transcript.follow(events)
-        self._turns.follow(rare)
+        self._usage.follow(rare)
         for event in rare:
             if isinstance(event, ModelCallEnded):
                 self._reason = event.reason
@@ -140,7 +141,7 @@ class ExecutionAnswer:
             answer: JsonObject = {"response": said, "additional_info": _tool_outputs(messages), **pending_of(outcome)}
             tensors.append({"name": "response", "dataAsMap": answer})
         if form.token_usage:
-            tensors.append({"name": "token_usage", "dataAsMap": token_usage(self._turns)})
+            tensors.append({"name": "token_usage", "dataAsMap": token_usage(self._usage.by_turn)})
         return tensors
 
     # --- conversational_v2
@@ -157,7 +158,7 @@ class ExecutionAnswer:
             "stop_reason": stop_reason(last.outcome, self._reason),
             "message": message,
             "memory_id": self._form.memory_id,
-            "metrics": {"total_usage": total_metrics(last.usage)},
+            "metrics": {"total_usage": _total_metrics(last.usage)},
             **pending_of(last.outcome),
         }
 
@@ -284,3 +285,17 @@ def _status_of(code: str) -> int:
     if code.startswith("model_"):
         return _BAD_GATEWAY
     return _CONFLICT if code.startswith(LIMIT_CODE) else _SERVER_ERROR
+
+
+def _total_metrics(usages: Sequence[Usage]) -> JsonObject:
+    """The `total_usage` of an answer of `conversational_v2`."""
+    sums = {"inputTokens": 0, "outputTokens": 0, "totalTokens": 0}
+    cached = written = 0
+    for usage in usages:
+        sums["inputTokens"] += usage.input_tokens or 0
+        sums["outputTokens"] += usage.output_tokens or 0
+        cached += usage.cached_input_tokens or 0
+        written += usage.cache_write_input_tokens or 0
+    sums["totalTokens"] = sums["inputTokens"] + sums["outputTokens"]
+    more = {"cacheReadInputTokens": cached, "cacheCreationInputTokens": written}
+    return {**sums, **{name: count for name, count in more.items() if count}}

@@ -17,6 +17,7 @@ from gateway.messages import JsonObject
 from gateway.ml_commons.agent_form import AgentForm, AgentKind, agent_form, form_record, parameters_of_model
 from gateway.ml_commons.answers import chosen_id, new_document_id
 from gateway.ml_commons.generation_options import texts_of
+from gateway.ml_commons.parameters import is_true
 from gateway.ml_commons.registration_members import AgentMembers, AgentParameters, MemoryBlock
 from gateway.ml_commons.registration_model import ModelBlock, read_model
 from gateway.ml_commons.registration_tools import ToolBlocks, read_tools
@@ -209,6 +210,8 @@ def _put_parameters(definition: JsonObject, parameters: AgentParameters, kind: A
     if parameters.history_limit is not None:
         context: Any = definition.get("context", {})
         definition["context"] = {**context, "max_earlier_messages": parameters.history_limit}
+    if is_true(parameters.texts.get("include_token_usage")):
+        definition["usage_event"] = True
     if parameters.options:
         model: Any = definition["model"]
         definition["model"] = {**model, "options": {**model.get("options", {}), **parameters.options}}
@@ -221,6 +224,8 @@ def _forget_parameters(definition: JsonObject, form: AgentForm) -> None:
     if "message_history_limit" in form.parameters:
         context: Any = definition.get("context", {})
         definition["context"] = {name: value for name, value in context.items() if name != "max_earlier_messages"}
+    if "include_token_usage" in form.parameters:
+        definition.pop("usage_event", None)
 
 
 def _shown_model(section: JsonObject) -> JsonObject:

@@ -158,3 +158,41 @@ async def test_parallel_calls_are_all_run(ml: MlGateway, server: ChatServer) -> 
     frames = await streamed(ml, run_body("hi"))
     assert [each["content"] for each in of(frames, "TOOL_CALL_RESULT")] == ["2.0", "4.0"]
     assert sorted(executions.values()) == [1, 1]
+
+
+async def test_h25_an_agent_tells_the_tokens_of_its_model_calls_before_the_end(
+    ml: MlGateway, server: ChatServer
+) -> None:
+    model = {"model_provider": "openai/v1/chat/completions", "model_id": "m", "endpoint": server.endpoint}
+    registered = await ml.register(
+        {
+            "name": "telling",
+            "type": "ag_ui",
+            "model": {**model, "credential": {"openai_api_key": "sk-test"}},
+            "parameters": {"include_token_usage": True},
+        }
+    )
+    tokens = {"input_tokens": 3, "output_tokens": 1, "total_tokens": 4}
+    named = {"model_name": "m", "model_id": "m", "model_provider": "openai/v1/chat/completions"}
+    usage = {
+        "per_model_usage": [{**named, **tokens, "call_count": 1}],
+        "per_turn_usage": [{"turn": 1, **named, **tokens}],
+    }
+    for place, path in enumerate((f"{P}/agents/{registered}/_execute/stream", f"/agents/{registered}/run")):
+        server.answers(completion("hello"))
+        answer = await ml.http.post(path, json=run_body("hi", thread_id=f"t{place}", run_id=f"r{place}"))
+        frames = parse_frames(answer.content)
+        assert types(frames)[-2:] == ["CUSTOM", "RUN_FINISHED"]
+        assert frames[-2].data == {"type": "CUSTOM", "name": "token_usage", "value": usage}
+    server.answers(completion("hello"))
+    _, answered = await ml.call("POST", f"/agents/{registered}/_execute", {"input": "hi"})
+    assert answered["inference_results"][0]["output"][-1] == {"name": "token_usage", "dataAsMap": usage}
+    server.answers(completion("hello"))
+    body = {"input": "hi", "parameters": {"include_token_usage": False}}
+    _, answered = await ml.call("POST", f"/agents/{registered}/_execute", body)
+    assert answered["inference_results"][0]["output"][-1]["name"] == "response"
+
+
+async def test_an_agent_tells_no_tokens_unasked(ml: MlGateway, server: ChatServer) -> None:
+    server.answers(completion("hello"))
+    assert "CUSTOM" not in types(await streamed(ml, run_body("hi")))
