@@ -91,8 +91,10 @@ class AnswerForm:
 class ExecutionAnswer:
     """The renderer of one execution (renderer.Renderer). It has no frames: `_execute` answers once."""
 
-    def __init__(self, form: AnswerForm) -> None:
+    def __init__(self, form: AnswerForm, *, to_operator: bool = True) -> None:
+        """`to_operator`: the caller may see why a model failed."""
         self._form = form
+        self._to_operator = to_operator
         self._transcript = Transcript()
         self._usage = UsageLedger()
         self._reason: StopReason | None = None
@@ -116,7 +118,7 @@ class ExecutionAnswer:
         """
         last = self._last
         assert last is not None, "a run ends before its answer is wanted"
-        if (failure := failure_of(last)) is not None:
+        if (failure := failure_of(last, to_operator=self._to_operator)) is not None:
             raise failure
         assert isinstance(last, RunFinished), "all others failed"
         messages = self._transcript.messages

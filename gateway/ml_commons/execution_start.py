@@ -18,8 +18,10 @@ from gateway.messages import JsonValue, Message, new_id
 from gateway.ml_commons.agent_form import agent_form
 from gateway.ml_commons.agent_input import Execution, read_execution
 from gateway.ml_commons.answers import new_document_id
+from gateway.ml_commons.cluster_settings import ClusterSettings
 from gateway.ml_commons.content import wrong
 from gateway.ml_commons.execution import AnswerForm
+from gateway.ml_commons.feature_settings import STANDARDIZED_INPUT
 from gateway.protocol import ProtocolEnvironment
 from gateway.runs.viewer import Viewer
 from gateway.wishes.run_wishes import RunWishes, WishedLimits
@@ -63,6 +65,10 @@ async def start_execution(
     Raises:
         GatewayError: as `read_execution` and `ProtocolEnvironment.start`.
     """
+    settings = environment.shared(ClusterSettings)
+    settings.check("agent_framework_enabled")
+    if isinstance(body, dict) and "input" in body:
+        settings.check("unified_agent_api_enabled", STANDARDIZED_INPUT)
     try:
         async with environment.agent(caller, agent_id) as agent:
             kind = agent_form(agent.about)

@@ -18,6 +18,8 @@ from gateway.http_client.endpoint_policy import EndpointPattern
 from gateway.messages import JsonValue
 
 PREFIX: Final = "plugins.ml_commons."
+FEATURE_OFF: Final = "feature_off"
+"""The code of a request for a feature that is off."""
 TRUSTED_ENDPOINTS: Final = "trusted_connector_endpoints_regex"
 SettingValue: TypeAlias = "bool | int | str | list[str]"
 Feature: TypeAlias = Literal[
@@ -166,5 +168,5 @@ def check_feature(feature: Feature, *, is_on: bool, message: str = "") -> None:
     else:
         said = f"{off.subject}. To enable, please update the setting {name}"
     if off.status == 400:
-        raise InvalidRequestError(message or said, code="feature_off", status=400)
-    raise ForbiddenError(message or said, code="feature_off")
+        raise InvalidRequestError(message or said, code=FEATURE_OFF, status=400)
+    raise ForbiddenError(message or said, code=FEATURE_OFF)

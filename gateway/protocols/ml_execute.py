@@ -6,18 +6,20 @@ Below: ml_commons, protocol. https://docs.opensearch.org/latest/ml-commons-plugi
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from gateway.errors import GatewayError
-from gateway.messages import JsonObject
+from gateway.messages import JsonObject, JsonValue
 from gateway.ml_commons.agent_input import is_ag_ui
 from gateway.ml_commons.api_document import ml_api, ml_operation
 from gateway.ml_commons.content import INVALID_FORM, wrong
 from gateway.ml_commons.execution import ExecutionAnswer, ExecutionFailedError
 from gateway.ml_commons.execution_start import start_execution
+from gateway.ml_commons.feature_settings import FEATURE_OFF
 from gateway.ml_commons.parameters import is_true
 from gateway.ml_commons.routes import PREFIX, execution_error_response, ml_response, opensearch_error_form
 from gateway.ml_commons.tasks import begin_task
@@ -25,30 +27,34 @@ from gateway.problems import Problem, problem_of
 from gateway.protocol import ProtocolEnvironment, WireProtocol, caller_of, path_id, read_json, request_id_of
 from gateway.renderer import rendered_body
 
+# What is wrong before anything of the execution is looked at has ml-commons' usual form of errors.
+_USUAL_FORM: Final = (INVALID_FORM, FEATURE_OFF)
+
 
 class _Endpoints:
     def __init__(self, environment: ProtocolEnvironment) -> None:
         self._environment = environment
 
     async def execute(self, request: Request) -> Response:
+        body = await read_json(request)
         try:
-            return ml_response(request, await self._answer(request))
+            return ml_response(request, await self._answer(request, body))
         except GatewayError as error:
-            if error.code == INVALID_FORM:
+            if error.code in _USUAL_FORM:
                 raise
             return execution_error_response(request, _problem(error))
 
-    async def _answer(self, request: Request) -> JsonObject:
+    async def _answer(self, request: Request, body: JsonValue) -> JsonObject:
         environment = self._environment
         caller, agent_id = caller_of(request), path_id(request, "agent_id")
-        body = await read_json(request)
         if is_ag_ui(body):
             path = f"{PREFIX}/agents/{agent_id}/_execute/stream"
             message = f"AG-UI agents require streaming execution. Please use the streaming endpoint: POST {path}"
             raise wrong(message, "", "send it there; or send 'input' here", code=INVALID_FORM)
         started = await start_execution(environment, caller, agent_id, body, request_id=request_id_of(request))
         if not (started.is_async or is_true(request.query_params.get("async"))):
-            return await rendered_body(request, started.viewer, ExecutionAnswer(started.form))
+            answer = ExecutionAnswer(started.form, to_operator=environment.is_operators(caller))
+            return await rendered_body(request, started.viewer, answer)
         started.viewer.close()
         form = started.form
         response: JsonObject = {"memory_id": form.memory_id, "parent_interaction_id": form.interaction_id}

@@ -10,6 +10,7 @@ from typing import Any
 from gateway.ml_commons.feature_settings import DEFAULTS
 from tests.documentation import code_words, first_column, section, snippet
 from tests.ml_commons_scene import MlGateway, ml_gateway
+from tests.running_gateway import agent, scripted
 
 PAGE = "docs/ml-commons.md"
 KEY = "alice-key-of-the-tests"
@@ -56,3 +57,23 @@ async def test_tools_are_listed_and_one_is_run(tmp_path: Path) -> None:
 def test_every_setting_of_the_table_is_one() -> None:
     said = set(code_words(first_column(section(PAGE, "Settings")))) - {"setting"}
     assert said < DEFAULTS.keys()
+
+
+async def test_an_agent_is_executed_with_every_form_of_input(tmp_path: Path) -> None:
+    said = [{"text": "3,519,000"}]
+    bodies = [
+        snippet("docs/ml-commons.md", "json", "What is this?"), snippet("docs/ml-commons.md", "json", "What is 2+3?"),
+    ]  # fmt: skip
+    shown = json.loads(snippet("docs/ml-commons.md", "json", "inference_results"))
+    async with ml_gateway(tmp_path, [agent("assistant", scripted(said, said))], server=SERVER) as ml:
+        line = snippet(PAGE, "sh", 'assistant/_execute"').strip()
+        answer = await said_to(ml, line.replace("curl ", 'curl -u "alice:$ALICE_KEY" ', 1))
+        assert [each["name"] for each in outputs(answer)] == [each["name"] for each in outputs(shown)]
+        assert outputs(answer)[-1] == outputs(shown)[-1]
+        for body in bodies:
+            status, _ = await ml.call("POST", "/agents/assistant/_execute", json.loads(body), auth=("alice", KEY))
+            assert status == 200
+
+
+def outputs(answer: Any) -> Any:
+    return answer["inference_results"][0]["output"]

@@ -288,6 +288,49 @@ async def test_c9_and_c10_and_c12_and_c24_another_form_is_an_error_as_usual(
     assert error["root_cause"][0]["reason"] == reason
 
 
+async def test_c3_a_feature_that_is_off_is_refused_with_the_setting_that_enables_it(tmp_path: Path) -> None:
+    async with ml_gateway(tmp_path, [ECHO]) as ml:
+        for setting, body, said, status in (
+            (
+                "unified_agent_api_enabled",
+                {"input": "hi"},
+                "Standardized input cannot be used if unified agent API",
+                400,
+            ),
+            (
+                "agent_framework_enabled",
+                {"parameters": {"question": "hi"}},
+                "Agent Framework is currently disabled",
+                403,
+            ),
+        ):
+            name = f"plugins.ml_commons.{setting}"
+            await ml.http.put("/_cluster/settings", json={"transient": {name: False}})
+            got, error = await refused(ml, "echo", body)
+            assert got == status
+            assert error["reason"].startswith(said)
+            assert name in error["reason"]
+            await ml.http.put("/_cluster/settings", json={"transient": {name: None}})
+        await executed(ml, "echo", {"input": "hi"})
+
+
+async def test_a_body_that_is_no_json_is_an_error_as_usual(tmp_path: Path) -> None:
+    async with ml_gateway(tmp_path, [ECHO]) as ml:
+        headers = {"content-type": "application/json"}
+        answer = await ml.http.post(f"{P}/agents/echo/_execute", content=b"{", headers=headers)
+    assert (answer.status_code, answer.json()["status"]) == (400, 400)
+    assert answer.json()["error"]["root_cause"]
+
+
+async def test_callers_without_a_key_of_an_open_gateway_read_what_they_can_do(tmp_path: Path) -> None:
+    failing = agent("failing", scripted([{"error": "authentication", "message": "key 7 is wrong"}]))
+    server = {"host": "127.0.0.1", "allow_unauthenticated": True}
+    async with ml_gateway(tmp_path, [failing], server=server) as ml:
+        status, error = await refused(ml, "failing", {"input": "hi"})
+    assert status == 502
+    assert "key 7" not in error["details"]
+
+
 async def test_an_unknown_agent_is_an_executions_404(tmp_path: Path) -> None:
     async with ml_gateway(tmp_path, [ECHO]) as ml:
         status, error = await refused(ml, "nope", {"input": "hi"})
