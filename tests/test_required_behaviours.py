@@ -165,6 +165,10 @@ REQUIRED = [
     "ml-agents-registration",
     "ml-agents-documents",
     "ml-agents-owners",
+    "ml-standard-input",
+    "ml-execute",
+    "ml-execute-providers",
+    "roles-nobody-knows",
 ]
 
 
