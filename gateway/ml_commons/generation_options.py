@@ -37,12 +37,18 @@ _OPTIONS: Final[Mapping[str, str]] = MappingProxyType(
         "frequencyPenalty": "frequency_penalty",
     }
 )
+CREDENTIAL: Final = "'{name}' is a credential; write it into model.credential, which is kept encrypted"
 _WHOLE: Final = frozenset({"top_k", "max_tokens", "seed"})
 
 
 def option_name(name: str) -> str | None:
     """The option that a parameter sets, in the configuration's word for it; None: it sets none."""
     return _OPTIONS.get(name)
+
+
+def is_credential(name: str) -> bool:
+    """Whether a parameter is a key that must not stand among the parameters, which are shown."""
+    return name.endswith(("_api_key", "_secret")) or name in ("access_key", "secret_key", "session_token", "api_key")
 
 
 def read_option(fields: Fields, name: str) -> JsonValue:

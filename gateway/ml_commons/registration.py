@@ -191,7 +191,8 @@ def _model(members: AgentMembers, parts: PartsForCallers) -> ModelBlock:
     members.llm()
     block = members.fields.inner("model")
     if block is None:
-        if members.fields.value.get("llm") is None and not isinstance(members.fields.value.get("model"), dict):
+        given = members.fields.value
+        if given.get("llm") is None and given.get("model") is None and not members.is_of_later_kind:
             members.fields.wrong("model", "We need model information for the conversational agent type")
         return ModelBlock({})
     return read_model(block, parts)

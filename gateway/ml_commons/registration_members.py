@@ -15,7 +15,15 @@ from gateway.messages import JsonObject, JsonValue
 from gateway.ml_commons.agent_form import AgentForm, AgentKind, MemoryKind
 from gateway.ml_commons.answers import new_document_id
 from gateway.ml_commons.fields import Fields
-from gateway.ml_commons.generation_options import number_of, option_name, read_option, shown, text_of
+from gateway.ml_commons.generation_options import (
+    CREDENTIAL,
+    is_credential,
+    number_of,
+    option_name,
+    read_option,
+    shown,
+    text_of,
+)
 
 _KINDS: Final = get_args(AgentKind)
 _LATER_KINDS: Final = ("flow", "conversational_flow", "plan_execute_and_reflect")
@@ -85,6 +93,7 @@ class AgentMembers:
     def __init__(self, body: JsonObject) -> None:
         self.fields = Fields(body)
         self.unknown = [f"/{name}" for name in sorted(body.keys() - _KNOWN)]
+        self.is_of_later_kind = False
         self._later: list[FieldProblem] = []
 
     def check(self) -> None:
@@ -115,6 +124,7 @@ class AgentMembers:
             return cast(AgentKind, name)
         supported = ", ".join(_KINDS)
         if name in _LATER_KINDS:
+            self.is_of_later_kind = True
             self.later("/type", f"agents of the type '{name}' are not supported here yet; supported are: {supported}")
         else:
             self.fields.wrong("type", f"Invalid Agent Type: '{shown(value)}'. Supported types: {supported}")
@@ -199,6 +209,9 @@ class AgentMembers:
         given = dict.fromkeys(of_model, models) | dict.fromkeys(own, mine)
         for name, fields in given.items():
             if (value := fields.value[name]) is None:
+                continue
+            if is_credential(name):
+                fields.wrong(name, CREDENTIAL.format(name=name))
                 continue
             texts[name] = text_of(value)
             place = fields.pointer(name)

@@ -14,7 +14,7 @@ from typing import Any, Final
 from gateway.agents.stored import PartsForCallers
 from gateway.messages import JsonObject, JsonValue
 from gateway.ml_commons.fields import Fields
-from gateway.ml_commons.generation_options import option_name, read_option
+from gateway.ml_commons.generation_options import CREDENTIAL, is_credential, option_name, read_option
 
 _FIRST: Final = ("bedrock/converse", "gemini/v1beta/generatecontent", "openai/v1/chat/completions")
 _USUAL_REGION: Final = "us-east-1"
@@ -188,8 +188,8 @@ def _put_parameters(fields: Fields, found: JsonObject, before: JsonObject | None
             agents[name] = value
         elif name == "region":
             continue
-        elif name.endswith((_KEY, "_secret")) or name in ("access_key", "secret_key", "session_token"):
-            given.wrong(name, f"'{name}' is a credential; write it into model.credential, which is kept encrypted")
+        elif is_credential(name):
+            given.wrong(name, CREDENTIAL.format(name=name))
         elif (option := option_name(name)) is None:
             _set(parameters, name, value)
         else:

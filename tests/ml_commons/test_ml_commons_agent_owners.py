@@ -10,6 +10,7 @@ import pytest
 
 from gateway.http_client import endpoint_policy
 from tests.ml_commons_scene import LOOPBACK, MlGateway, ml_gateway
+from tests.openai_chat_server import Script, chat_server
 from tests.running_gateway import run_body
 
 KEY = "sk-of-the-owners-tests"
@@ -221,6 +222,16 @@ async def test_no_model_is_registered_at_a_hostile_address(tmp_path: Path, endpo
         status, answer = await ml.call("POST", "/agents/_register", body() | {"tools": [tool]})
         assert (status, [each["field"] for each in answer["error"]["fields"]]) == (400, ["/tools/0/url"])
         assert await total(ml) == 0
+
+
+async def test_no_redirect_of_a_registered_model_is_followed(tmp_path: Path) -> None:
+    async with chat_server() as models, ml_gateway(tmp_path) as ml:
+        elsewhere = f"http://127.0.0.1:{models.port}/elsewhere"
+        models.answers(*[Script(status=307, headers=[("location", elsewhere)]) for _ in range(3)])
+        agent_id = await ml.register(body({"endpoint": models.endpoint}))
+        frames = await ml.gateway.client.run(agent_id, run_body())
+    assert frames[-1].type == "RUN_ERROR"
+    assert {request.target for request in models.requests} == {"/v1/chat/completions"}
 
 
 @pytest.mark.parametrize("region", ["evil.com/", "evil.com#", "us-east-1.evil.com", "x@evil.com/", "US-EAST-1 ", "-a"])

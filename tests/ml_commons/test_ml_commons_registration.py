@@ -175,6 +175,11 @@ async def test_a1_the_answer_is_the_id_alone(tmp_path: Path) -> None:
             "max_iteration must be a whole number of at least 1, got: 0",
         ),
         pytest.param(named(access_mode="restricted"), "/access_mode", "it must be public or private"),
+        pytest.param({"name": "n", "model": "m"}, "/model", "model must be an object, not a string"),
+        pytest.param(named(parameters={"my_api_key": KEY}), "/parameters/my_api_key", "is a credential"),
+        pytest.param(
+            {"name": "f", "type": "flow", "tools": [{"type": "ListIndexTool"}]}, "/type", "agents of the type 'flow'"
+        ),
         pytest.param(named(type="flow"), "/type", "agents of the type 'flow' are not supported here yet"),
         pytest.param(named(llm={"model_id": "x"}), "/llm/model_id", "describe the model in 'model'"),
         pytest.param(named(llm={"parameters": {}}), "/llm/model_id", "model id is null"),
