@@ -319,6 +319,23 @@ async def test_a_failure_of_the_provider_is_the_last_frame(tmp_path: Path) -> No
     assert list(only) == ["error"]
 
 
+async def test_strangers_do_not_read_why_a_model_of_the_configuration_failed(tmp_path: Path) -> None:
+    async with chat_server() as server:
+        chat = chat_agent(server, parameters={"model_attempts": 1})
+        everybody = {"public_url": "https://agents.example", "allow_unauthenticated": True}
+        said = []
+        for name, settings in (("own", {}), ("open", everybody)):
+            (tmp_path / name).mkdir()
+            async with ml_gateway(tmp_path / name, [chat], server=settings) as ml:
+                server.answers(refusal(400, "the deployment eu-7 is gone"), refusal(400, "the deployment eu-7 is gone"))
+                (frame,) = await streamed(ml, "chat", {"input": "hi"})
+                status, answer = await ml.call("POST", "/agents/chat/_execute", {"input": "hi"})
+                assert status >= 400
+                said.append((frame["error"], answer["error"]["details"]))
+    assert all("eu-7" in each for each in said[0])
+    assert not any("eu-7" in each for each in said[1])
+
+
 async def test_a_shutdown_ends_the_streams(tmp_path: Path) -> None:
     hanging = agent("hanging", scripted([{"text": "so far"}, {"hang": True}]))
     async with ml_gateway(tmp_path, [hanging], server={"drain_seconds": 0}) as ml:

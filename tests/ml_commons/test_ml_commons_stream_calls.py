@@ -11,6 +11,7 @@ import pytest_asyncio
 from tests.case_tools import PIXEL, executions, python_tool
 from tests.ml_commons_scene import MlGateway, P, ml_gateway
 from tests.openai_chat_server import DONE, ChatServer, Script, chat_server, chunk, completion, record, text_records
+from tests.openai_chat_server import error as refusal
 from tests.running_gateway import Frame, agent, parse_frames, run_body
 
 ASK: dict[str, Any] = {"name": "ask", "description": "d", "parameters": {"type": "object"}}
@@ -133,6 +134,21 @@ async def test_h23_a_failure_in_the_middle_of_a_text_is_one_end(ml: MlGateway, s
     frames = await streamed(ml, run_body("hi"))
     assert types(frames)[-2:] == ["TEXT_MESSAGE_END", "RUN_ERROR"]
     assert "RUN_FINISHED" not in types(frames)
+
+
+async def test_g3_a_failure_is_a_run_error_with_its_message(ml: MlGateway, server: ChatServer) -> None:
+    server.answers(refusal(400, "test error"))
+    frames = await streamed(ml, run_body("hi"))
+    (failed,) = of(frames, "RUN_ERROR")
+    assert "test error" in failed["message"]
+    assert types(frames)[-1] == "RUN_ERROR"
+
+
+async def test_g4_the_last_frame_is_the_only_end(ml: MlGateway, server: ChatServer) -> None:
+    server.answers(completion("hello"))
+    seen = types(await streamed(ml, run_body("hi")))
+    assert seen.count("RUN_FINISHED") == 1
+    assert seen[-1] == "RUN_FINISHED"
 
 
 async def test_h26_a_history_that_is_sent_again_is_not_doubled(ml: MlGateway, server: ChatServer) -> None:
