@@ -24,7 +24,7 @@ from gateway.ml_commons.parameters import is_true
 from gateway.ml_commons.routes import PREFIX, execution_error_response, ml_response, opensearch_error_form
 from gateway.ml_commons.tasks import begin_task
 from gateway.problems import Problem, problem_of
-from gateway.protocol import ProtocolEnvironment, WireProtocol, caller_of, path_id, read_json, request_id_of
+from gateway.protocol import Endpoint, ProtocolEnvironment, WireProtocol, caller_of, path_id, read_json, request_id_of
 from gateway.renderer import rendered_body
 
 # What is wrong before anything of the execution is looked at has ml-commons' usual form of errors.
@@ -69,7 +69,7 @@ def _problem(error: GatewayError) -> Problem:
 
 def _routes(environment: ProtocolEnvironment) -> Sequence[BaseRoute]:
     on = _Endpoints(environment)
-    return [Route(f"{PREFIX}/agents/{{agent_id}}/_execute", on.execute, methods=["POST"])]
+    return [Route(f"{PREFIX}/agents/{{agent_id}}/_execute", Endpoint(on.execute), methods=["POST"])]
 
 
 _API = ml_api(

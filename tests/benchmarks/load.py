@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 _END = b"0\r\n\r\n"
 _DATA = b"data: "
+_LENGTH = re.compile(rb"\r\ncontent-length: (\d+)(?=(?s:.)*?\r\n\r\n)", re.IGNORECASE)
 _MESSAGE_ID = re.compile(rb'"messageId":"([^"]+)"')
 _DELTA = re.compile(rb'"delta":"((?:[^"\\]|\\.)*)"')
 _TURNS = 25  # until a connection begins another thread
@@ -20,11 +21,14 @@ _TURNS = 25  # until a connection begins another thread
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where requests go; `body` makes each one's, given a number that stands for its connection."""
+    """Where requests go; `body` makes each one's, given a number that stands for its connection. `counts_as`: how many
+    events an answer stands for that is no stream.
+    """
 
     port: int
     path: str
     body: Callable[[int], bytes]
+    counts_as: int = 0
 
 
 class BrokenAnswerError(Exception):
@@ -50,16 +54,29 @@ class Connection:
         """One request; the whole answer, with its head and chunk sizes."""
         self.send(target, number)
         await self._writer.drain()
+        answer = await (self._whole() if target.counts_as else self._chunked())
+        if not answer.startswith(b"HTTP/1.1 200"):
+            raise BrokenAnswerError(answer[:500].decode(errors="replace"))
+        if isinstance(target.body, KnownThread):
+            target.body.heard(number, answer)
+        return answer
+
+    async def _chunked(self) -> bytes:
         pieces = []
         tail = b""
         while not tail.endswith(_END):
             pieces.append(await self.receive())
             tail = (tail + pieces[-1])[-len(_END) :]
-        answer = b"".join(pieces)
-        if not answer.startswith(b"HTTP/1.1 200"):
-            raise BrokenAnswerError(answer[:500].decode(errors="replace"))
-        if isinstance(target.body, KnownThread):
-            target.body.heard(number, answer)
+        return b"".join(pieces)
+
+    async def _whole(self) -> bytes:
+        """An answer that tells its length."""
+        answer = await self.receive()
+        while (length := _LENGTH.search(answer)) is None:
+            answer += await self.receive()
+        end = answer.index(b"\r\n\r\n") + 4 + int(length[1])
+        while len(answer) < end:
+            answer += await self.receive()
         return answer
 
     async def seconds_to(self, mark: bytes, target: Target) -> float:
@@ -113,7 +130,8 @@ async def run_all(opened: list[Connection], target: Target, runs: int) -> int:
 async def _run_some(connection: Connection, target: Target, number: int, left: Iterator[int]) -> int:
     events = 0
     for _ in left:
-        events += (await connection.run(target, number)).count(_DATA)
+        answer = await connection.run(target, number)
+        events += target.counts_as or answer.count(_DATA)
     return events
 
 

@@ -293,12 +293,22 @@ class Benchmarks:
             await self._compare_starts(one, full, "stored-0", f"a stored agent's run, beside {agents:,} agents")
 
     async def ml_commons(self) -> None:
-        """`_execute/stream` beside the run endpoint: its own chunks, and AG-UI's events by the other path."""
+        """`_execute` and `_execute/stream` beside the run endpoint: an answer, chunks, AG-UI by another path."""
+        for agent, events, name in (("word", _WORD_EVENTS, "one word"), ("text", DELTAS, f"{DELTAS} deltas")):
+            await self._executed_beside_run(agent, events, f"_execute of an answer of {name}")
         own = [("a task switch before each", "text"), ("in one batch", "batch"), ("through the upstream", _BURST)]
         for name, agent in own:
             await self._beside_ag_ui(f"{DELTAS} deltas as ml-commons' chunks, {name}", agent, _question, "<= 1.5x")
         known = "AG-UI on _execute/stream, 200 messages, known thread"
         await self._beside_ag_ui(known, "text", KnownThread(200), "<= 1.1x", KnownThread(200))
+
+    async def _executed_beside_run(self, agent: str, events: int, name: str) -> None:
+        server = self._servers.gateway
+        executed = Target(server.port, f"/_plugins/_ml/agents/{agent}/_execute", _question, events)
+        sides = [Side(server, _run(server, agent)), Side(server, executed)]
+        run, ours = await cpu_per_event(sides, self._plan.amount, concurrency=1, events_per_run=events)
+        row = Row(f"{name} (bare: the run endpoint)", run * events, ours * events, "us/run", f"{ours / run:.2f}x")
+        self._report(row)
 
     async def _beside_ag_ui(
         self,
