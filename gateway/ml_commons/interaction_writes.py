@@ -104,7 +104,9 @@ def edited_messages(
     if words.response is not None:
         edited = _answered(turn, words.response, now)
     if words.additional_info is not None:
-        edited[0] = _noted(edited[0], {"additional_info": words.additional_info, "update_time": now})
+        note: JsonObject = {"additional_info": words.additional_info, "update_time": now}
+        # the message is stored anew, but it was said before
+        edited[0] = _noted(edited[0], {"create_time": turn.created_at, **note})
     of_turn, as_now = {message.id for message in turn.messages}, {message.id: message for message in edited}
     added = [message for message in edited if message.id not in of_turn]
     written: list[Message] = []

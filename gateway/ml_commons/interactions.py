@@ -9,12 +9,13 @@ where the next question follows an answer; questions in a row are one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import orjson
 
+from gateway.frozen import replace
 from gateway.messages import JsonObject, Message, ReasoningBlock, TextBlock
 from gateway.protocol import time_text
 from gateway.store import RunRecord, RunStatus
@@ -30,12 +31,13 @@ _INSTRUCTIONS: Final = ("system", "developer")
 class Turn:
     """Messages of a thread that are one interaction, without instructions; none is empty.
 
-    `runs` are those that worked on it, in order. Times are Unix seconds; `updated_at` is None where nothing came after
-    the question yet.
+    `runs` are those that worked on it, in order. `times` are those of its messages, by id, as far as they are known.
+    Times are Unix seconds; `updated_at` is None where nothing came after the question yet.
     """
 
     messages: tuple[Message, ...]
     runs: tuple[RunRecord, ...] = ()
+    times: Mapping[str, float] = field(default_factory=dict)
     created_at: float = 0.0
     updated_at: float | None = None
 
@@ -94,8 +96,12 @@ class Turn:
         return steps[-1] if steps and _is_answer(steps[-1]) else ()
 
 
-def turns_of(messages: Iterable[Message], runs: Sequence[RunRecord], began: float) -> list[Turn]:
-    """The turns of a thread that began then, the oldest first. `runs` are the thread's, the newest first."""
+def turns_of(
+    messages: Iterable[Message], runs: Sequence[RunRecord], times: Mapping[str, float], began: float
+) -> list[Turn]:
+    """The turns of a thread that began then, the oldest first. `runs` are the thread's, the newest first; `times` say
+    when messages came, by id.
+    """
     ended: dict[str, list[RunRecord]] = {}
     for run in reversed(runs):
         if run.last_message_id is not None:
@@ -116,7 +122,7 @@ def turns_of(messages: Iterable[Message], runs: Sequence[RunRecord], began: floa
         parts[-1][1].append(runs[0])
     turns: list[Turn] = []
     for said, worked in parts:
-        turns.append(_timed(tuple(said), tuple(worked), began))
+        turns.append(_timed(Turn(tuple(said), tuple(worked), times), began))
         began = turns[-1].updated_at or turns[-1].created_at
     return turns
 
@@ -138,7 +144,7 @@ def interaction_json(memory_id: str, turn: Turn) -> JsonObject:
     """An interaction as ml-commons shows it."""
     note = turn.note
     shown: JsonObject = {
-        **_head(memory_id, turn.id, turn),
+        **_head(memory_id, turn.id, turn.created_at),
         "updated_time": time_text(turn.updated_at),
         "input": turn.question,
         "prompt_template": note.get("prompt_template"),
@@ -166,21 +172,29 @@ def trace_jsons(memory_id: str, turn: Turn) -> list[JsonObject]:
             said = "\n".join(block.text for block in result.content if isinstance(block, TextBlock))
             words = {"input": call.arguments if call else None, "response": said, "origin": call.name if call else None}
         place: JsonObject = {"additional_info": {}, "parent_message_id": turn.id, "trace_number": number}
-        traces.append(_without_none({**_head(memory_id, trace_id, turn), **words, **place}))
+        traces.append(
+            _without_none({**_head(memory_id, trace_id, turn.times.get(trace_id, turn.created_at)), **words, **place})
+        )
     return traces
 
 
-def _timed(messages: tuple[Message, ...], runs: tuple[RunRecord, ...], began: float) -> Turn:
-    """The turn with its times; `began`: where nobody knows better."""
-    notes = [note for message in messages if (note := _note(message))]
-    created = [note["create_time"] for note in notes if "create_time" in note] or [run.created_at for run in runs]
-    updated = [note["update_time"] for note in notes if "update_time" in note]
-    updated += [run.finished_at for run in runs if run.finished_at is not None]
-    return Turn(messages, runs, min(created, default=began), max(updated, default=None))
+def _timed(turn: Turn, began: float) -> Turn:
+    """The turn with the time when it was begun and last changed; `began`: where nobody knows better.
+
+    Notes and runs know best: messages that are stored anew have a new time.
+    """
+    first, times = turn.messages[0], turn.times
+    started = [run.created_at for run in turn.runs] + [times[each] for each in [first.id] if each in times]
+    created = turn.note.get("create_time", min(started, default=began))
+    later = [_note(message)["update_time"] for message in turn.messages if "update_time" in _note(message)]
+    later += [run.finished_at for run in turn.runs if run.finished_at is not None]
+    if not turn.runs and not turn.note:
+        later += [times[each.id] for each in turn.messages if each.role != "user" and each.id in times]
+    return replace(turn, created_at=created, updated_at=max(later, default=None))
 
 
-def _head(memory_id: str, message_id: str, turn: Turn) -> JsonObject:
-    return {"memory_id": memory_id, "message_id": message_id, "create_time": time_text(turn.created_at)}
+def _head(memory_id: str, message_id: str, came_at: float) -> JsonObject:
+    return {"memory_id": memory_id, "message_id": message_id, "create_time": time_text(came_at)}
 
 
 def _note(message: Message) -> dict[str, Any]:

@@ -5,7 +5,7 @@ Below: interactions, protocol. Above: the protocols of memories and their messag
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -26,6 +26,7 @@ class ReadMemory:
 
     thread: ThreadSummary
     runs: tuple[RunRecord, ...]
+    times: Mapping[str, float]
     turns: list[Turn]
 
     @property
@@ -43,7 +44,7 @@ class ReadMemory:
 
     def turns_in(self, messages: Iterable[Message]) -> list[Turn]:
         """The turns of messages that the thread has now."""
-        return turns_of(messages, self.runs, self.thread.created_at)
+        return turns_of(messages, self.runs, self.times, self.thread.created_at)
 
     def turn(self, message_id: str) -> Turn:
         """The turn that has this message. Raises NotFoundError."""
@@ -58,7 +59,10 @@ async def read_memory(environment: ProtocolEnvironment, caller: Caller, memory_i
         thread = await environment.thread(caller, memory_id)
         runs = (await environment.thread_runs(caller, memory_id, limit=_WHOLE)).items
         messages = (await environment.messages(caller, memory_id, limit=_WHOLE)).items
-    return ReadMemory(thread, runs, turns_of(messages, runs, thread.created_at))
+        came = await environment.message_times(caller, memory_id)
+    # what was added meanwhile has a time and is not among the messages
+    times = {message.id: at for message, at in zip(messages, came, strict=False) if at is not None}
+    return ReadMemory(thread, runs, times, turns_of(messages, runs, times, thread.created_at))
 
 
 @contextmanager

@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from gateway.protocol import time_text
 from tests.ml_commons_scene import MlGateway, ml_gateway
+from tests.movable_clock import MovableClock
 from tests.running_gateway import agent, run_body, scripted
 
 ADD = {"type": "PythonTool", "parameters": {"function": "gateway.sample_tools:add"}}
@@ -156,3 +158,32 @@ async def test_an_edit_shows_the_current_version(tmp_path: Path) -> None:
         body = run_body(messages=[user("u1", "another one")], thread_id="thread-1", run_id="r3")
         await ml.gateway.client.run("echo", body)
         assert words(await interactions(ml)) == [("u1", "another one", "You said another one.")]
+
+
+async def test_an_interaction_has_the_times_of_its_question_and_of_what_came_last(tmp_path: Path) -> None:
+    clock = MovableClock()
+    async with ml_gateway(tmp_path, AGENTS, clock=clock) as ml:
+
+        async def times() -> list[tuple[str, str]]:
+            read = await interactions(ml)
+            return [(each["create_time"][11:19], each["updated_time"][11:19]) for each in read]
+
+        start = clock.now()
+
+        def after(seconds: float) -> str:
+            text = time_text(start + seconds)
+            assert text is not None
+            return text[11:19]
+
+        await run(ml, "echo", "r1", user("u1", "one"))
+        await clock.advance(60)
+        await run(ml, "asking", "r2", user("u2", "choose"), tools=[PICK])
+        await clock.advance(60)
+        await run(ml, "asking", "r3", {"id": "t1", "role": "tool", "toolCallId": "c9", "content": "red"}, tools=[PICK])
+        expected = [(after(0), after(0)), (after(60), after(120))]
+        assert await times() == expected
+        await ml.http.delete("/runs/r1")
+        assert await times() == expected
+        await clock.advance(60)
+        await ml.call("PUT", "/memory/message/u1", {"additional_info": {"k": "v"}})
+        assert await times() == [(after(0), after(180)), (after(60), after(120))]
