@@ -48,7 +48,7 @@ async def test_tasks_are_searched(tmp_path: Path) -> None:
 async def test_tools_are_listed_and_one_is_run(tmp_path: Path) -> None:
     async with ml_gateway(tmp_path, server=SERVER) as ml:
         listed, run = [await said_to(ml, line) for line in snippet(PAGE, "sh", "tools/_execute").splitlines()]
-        pretty = await said_to(ml, snippet(PAGE, "sh", "?pretty").strip())
+        pretty = await said_to(ml, snippet(PAGE, "sh", "tools?pretty").strip())
     assert listed == pretty
     assert "ListIndexTool" in [tool["name"] for tool in listed]
     assert run["inference_results"][0]["output"][0]["result"].startswith("row,health,")
