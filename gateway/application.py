@@ -41,6 +41,7 @@ from gateway.http_client.endpoint_policy import EndpointPolicy
 from gateway.logs import Redaction
 from gateway.loop import LoopEnvironment
 from gateway.metrics import Metrics
+from gateway.ml_commons.memory_messages import ThreadsAsMemory
 from gateway.model import ModelEnvironment
 from gateway.openapi.document import openapi_document
 from gateway.openapi.gateway_paths import GATEWAY_API
@@ -139,6 +140,7 @@ class Application:
         )
         self._opens = [partial(each.open, environment) for each in protocols if each.open is not None]
         self._api_document = openapi_document([protocol.api for protocol in protocols])
+        self._sweeps = [partial(protocol.sweep, environment) for protocol in protocols if protocol.sweep is not None]
         return [(protocol, protocol.routes(environment)) for protocol in protocols]
 
     def _guarded(self, served: Sequence[tuple[WireProtocol, Sequence[BaseRoute]]]) -> ASGIApp:
@@ -255,6 +257,7 @@ class Application:
             settings.store_directory,
             master_keys=settings.server.master_keys,
             on_secrets=self.redaction.learn_from_callers,
+            thread_documents=ThreadsAsMemory(),
         )
         return store_type.open(settings.store, environment)
 
@@ -374,6 +377,8 @@ class Application:
             if deleted := await self.runner.delete_idle_visitors(before=before):
                 logger.info("deleted visitors' threads of long ago", extra={"threads": deleted})
         await self.runner.removal.go_on(self.driver.agents)
+        for sweep in self._sweeps:
+            await sweep()
 
     def _own_routes(self, _: ProtocolEnvironment) -> Sequence[BaseRoute]:
         return [

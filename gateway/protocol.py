@@ -23,7 +23,7 @@ from gateway.agent import AgentInput, InterruptAnswer
 from gateway.agents.caller_tools import ToolDescription
 from gateway.agents.open_agent import OpenAgent, no_agent
 from gateway.agents.stored import AgentToStore, PartsForCallers, StoredAgent
-from gateway.documents.document import Document
+from gateway.documents.document import Document, DocumentKind
 from gateway.documents.owned import OwnedDocuments
 from gateway.endpoints.answers import json_response, time_text
 from gateway.endpoints.requests import caller_of, page_asked, path_id, read_body, read_json, request_id_of
@@ -69,6 +69,7 @@ class WireProtocol:
     password of its name (Basic authentication). `open` is awaited before the first request, once the store can be used.
     `error_form` renders errors on its routes' paths and on `paths`, also
     before a route is reached, as without a key, and where there is no route. `api` is its part of the API document.
+    `sweep` is called at the start and then once an hour, to delete what is due.
     """
 
     name: str
@@ -79,6 +80,7 @@ class WireProtocol:
     open_paths: Sequence[str] = ()
     basic_paths: Sequence[str] = ()
     open: Callable[[ProtocolEnvironment], Awaitable[None]] | None = None
+    sweep: Callable[[ProtocolEnvironment], Awaitable[None]] | None = None
 
 
 class ProtocolEnvironment:
@@ -163,6 +165,10 @@ class ProtocolEnvironment:
     def own_documents(self) -> OwnedDocuments:
         """Documents of the gateway's own, which no caller reaches."""
         return OwnedDocuments(self._runner.store.documents, GATEWAY, nullcontext)
+
+    async def keepers(self, kind: DocumentKind) -> list[Caller]:
+        """A caller for each owner of documents of this kind: for WireProtocol.sweep."""
+        return [Caller(owner) for owner in await self._runner.store.documents.owners(kind)]
 
     # --- agents
 
@@ -501,6 +507,16 @@ class ProtocolEnvironment:
         """
         with self._counted(caller):
             await self._runner.writes.edit(caller.owner, thread_id, edited, caller.run_limits())
+
+    async def remove_message(self, caller: Caller, thread_id: str, message_id: str) -> None:
+        """Take a message out of a thread's current version, with the results of its calls. No version of the thread
+        keeps it, unless it is in one that was made before. It waits for the runs that are at work on the thread.
+
+        Raises:
+            NotFoundError: no such message.
+            StoreError, UnavailableError: not now.
+        """
+        await self._runner.writes.remove(caller.owner, thread_id, message_id)
 
     async def update_thread(self, caller: Caller, thread_id: str, change: ThreadChange) -> None:
         """Change what is told of a thread, also while a run is at work on it.

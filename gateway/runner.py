@@ -20,7 +20,7 @@ from gateway.frozen import replace
 from gateway.messages import JsonValue, Message, new_id
 from gateway.model_state import conversation_of_call
 from gateway.runs.driver import RunDriver
-from gateway.runs.endings import approval_answered, input_digest, no_thread, run_exists
+from gateway.runs.endings import approval_answered, input_digest, no_message, no_thread, run_exists
 from gateway.runs.ids import RunIds
 from gateway.runs.limits import RunLimits, check_input, check_request
 from gateway.runs.live_run import LiveRun
@@ -331,7 +331,7 @@ class Runner:
         for message in () if thread is None else thread.messages:
             if message.id == message_id:
                 return message
-        raise NotFoundError(f"thread {thread_id!r} has no message {message_id!r}", code="message_not_found")
+        raise no_message(thread_id, message_id)
 
     async def messages(
         self, owner: str, thread_id: str, *, limit: int, cursor: str | None, version: int | None = None

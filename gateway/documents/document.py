@@ -95,6 +95,9 @@ class DocumentStore(Protocol):
     async def owner_of(self, kind: DocumentKind, document_id: str) -> str | None:
         """Who owns the document of that id; None: there is none. Not for kinds whose owners have ids of their own."""
 
+    async def owners(self, kind: DocumentKind) -> list[str]:
+        """Who has, or had, documents of this kind that are not public."""
+
     async def page(self, kind: DocumentKind, owner: str, *, after: str = "", limit: int) -> list[Document]:
         """The documents that the owner may see, its own and public ones, by id, from behind that id.
 

@@ -7,10 +7,9 @@ it blocks.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any
 
@@ -25,7 +24,7 @@ from gateway.embedded_index.words import Work
 from gateway.messages import JsonObject
 from gateway.query_dsl import clauses
 from gateway.query_dsl.field_mapping import plain_text
-from gateway.query_dsl.search_body import SearchBody, SortKey, SourceFilter, parse_search_body
+from gateway.query_dsl.search_body import SearchBody, SortKey, parse_search_body
 
 
 def search_indices(
@@ -173,27 +172,7 @@ def _rendered(hit: _Hit, document: tuple[JsonObject, JsonObject], search: Search
     members, content = document
     rendered: JsonObject = {"_index": hit.index, **members, "_score": hit.score if by_score else None}
     if search.source.wanted:
-        rendered["_source"] = _filtered(content, search.source, "")
+        rendered["_source"] = search.source.of(content)
     if search.sort:
         rendered["sort"] = list(hit.keys)
     return rendered
-
-
-def _filtered(document: JsonObject, wanted: SourceFilter, prefix: str) -> JsonObject:
-    kept: JsonObject = {}
-    for name, value in document.items():
-        path = prefix + name
-        if _names_path(wanted.excludes, path):
-            continue
-        included = not wanted.includes or _names_path(wanted.includes, path)
-        if isinstance(value, dict):
-            inner = _filtered(value, SourceFilter(excludes=wanted.excludes) if included else wanted, f"{path}.")
-            if included or inner:
-                kept[name] = inner
-        elif included:
-            kept[name] = value
-    return kept
-
-
-def _names_path(patterns: Iterable[str], path: str) -> bool:
-    return any(fnmatchcase(path, pattern.replace("[", "[[]")) for pattern in patterns)

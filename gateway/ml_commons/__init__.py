@@ -28,6 +28,8 @@ memory_requests.py  other requests for what a container holds
 memory_access.py    a caller's containers
 container_memories.py  what a caller has in one container
 retention.py        how long a container's memories stay
+retention_sweep.py  deletes those that stayed long enough
+memory_messages.py  messages as documents of working memory
 feature_settings.py   the settings `plugins.ml_commons.*`: names, defaults, what is said where a feature is off
 cluster_settings.py   the settings that hold now, and what callers set
 settings_bodies.py    the bodies of `_cluster/settings`
@@ -35,6 +37,6 @@ tasks.py            what becomes of executions that nobody waits for
 
 Above: the protocols under `/_plugins/_ml`. Below: the words. All of it is pure, but for
 `routes.py`, `execution_start.py`, `memory_access.py`, `container_memories.py`,
-`memory_reading.py` and `posted_traces.py`.
+`retention_sweep.py`, `memory_reading.py` and `posted_traces.py`.
 https://docs.opensearch.org/latest/ml-commons-plugin/api/agent-apis/index/ (ml-commons 3.6 to 3.9)
 """

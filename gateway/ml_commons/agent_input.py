@@ -96,6 +96,18 @@ def read_execution(body: JsonValue, of_agent: Mapping[str, str] = MappingProxyTy
         raise
 
 
+def read_messages(items: Sequence[JsonValue], at: str) -> tuple[Message, ...]:
+    """Messages that are no run's input: the last may be of any role. `at` is their array's pointer.
+
+    Raises:
+        InvalidRequestError
+    """
+    for place, item in enumerate(items):
+        if not isinstance(item, dict) or "role" not in item:
+            raise wrong("Message must have role and content", f"{at}/{place}", "give it both", code=INVALID_FORM)
+    return _InputReader(at).all_of(items)
+
+
 def _execution(body: JsonValue, of_agent: Mapping[str, str]) -> Execution:
     if type(body) is not dict:
         message = f"the body is {json_kind(body)}; it must be an object with 'input' or 'parameters'"
@@ -152,15 +164,19 @@ class _InputReader:
         self._check_items(given)
         if self.form == "CONTENT_BLOCKS":
             return (self._user(self._blocks(given, self._at)),)
-        messages = [
-            message
-            for place, item in enumerate(given)
-            for message in self._message(cast(JsonObject, item), f"{self._at}/{place}")
-        ]
+        messages = self.all_of(given)
         if messages[-1].role not in ("user", "tool"):
             last = f"{self._at}/{len(given) - 1}/role"
             raise wrong("Last message must be from role 'user' or 'tool'", last, "end with what is to be answered")
-        return tuple(messages)
+        return messages
+
+    def all_of(self, items: Sequence[JsonValue]) -> tuple[Message, ...]:
+        """The messages in these items, which have roles."""
+        return tuple(
+            message
+            for place, item in enumerate(items)
+            for message in self._message(cast(JsonObject, item), f"{self._at}/{place}")
+        )
 
     def _check_items(self, items: Sequence[JsonValue]) -> None:
         """All items are messages, or all are content blocks."""

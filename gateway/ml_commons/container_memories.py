@@ -6,19 +6,20 @@ have one id, and are deleted together, with the session's working memory.
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 
 from gateway.access.callers import Caller
 from gateway.documents.document import Document
 from gateway.documents.owned import OwnedDocuments
 from gateway.errors import ConflictError, NotFoundError
-from gateway.messages import JsonObject, JsonValue
+from gateway.messages import JsonObject, JsonValue, Message
 from gateway.ml_commons.answers import hits_of, id_taken, new_document_id, search_answer
 from gateway.ml_commons.fields import Fields
 from gateway.ml_commons.memory_containers import keeps_history
 from gateway.ml_commons.memory_documents import (
-    DATA,
+    CONVERSATIONAL,
     SESSION,
     Place,
     change_record,
@@ -29,7 +30,17 @@ from gateway.ml_commons.memory_documents import (
     read_namespace,
 )
 from gateway.ml_commons.memory_kinds import HISTORY, MEMORIES, SESSIONS, WORKING, Memories, MemoryType
+from gateway.ml_commons.memory_messages import (
+    changed_message,
+    document_id,
+    named_message,
+    posted_items,
+    posted_messages,
+    shown_document,
+)
+from gateway.ml_commons.memory_requests import source_asked
 from gateway.protocol import ProtocolEnvironment
+from gateway.store import ThreadChange
 
 _AT_ONCE = 500
 _TITLE_CHARACTERS = 200
@@ -60,17 +71,43 @@ class ContainerMemories:
         await self._put_session(session_id, document)
         return session_id
 
-    async def add_data(self, fields: Fields, payload_type: str = DATA) -> JsonObject:
-        """Keep working memory that is no message."""
+    async def add(self, fields: Fields, payload_type: str) -> JsonObject:
+        """Add to the working memory: messages to the session's thread, or data; the ids."""
+        if payload_type == CONVERSATIONAL and posted_items(fields):
+            return await self._add_messages(fields)
+        fields.check()
+        return await self._add_data(fields, payload_type)
+
+    async def _add_messages(self, fields: Fields) -> JsonObject:
+        session_id, messages = posted_messages(fields)
+        session_id = session_id or new_document_id()
+        kept = await self._said_first(session_id, messages)
+        if kept is None:
+            await self._ensure_session(session_id)
+            kept = await self.environment.append_messages(self.caller, session_id, messages, waits=True)
+        ids: list[JsonValue] = [document_id(session_id, message.id) for message in kept]
+        return {SESSION: session_id, "working_memory_id": ids[0], "working_memory_ids": ids}
+
+    async def _said_first(self, session_id: str, messages: Sequence[Message]) -> Sequence[Message] | None:
+        """Make a session that begins with these messages; None: there is a thread of its id."""
+        try:
+            await self.environment.create_thread(
+                self.caller, session_id, messages, collection=self.container.document_id
+            )
+        except ConflictError:
+            return None
+        return messages
+
+    async def _add_data(self, fields: Fields, payload_type: str) -> JsonObject:
         namespace = read_namespace(fields)
         document = new_data(fields, payload_type, namespace, self._place)
         session_id, memory_id = namespace.get(SESSION), new_document_id()
         if session_id is not None:
-            await self.ensure_session(session_id)
+            await self._ensure_session(session_id)
         await self._documents.put(WORKING, memory_id, document, if_version=0, thread_id=session_id)
         return {**({} if session_id is None else {SESSION: session_id}), "working_memory_id": memory_id}
 
-    async def ensure_session(self, session_id: str) -> None:
+    async def _ensure_session(self, session_id: str) -> None:
         """Make the session of that id, unless there is one.
 
         Raises:
@@ -98,9 +135,17 @@ class ContainerMemories:
             raise NotFoundError("Memory not found")
         return found
 
+    async def shown(self, memories: Memories, memory_id: str) -> JsonObject:
+        """The document of that id as clients see it. Raises NotFoundError."""
+        found = await self.find(memories, memory_id)
+        return _shown(found.body, await self._messages([found.body])) if memories.type == "working" else found.body
+
     async def change(self, memories: Memories, memory_id: str, body: JsonObject) -> int:
         """Change a document as the body says; its version."""
         found = await self.find(memories, memory_id)
+        if memories.type == "working" and (named := named_message(found.body)) is not None:
+            await self._change_message(*named, body)
+            return (await self.find(memories, memory_id)).version
         changed = changed_document(memories.type, found.body, body, self.environment.now())
         version = await self._documents.put(
             memories.kind, memory_id, changed, if_version=found.version, thread_id=found.thread_id
@@ -115,6 +160,9 @@ class ContainerMemories:
         if memories.type == "sessions":
             await self.environment.delete(self.caller, memory_id)
             return found.version
+        if memories.type == "working" and (named := named_message(found.body)) is not None:
+            await self.environment.remove_message(self.caller, *named)
+            return found.version
         await self._documents.delete(memories.kind, memory_id)
         if memories.type == "long-term":
             await self._record("DELETE", memory_id, found.body, None)
@@ -122,8 +170,20 @@ class ContainerMemories:
 
     async def search(self, memories: Memories, body: JsonObject) -> JsonObject:
         """OpenSearch's answer to a search over this type of the container's memories."""
-        found = await self._documents.search(memories.kind, self._inside(body))
-        return search_answer(found, memories.index, lambda document: document)
+        if memories.type != "working":
+            found = await self._documents.search(memories.kind, self._inside(body))
+            return search_answer(found, memories.index, lambda document: document)
+        wanted = source_asked(body)
+        found = await self._documents.search(memories.kind, self._inside({**body, "_source": wanted.wanted}))
+        if not wanted.wanted:
+            return search_answer(found, memories.index, lambda document: document)
+        documents = [hit["_source"] for hit in hits_of(found)]
+        messages = await self._messages(documents)
+        return search_answer(
+            found,
+            memories.index,
+            lambda document: wanted.of(_shown(document, messages)),
+        )
 
     async def delete_found(self, memories: Memories, query: JsonValue) -> int:
         """Delete all that the query finds, null: all there are; how many."""
@@ -140,6 +200,38 @@ class ContainerMemories:
                     await self.delete(memories, memory_id)
                     deleted += 1
 
+    async def _change_message(self, session_id: str, message_id: str, body: JsonObject) -> None:
+        def edited(messages: tuple[Message, ...]) -> tuple[Message, ...]:
+            return tuple(changed_message(each, body) if each.id == message_id else each for each in messages)
+
+        await self.environment.edit_messages(self.caller, session_id, edited)
+
+    async def _messages(self, documents: Iterable[JsonObject]) -> Mapping[tuple[str, str], Message]:
+        """The messages that these documents name, by their keys. One that is gone meanwhile is missing."""
+        wanted: dict[str, set[str]] = {}
+        for session_id, message_id in filter(None, map(named_message, documents)):
+            wanted.setdefault(session_id, set()).add(message_id)
+        found: dict[tuple[str, str], Message] = {}
+        for session_id, message_ids in wanted.items():
+            async with aclosing(self._said_in(session_id)) as messages:
+                async for message in messages:
+                    if message.id in message_ids:
+                        found[session_id, message.id] = message
+                        message_ids.remove(message.id)
+                    if not message_ids:
+                        break
+        return found
+
+    async def _said_in(self, session_id: str) -> AsyncGenerator[Message]:
+        cursor: str | None = None
+        with suppress(NotFoundError):
+            while True:
+                page = await self.environment.messages(self.caller, session_id, limit=_AT_ONCE, cursor=cursor)
+                for message in page.items:
+                    yield message
+                if (cursor := page.next_cursor) is None:
+                    return
+
     def _inside(self, body: JsonObject) -> JsonObject:
         """The search, over this container's documents alone."""
         asked = body.get("query")
@@ -150,11 +242,12 @@ class ContainerMemories:
     async def _put_session(self, session_id: str, document: JsonObject) -> None:
         summary = document.get("summary")
         title = " ".join(summary.split())[:_TITLE_CHARACTERS] if isinstance(summary, str) else None
+        collection = self.container.document_id
         try:
-            await self.environment.create_thread(self.caller, session_id, title=title or None)
+            await self.environment.create_thread(self.caller, session_id, title=title or None, collection=collection)
         except ConflictError as error:
             try:
-                await self.environment.thread(self.caller, session_id)
+                await self.environment.update_thread(self.caller, session_id, ThreadChange(collection=collection))
             except NotFoundError:  # a run is about to make it
                 raise error from None
         await self._documents.put(SESSIONS, session_id, document, thread_id=session_id)
@@ -164,3 +257,8 @@ class ContainerMemories:
         if keeps_history(self.container.body):
             record = change_record(action, memory_id, before, after, self._place)
             await self._documents.put(HISTORY, new_document_id(), record, if_version=0)
+
+
+def _shown(document: JsonObject, messages: Mapping[tuple[str, str], Message]) -> JsonObject:
+    named = named_message(document)
+    return shown_document(document, None if named is None else messages.get(named))

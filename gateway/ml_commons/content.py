@@ -199,8 +199,13 @@ def written_blocks(content: Sequence[ContentBlock]) -> list[JsonValue]:
         if isinstance(block, TextBlock):
             written.append({"text": block.text})
         elif isinstance(block, MediaBlock):
-            written.append({"type": _KINDS[type(block)], "source": written_source(block.source)})
+            written.append({"type": media_kind(block), "source": written_source(block.source)})
     return written
+
+
+def media_kind(block: MediaBlock) -> str:
+    """What a medium is: `image`, `video`, `document` or `audio`."""
+    return _KINDS[type(block)]
 
 
 def written_source(source: MediaSource) -> JsonObject:

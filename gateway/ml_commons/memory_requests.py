@@ -13,6 +13,8 @@ from gateway.messages import JsonObject, JsonValue
 from gateway.ml_commons.fields import Fields
 from gateway.ml_commons.memory_documents import CONVERSATIONAL, DATA
 from gateway.ml_commons.memory_kinds import MEMORIES, Memories
+from gateway.query_dsl.clauses import QueryError
+from gateway.query_dsl.search_body import SourceFilter, parse_source_filter
 
 _MOST_FOUND = 10_000
 
@@ -67,6 +69,14 @@ def types_to_delete(query: Mapping[str, str], body: JsonObject) -> Sequence[Memo
         message = f"Invalid memory type: {wrong[0][:64]}. Must be one of: {', '.join(MEMORIES)}"
         raise InvalidRequestError(message, status=400, problems=[FieldProblem("/delete_memories", message)])
     return [memories for name, memories in MEMORIES.items() if name in wanted]
+
+
+def source_asked(body: JsonObject) -> SourceFilter:
+    """Which fields a search asks for. Raises InvalidRequestError."""
+    try:
+        return parse_source_filter(body.get("_source", True))
+    except QueryError as error:
+        raise InvalidRequestError(str(error), code="invalid_search", status=400) from error
 
 
 def no_vectors(body: JsonObject, *, hybrid: bool) -> InvalidRequestError:

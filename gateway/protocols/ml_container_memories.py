@@ -10,18 +10,20 @@ from collections.abc import Sequence
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute
 
 from gateway.errors import FieldProblem, InvalidRequestError
+from gateway.messages import JsonObject
 from gateway.ml_commons.answers import deleted_by_query, write_answer
 from gateway.ml_commons.api_document import ml_api, ml_operation
+from gateway.ml_commons.cluster_settings import ClusterSettings
 from gateway.ml_commons.container_memories import ContainerMemories
 from gateway.ml_commons.fields import Fields
 from gateway.ml_commons.memory_access import container_of
 from gateway.ml_commons.memory_documents import memories_of
 from gateway.ml_commons.memory_kinds import Memories, MemoryType
 from gateway.ml_commons.memory_requests import no_vectors, payload_type
-from gateway.ml_commons.routes import PREFIX, ml_response, opensearch_error_form, read_object
+from gateway.ml_commons.routes import PREFIX, MlRoute, ml_response, opensearch_error_form, read_object
 from gateway.openapi.description import Operation
 from gateway.protocol import ProtocolEnvironment, WireProtocol, caller_of, path_id
 
@@ -32,14 +34,15 @@ _OF_TYPE = _MEMORIES + "/{memory_type}"
 class _Endpoints:
     def __init__(self, environment: ProtocolEnvironment) -> None:
         self._environment = environment
+        self._settings = environment.shared(ClusterSettings)
 
     async def add(self, request: Request) -> Response:
         container, fields = await self._container(request), Fields(await read_object(request))
-        return ml_response(request, await container.add_data(fields, payload_type(fields)))
+        return ml_response(request, await container.add(fields, payload_type(fields)))
 
     async def create_session(self, request: Request) -> Response:
         container = await self._container(request)
-        session_id = await container.create_session(await read_object(request))
+        session_id = await container.create_session(await self._sent(request))
         return ml_response(request, {"session_id": session_id, "status": "created"})
 
     async def add_long_term(self, request: Request) -> Response:
@@ -50,18 +53,17 @@ class _Endpoints:
 
     async def _add_record(self, request: Request, memory_type: MemoryType) -> Response:
         container = await self._container(request)
-        memory_id = await container.add_record(memory_type, await read_object(request))
+        memory_id = await container.add_record(memory_type, await self._sent(request))
         return ml_response(request, {"memory_id": memory_id, "status": "created"})
 
     async def memory(self, request: Request) -> Response:
         container, memories = await self._container(request), _type(request)
-        found = await container.find(memories, path_id(request, "memory_id"))
-        return ml_response(request, found.body)
+        return ml_response(request, await container.shown(memories, path_id(request, "memory_id")))
 
     async def change(self, request: Request) -> Response:
         container, memories = await self._container(request), _type(request)
         memory_id = path_id(request, "memory_id")
-        version = await container.change(memories, memory_id, await read_object(request))
+        version = await container.change(memories, memory_id, await self._sent(request))
         return ml_response(request, write_answer(memories.index, memory_id, "updated", version))
 
     async def delete(self, request: Request) -> Response:
@@ -91,7 +93,15 @@ class _Endpoints:
         await self._container(request)
         raise no_vectors(await read_object(request), hybrid=True)
 
+    async def _sent(self, request: Request) -> JsonObject:
+        """The body that makes or changes a memory."""
+        body = await read_object(request)
+        if body.get("pinned"):
+            self._settings.check("memory.retention_enabled")
+        return body
+
     async def _container(self, request: Request) -> ContainerMemories:
+        self._settings.check("agentic_memory_enabled")
         caller = caller_of(request)
         found = await container_of(self._environment.documents(caller), path_id(request, "container_id"))
         return ContainerMemories(self._environment, caller, found)
@@ -104,17 +114,17 @@ def _type(request: Request) -> Memories:
 def _routes(environment: ProtocolEnvironment) -> Sequence[BaseRoute]:
     on = _Endpoints(environment)
     return [
-        Route(_MEMORIES, on.add, methods=["POST"]),
-        Route(f"{_MEMORIES}/sessions", on.create_session, methods=["POST"]),
-        Route(f"{_MEMORIES}/long-term", on.add_long_term, methods=["POST"]),
-        Route(f"{_MEMORIES}/history", on.add_history, methods=["POST"]),
-        Route(f"{_MEMORIES}/long-term/_semantic_search", on.semantic_search, methods=["GET", "POST"]),
-        Route(f"{_MEMORIES}/long-term/_hybrid_search", on.hybrid_search, methods=["GET", "POST"]),
-        Route(f"{_OF_TYPE}/_search", on.search, methods=["GET", "POST"]),
-        Route(f"{_OF_TYPE}/_delete_by_query", on.delete_by_query, methods=["POST"]),
-        Route(_OF_TYPE + "/{memory_id}", on.memory, methods=["GET"]),
-        Route(_OF_TYPE + "/{memory_id}", on.change, methods=["PUT"]),
-        Route(_OF_TYPE + "/{memory_id}", on.delete, methods=["DELETE"]),
+        MlRoute(_MEMORIES, on.add, methods=["POST"]),
+        MlRoute(f"{_MEMORIES}/sessions", on.create_session, methods=["POST"]),
+        MlRoute(f"{_MEMORIES}/long-term", on.add_long_term, methods=["POST"]),
+        MlRoute(f"{_MEMORIES}/history", on.add_history, methods=["POST"]),
+        MlRoute(f"{_MEMORIES}/long-term/_semantic_search", on.semantic_search, methods=["GET", "POST"]),
+        MlRoute(f"{_MEMORIES}/long-term/_hybrid_search", on.hybrid_search, methods=["GET", "POST"]),
+        MlRoute(f"{_OF_TYPE}/_search", on.search, methods=["GET", "POST"]),
+        MlRoute(f"{_OF_TYPE}/_delete_by_query", on.delete_by_query, methods=["POST"]),
+        MlRoute(_OF_TYPE + "/{memory_id}", on.memory, methods=["GET"]),
+        MlRoute(_OF_TYPE + "/{memory_id}", on.change, methods=["PUT"]),
+        MlRoute(_OF_TYPE + "/{memory_id}", on.delete, methods=["DELETE"]),
     ]
 
 

@@ -9,17 +9,21 @@ from collections.abc import Sequence
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute
 
+from gateway.documents.owned import OwnedDocuments
 from gateway.errors import ConflictError
+from gateway.messages import JsonObject
 from gateway.ml_commons.answers import id_taken, search_answer, write_answer
 from gateway.ml_commons.api_document import ml_api, ml_operation
+from gateway.ml_commons.cluster_settings import ClusterSettings
 from gateway.ml_commons.container_memories import ContainerMemories
 from gateway.ml_commons.memory_access import container_of
 from gateway.ml_commons.memory_containers import CONTAINER_ID, changed_container, new_container
 from gateway.ml_commons.memory_kinds import CONTAINER_INDEX, CONTAINERS
 from gateway.ml_commons.memory_requests import types_to_delete
-from gateway.ml_commons.routes import PREFIX, ml_response, opensearch_error_form, read_object
+from gateway.ml_commons.retention_sweep import apply_policy, policy_result, sweep, sweep_of
+from gateway.ml_commons.routes import PREFIX, MlRoute, ml_response, opensearch_error_form, read_object
 from gateway.protocol import ProtocolEnvironment, WireProtocol, caller_of, path_id
 
 _CONTAINERS = PREFIX + "/memory_containers"
@@ -28,50 +32,86 @@ _CONTAINERS = PREFIX + "/memory_containers"
 class _Endpoints:
     def __init__(self, environment: ProtocolEnvironment) -> None:
         self._environment = environment
+        self._settings = environment.shared(ClusterSettings)
+
+    def _documents(self, request: Request) -> OwnedDocuments:
+        self._settings.check("agentic_memory_enabled")
+        return self._environment.documents(caller_of(request))
+
+    async def _sent(self, request: Request) -> JsonObject:
+        """The body that makes or changes a container."""
+        body = await read_object(request)
+        configuration = body.get("configuration")
+        if isinstance(configuration, dict) and configuration.get("retention_policy") is not None:
+            self._settings.check("memory.retention_enabled")
+        return body
 
     async def create(self, request: Request) -> Response:
-        caller, body = caller_of(request), await read_object(request)
-        container_id, document = new_container(body, caller.owner, self._environment.now())
+        documents, body = self._documents(request), await self._sent(request)
+        container_id, document = new_container(body, documents.owner, self._environment.now())
         try:
-            await self._environment.documents(caller).put(CONTAINERS, container_id, document, if_version=0)
+            await documents.put(CONTAINERS, container_id, document, if_version=0)
         except ConflictError as error:
             raise id_taken(CONTAINER_ID, container_id) from error
         return ml_response(request, {"memory_container_id": container_id, "status": "created"})
 
     async def container(self, request: Request) -> Response:
-        documents = self._environment.documents(caller_of(request))
-        found = await container_of(documents, path_id(request, "container_id"))
+        found = await container_of(self._documents(request), path_id(request, "container_id"))
         return ml_response(request, found.body)
 
     async def update(self, request: Request) -> Response:
-        documents, body = self._environment.documents(caller_of(request)), await read_object(request)
+        documents, body = self._documents(request), await self._sent(request)
         found = await container_of(documents, path_id(request, "container_id"))
         changed = changed_container(found.body, body, self._environment.now())
         version = await documents.put(CONTAINERS, found.document_id, changed, if_version=found.version)
         return ml_response(request, write_answer(CONTAINER_INDEX, found.document_id, "updated", version))
 
     async def delete(self, request: Request) -> Response:
-        caller, body = caller_of(request), await read_object(request)
-        documents = self._environment.documents(caller)
+        caller, documents, body = caller_of(request), self._documents(request), await read_object(request)
         found = await container_of(documents, path_id(request, "container_id"))
         for memories in types_to_delete(request.query_params, body):
             await ContainerMemories(self._environment, caller, found).delete_found(memories, None)
         await documents.delete(CONTAINERS, found.document_id)
         return ml_response(request, write_answer(CONTAINER_INDEX, found.document_id, "deleted", found.version))
 
+    def _check_retention(self) -> None:
+        self._settings.check("agentic_memory_enabled")
+        self._settings.check("memory.retention_enabled")
+
+    async def execute_retention(self, request: Request) -> Response:
+        return await self._retention(request, dry=False)
+
+    async def try_retention(self, request: Request) -> Response:
+        return await self._retention(request, dry=True)
+
+    async def _retention(self, request: Request, *, dry: bool) -> Response:
+        self._check_retention()
+        results = await sweep_of(self._environment, caller_of(request), dry=dry)
+        return ml_response(request, {"dry_run": dry, "containers": results})
+
+    async def try_retention_of(self, request: Request) -> Response:
+        self._check_retention()
+        caller = caller_of(request)
+        found = await container_of(self._documents(request), path_id(request, "container_id"))
+        counts = await apply_policy(ContainerMemories(self._environment, caller, found), dry=True)
+        return ml_response(request, {"dry_run": True, "containers": [policy_result(found, counts)]})
+
     async def search(self, request: Request) -> Response:
-        found = await self._environment.documents(caller_of(request)).search(CONTAINERS, await read_object(request))
+        found = await self._documents(request).search(CONTAINERS, await read_object(request))
         return ml_response(request, search_answer(found, CONTAINER_INDEX, lambda document: document))
 
 
 def _routes(environment: ProtocolEnvironment) -> Sequence[BaseRoute]:
     on = _Endpoints(environment)
     return [
-        Route(f"{_CONTAINERS}/_create", on.create, methods=["POST"]),
-        Route(f"{_CONTAINERS}/_search", on.search, methods=["GET", "POST"]),
-        Route(_CONTAINERS + "/{container_id}", on.container, methods=["GET"]),
-        Route(_CONTAINERS + "/{container_id}", on.update, methods=["PUT"]),
-        Route(_CONTAINERS + "/{container_id}", on.delete, methods=["DELETE"]),
+        MlRoute(f"{_CONTAINERS}/_create", on.create, methods=["POST"]),
+        MlRoute(f"{_CONTAINERS}/_search", on.search, methods=["GET", "POST"]),
+        MlRoute(f"{_CONTAINERS}/_retention/_execute", on.execute_retention, methods=["POST"]),
+        MlRoute(f"{_CONTAINERS}/_retention/_dry_run", on.try_retention, methods=["POST"]),
+        MlRoute(_CONTAINERS + "/{container_id}/_retention/_dry_run", on.try_retention_of, methods=["POST"]),
+        MlRoute(_CONTAINERS + "/{container_id}", on.container, methods=["GET"]),
+        MlRoute(_CONTAINERS + "/{container_id}", on.update, methods=["PUT"]),
+        MlRoute(_CONTAINERS + "/{container_id}", on.delete, methods=["DELETE"]),
     ]
 
 
@@ -122,8 +162,34 @@ _API = ml_api(
             description="Its memories stay unless the query or the body has `delete_all_memories`, or names some types "
             "in `delete_memories`: `sessions,working`. A session's thread and working memory go with it.",
         ),
+        *(
+            ml_operation("post", f"/memory_containers{path}", name, title, result=result, parameters=parameters)
+            for path, name, title, result, parameters in (
+                (
+                    "/_retention/_execute",
+                    "executeRetention",
+                    "Apply the retention policies of your containers now",
+                    "How many memories were deleted.",
+                    (),
+                ),
+                (
+                    "/_retention/_dry_run",
+                    "tryRetention",
+                    "Say what the retention policies of your containers would delete now",
+                    "How many memories would be deleted.",
+                    (),
+                ),
+                (
+                    "/{containerId}/_retention/_dry_run",
+                    "tryRetentionOfContainer",
+                    "Say what a container's retention policy would delete now",
+                    "How many memories would be deleted.",
+                    ("containerId",),
+                ),
+            )
+        ),
     ],
     containerId="The memory container's id.",
 )
 
-PROTOCOL = WireProtocol("ml_containers", _routes, error_form=opensearch_error_form, api=_API)
+PROTOCOL = WireProtocol("ml_containers", _routes, error_form=opensearch_error_form, api=_API, sweep=sweep)

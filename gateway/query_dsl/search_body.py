@@ -7,8 +7,10 @@ there. Anything else is refused, with the list of what is supported, and never i
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 
 import orjson
 
@@ -38,6 +40,25 @@ class SourceFilter:
     wanted: bool = True
     includes: tuple[str, ...] = ()
     excludes: tuple[str, ...] = ()
+
+    def of(self, document: dict[str, Json]) -> dict[str, Json]:
+        """The document's fields that are given."""
+        return self._of(document, "", self.includes)
+
+    def _of(self, document: dict[str, Json], prefix: str, includes: tuple[str, ...]) -> dict[str, Json]:
+        kept: dict[str, Json] = {}
+        for name, value in document.items():
+            path = prefix + name
+            if _names_path(self.excludes, path):
+                continue
+            included = not includes or _names_path(includes, path)
+            if isinstance(value, dict):
+                inner = self._of(value, f"{path}.", () if included else includes)
+                if included or inner:
+                    kept[name] = inner
+            elif included:
+                kept[name] = value
+        return kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +95,7 @@ def parse_search_body(body: Json) -> SearchBody:
         query=MatchAll() if query is None else parse_query(query),
         size=size,
         start=start,
-        source=_source_filter(body.get("_source", True)),
+        source=parse_source_filter(body.get("_source", True)),
         sort=tuple(_sort_key(key) for key in _at_most(MAX_SORT_KEYS, "sort", body.get("sort"))),
         total=body.get("track_total_hits", True) is not False,
         minimum_score=finite_number(body, "min_score") if "min_score" in body else None,
@@ -105,7 +126,8 @@ def _at_most(most: int, name: str, value: Json) -> list[Json]:
     return listed
 
 
-def _source_filter(value: Json) -> SourceFilter:
+def parse_source_filter(value: Json) -> SourceFilter:
+    """A search's `_source`. Raises QueryError."""
     match value:
         case bool():
             return SourceFilter(wanted=value)
@@ -121,6 +143,10 @@ def _source_filter(value: Json) -> SourceFilter:
             raise QueryError(
                 "'_source' is true, false, a field, a list of fields, or {'includes': [...], 'excludes': [...]}"
             )
+
+
+def _names_path(patterns: Iterable[str], path: str) -> bool:
+    return any(fnmatchcase(path, pattern.replace("[", "[[]")) for pattern in patterns)
 
 
 def _sort_key(key: Json) -> SortKey:

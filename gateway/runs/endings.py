@@ -280,6 +280,10 @@ async def end_left_behind(store: Store, clock: Clock, record: RunRecord, *, code
     )
 
 
+def no_message(thread_id: str, message_id: str) -> NotFoundError:
+    return NotFoundError(f"thread {thread_id!r} has no message {message_id!r}", code="message_not_found")
+
+
 def no_thread(thread_id: str) -> NotFoundError:
     """The error for a thread that does not exist, or belongs to another owner."""
     return NotFoundError(f"there is no thread {thread_id!r}", code="thread_not_found")

@@ -6,7 +6,7 @@ as a run has, so that no run ever works on messages that are not the thread's an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 
 from gateway.agent import Absent, AgentInput
@@ -18,7 +18,7 @@ from gateway.history.versions import history_change
 from gateway.messages import JsonObject, Message
 from gateway.owners import site_of
 from gateway.runs.driver import RunDriver
-from gateway.runs.endings import claims, no_thread, title_of
+from gateway.runs.endings import claims, no_message, no_thread, title_of
 from gateway.runs.intake import next_version
 from gateway.runs.limits import RunLimits, check_input, check_metadata, check_stored
 from gateway.store import Store, Thread, ThreadChange
@@ -116,6 +116,31 @@ class ThreadWrites:
                 await self._driver.make_room_for_version(changed)
             await self._store.write_thread(changed, keep=change.keep, rewrite=change.rewrite)
 
+    async def remove(self, owner: str, thread_id: str, message_id: str) -> None:
+        """Take a message out of the thread's current version, with the results of its calls, once the runs before are
+        done with the thread.
+
+        Raises:
+            NotFoundError: no such message.
+            StoreError, UnavailableError: not now.
+        """
+        self._driver.check_open()
+        async with self._lines.visit(owner, thread_id, waits=True):
+            thread = await self._store.load_thread(owner, thread_id)
+            messages = () if thread is None else thread.messages
+            place = next((at for at, each in enumerate(messages) if each.id == message_id), None)
+            if thread is None or place is None:
+                raise no_message(thread_id, message_id)
+            gone = {call.call_id for call in messages[place].tool_calls}
+            after = tuple(each for each in messages[place + 1 :] if not _answers(each, gone))
+            changed = replace(
+                thread,
+                messages=messages[:place] + after,
+                interrupts=tuple(asked for asked in thread.interrupts if asked.call.call_id not in gone),
+                updated_at=self._driver.clock.now(),
+            )
+            await self._store.write_thread(changed, keep=place)
+
     async def update(self, owner: str, thread_id: str, change: ThreadChange, limits: RunLimits | None = None) -> None:
         """Change what a thread's owner says of it.
 
@@ -161,6 +186,10 @@ async def check_room(store: Store, owner: str, limits: RunLimits | None) -> None
     site = site_of(owner)
     if site is not None and limits is not None and limits.max_stored_bytes is not None:
         check_stored(await store.stored_bytes(site), limits)
+
+
+def _answers(message: Message, calls: Collection[str]) -> bool:
+    return (result := message.tool_result) is not None and result.call_id in calls
 
 
 def _new_messages(sent: Sequence[Message], stored: Sequence[Message]) -> tuple[Message, ...]:

@@ -177,6 +177,14 @@ def read_owner(connection: sqlite3.Connection, kind: DocumentKind, document_id: 
     return None if found is None or found.is_gone else found.owner
 
 
+def read_owners(connection: sqlite3.Connection, kind: DocumentKind) -> list[str]:
+    """Who has, or had, documents of this kind that are not public."""
+    if not has_documents(connection):
+        return []
+    rows = connection.execute("SELECT owner FROM document_indices WHERE kind = ? AND public = 0", (kind.name,))
+    return [from_text(owner) for (owner,) in rows]
+
+
 def delete(
     connection: sqlite3.Connection, kind: DocumentKind, document_id: str, owner: str, if_version: int | None
 ) -> bool:

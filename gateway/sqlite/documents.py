@@ -118,6 +118,10 @@ class SqliteDocuments:
         """As DocumentStore says."""
         return await self._access.read(lambda connection: document_rows.read_owner(connection, kind, document_id))
 
+    async def owners(self, kind: DocumentKind) -> list[str]:
+        """As DocumentStore says."""
+        return await self._access.read(lambda connection: document_rows.read_owners(connection, kind))
+
     async def page(self, kind: DocumentKind, owner: str, *, after: str = "", limit: int) -> list[Document]:
         """As DocumentStore says."""
         return await self._access.read(lambda connection: document_rows.page(connection, kind, owner, after, limit))

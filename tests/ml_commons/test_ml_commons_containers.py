@@ -218,3 +218,42 @@ async def test_containers_of_others_are_unknown_and_their_ids_taken(tmp_path: Pa
             status, found = await ml.call("POST", "/memory_containers/_search", search, **as_(name))
             assert status == 200
             assert [hit["_id"] for hit in found["hits"]["hits"]] == expected
+
+
+@pytest.mark.parametrize(
+    ("setting", "reason", "calls"),
+    [
+        (
+            "agentic_memory_enabled",
+            "The Agentic Memory APIs are not enabled.",
+            [
+                ("POST", "/_create", {"name": "x"}),
+                ("GET", "/c", None),
+                ("POST", "/_search", {}),
+                ("POST", "/c/memories/working/_search", {}),
+                ("POST", "/_retention/_execute", None),
+            ],
+        ),
+        (
+            "memory.retention_enabled",
+            "The memory retention feature is not enabled.",
+            [
+                ("POST", "/_create", {"name": "x", "configuration": {"retention_policy": POLICY}}),
+                ("PUT", "/c", {"configuration": {"retention_policy": POLICY}}),
+                ("POST", "/c/memories/sessions", {"pinned": True}),
+                ("POST", "/c/_retention/_dry_run", None),
+            ],
+        ),
+    ],
+)
+async def test_what_a_setting_turns_off_is_forbidden(
+    tmp_path: Path, setting: str, reason: str, calls: list[tuple[str, str, Any]]
+) -> None:
+    async with ml_gateway(tmp_path) as ml:
+        await ml.call("POST", "/memory_containers/_create", {"name": "n", "memory_container_id": "c"})
+        change = {"persistent": {f"plugins.ml_commons.{setting}": False}}
+        assert (await ml.http.put("/_cluster/settings", json=change)).status_code == 200
+        for method, path, body in calls:
+            status, answer = await ml.call(method, f"/memory_containers{path}", body)
+            assert status == 403, path
+            assert answer["error"]["reason"].startswith(reason)

@@ -76,6 +76,9 @@ ENDPOINTS = {
     ("get", "/_plugins/_ml/memory_containers/{containerId}"),
     ("put", "/_plugins/_ml/memory_containers/{containerId}"),
     ("delete", "/_plugins/_ml/memory_containers/{containerId}"),
+    ("post", "/_plugins/_ml/memory_containers/_retention/_execute"),
+    ("post", "/_plugins/_ml/memory_containers/_retention/_dry_run"),
+    ("post", "/_plugins/_ml/memory_containers/{containerId}/_retention/_dry_run"),
     ("post", "/_plugins/_ml/memory_containers/{containerId}/memories"),
     *(
         ("post", f"/_plugins/_ml/memory_containers/{{containerId}}/memories/{each}")

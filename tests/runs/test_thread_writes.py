@@ -218,6 +218,49 @@ async def answer(environment: Door) -> Message:
     return Message("result", "tool", (ToolResult(call.call_id, (TextBlock("anywhere"),)),))
 
 
+# --- taken out
+
+
+async def test_a_message_that_is_taken_out_is_in_no_version_and_the_results_of_its_calls_go_with_it() -> None:
+    async with door(agent_of("a", ASKS)) as environment:
+        await read(await environment.start(ME, "a", question(tools=(ToolSpec("where", "", {}),))))
+        await environment.append_messages(ME, "t", [await answer(environment), said("m1"), said("m2")])
+        page = await environment.messages(ME, "t", limit=50)
+        called = next(each.id for each in page.items if each.tool_calls)
+        await environment.remove_message(ME, "t", called)
+        await environment.remove_message(ME, "t", "m1")
+        assert await environment.ids() == ["user-r", "m2"]
+        versions = await environment.versions(ME, "t", limit=50)
+        assert [each.number for each in versions.items] == [1]
+        for thread_id, message_id, caller in (("t", "m1", ME), ("other", "m2", ME), ("t", "m2", OTHER)):
+            work = environment.remove_message(caller, thread_id, message_id)
+            assert await refused(work, NotFoundError) == "message_not_found"
+
+
+async def test_a_message_is_taken_out_behind_the_run_that_is_at_work() -> None:
+    async with door(agent_of("a", HANGS)) as environment:
+        environment.scene.viewers.append(await environment.start(ME, "a", question()))
+        removing = asyncio.ensure_future(environment.remove_message(ME, "t", "user-r"))
+        await environment.scene.clock.settle()
+        assert not removing.done()
+        await environment.cancel(ME, "r")
+        await removing
+        assert "user-r" not in await environment.ids()
+
+
+async def test_an_approval_goes_with_the_call_that_waits_for_it() -> None:
+    async def where(arguments: JsonObject, context: ToolContext) -> str:
+        return "here"
+
+    async with door(agent_of("a", ASKS, (FunctionTool("where", where), "always"))) as environment:
+        await read(await environment.start(ME, "a", question()))
+        page = await environment.messages(ME, "t", limit=50)
+        called = next(each.id for each in page.items if each.tool_calls)
+        assert len(await environment.interrupts(ME, "t")) == 1
+        await environment.remove_message(ME, "t", called)
+        assert not await environment.interrupts(ME, "t")
+
+
 # --- in turn
 
 

@@ -511,3 +511,13 @@ async def test_whoever_owns_a_document_is_known_by_its_id(store: Store) -> None:
     assert await within(store.documents.owner_of(NOTE, "n2")) is None
     await within(store.documents.delete(NOTE, "n1", OWNER))
     assert await within(store.documents.owner_of(NOTE, "n1")) is None
+
+
+async def test_who_has_documents_of_a_kind_is_known(store: Store) -> None:
+    assert await within(store.documents.owners(OWN)) == []
+    for owner in (OWNER, OTHER, "key-\udcff"):
+        await within(store.documents.put(OWN, "d1", owner, BODY))
+    await within(store.documents.put(NOTE, "n1", "key-3", BODY, public=True))
+    await within(store.documents.put(NOTE, "n2", OTHER, BODY))
+    assert sorted(await within(store.documents.owners(OWN))) == sorted([OWNER, OTHER, "key-\udcff"])
+    assert await within(store.documents.owners(NOTE)) == [OTHER]

@@ -1,0 +1,254 @@
+"""Working memory that is messages: each message of a session's thread is a document, and the thread is what holds it.
+
+Below: content, agent_input, memory_documents. Above: container_memories; the store, which keeps the documents with the
+messages (documents.thread_documents). Pure. A document has what is searched, and names its message; the message itself
+is put in when it is shown.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from gateway.documents.document import DocumentKind
+from gateway.errors import FieldProblem, InvalidRequestError
+from gateway.frozen import replace
+from gateway.messages import ContentBlock, JsonObject, JsonValue, MediaBlock, Message, TextBlock
+from gateway.ml_commons.agent_input import read_messages
+from gateway.ml_commons.content import media_kind, written_source
+from gateway.ml_commons.fields import Fields
+from gateway.ml_commons.memory_documents import CONVERSATIONAL, SESSION, Place, namespaced, new_session
+from gateway.ml_commons.memory_kinds import SESSIONS, WORKING
+from gateway.store import ThreadSummary
+
+BLOB: Final = "structured_data_blob"
+MESSAGE: Final = "message"
+"""The member of a message's document that names the message; it is not shown."""
+
+_TEXT: Final = "text"
+_SAID: Final = "working_memory"
+"""The member of a message's metadata that has what its sender said of it beside its words."""
+
+_SEARCHED_CHARACTERS: Final = 8_000
+_MOST_LABELS: Final = 100
+_LABELS: Final = ("namespace", "metadata", "tags")
+_DIGEST_BYTES: Final = 15  # 20 characters of base64
+_FIRST: Final = str.maketrans("-_", "Zz")
+
+
+class ThreadsAsMemory:
+    """The documents of sessions and their messages, made of threads: a documents.thread_documents.ThreadDocuments."""
+
+    thread_kind: DocumentKind = SESSIONS
+    message_kind: DocumentKind = WORKING
+
+    def of_thread(self, thread: ThreadSummary) -> JsonObject:
+        """The document of a session that nobody described: its thread was begun by a run."""
+        place = Place(thread.collection, thread.owner, thread.created_at)
+        agent = {"agent_id": thread.agent_id} if thread.agent_id else {}
+        _, document = new_session({"summary": thread.title, "namespace": {**agent}}, place)
+        return document
+
+    def of_message(
+        self, thread: ThreadSummary, message: Message, number: int, at: float
+    ) -> tuple[str, JsonObject] | None:
+        """The id and the document of a message; None for reasoning, which is not part of what is remembered."""
+        if message.role == "reasoning":
+            return None
+        said = _said_of(message)
+        namespace = {**said["namespace"], SESSION: thread.thread_id}
+        if thread.agent_id:
+            namespace = {"agent_id": thread.agent_id, **namespace}
+        document = Place(thread.collection, thread.owner, at).document(
+            {
+                "payload_type": CONVERSATIONAL,
+                "message_id": number,
+                "infer": False,
+                **namespaced(namespace),
+                SESSION: thread.thread_id,
+                "metadata": {
+                    **said["metadata"],
+                    "type": "structured_message",
+                    "role": message.role,
+                    "input_type": _input_type(message),
+                },
+                "tags": said["tags"] or None,
+                _TEXT: _words(message),
+                MESSAGE: message.id,
+            }
+        )
+        return document_id(thread.thread_id, message.id), document
+
+
+def document_id(thread_id: str, message_id: str) -> str:
+    """The id of a message's document."""
+    digest = hashlib.sha256(f"{len(thread_id)}:{thread_id}{message_id}".encode("utf-8", "surrogatepass")).digest()
+    text = base64.urlsafe_b64encode(digest[:_DIGEST_BYTES]).decode()
+    return text[0].translate(_FIRST) + text[1:]
+
+
+def shown_document(document: JsonObject, message: Message | None) -> JsonObject:
+    """The document of working memory as clients see it. `message` is what it names; None: it names none."""
+    shown = {name: value for name, value in document.items() if name not in (MESSAGE, _TEXT)}
+    if message is None:
+        return shown
+    return {**shown, "messages": [_as_sent(message)], BLOB: {"message": _as_stored(message)}}
+
+
+def posted_items(fields: Fields) -> Sequence[JsonValue]:
+    """The messages in the body of a new working memory: its `messages`, or the one in `structured_data_blob`, where the
+    memory of agents has it.
+    """
+    if fields.value.get("messages") is not None:
+        items = fields.value["messages"]
+        if isinstance(items, list) and items:
+            return items
+        fields.wrong("messages", "messages must be an array of messages, each with role and content")
+    elif (blob := fields.inner(BLOB)) is not None and (message := blob.object("message")) is not None:
+        return [message]
+    return ()
+
+
+def posted_messages(fields: Fields) -> tuple[str | None, tuple[Message, ...]]:
+    """The session and the messages of a new working memory, with what is said of them in their metadata.
+
+    Raises:
+        InvalidRequestError: something is wrong with it.
+    """
+    said = _read_labels(fields, _LABELS)
+    session_id = said.get("namespace", {}).pop(SESSION, None)
+    fields.check()
+    messages = read_messages(posted_items(fields), "/messages")
+    return session_id, tuple(_with_said(message, said) for message in messages)
+
+
+def changed_message(message: Message, body: JsonObject) -> Message:
+    """The message as the body of a changed document says it.
+
+    Raises:
+        InvalidRequestError: the body is wrong, or changes what an agent said.
+    """
+    fields = Fields(body)
+    for name in ("binary_data", "structured_data"):
+        if body.get(name) is not None:
+            fields.wrong(name, f"{name} is for data; this is a message, which has messages, metadata and tags")
+    said = {**_said_of(message), **_read_labels(fields, ("metadata", "tags"))}
+    fields.check()
+    if (sent := _sent_message(body)) is None:
+        return _with_said(message, said)
+    pointer, item = sent
+    read = read_messages([item], pointer)
+    if message.turn_id is not None:
+        raise _unchangeable(pointer, "what an agent or its tools said cannot be changed; delete it instead")
+    if len(read) != 1 or read[0].role != message.role:
+        raise _unchangeable(pointer, f"the document is one message of the role {message.role}")
+    return _with_said(replace(message, content=read[0].content), said)
+
+
+def named_message(document: JsonObject) -> tuple[str, str] | None:
+    """The ids of the session and the message that the document is of; None: it is data."""
+    session_id, message_id = document.get(SESSION), document.get(MESSAGE)
+    return (session_id, message_id) if isinstance(session_id, str) and isinstance(message_id, str) else None
+
+
+# --- the document of a message
+
+
+def _input_type(message: Message) -> str:
+    """ml-commons' name for the form of input that this message would be."""
+    if message.role in ("user", "system", "developer"):
+        media = any(not isinstance(block, TextBlock) for block in message.content)
+        return "CONTENT_BLOCKS" if media or len(message.content) > 1 else "TEXT"
+    return "MESSAGES"
+
+
+def _words(message: Message) -> str | None:
+    blocks = _content(message)
+    text = " ".join(block.text for block in blocks if isinstance(block, TextBlock))
+    return text[:_SEARCHED_CHARACTERS] or None
+
+
+def _content(message: Message) -> Sequence[ContentBlock]:
+    result = message.tool_result
+    return message.content if result is None else result.content
+
+
+def _as_sent(message: Message) -> JsonObject:
+    """The message as requests have it."""
+
+    def written(block: TextBlock | MediaBlock) -> JsonObject:
+        if isinstance(block, TextBlock):
+            return {"type": "text", "text": block.text}
+        return {"type": media_kind(block), "source": written_source(block.source)}
+
+    return _written(message, written)
+
+
+def _as_stored(message: Message) -> JsonObject:
+    """The message as ml-commons stores it: kinds in capitals, a medium in a member of its kind."""
+
+    def written(block: TextBlock | MediaBlock) -> JsonObject:
+        if isinstance(block, TextBlock):
+            return {"type": "TEXT", "text": block.text}
+        source, kind = written_source(block.source), media_kind(block)
+        return {"type": kind.upper(), kind: {**source, "type": str(source["type"]).upper()}}
+
+    return _written(message, written)
+
+
+def _written(message: Message, write: Callable[[TextBlock | MediaBlock], JsonObject]) -> JsonObject:
+    content: list[JsonValue] = [
+        write(block) for block in _content(message) if isinstance(block, TextBlock | MediaBlock)
+    ]
+    written: JsonObject = {"role": message.role, "content": content}
+    if calls := message.tool_calls:
+        written["toolCalls"] = [
+            {"id": call.call_id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+            for call in calls
+        ]
+    if (result := message.tool_result) is not None:
+        written["toolCallId"] = result.call_id
+    return written
+
+
+# --- what is said of a message
+
+
+def _said_of(message: Message) -> dict[str, Any]:
+    said: Any = (message.metadata or {}).get(_SAID)
+    known = said if isinstance(said, dict) else {}
+    return {name: known[name] if isinstance(known.get(name), dict) else {} for name in _LABELS}
+
+
+def _with_said(message: Message, said: Mapping[str, Any]) -> Message:
+    kept = {name: value for name, value in said.items() if value}
+    others = {name: value for name, value in (message.metadata or {}).items() if name != _SAID}
+    metadata: JsonObject = {**others, **({_SAID: kept} if kept else {})}
+    return replace(message, metadata=metadata or None)
+
+
+def _read_labels(fields: Fields, names: Sequence[str]) -> dict[str, Any]:
+    """The texts by name that the body gives."""
+    read: dict[str, Any] = {}
+    for name in names:
+        if (texts := fields.texts(name)) is not None:
+            read[name] = texts
+            if len(texts) > _MOST_LABELS:
+                fields.wrong(name, f"{name} has {len(texts)} members; a message may have {_MOST_LABELS}")
+    return read
+
+
+def _sent_message(body: JsonObject) -> tuple[str, JsonValue] | None:
+    """The one message in a changed document, with the pointer to the array that it would be in."""
+    items, blob = body.get("messages"), body.get(BLOB)
+    if isinstance(items, list) and len(items) == 1:
+        return "/messages", items[0]
+    if items is not None:
+        raise _unchangeable("/messages", "the document is one message; give an array of one")
+    return (f"/{BLOB}", blob.get("message")) if isinstance(blob, dict) else None
+
+
+def _unchangeable(pointer: str, detail: str) -> InvalidRequestError:
+    return InvalidRequestError(detail, status=400, problems=[FieldProblem(pointer, detail)])
