@@ -63,6 +63,11 @@ def form_record(form: AgentForm, of_model: JsonObject) -> JsonObject:
     }
 
 
+def is_registered(about: JsonObject) -> bool:
+    """Whether an agent was registered here, and not made in another way."""
+    return "ml_commons" in about
+
+
 def parameters_of_model(about: JsonObject) -> JsonObject:
     """What `form_record` was given as `of_model`."""
     stored = about.get("ml_commons")

@@ -6,7 +6,7 @@ texts of it. Unknown members are skipped, as ml-commons does, but for those of `
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -14,9 +14,16 @@ from gateway.agents.stored import ABOUT, DEFINITION, AgentToStore, PartsForCalle
 from gateway.documents.document import Document
 from gateway.errors import FieldProblem, InvalidRequestError
 from gateway.messages import JsonObject
-from gateway.ml_commons.agent_form import AgentForm, AgentKind, agent_form, form_record, parameters_of_model
+from gateway.ml_commons.agent_form import (
+    AgentForm,
+    AgentKind,
+    agent_form,
+    form_record,
+    is_registered,
+    parameters_of_model,
+)
 from gateway.ml_commons.answers import chosen_id, new_document_id
-from gateway.ml_commons.generation_options import texts_of
+from gateway.ml_commons.generation_options import option_name, texts_of
 from gateway.ml_commons.parameters import is_true
 from gateway.ml_commons.registration_members import AgentMembers, AgentParameters, MemoryBlock
 from gateway.ml_commons.registration_model import ModelBlock, read_model
@@ -42,9 +49,8 @@ class Registration:
     """An agent as it is to be stored.
 
     `container_id` is the id of the memory container that has to be made for it, `named_container_id` that of one that
-    has to be there; None: neither. `places` says
-    where in the caller's body each pointer into the definition stands, if it is another place. `unknown` are pointers
-    to members that were skipped.
+    has to be there; None: neither. `places` says where in the caller's body each pointer into the definition stands, if
+    it is another place. `unknown` are pointers to members that were skipped.
     """
 
     name: str
@@ -91,7 +97,7 @@ def read_registration(body: JsonObject, parts: PartsForCallers) -> Registration:
     memory = members.memory(kind)
     model = _model(members, parts)
     of_model, own = texts_of(model.agents), members.fields.object("parameters") or {}
-    parameters = members.parameters(kind, of_model, own)
+    parameters = members.parameters(of_model, own)
     public = members.public() or False
     described = {each: text for each in _DESCRIBED if (text := members.fields.text(each)) is not None}
     members.check()
@@ -129,7 +135,37 @@ def read_change(body: JsonObject, stored: Document, parts: PartsForCallers) -> R
     form, shown = agent_form(before[ABOUT]), shown_in(before)
     definition: JsonObject = {**before[DEFINITION]}
     given = {name for name, value in body.items() if value is not None}
-    kind = form.kind
+    _change_words(members, given, form.kind, definition, shown)
+    members.context_management(form.kind)
+    tools, model = ToolBlocks(), ModelBlock({})
+    if "tools" in given:
+        tools = read_tools(members.fields, parts, _DUPLICATE_IN_UPDATE)
+        definition["tools"], shown["tools"] = tools.sections, tools.shown
+    members.llm()
+    if (block := members.fields.inner("model")) is not None:
+        model = read_model(block, parts, before[DEFINITION]["model"])
+        definition["model"] = model.section
+        shown |= _shown_model(model.section)
+    memory = MemoryBlock(form.memory, form.memory_container_id, shown.get("memory"))
+    if "memory" in given:
+        memory = members.memory(form.kind, form, before["memory"])
+        shown["memory"] = memory.shown
+    of_model = texts_of({**parameters_of_model(before[ABOUT]), **model.agents})
+    parameters = AgentParameters({**form.parameters})
+    if given & {"parameters", "model"}:
+        parameters = _change_parameters(members, before[ABOUT], of_model, definition)
+        shown["parameters"] = {**parameters.texts}
+    public = members.public()
+    members.check()
+    changed = AgentForm(form.kind, memory.kind, memory.container_id, parameters.texts)
+    about = {**before[ABOUT], **form_record(changed, of_model)}
+    agent = AgentToStore(definition, shown, about, stored.public if public is None else public)
+    return _registration(agent, members, memory, model, tools, parameters)
+
+
+def _change_words(
+    members: AgentMembers, given: Set[str], kind: AgentKind, definition: JsonObject, shown: JsonObject
+) -> None:
     if "type" in given and members.kind() != kind:
         members.fields.wrong("type", "Agent type cannot be updated")
     if "name" in given:
@@ -138,38 +174,23 @@ def read_change(body: JsonObject, stored: Document, parts: PartsForCallers) -> R
         if (text := members.fields.text(each)) is not None:
             shown[each] = text
     definition["description"] = shown.get("description", "")
-    tools = ToolBlocks()
-    if "tools" in given:
-        tools = read_tools(members.fields, parts, _DUPLICATE_IN_UPDATE)
-        definition["tools"], shown["tools"] = tools.sections, tools.shown
-    members.context_management(kind)
-    model = ModelBlock(before[DEFINITION]["model"])
-    members.llm()
-    if (block := members.fields.inner("model")) is not None:
-        model = read_model(block, parts, before[DEFINITION]["model"])
-        definition["model"] = model.section
-        shown |= _shown_model(model.section)
-    memory = MemoryBlock(form.memory, form.memory_container_id, before.get("memory", {}))
-    if "memory" in given:
-        memory = members.memory(kind, form, before.get("memory"))
-        shown["memory"] = memory.shown
-    of_model: JsonObject = {**parameters_of_model(before[ABOUT]), **texts_of(model.agents)}
-    parameters = AgentParameters({**form.parameters})
-    if "parameters" in given or model.agents:
-        earlier: JsonObject = {
-            name: text for name, text in form.parameters.items() if parameters_of_model(before[ABOUT]).get(name) != text
-        }
-        own = members.fields.object("parameters")
-        parameters = members.parameters(kind, of_model, earlier if own is None else own)
-        _forget_parameters(definition, form)
-        _put_parameters(definition, parameters, kind)
-        shown["parameters"] = {**parameters.texts}
-    public = members.public()
-    members.check()
-    changed = AgentForm(kind, memory.kind, memory.container_id, parameters.texts)
-    about = {**before[ABOUT], **form_record(changed, of_model)}
-    agent = AgentToStore(definition, shown, about, stored.public if public is None else public)
-    return _registration(agent, members, memory, model, tools, parameters)
+
+
+def _change_parameters(
+    members: AgentMembers, about: JsonObject, of_model: JsonObject, definition: JsonObject
+) -> AgentParameters:
+    """Put the parameters of a change into the definition, in place of those of before."""
+    form, before = agent_form(about), parameters_of_model(about)
+    own = members.fields.object("parameters")
+    if own is None:
+        own = {name: text for name, text in form.parameters.items() if before.get(name) != text}
+    parameters = members.parameters(of_model, own)
+    limits = definition.get("parameters", {})
+    _forget_parameters(definition, form)
+    _put_parameters(definition, parameters, form.kind)
+    if not is_registered(about) and parameters.max_iteration is None:
+        definition["parameters"] = limits  # an agent that was made in another way keeps its limits
+    return parameters
 
 
 def _registration(
@@ -183,8 +204,8 @@ def _registration(
     places = {f"/model{pointer}": f"/model{place}" for pointer, place in model.places.items()}
     unknown = (*members.unknown, *tools.unknown)
     places |= {**tools.places, **parameters.places}
-    named = None if memory.made_id else memory.container_id
-    return Registration(str(agent.definition.get("name", "")), agent, memory.made_id, named, places, unknown)
+    name = str(agent.definition.get("name", ""))
+    return Registration(name, agent, memory.made_id, memory.named_id, places, unknown)
 
 
 def _model(members: AgentMembers, parts: PartsForCallers) -> ModelBlock:
@@ -227,6 +248,10 @@ def _forget_parameters(definition: JsonObject, form: AgentForm) -> None:
         definition["context"] = {name: value for name, value in context.items() if name != "max_earlier_messages"}
     if "include_token_usage" in form.parameters:
         definition.pop("usage_event", None)
+    model: Any = definition["model"]
+    names = {option_name(name) for name in form.parameters}
+    options: JsonObject = {name: value for name, value in model.get("options", {}).items() if name not in names}
+    definition["model"] = {**model, "options": options}
 
 
 def _shown_model(section: JsonObject) -> JsonObject:

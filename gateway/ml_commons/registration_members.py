@@ -6,7 +6,7 @@ supported here apart: only a body that is right is told that.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, cast, get_args
 
@@ -63,20 +63,23 @@ _V2_MEMORY: Final = (
 
 @dataclass(frozen=True, slots=True)
 class MemoryBlock:
-    """`made_id` is the id of the container that has to be made for it; None: it needs none."""
+    """`made_id` is the id of the container that has to be made for it, `named_id` that of one which the body names.
+    None: neither.
+    """
 
     kind: MemoryKind
     container_id: str | None
-    shown: JsonObject
+    shown: JsonValue
     made_id: str | None = None
+    named_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class AgentParameters:
     """An agent's parameters: `texts` as ml-commons keeps them, the rest as the gateway understands them.
 
-    `history_limit`: how many earlier messages the model is shown. `options` are those that stand here and not among the
-    model's. `places`: see registration_model.ModelBlock.
+    `history_limit`: how many earlier messages the model is shown. `options` are in the configuration's words. `places`:
+    see registration_model.ModelBlock.
     """
 
     texts: dict[str, str] = field(default_factory=dict)
@@ -175,7 +178,8 @@ class AgentMembers:
         had = None if before is None else before.memory_container_id
         made = None if given or had else new_document_id()
         container_id = given or had or made
-        return MemoryBlock(kind, container_id, {**shown_memory, "memory_container_id": container_id}, made)
+        shown_memory["memory_container_id"] = container_id
+        return MemoryBlock(kind, container_id, shown_memory, made, given)
 
     def public(self) -> bool | None:
         """Whether everybody may use it; None: the body does not say."""
@@ -199,7 +203,7 @@ class AgentMembers:
                 "llm.model_id names a registered model, which is not supported here yet; describe the model in 'model'",
             )
 
-    def parameters(self, kind: AgentKind, of_model: JsonObject, own: JsonObject) -> AgentParameters:
+    def parameters(self, of_model: JsonObject, own: JsonObject) -> AgentParameters:
         """The agent's parameters. `own` win over those `of_model`, which stood among the model's."""
         texts: dict[str, str] = {}
         options: JsonObject = {}
@@ -259,6 +263,6 @@ def _hook_problem(inline: JsonValue) -> str | None:
     for name, managers in hooks.items():
         if name not in _HOOKS:
             return f"Invalid hook name: {name}. Valid hook names are: [{', '.join(_HOOKS)}]"
-        if not isinstance(managers, Sequence) or not managers:
+        if not isinstance(managers, list) or not managers:
             return f"Hook {name} must have at least one context manager configuration"
     return None

@@ -1,7 +1,7 @@
 """The `model` of an agent's body as the section of the configuration file.
 
 Below: fields, generation_options. Above: registration. A credential may have the names of ml-commons' connectors, and
-the region may stand in it. Options mean the same with every provider. Parameters that are the agent's are given apart.
+the region may stand in it. Parameters that are the agent's are given apart.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from difflib import get_close_matches
 from typing import Any, Final
 
 from gateway.agents.stored import PartsForCallers
-from gateway.messages import JsonObject, JsonValue
+from gateway.messages import JsonObject
 from gateway.ml_commons.fields import Fields
-from gateway.ml_commons.generation_options import CREDENTIAL, is_credential, option_name, read_option
+from gateway.ml_commons.generation_options import CREDENTIAL, is_credential, option_name
 
 _FIRST: Final = ("bedrock/converse", "gemini/v1beta/generatecontent", "openai/v1/chat/completions")
 _USUAL_REGION: Final = "us-east-1"
@@ -97,7 +97,7 @@ def read_model(fields: Fields, parts: PartsForCallers, before: JsonObject | None
     credential = fields.inner("credential")
     if credential is not None:
         found["credential"] = _credential(credential, parts.providers.get(provider, frozenset()))
-    agents = _put_parameters(fields, found, before, places)
+    agents = _put_parameters(fields, found, before)
     _put_region(fields, found, places)
     section: JsonObject = {name: value for name, value in found.items() if value is not None}
     if before is not None:
@@ -106,8 +106,10 @@ def read_model(fields: Fields, parts: PartsForCallers, before: JsonObject | None
 
 
 def is_agents(name: str) -> bool:
-    """Whether a parameter is the agent's, also where it stands among the model's."""
-    return name in _AGENTS or name.startswith(_AGENTS_BEGIN)
+    """Whether a parameter is the agent's, also where it stands among the model's: options are, since they mean the same
+    with every model.
+    """
+    return name in _AGENTS or name.startswith(_AGENTS_BEGIN) or option_name(name) is not None
 
 
 def supported_providers(parts: PartsForCallers) -> str:
@@ -174,13 +176,12 @@ def _put_region(fields: Fields, found: JsonObject, places: dict[str, str]) -> No
         found["region"] = _USUAL_REGION
 
 
-def _put_parameters(fields: Fields, found: JsonObject, before: JsonObject | None, places: dict[str, str]) -> JsonObject:
-    """Divide `model_parameters` into options, parameters of the model, and the agent's, which are given."""
+def _put_parameters(fields: Fields, found: JsonObject, before: JsonObject | None) -> JsonObject:
+    """Put the model's own parameters into the section; the others are given."""
     given = fields.inner("model_parameters")
     if given is None:
         return {}
     earlier: Any = before or {}
-    options: JsonObject = {**earlier.get("options", {})}
     parameters: JsonObject = {**earlier.get("model_parameters", {})}
     agents: JsonObject = {}
     for name, value in given.value.items():
@@ -190,20 +191,12 @@ def _put_parameters(fields: Fields, found: JsonObject, before: JsonObject | None
             continue
         elif is_credential(name):
             given.wrong(name, CREDENTIAL.format(name=name))
-        elif (option := option_name(name)) is None:
-            _set(parameters, name, value)
+        elif value is None:
+            parameters.pop(name, None)
         else:
-            places[f"/options/{option}"] = f"/model_parameters/{name}"
-            _set(options, option, None if value is None else read_option(given, name))
-    found["options"], found["model_parameters"] = options, parameters
+            parameters[name] = value
+    found["model_parameters"] = parameters
     return agents
-
-
-def _set(values: JsonObject, name: str, value: JsonValue) -> None:
-    if value is None:
-        values.pop(name, None)
-    else:
-        values[name] = value
 
 
 def _check_keys(fields: Fields, before: JsonObject, section: JsonObject) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from gateway.messages import new_id
 from tests.ml_commons_scene import MlGateway, ml_gateway
 from tests.openai_chat_server import ChatServer, chat_server, completion
 from tests.running_gateway import run_body
@@ -27,7 +28,8 @@ async def asked(ml: MlGateway, models: ChatServer, agent_id: str) -> Any:
     """The request that the agent's model gets in a run."""
     models.forget()
     models.answers(completion("hello"))
-    frames = await ml.gateway.client.run(agent_id, run_body())
+    fresh = new_id("run")
+    frames = await ml.gateway.client.run(agent_id, run_body(thread_id=fresh, run_id=fresh))
     assert frames[-1].type == "RUN_FINISHED", frames
     return models.requests[0]
 
@@ -181,7 +183,7 @@ async def test_what_a_change_does_not_have_stays(tmp_path: Path) -> None:
         agent_id = await ml.register(registered)
         shown = await put(ml, agent_id, {"name": "New", "description": None, "tools": None, "model": None})
         assert (shown["name"], shown["description"], shown["app_type"]) == ("New", "d", "a")
-        assert shown["parameters"] == {"system_prompt": "Of the model.", "verbose": "true"}
+        assert shown["parameters"] == {"system_prompt": "Of the model.", "max_tokens": "50", "verbose": "true"}
         assert shown["last_updated_time"] >= shown["created_time"]
         shown = await put(ml, agent_id, {"model": {"model_id": "gpt-4.1", "model_parameters": {"top_p": 0.5}}})
         assert shown["model"] == {"model_id": "gpt-4.1", "model_provider": OPENAI}
@@ -202,6 +204,40 @@ async def test_parameters_and_tools_are_replaced(tmp_path: Path) -> None:
         request = (await asked(ml, models, agent_id)).json
         assert [tool["function"]["name"] for tool in request["tools"]] == ["m"]
         assert [message["role"] for message in request["messages"]] == ["user"]
+
+
+async def test_options_of_the_agent_win_over_the_models_also_after_a_change(tmp_path: Path) -> None:
+    async with chat_server() as models, ml_gateway(tmp_path) as ml:
+        agent_id = await ml.register(body(models, parameters={"temperature": 1}))
+        await put(ml, agent_id, {"model": {"model_parameters": {"temperature": 0.5, "top_p": 0.5}}})
+        request = (await asked(ml, models, agent_id)).json
+        assert (request["temperature"], request["top_p"]) == (1, 0.5)
+        await put(ml, agent_id, {"parameters": {}})
+        shown = await put(ml, agent_id, {"model": {"model_parameters": {"top_p": None, "seed": 7}}})
+        assert shown["parameters"] == {"temperature": "0.5", "seed": "7"}
+        request = (await asked(ml, models, agent_id)).json
+        assert (request["temperature"], request["seed"], "top_p" in request) == (0.5, 7, False)
+
+
+async def test_a_container_that_is_gone_does_not_stop_other_changes(tmp_path: Path) -> None:
+    async with ml_gateway(tmp_path) as ml:
+        agent_id = await ml.register(body(type="conversational_v2"))
+        _, shown = await ml.call("GET", f"/agents/{agent_id}")
+        await ml.call("DELETE", f"/memory_containers/{shown['memory']['memory_container_id']}")
+        assert (await put(ml, agent_id, {"name": "New"}))["memory"] == shown["memory"]
+
+
+async def test_an_agent_of_put_agents_is_changed_in_what_the_change_has(tmp_path: Path) -> None:
+    async with chat_server() as models, ml_gateway(tmp_path) as ml:
+        options = {"temperature": 0.5, "top_p": 0.5}
+        own = {"system_prompt": "Old.", "model": body(models)["model"] | {"options": options}, "name": "Put"}
+        limits = {"max_iteration": 30, "max_tool_calls": 7}
+        assert (await ml.http.put("/agents/put", json=own | {"parameters": limits})).status_code == 201
+        await put(ml, "put", {"name": "New", "parameters": {"system_prompt": "New.", "temperature": 1}})
+        request = (await asked(ml, models, "put")).json
+        assert (request["messages"][0]["content"], request["temperature"], request["top_p"]) == ("New.", 1, 0.5)
+        [row] = [row for row in (await ml.http.get("/agents")).json()["agents"] if row["id"] == "put"]
+        assert row["name"] == "New"
 
 
 async def test_a_credential_may_be_sent_alone(tmp_path: Path) -> None:
