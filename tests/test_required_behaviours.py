@@ -173,6 +173,7 @@ REQUIRED = [
     "ml-standard-input",
     "ml-execute",
     "ml-execute-providers",
+    "ml-commons-proposals",
     "roles-nobody-knows",
 ]
 
