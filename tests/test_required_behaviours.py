@@ -160,6 +160,7 @@ REQUIRED = [
     "ml-refusals",
     "ml-passwords",
     "ml-settings",
+    "ml-features",
     "ml-tools",
     "ml-tasks",
     "ml-agents-registration",

@@ -460,6 +460,9 @@ class MlCommonsSection(_Section):
     """Tools can be run without an agent."""
     trusted_connector_endpoints_regex: tuple[str, ...] | None = None
     """Another name of callers.endpoints; give one of them."""
+    max_json_size: Whole = Field(default=100_000_000, ge=-1, le=2_147_483_647)
+    """The largest request body of this API in bytes, where that is less than server.max_body_bytes; -1: no limit of its
+    own."""
 
 
 class ConfigurationSection(_Section):

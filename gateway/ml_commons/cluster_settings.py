@@ -7,14 +7,15 @@ transient holds until the gateway ends; then comes what is persistent, then the 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Final, Literal, TypeAlias, TypeVar, cast
+from collections.abc import Mapping
+from typing import Final, Literal, TypeAlias, cast
 
 from gateway.access.callers import Caller
 from gateway.documents.document import DocumentKind
 from gateway.messages import JsonObject
 from gateway.ml_commons.feature_settings import (
     DEFAULTS,
+    MAX_JSON_SIZE,
     TRUSTED_ENDPOINTS,
     Feature,
     SettingValue,
@@ -26,9 +27,6 @@ from gateway.protocol import ProtocolEnvironment
 Lifetime: TypeAlias = Literal["persistent", "transient"]
 Changes: TypeAlias = "Mapping[str, SettingValue | None]"
 """New values by the names of settings, without their prefix; None: it is removed."""
-
-Asked = TypeVar("Asked")
-Answer = TypeVar("Answer")
 
 SECTION: Final = "ml_commons"
 """The section of the configuration file."""
@@ -63,16 +61,11 @@ class ClusterSettings:
         if not self._values[feature]:
             check_feature(feature, is_on=False, message=message)
 
-    def guarding(
-        self, feature: Feature, endpoint: Callable[[Asked], Awaitable[Answer]]
-    ) -> Callable[[Asked], Awaitable[Answer]]:
-        """The endpoint, which refuses all requests while the feature is off."""
-
-        async def checked(request: Asked) -> Answer:
-            self.check(feature)
-            return await endpoint(request)
-
-        return checked
+    @property
+    def most_json_bytes(self) -> int | None:
+        """How large a body may be, apart from what the server allows; None: there is no other limit."""
+        most = cast(int, self._values[MAX_JSON_SIZE])
+        return None if most < 0 else most
 
     def of(self, lifetime: Lifetime) -> Mapping[str, SettingValue]:
         """What callers have set, by name without the prefix."""

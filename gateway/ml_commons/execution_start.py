@@ -65,10 +65,8 @@ async def start_execution(
     Raises:
         GatewayError: as `read_execution` and `ProtocolEnvironment.start`.
     """
-    settings = environment.shared(ClusterSettings)
-    settings.check("agent_framework_enabled")
     if isinstance(body, dict) and "input" in body:
-        settings.check("unified_agent_api_enabled", STANDARDIZED_INPUT)
+        environment.shared(ClusterSettings).check("unified_agent_api_enabled", STANDARDIZED_INPUT)
     try:
         async with environment.agent(caller, agent_id) as agent:
             kind = agent_form(agent.about)

@@ -18,9 +18,10 @@ from gateway.http_client.endpoint_policy import EndpointPattern
 from gateway.messages import JsonValue
 
 PREFIX: Final = "plugins.ml_commons."
+TRUSTED_ENDPOINTS: Final = "trusted_connector_endpoints_regex"
+MAX_JSON_SIZE: Final = "max_json_size"
 FEATURE_OFF: Final = "feature_off"
 """The code of a request for a feature that is off."""
-TRUSTED_ENDPOINTS: Final = "trusted_connector_endpoints_regex"
 SettingValue: TypeAlias = "bool | int | str | list[str]"
 Feature: TypeAlias = Literal[
     "agent_framework_enabled",
@@ -71,7 +72,6 @@ _WITHOUT_EFFECT: Mapping[str, SettingValue] = MappingProxyType(
         "index_insight_feature_enabled": False,
         "jvm_heap_memory_threshold": 85,
         "local_model.enabled": True,
-        "max_json_size": 100_000_000,
         "mcp_connector_enabled": False,
         "mcp_header_passthrough_enabled": False,
         "mcp_server_enabled": False,
@@ -86,7 +86,7 @@ _WITHOUT_EFFECT: Mapping[str, SettingValue] = MappingProxyType(
     }
 )
 DEFAULTS: Mapping[str, SettingValue] = MappingProxyType(
-    {**dict.fromkeys(_FEATURES, True), **_WITHOUT_EFFECT, TRUSTED_ENDPOINTS: []}
+    {**dict.fromkeys(_FEATURES, True), **_WITHOUT_EFFECT, MAX_JSON_SIZE: 100_000_000, TRUSTED_ENDPOINTS: []}
 )
 """Every setting, with its default. Of the trusted endpoints it is what `callers.endpoints` says."""
 

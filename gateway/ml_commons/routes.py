@@ -13,16 +13,19 @@ import orjson
 from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Match, Route
-from starlette.types import Scope
+from starlette.routing import BaseRoute, Match, Route
+from starlette.types import Message, Receive, Scope, Send
 
 from gateway.access.authentication import check_json, has_body
 from gateway.endpoints.paths import unmarked
 from gateway.endpoints.requests import read_json
 from gateway.errors import InvalidRequestError
 from gateway.messages import JsonObject, JsonValue, json_kind
+from gateway.ml_commons.cluster_settings import ClusterSettings
 from gateway.ml_commons.errors import execution_error, opensearch_error, status_of
+from gateway.ml_commons.feature_settings import Feature
 from gateway.problems import Problem
+from gateway.protocol import ProtocolEnvironment
 
 PREFIX: Final = "/_plugins/_ml"
 _MEDIA_TYPE: Final = "application/json; charset=UTF-8"
@@ -31,11 +34,52 @@ _SHOWN_CHARACTERS: Final = 200
 
 
 class MlRoute(Route):
-    """A route whose path may end with a slash more, as OpenSearch's may."""
+    """A route that is closed while one of its features is off, and takes no body that the settings call too large.
+
+    Its path may end with a slash more, as OpenSearch's may.
+    """
+
+    def __init__(self, route: Route, settings: ClusterSettings, features: Sequence[Feature] = ()) -> None:
+        super().__init__(route.path, route.endpoint, methods=sorted(route.methods or ()))
+        self._settings = settings
+        self._features = features
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         path: str = scope["path"]
         return super().matches({**scope, "path": path.rstrip("/")} if path.endswith("/") else scope)
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] in (self.methods or ()):
+            for feature in self._features:
+                self._settings.check(feature)
+            if (most := self._settings.most_json_bytes) is not None:
+                receive = _limited(receive, most)
+        await super().handle(scope, receive, send)
+
+
+def ml_routes(environment: ProtocolEnvironment, routes: Sequence[Route], *features: Feature) -> Sequence[BaseRoute]:
+    """The routes of a protocol under these paths, which are closed while one of the features is off."""
+    settings = environment.shared(ClusterSettings)
+    return [MlRoute(route, settings, features) for route in routes]
+
+
+def _limited(receive: Receive, most: int) -> Receive:
+    """`receive`, which raises InvalidRequestError (400) for a body that is larger."""
+    received = 0
+
+    async def receive_counted() -> Message:
+        nonlocal received
+        message = await receive()
+        received += len(message.get("body", b""))
+        if received > most:
+            raise InvalidRequestError(
+                f"JSON string size exceeds maximum allowed size ({most} bytes); send less, or raise the setting "
+                "plugins.ml_commons.max_json_size",
+                status=400,
+            )
+        return message
+
+    return receive_counted
 
 
 def ml_response(request: Request, value: JsonValue, status: int = 200) -> Response:

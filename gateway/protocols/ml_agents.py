@@ -21,11 +21,12 @@ from gateway.errors import ConflictError, InvalidRequestError, NotFoundError
 from gateway.messages import JsonObject
 from gateway.ml_commons.answers import id_taken, search_answer, write_answer
 from gateway.ml_commons.api_document import ml_api, ml_operation
+from gateway.ml_commons.cluster_settings import ClusterSettings
 from gateway.ml_commons.memory_access import container_of
 from gateway.ml_commons.memory_containers import new_container
 from gateway.ml_commons.memory_kinds import CONTAINERS
 from gateway.ml_commons.registration import AGENT_ID, Registration, read_change, read_registration, registered_id
-from gateway.ml_commons.routes import PREFIX, ml_response, opensearch_error_form, read_object
+from gateway.ml_commons.routes import PREFIX, ml_response, ml_routes, opensearch_error_form, read_object
 from gateway.protocol import ProtocolEnvironment, WireProtocol, caller_of, path_id
 from gateway.wire.log_counts import counted
 
@@ -38,11 +39,14 @@ _AGENTS: Final = f"{PREFIX}/agents"
 class _Endpoints:
     def __init__(self, environment: ProtocolEnvironment) -> None:
         self._environment = environment
+        self._settings = environment.shared(ClusterSettings)
 
     async def register(self, request: Request) -> Response:
         caller = caller_of(request)
         self._environment.check_maker(caller)  # before anything of the request is called wrong
         body = await read_object(request)
+        if body.get("model") is not None:
+            self._settings.check("unified_agent_api_enabled")
         agent_id = registered_id(body)
         found = read_registration(body, self._environment.parts_for_callers)
         _warn_of_unknown(agent_id, found)
@@ -152,13 +156,14 @@ def _warn_of_unknown(agent_id: str, found: Registration) -> None:
 
 def _routes(environment: ProtocolEnvironment) -> Sequence[BaseRoute]:
     on = _Endpoints(environment)
-    return [
+    routes = [
         Route(f"{_AGENTS}/_register", on.register, methods=["POST"]),
         Route(f"{_AGENTS}/_search", on.search, methods=["GET", "POST"]),
         Route(_AGENTS + "/{agent_id}", on.agent, methods=["GET"]),
         Route(_AGENTS + "/{agent_id}", on.update, methods=["PUT"]),
         Route(_AGENTS + "/{agent_id}", on.delete, methods=["DELETE"]),
     ]
+    return ml_routes(environment, routes, "agent_framework_enabled")
 
 
 # --- in the API document

@@ -11,12 +11,12 @@ from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute
+from starlette.routing import BaseRoute, Route
 
 from gateway.messages import JsonObject
 from gateway.ml_commons.api_document import ml_api, ml_operation
 from gateway.ml_commons.cluster_settings import ClusterSettings
-from gateway.ml_commons.routes import MlRoute, is_asked, ml_response, opensearch_error_form, read_object
+from gateway.ml_commons.routes import is_asked, ml_response, ml_routes, opensearch_error_form, read_object
 from gateway.ml_commons.settings_bodies import read_changes, written
 from gateway.protocol import ProtocolEnvironment, WireProtocol, caller_of
 
@@ -53,7 +53,8 @@ class _Endpoints:
 
 def _routes(environment: ProtocolEnvironment) -> Sequence[BaseRoute]:
     on = _Endpoints(environment)
-    return [MlRoute(_PATH, on.settings, methods=["GET"]), MlRoute(_PATH, on.change, methods=["PUT"])]
+    routes = [Route(_PATH, on.settings, methods=["GET"]), Route(_PATH, on.change, methods=["PUT"])]
+    return ml_routes(environment, routes)
 
 
 async def _open(environment: ProtocolEnvironment) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute
+from starlette.routing import BaseRoute, Route
 
 from gateway.errors import FieldProblem, InvalidRequestError
 from gateway.messages import JsonObject
@@ -23,7 +23,7 @@ from gateway.ml_commons.memory_access import container_of
 from gateway.ml_commons.memory_documents import memories_of
 from gateway.ml_commons.memory_kinds import Memories, MemoryType
 from gateway.ml_commons.memory_requests import no_vectors, payload_type
-from gateway.ml_commons.routes import PREFIX, MlRoute, ml_response, opensearch_error_form, read_object
+from gateway.ml_commons.routes import PREFIX, ml_response, ml_routes, opensearch_error_form, read_object
 from gateway.openapi.description import Operation
 from gateway.protocol import ProtocolEnvironment, WireProtocol, caller_of, path_id
 
@@ -101,7 +101,6 @@ class _Endpoints:
         return body
 
     async def _container(self, request: Request) -> ContainerMemories:
-        self._settings.check("agentic_memory_enabled")
         caller = caller_of(request)
         found = await container_of(self._environment.documents(caller), path_id(request, "container_id"))
         return ContainerMemories(self._environment, caller, found)
@@ -113,19 +112,20 @@ def _type(request: Request) -> Memories:
 
 def _routes(environment: ProtocolEnvironment) -> Sequence[BaseRoute]:
     on = _Endpoints(environment)
-    return [
-        MlRoute(_MEMORIES, on.add, methods=["POST"]),
-        MlRoute(f"{_MEMORIES}/sessions", on.create_session, methods=["POST"]),
-        MlRoute(f"{_MEMORIES}/long-term", on.add_long_term, methods=["POST"]),
-        MlRoute(f"{_MEMORIES}/history", on.add_history, methods=["POST"]),
-        MlRoute(f"{_MEMORIES}/long-term/_semantic_search", on.semantic_search, methods=["GET", "POST"]),
-        MlRoute(f"{_MEMORIES}/long-term/_hybrid_search", on.hybrid_search, methods=["GET", "POST"]),
-        MlRoute(f"{_OF_TYPE}/_search", on.search, methods=["GET", "POST"]),
-        MlRoute(f"{_OF_TYPE}/_delete_by_query", on.delete_by_query, methods=["POST"]),
-        MlRoute(_OF_TYPE + "/{memory_id}", on.memory, methods=["GET"]),
-        MlRoute(_OF_TYPE + "/{memory_id}", on.change, methods=["PUT"]),
-        MlRoute(_OF_TYPE + "/{memory_id}", on.delete, methods=["DELETE"]),
+    routes = [
+        Route(_MEMORIES, on.add, methods=["POST"]),
+        Route(f"{_MEMORIES}/sessions", on.create_session, methods=["POST"]),
+        Route(f"{_MEMORIES}/long-term", on.add_long_term, methods=["POST"]),
+        Route(f"{_MEMORIES}/history", on.add_history, methods=["POST"]),
+        Route(f"{_MEMORIES}/long-term/_semantic_search", on.semantic_search, methods=["GET", "POST"]),
+        Route(f"{_MEMORIES}/long-term/_hybrid_search", on.hybrid_search, methods=["GET", "POST"]),
+        Route(f"{_OF_TYPE}/_search", on.search, methods=["GET", "POST"]),
+        Route(f"{_OF_TYPE}/_delete_by_query", on.delete_by_query, methods=["POST"]),
+        Route(_OF_TYPE + "/{memory_id}", on.memory, methods=["GET"]),
+        Route(_OF_TYPE + "/{memory_id}", on.change, methods=["PUT"]),
+        Route(_OF_TYPE + "/{memory_id}", on.delete, methods=["DELETE"]),
     ]
+    return ml_routes(environment, routes, "agentic_memory_enabled")
 
 
 # --- in the API document

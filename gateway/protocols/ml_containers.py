@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute
+from starlette.routing import BaseRoute, Route
 
 from gateway.documents.owned import OwnedDocuments
 from gateway.errors import ConflictError
@@ -23,7 +23,7 @@ from gateway.ml_commons.memory_containers import CONTAINER_ID, changed_container
 from gateway.ml_commons.memory_kinds import CONTAINER_INDEX, CONTAINERS
 from gateway.ml_commons.memory_requests import types_to_delete
 from gateway.ml_commons.retention_sweep import apply_policy, policy_result, sweep, sweep_of
-from gateway.ml_commons.routes import PREFIX, MlRoute, ml_response, opensearch_error_form, read_object
+from gateway.ml_commons.routes import PREFIX, ml_response, ml_routes, opensearch_error_form, read_object
 from gateway.protocol import ProtocolEnvironment, WireProtocol, caller_of, path_id
 
 _CONTAINERS = PREFIX + "/memory_containers"
@@ -35,7 +35,6 @@ class _Endpoints:
         self._settings = environment.shared(ClusterSettings)
 
     def _documents(self, request: Request) -> OwnedDocuments:
-        self._settings.check("agentic_memory_enabled")
         return self._environment.documents(caller_of(request))
 
     async def _sent(self, request: Request) -> JsonObject:
@@ -74,10 +73,6 @@ class _Endpoints:
         await documents.delete(CONTAINERS, found.document_id)
         return ml_response(request, write_answer(CONTAINER_INDEX, found.document_id, "deleted", found.version))
 
-    def _check_retention(self) -> None:
-        self._settings.check("agentic_memory_enabled")
-        self._settings.check("memory.retention_enabled")
-
     async def execute_retention(self, request: Request) -> Response:
         return await self._retention(request, dry=False)
 
@@ -85,12 +80,12 @@ class _Endpoints:
         return await self._retention(request, dry=True)
 
     async def _retention(self, request: Request, *, dry: bool) -> Response:
-        self._check_retention()
+        self._settings.check("memory.retention_enabled")
         results = await sweep_of(self._environment, caller_of(request), dry=dry)
         return ml_response(request, {"dry_run": dry, "containers": results})
 
     async def try_retention_of(self, request: Request) -> Response:
-        self._check_retention()
+        self._settings.check("memory.retention_enabled")
         caller = caller_of(request)
         found = await container_of(self._documents(request), path_id(request, "container_id"))
         counts = await apply_policy(ContainerMemories(self._environment, caller, found), dry=True)
@@ -103,16 +98,17 @@ class _Endpoints:
 
 def _routes(environment: ProtocolEnvironment) -> Sequence[BaseRoute]:
     on = _Endpoints(environment)
-    return [
-        MlRoute(f"{_CONTAINERS}/_create", on.create, methods=["POST"]),
-        MlRoute(f"{_CONTAINERS}/_search", on.search, methods=["GET", "POST"]),
-        MlRoute(f"{_CONTAINERS}/_retention/_execute", on.execute_retention, methods=["POST"]),
-        MlRoute(f"{_CONTAINERS}/_retention/_dry_run", on.try_retention, methods=["POST"]),
-        MlRoute(_CONTAINERS + "/{container_id}/_retention/_dry_run", on.try_retention_of, methods=["POST"]),
-        MlRoute(_CONTAINERS + "/{container_id}", on.container, methods=["GET"]),
-        MlRoute(_CONTAINERS + "/{container_id}", on.update, methods=["PUT"]),
-        MlRoute(_CONTAINERS + "/{container_id}", on.delete, methods=["DELETE"]),
+    routes = [
+        Route(f"{_CONTAINERS}/_create", on.create, methods=["POST"]),
+        Route(f"{_CONTAINERS}/_search", on.search, methods=["GET", "POST"]),
+        Route(f"{_CONTAINERS}/_retention/_execute", on.execute_retention, methods=["POST"]),
+        Route(f"{_CONTAINERS}/_retention/_dry_run", on.try_retention, methods=["POST"]),
+        Route(_CONTAINERS + "/{container_id}/_retention/_dry_run", on.try_retention_of, methods=["POST"]),
+        Route(_CONTAINERS + "/{container_id}", on.container, methods=["GET"]),
+        Route(_CONTAINERS + "/{container_id}", on.update, methods=["PUT"]),
+        Route(_CONTAINERS + "/{container_id}", on.delete, methods=["DELETE"]),
     ]
+    return ml_routes(environment, routes, "agentic_memory_enabled")
 
 
 # --- in the API document

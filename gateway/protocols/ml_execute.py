@@ -16,12 +16,13 @@ from gateway.errors import GatewayError
 from gateway.messages import JsonObject, JsonValue
 from gateway.ml_commons.agent_input import is_ag_ui
 from gateway.ml_commons.api_document import ml_api, ml_operation
+from gateway.ml_commons.cluster_settings import ClusterSettings
 from gateway.ml_commons.content import INVALID_FORM, wrong
 from gateway.ml_commons.execution import ExecutionAnswer, ExecutionFailedError
 from gateway.ml_commons.execution_start import start_execution
 from gateway.ml_commons.feature_settings import FEATURE_OFF
 from gateway.ml_commons.parameters import is_true
-from gateway.ml_commons.routes import PREFIX, execution_error_response, ml_response, opensearch_error_form
+from gateway.ml_commons.routes import PREFIX, execution_error_response, ml_response, ml_routes, opensearch_error_form
 from gateway.ml_commons.tasks import begin_task
 from gateway.problems import Problem, problem_of
 from gateway.protocol import Endpoint, ProtocolEnvironment, WireProtocol, caller_of, path_id, read_json, request_id_of
@@ -34,6 +35,7 @@ _USUAL_FORM: Final = (INVALID_FORM, FEATURE_OFF)
 class _Endpoints:
     def __init__(self, environment: ProtocolEnvironment) -> None:
         self._environment = environment
+        self._settings = environment.shared(ClusterSettings)
 
     async def execute(self, request: Request) -> Response:
         body = await read_json(request)
@@ -48,6 +50,7 @@ class _Endpoints:
         environment = self._environment
         caller, agent_id = caller_of(request), path_id(request, "agent_id")
         if is_ag_ui(body):
+            self._settings.check("ag_ui_enabled")
             path = f"{PREFIX}/agents/{agent_id}/_execute/stream"
             message = f"AG-UI agents require streaming execution. Please use the streaming endpoint: POST {path}"
             raise wrong(message, "", "send it there; or send 'input' here", code=INVALID_FORM)
@@ -69,7 +72,8 @@ def _problem(error: GatewayError) -> Problem:
 
 def _routes(environment: ProtocolEnvironment) -> Sequence[BaseRoute]:
     on = _Endpoints(environment)
-    return [Route(f"{PREFIX}/agents/{{agent_id}}/_execute", Endpoint(on.execute), methods=["POST"])]
+    routes = [Route(f"{PREFIX}/agents/{{agent_id}}/_execute", Endpoint(on.execute), methods=["POST"])]
+    return ml_routes(environment, routes, "agent_framework_enabled")
 
 
 _API = ml_api(

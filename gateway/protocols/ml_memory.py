@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from functools import partial
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -17,11 +16,10 @@ from gateway.agent import ABSENT
 from gateway.errors import InvalidRequestError, NotFoundError
 from gateway.ml_commons.answers import new_document_id, write_answer
 from gateway.ml_commons.api_document import ml_api, ml_operation, ml_searches
-from gateway.ml_commons.cluster_settings import ClusterSettings
 from gateway.ml_commons.memories import MEMORY_INDEX, memory_json, memory_words, stretch_asked
 from gateway.ml_commons.memory_reading import memory_named
 from gateway.ml_commons.memory_search import MOST_SEARCHED, check_latest_suffice, search_documents, with_least_total
-from gateway.ml_commons.routes import PREFIX, ml_response, opensearch_error_form, read_object
+from gateway.ml_commons.routes import PREFIX, ml_response, ml_routes, opensearch_error_form, read_object
 from gateway.protocol import ProtocolEnvironment, WireProtocol, caller_of, path_id
 from gateway.store import ThreadChange
 
@@ -93,15 +91,15 @@ class _Endpoints:
 
 def _routes(environment: ProtocolEnvironment) -> Sequence[BaseRoute]:
     on = _Endpoints(environment)
-    guarding = partial(environment.shared(ClusterSettings).guarding, "memory_feature_enabled")
-    return [
-        Route(_MEMORY, guarding(on.create), methods=["POST"]),
-        Route(_MEMORY, guarding(on.memories), methods=["GET"]),
-        Route(_MEMORY + "/_search", guarding(on.search), methods=["GET", "POST"]),
-        Route(_MEMORY + "/{conversation_id}", guarding(on.memory), methods=["GET"]),
-        Route(_MEMORY + "/{conversation_id}", guarding(on.update), methods=["PUT"]),
-        Route(_MEMORY + "/{conversation_id}", guarding(on.delete), methods=["DELETE"]),
+    routes = [
+        Route(_MEMORY, on.create, methods=["POST"]),
+        Route(_MEMORY, on.memories, methods=["GET"]),
+        Route(_MEMORY + "/_search", on.search, methods=["GET", "POST"]),
+        Route(_MEMORY + "/{conversation_id}", on.memory, methods=["GET"]),
+        Route(_MEMORY + "/{conversation_id}", on.update, methods=["PUT"]),
+        Route(_MEMORY + "/{conversation_id}", on.delete, methods=["DELETE"]),
     ]
+    return ml_routes(environment, routes, "memory_feature_enabled")
 
 
 # --- in the API document

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from functools import partial
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -18,7 +17,6 @@ from gateway.errors import InvalidRequestError
 from gateway.messages import JsonObject, Message
 from gateway.ml_commons.answers import new_document_id, write_answer
 from gateway.ml_commons.api_document import ml_api, ml_operation, ml_searches
-from gateway.ml_commons.cluster_settings import ClusterSettings
 from gateway.ml_commons.interaction_writes import (
     InteractionWords,
     edited_messages,
@@ -31,7 +29,7 @@ from gateway.ml_commons.memories import MESSAGE_INDEX, stretch_asked
 from gateway.ml_commons.memory_reading import ReadMemory, memory_named, no_message, read_memory
 from gateway.ml_commons.memory_search import check_count, search_documents
 from gateway.ml_commons.posted_traces import TRACES, edit_trace, put_trace, traces_of
-from gateway.ml_commons.routes import PREFIX, ml_response, opensearch_error_form, read_object
+from gateway.ml_commons.routes import PREFIX, ml_response, ml_routes, opensearch_error_form, read_object
 from gateway.protocol import ProtocolEnvironment, WireProtocol, caller_of, path_id
 
 _MEMORY = PREFIX + "/memory"
@@ -162,15 +160,15 @@ def _is_newest_first(request: Request) -> bool:
 
 def _routes(environment: ProtocolEnvironment) -> Sequence[BaseRoute]:
     on = _Endpoints(environment)
-    guarding = partial(environment.shared(ClusterSettings).guarding, "memory_feature_enabled")
-    return [
-        Route(_MEMORY + "/message/{message_id}", guarding(on.message), methods=["GET"]),
-        Route(_MEMORY + "/message/{message_id}", guarding(on.update), methods=["PUT"]),
-        Route(_MEMORY + "/message/{message_id}/traces", guarding(on.traces), methods=["GET"]),
-        Route(_MEMORY + "/{conversation_id}/_search", guarding(on.search), methods=["GET", "POST"]),
-        Route(_MEMORY + "/{conversation_id}/messages", guarding(on.messages), methods=["GET"]),
-        Route(_MEMORY + "/{conversation_id}/messages", guarding(on.post), methods=["POST"]),
+    routes = [
+        Route(_MEMORY + "/message/{message_id}", on.message, methods=["GET"]),
+        Route(_MEMORY + "/message/{message_id}", on.update, methods=["PUT"]),
+        Route(_MEMORY + "/message/{message_id}/traces", on.traces, methods=["GET"]),
+        Route(_MEMORY + "/{conversation_id}/_search", on.search, methods=["GET", "POST"]),
+        Route(_MEMORY + "/{conversation_id}/messages", on.messages, methods=["GET"]),
+        Route(_MEMORY + "/{conversation_id}/messages", on.post, methods=["POST"]),
     ]
+    return ml_routes(environment, routes, "memory_feature_enabled")
 
 
 # --- in the API document

@@ -19,8 +19,9 @@ from gateway.messages import JsonObject, JsonValue
 from gateway.ml_commons.agent_input import is_ag_ui
 from gateway.ml_commons.api_document import ml_api, ml_operation
 from gateway.ml_commons.chunks import Chunks
+from gateway.ml_commons.cluster_settings import ClusterSettings
 from gateway.ml_commons.execution_start import start_execution
-from gateway.ml_commons.routes import PREFIX, opensearch_error_form
+from gateway.ml_commons.routes import PREFIX, ml_routes, opensearch_error_form
 from gateway.problems import Problem, problem_json
 from gateway.protocol import Endpoint, ProtocolEnvironment, WireProtocol, caller_of, path_id, request_id_of
 from gateway.renderer import rendered_stream
@@ -32,12 +33,14 @@ class _Endpoints:
     def __init__(self, environment: ProtocolEnvironment) -> None:
         self._environment = environment
         self._ag_ui = RunRequests(environment)
+        self._settings = environment.shared(ClusterSettings)
 
     async def stream(self, request: Request) -> Response:
         body = await read_body(request)
         value = parsed_json(body)
         if is_ag_ui(value):
             assert isinstance(value, dict), "AG-UI's input is an object"
+            self._settings.check("ag_ui_enabled")
             request.scope["state"][_IS_AG_UI] = True
             return await self._ag_ui_stream(request, body, value)
         return await self._chunks(request, value)
@@ -73,7 +76,8 @@ def _error_form(problem: Problem, scope: Scope) -> Response:
 
 def _routes(environment: ProtocolEnvironment) -> Sequence[BaseRoute]:
     on = _Endpoints(environment)
-    return [Route(f"{PREFIX}/agents/{{agent_id}}/_execute/stream", Endpoint(on.stream), methods=["POST"])]
+    routes = [Route(f"{PREFIX}/agents/{{agent_id}}/_execute/stream", Endpoint(on.stream), methods=["POST"])]
+    return ml_routes(environment, routes, "agent_framework_enabled", "stream_enabled")
 
 
 _EXAMPLE = (

@@ -14,7 +14,7 @@ from starlette.routing import BaseRoute, Route
 from gateway.ml_commons.answers import search_answer, write_answer
 from gateway.ml_commons.api_document import ml_api, ml_operation
 from gateway.ml_commons.execution import answer_of
-from gateway.ml_commons.routes import PREFIX, ml_response, opensearch_error_form, read_object
+from gateway.ml_commons.routes import PREFIX, ml_response, ml_routes, opensearch_error_form, read_object
 from gateway.ml_commons.tasks import TASK_INDEX, Tasks
 from gateway.protocol import ProtocolEnvironment, WireProtocol, caller_of, path_id
 
@@ -44,12 +44,13 @@ class _Endpoints:
 
 def _routes(environment: ProtocolEnvironment) -> Sequence[BaseRoute]:
     on = _Endpoints(environment)
-    return [
+    routes = [
         Route(f"{_TASKS}/_search", on.search, methods=["GET", "POST"]),
         Route(_TASKS + "/{task_id}", on.task, methods=["GET"]),
         Route(_TASKS + "/{task_id}", on.delete, methods=["DELETE"]),
         Route(_TASKS + "/{task_id}/_cancel", on.cancel, methods=["POST"]),
     ]
+    return ml_routes(environment, routes)
 
 
 _SEARCH = 'A search of OpenSearch\'s, such as `{"query": {"term": {"state": "RUNNING"}}}`.'

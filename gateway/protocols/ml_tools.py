@@ -10,19 +10,18 @@ from collections.abc import Sequence
 import orjson
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute
+from starlette.routing import BaseRoute, Route
 
 from gateway.agents.caller_tools import ToolDescription
 from gateway.errors import GatewayError, NotFoundError
 from gateway.messages import JsonObject, JsonValue, TextBlock
 from gateway.ml_commons.api_document import ml_api, ml_operation
-from gateway.ml_commons.cluster_settings import ClusterSettings
 from gateway.ml_commons.fields import Fields
 from gateway.ml_commons.routes import (
     PREFIX,
-    MlRoute,
     execution_error_response,
     ml_response,
+    ml_routes,
     opensearch_error_form,
     read_object,
 )
@@ -33,7 +32,6 @@ from gateway.protocol import ProtocolEnvironment, WireProtocol, caller_of, path_
 class _Endpoints:
     def __init__(self, environment: ProtocolEnvironment) -> None:
         self._environment = environment
-        self._settings = environment.shared(ClusterSettings)
 
     async def tools(self, request: Request) -> Response:
         tools: list[JsonValue] = [_shown(each) for each in await self._environment.tools(caller_of(request))]
@@ -48,7 +46,6 @@ class _Endpoints:
         return ml_response(request, _shown(tools[name]))
 
     async def execute(self, request: Request) -> Response:
-        self._settings.check("execute_tools_enabled")
         caller, name = caller_of(request), path_id(request, "tool_name")
         fields = Fields(await read_object(request))
         parameters = fields.object("parameters")
@@ -80,11 +77,12 @@ def _shown(tool: ToolDescription) -> JsonObject:
 
 def _routes(environment: ProtocolEnvironment) -> Sequence[BaseRoute]:
     on = _Endpoints(environment)
-    return [
-        MlRoute(f"{PREFIX}/tools", on.tools, methods=["GET"]),
-        MlRoute(f"{PREFIX}/tools/{{tool_name}}", on.tool, methods=["GET"]),
-        MlRoute(f"{PREFIX}/tools/_execute/{{tool_name}}", on.execute, methods=["POST"]),
+    lists = [
+        Route(f"{PREFIX}/tools", on.tools, methods=["GET"]),
+        Route(f"{PREFIX}/tools/{{tool_name}}", on.tool, methods=["GET"]),
     ]
+    execute = Route(f"{PREFIX}/tools/_execute/{{tool_name}}", on.execute, methods=["POST"])
+    return [*ml_routes(environment, lists), *ml_routes(environment, [execute], "execute_tools_enabled")]
 
 
 _LISTED: JsonObject = {"application/json": {"schema": {"type": "array", "items": {"type": "object"}}}}
