@@ -144,7 +144,7 @@ class ContainerMemories:
         """Change a document as the body says; its version."""
         found = await self.find(memories, memory_id)
         if memories.type == "working" and (named := named_message(found.body)) is not None:
-            await self._change_message(*named, body)
+            await self._change_message(*named, found.body, body)
             return (await self.find(memories, memory_id)).version
         changed = changed_document(memories.type, found.body, body, self.environment.now())
         version = await self._documents.put(
@@ -200,9 +200,9 @@ class ContainerMemories:
                     await self.delete(memories, memory_id)
                     deleted += 1
 
-    async def _change_message(self, session_id: str, message_id: str, body: JsonObject) -> None:
+    async def _change_message(self, session_id: str, message_id: str, document: JsonObject, body: JsonObject) -> None:
         def edited(messages: tuple[Message, ...]) -> tuple[Message, ...]:
-            return tuple(changed_message(each, body) if each.id == message_id else each for each in messages)
+            return tuple(changed_message(each, document, body) if each.id == message_id else each for each in messages)
 
         await self.environment.edit_messages(self.caller, session_id, edited)
 

@@ -34,6 +34,7 @@ _SAID: Final = "working_memory"
 _SEARCHED_CHARACTERS: Final = 8_000
 _MOST_LABELS: Final = 100
 _LABELS: Final = ("namespace", "metadata", "tags")
+_CREATED, _UPDATED = "created_time", "last_updated_time"
 _DIGEST_BYTES: Final = 15  # 20 characters of base64
 _FIRST: Final = str.maketrans("-_", "Zz")
 
@@ -79,7 +80,7 @@ class ThreadsAsMemory:
                 MESSAGE: message.id,
             }
         )
-        return document_id(thread.thread_id, message.id), document
+        return document_id(thread.thread_id, message.id), {**document, **_times_of(message)}
 
 
 def document_id(thread_id: str, message_id: str) -> str:
@@ -124,8 +125,9 @@ def posted_messages(fields: Fields) -> tuple[str | None, tuple[Message, ...]]:
     return session_id, tuple(_with_said(message, said) for message in messages)
 
 
-def changed_message(message: Message, body: JsonObject) -> Message:
-    """The message as the body of a changed document says it.
+def changed_message(message: Message, document: JsonObject, body: JsonObject) -> Message:
+    """The message as a body changes its `document`. The document's times stay, but for `last_updated_time` where its
+    words are others.
 
     Raises:
         InvalidRequestError: the body is wrong, or changes what an agent said.
@@ -134,10 +136,10 @@ def changed_message(message: Message, body: JsonObject) -> Message:
     for name in ("binary_data", "structured_data"):
         if body.get(name) is not None:
             fields.wrong(name, f"{name} is for data; this is a message, which has messages, metadata and tags")
-    said = {**_said_of(message), **_read_labels(fields, ("metadata", "tags"))}
+    said = {**_said_of(message), **_read_labels(fields, ("metadata", "tags")), _CREATED: document[_CREATED]}
     fields.check()
     if (sent := _sent_message(body)) is None:
-        return _with_said(message, said)
+        return _with_said(message, {**said, _UPDATED: document[_UPDATED]})
     pointer, item = sent
     read = read_messages([item], pointer)
     if message.turn_id is not None:
@@ -220,6 +222,13 @@ def _said_of(message: Message) -> dict[str, Any]:
     said: Any = (message.metadata or {}).get(_SAID)
     known = said if isinstance(said, dict) else {}
     return {name: known[name] if isinstance(known.get(name), dict) else {} for name in _LABELS}
+
+
+def _times_of(message: Message) -> JsonObject:
+    """When a changed message's document was made and last had other words, in milliseconds, where that is said."""
+    said: Any = (message.metadata or {}).get(_SAID)
+    times = {name: said.get(name) for name in (_CREATED, _UPDATED)} if isinstance(said, dict) else {}
+    return {name: time for name, time in times.items() if type(time) is int}
 
 
 def _with_said(message: Message, said: Mapping[str, Any]) -> Message:

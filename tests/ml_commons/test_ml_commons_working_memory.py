@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.ml_commons_scene import MlGateway, ml_gateway
+from tests.movable_clock import MovableClock
 from tests.openai_chat_server import ChatServer, chat_server, completion
 from tests.running_gateway import run_body
 
@@ -82,6 +83,7 @@ async def test_posted_messages_are_the_sessions_thread_and_its_documents(tmp_pat
         made = await post(ml, memories, said("user", "I like pasta"), said("assistant", "Noted"), **more)
         assert made["session_id"] == "s"
         assert made["working_memory_id"] == made["working_memory_ids"][0]
+        assert len(made["working_memory_id"]) == 20
         page = await ml.gateway.client.get("/threads/s/messages")
         assert [(each["role"], each["content"]) for each in page["messages"]] == [
             ("user", "I like pasta"),
@@ -313,3 +315,19 @@ async def test_messages_of_others_are_unknown(tmp_path: Path) -> None:
         assert answer["hits"]["total"]["value"] == 0
         status, other = await ml.call("POST", paths["bob"], body, **as_("bob"))
         assert (status, other["session_id"]) == (200, "s"), "each owner has threads of its own"
+
+
+async def test_a_changed_message_keeps_the_time_that_it_came(tmp_path: Path) -> None:
+    clock = MovableClock()
+    async with ml_gateway(tmp_path, clock=clock) as ml:
+        memories = await new_container(ml)
+        path = f"{memories}/working/{(await post(ml, memories, said('user', 'one')))['working_memory_id']}"
+        times = []
+        for change in ({}, {"tags": {"a": "b"}}, {"messages": [said("user", "two")]}):
+            await clock.advance(100)
+            if change:
+                assert (await ml.call("PUT", path, change))[0] == 200
+            _, seen = await ml.call("GET", path)
+            times.append((seen["created_time"], seen["last_updated_time"]))
+    first = times[0][0]
+    assert times == [(first, first), (first, first), (first, first + 300_000)], "tags are no words"
