@@ -185,10 +185,13 @@ def _answered_again(stored: Sequence[Message], interaction_id: str, memory_id: s
 def _answered(
     stored: Sequence[Message], messages: tuple[Message, ...], parent_id: str, first: str, memory_id: str
 ) -> _Found:
-    """The interaction that waits for an answer; where it has one, the request's messages follow it."""
+    """The interaction that waits for an answer; where it has one, the request's messages follow it. What it asks
+    already is not asked again.
+    """
     place = _place_of(stored, parent_id, memory_id, "parent_interaction_id")
     if all(message.role == "user" for message in stored[place:]):
-        return _Found((), parent_id)
+        repeats = [message.content for message in messages] == [stored[place].content]
+        return _Found(() if repeats else messages, parent_id)
     if not messages:
         right = "send 'input', or the id as regenerate_interaction_id"
         raise wrong("the interaction has its answer already", "/parameters/parent_interaction_id", right)

@@ -12,32 +12,13 @@ import pytest
 
 from tests.case_tools import python_tool
 from tests.ml_commons_scene import MlGateway, P, ml_gateway
+from tests.ml_executions import ECHO, executed, refused, tensors
 from tests.openai_chat_server import ChatServer, Script, chat_server, completion
 from tests.running_gateway import agent, run_body, scripted
 from tests.waiting import until_answered
 
-ECHO = agent("echo", scripted([{"text": "you said {{user}}"}]))
 ADDING: list[dict[str, Any]] = [{"text": "let me see"}, {"tool": "add", "arguments": {"a": 2, "b": 3}, "id": "c1"}]
 ADDER = agent("adder", scripted(ADDING, [{"text": "It is 5."}]), tools=[python_tool("add")])
-
-
-def tensors(answer: Any) -> dict[str, Any]:
-    """The tensors of an answer by name."""
-    (result,) = answer["inference_results"]
-    return {each["name"]: each.get("dataAsMap", each.get("result")) for each in result["output"]}
-
-
-async def executed(ml: MlGateway, agent_id: str, body: object) -> dict[str, Any]:
-    status, answer = await ml.call("POST", f"/agents/{agent_id}/_execute", body)
-    assert status == 200, answer
-    return tensors(answer)
-
-
-async def refused(ml: MlGateway, agent_id: str, body: object) -> tuple[int, Any]:
-    status, answer = await ml.call("POST", f"/agents/{agent_id}/_execute", body)
-    assert status >= 400
-    assert answer["status"] == status
-    return status, answer["error"]
 
 
 async def said_on(ml: MlGateway, memory_id: str) -> list[tuple[str, str]]:

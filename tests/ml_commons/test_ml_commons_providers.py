@@ -11,28 +11,14 @@ from typing import Any
 import pytest
 
 from tests import bedrock_server as bedrock
-from tests.bedrock_server import ACCESS_KEY, REGION, SECRET_KEY, BedrockServer, bedrock_server
-from tests.gemini_chunks import chunk
+from tests.bedrock_server import BedrockServer, bedrock_server
 from tests.ml_commons_scene import MlGateway, ml_gateway
-from tests.openai_chat_server import ChatServer, Script, chat_server, completion
+from tests.ml_executions import PNG, bedrock_model, gemini_answer, gemini_model, medium, openai_model, text
+from tests.openai_chat_server import ChatServer, chat_server, completion
 
-PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 PDF = "JVBERi0xLjQ="
 MP4 = "AAAAIGZ0eXBpc29t"
 USAGE = {"inputTokens": 10, "outputTokens": 5, "totalTokens": 15}
-CLAUDE = "us.anthropic.claude-3-7-sonnet-20250219-v1:0"
-
-
-def medium(kind: str, source: str, form: str, data: str) -> dict[str, Any]:
-    return {"type": kind, "source": {"type": source, "format": form, "data": data}}
-
-
-def text(words: str) -> dict[str, str]:
-    return {"type": "text", "text": words}
-
-
-def gemini_answer(words: str) -> Script:
-    return Script(pieces=(chunk({"text": words}, finish="STOP"),))
 
 
 CALLED = [
@@ -44,37 +30,6 @@ CALLED = [
     },
     {"role": "tool", "toolCallId": "c1", "content": [text("5")]},
 ]
-
-
-def bedrock_model(server: BedrockServer, **parameters: Any) -> dict[str, Any]:
-    return {
-        "model_id": CLAUDE,
-        "model_provider": "bedrock/converse",
-        "endpoint": server.url,
-        "credential": {"access_key": ACCESS_KEY, "secret_key": SECRET_KEY},
-        "region": REGION,
-        "model_parameters": parameters,
-    }
-
-
-def openai_model(server: ChatServer, **parameters: Any) -> dict[str, Any]:
-    return {
-        "model_id": "gpt-4o",
-        "model_provider": "openai/v1/chat/completions",
-        "endpoint": server.endpoint,
-        "credential": {"openai_api_key": "sk-test"},
-        "model_parameters": parameters,
-    }
-
-
-def gemini_model(server: ChatServer, **parameters: Any) -> dict[str, Any]:
-    return {
-        "model_id": "gemini-2.5-pro",
-        "model_provider": "gemini/v1beta/generatecontent",
-        "endpoint": server.endpoint,
-        "credential": {"gemini_api_key": "AIza-test"},
-        "model_parameters": parameters,
-    }
 
 
 async def answer_of(ml: MlGateway, model: dict[str, Any], body: object, **agent: Any) -> Any:

@@ -12,23 +12,15 @@ from typing import Any
 import pytest
 
 from tests import bedrock_server as bedrock
-from tests.bedrock_server import ACCESS_KEY, REGION, SECRET_KEY, BedrockServer, bedrock_server
+from tests.bedrock_server import BedrockServer, bedrock_server
 from tests.gemini_chunks import chunk
 from tests.ml_commons_scene import MlGateway, ml_gateway
+from tests.ml_executions import PNG, bedrock_model, medium, text
 from tests.openai_chat_server import Script, chat_server, completion
 
-PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 IMAGE = {"type": "image", "source": {"type": "base64", "format": "png", "data": PNG}}
 SENT_IMAGE = {"image": {"format": "png", "source": {"bytes": PNG}}}
 SUPPORTED = "text, image, video, document"
-
-
-def text(words: str) -> dict[str, str]:
-    return {"type": "text", "text": words}
-
-
-def medium(kind: str, source: str, form: str, data: str) -> dict[str, Any]:
-    return {"type": kind, "source": {"type": source, "format": form, "data": data}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +52,9 @@ class Scene:
 @asynccontextmanager
 async def scene(directory: Path, kind: str = "conversational_v2") -> AsyncGenerator[Scene]:
     async with bedrock_server() as server, ml_gateway(directory) as ml:
-        model = {
-            "model_id": "us.anthropic.claude-3-7-sonnet-20250219-v1:0",
-            "model_provider": "bedrock/converse",
-            "endpoint": server.url,
-            "credential": {"access_key": ACCESS_KEY, "secret_key": SECRET_KEY, "region": REGION},
-        }
-        yield Scene(ml, server, await ml.register({"name": "a", "type": kind, "tools": [], "model": model}))
+        yield Scene(
+            ml, server, await ml.register({"name": "a", "type": kind, "tools": [], "model": bedrock_model(server)})
+        )
 
 
 def words(error: Any) -> str:
