@@ -1,6 +1,7 @@
 """Renders a run as the answer of ml-commons' `_execute`.
 
-Below: content, transcript, usage. Above: the protocol of `_execute`, and tasks, which keep the answer. Pure.
+Below: content, interactions, transcript, usage. Above: the protocol of `_execute`, and tasks, which keep the answer.
+Pure.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ from gateway.events import (
     StopReason,
     Usage,
 )
-from gateway.messages import JsonObject, JsonValue, Message, TextBlock, ToolCall
+from gateway.messages import JsonObject, JsonValue, Message, ToolCall
 from gateway.ml_commons.content import written_blocks
+from gateway.ml_commons.interactions import result_text, tool_outputs
 from gateway.providers.failure_words import public_message
 from gateway.store import RunRecord
 from gateway.transcript import Transcript
@@ -140,7 +142,7 @@ class ExecutionAnswer:
                 tensors.append({"name": "response", "result": waits})
         else:
             said = _text(_last_turn(messages)) or waits_for(outcome)
-            answer: JsonObject = {"response": said, "additional_info": _tool_outputs(messages), **pending_of(outcome)}
+            answer: JsonObject = {"response": said, "additional_info": tool_outputs(messages), **pending_of(outcome)}
             tensors.append({"name": "response", "dataAsMap": answer})
         if form.token_usage:
             tensors.append({"name": "token_usage", "dataAsMap": token_usage(self._usage.by_turn)})
@@ -255,30 +257,12 @@ def _text(turn: Sequence[Message]) -> str:
 def _steps(messages: Sequence[Message]) -> Iterator[str]:
     """Each answer of the model and each result of a tool, as texts."""
     for message in messages:
-        if message.tool_result is not None:
-            yield _result_text(message)
+        if (result := message.tool_result) is not None:
+            yield result_text(result)
         elif message.role == "assistant":
             calls: list[JsonValue] = [written_call(call) for call in message.tool_calls]
             written: JsonObject = {"role": "assistant", "content": written_blocks(message.content), "toolCalls": calls}
             yield orjson.dumps(written).decode() if calls or message.is_medium else message.text
-
-
-def _tool_outputs(messages: Sequence[Message]) -> JsonObject:
-    """The results of the tools, by `<tool>.output`."""
-    names = {call.call_id: call.name for message in messages for call in message.tool_calls}
-    outputs: dict[str, JsonValue] = {}
-    for message in messages:
-        if (result := message.tool_result) is not None:
-            of_tool = outputs.setdefault(f"{names.get(result.call_id, 'tool')}.output", [])
-            assert isinstance(of_tool, list)
-            of_tool.append(_result_text(message))
-    return outputs
-
-
-def _result_text(message: Message) -> str:
-    result = message.tool_result
-    assert result is not None
-    return "\n".join(block.text for block in result.content if isinstance(block, TextBlock))
 
 
 def _status_of(code: str) -> int:

@@ -16,7 +16,7 @@ from typing import Any, Final
 import orjson
 
 from gateway.frozen import replace
-from gateway.messages import JsonObject, Message, ReasoningBlock, TextBlock
+from gateway.messages import JsonObject, JsonValue, Message, ReasoningBlock, TextBlock, ToolResult
 from gateway.protocol import time_text
 from gateway.store import RunRecord, RunStatus
 
@@ -150,7 +150,7 @@ def interaction_json(memory_id: str, turn: Turn) -> JsonObject:
         "prompt_template": note.get("prompt_template"),
         "response": turn.response,
         "origin": note.get("origin") or (turn.runs[-1].agent_id if turn.runs else None),
-        "additional_info": note.get("additional_info", {}),
+        "additional_info": note.get("additional_info", tool_outputs(turn.messages)),
     }
     return _without_none(shown)
 
@@ -169,13 +169,28 @@ def trace_jsons(memory_id: str, turn: Turn) -> list[JsonObject]:
             words: JsonObject = {"input": turn.question, "response": _thought(step), "origin": _OF_MODEL}
         else:
             trace_id, call = step[0].id, calls.get(result.call_id)
-            said = "\n".join(block.text for block in result.content if isinstance(block, TextBlock))
-            words = {"input": call.arguments if call else None, "response": said, "origin": call.name if call else None}
+            called: JsonObject = {"input": call.arguments, "origin": call.name} if call else {}
+            words = {**called, "response": result_text(result)}
         place: JsonObject = {"additional_info": {}, "parent_message_id": turn.id, "trace_number": number}
         traces.append(
             _without_none({**_head(memory_id, trace_id, turn.times.get(trace_id, turn.created_at)), **words, **place})
         )
     return traces
+
+
+def tool_outputs(messages: Sequence[Message]) -> JsonObject:
+    """The results of the tools, by `<tool>.output`."""
+    names = {call.call_id: call.name for message in messages for call in message.tool_calls}
+    outputs: dict[str, list[JsonValue]] = {}
+    for message in messages:
+        if (result := message.tool_result) is not None:
+            outputs.setdefault(f"{names.get(result.call_id, 'tool')}.output", []).append(result_text(result))
+    return {**outputs}
+
+
+def result_text(result: ToolResult) -> str:
+    """What a tool said."""
+    return "\n".join(block.text for block in result.content if isinstance(block, TextBlock))
 
 
 def _timed(turn: Turn, began: float) -> Turn:
@@ -215,7 +230,7 @@ def _text(step: Sequence[Message]) -> str | None:
         for block in message.content
         if isinstance(block, TextBlock)
     ]
-    return "\n".join(texts) if texts else None
+    return "".join(texts) if texts else None
 
 
 def _thought(step: Sequence[Message]) -> str | None:

@@ -39,8 +39,10 @@ class ReadMemory:
 
     def trace(self, message_id: str) -> JsonObject | None:
         """The trace of that id; None where an interaction has the message. Raises NotFoundError."""
-        traces = self.traces(self.turn(message_id))
-        return next((trace for trace in traces if trace["message_id"] == message_id), None)
+        turn = self.turn(message_id)
+        if message_id == turn.id:  # the first step of a turn without a question has the same id
+            return None
+        return next((trace for trace in self.traces(turn) if trace["message_id"] == message_id), None)
 
     def turns_in(self, messages: Iterable[Message]) -> list[Turn]:
         """The turns of messages that the thread has now."""

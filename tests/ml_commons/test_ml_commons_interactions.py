@@ -160,6 +160,77 @@ async def test_an_edit_shows_the_current_version(tmp_path: Path) -> None:
         assert words(await interactions(ml)) == [("u1", "another one", "You said another one.")]
 
 
+async def executed(ml: MlGateway, agent_id: str, body: object) -> tuple[str, str, dict[str, Any]]:
+    """The memory, the interaction and the answer of an execution."""
+    status, answer = await ml.call("POST", f"/agents/{agent_id}/_execute", body)
+    assert status == 200, answer
+    memory_id, interaction_id, response = answer["inference_results"][0]["output"]
+    return memory_id["result"], interaction_id["result"], response["dataAsMap"]
+
+
+async def test_d10_what_an_execution_said_is_read_here_and_by_ag_ui(tmp_path: Path) -> None:
+    async with ml_gateway(tmp_path, AGENTS) as ml:
+        memory_id, first, _ = await executed(ml, "echo", {"input": "one"})
+        named = {"memory_id": memory_id}
+        _, second, answered = await executed(ml, "calculator", {"input": "2 and 3?", "parameters": named})
+        read = await interactions(ml, memory_id)
+        assert words(read) == [(first, "one", "You said one."), (second, "2 and 3?", answered["response"])]
+        assert read[1]["additional_info"] == answered["additional_info"] == {"add.output": ["5.0"]}
+        history = (await ml.gateway.client.get(f"/threads/{memory_id}/messages"))["messages"]
+        assert [each["content"] for each in history if each["role"] in ("user", "assistant")] == [
+            *("one", "You said one."),
+            *("2 and 3?", "I add.", "It is 5."),
+        ]
+        assert (await ml.call("GET", f"/memory/message/{second}"))[1] == read[1]
+
+
+async def test_an_execution_goes_on_from_what_ag_ui_said_and_what_was_posted(tmp_path: Path) -> None:
+    async with ml_gateway(tmp_path, AGENTS) as ml:
+        await run(ml, "echo", "r1", user("u1", "over AG-UI"))
+        await ml.call("POST", "/memory/thread-1/messages", {"input": "posted", "response": "by hand"})
+        named = {"memory_id": "thread-1"}
+        await executed(ml, "echo", {"input": "executed", "parameters": named})
+        read = [each[1:] for each in words(await interactions(ml))]
+    assert read == [
+        ("over AG-UI", "You said over AG-UI."),
+        ("posted", "by hand"),
+        ("executed", "You said executed."),
+    ]
+
+
+async def test_a_posted_question_is_answered_by_an_execution(tmp_path: Path) -> None:
+    async with ml_gateway(tmp_path, AGENTS) as ml:
+        memory_id = (await ml.call("POST", "/memory"))[1]["memory_id"]
+        message_id = (await ml.call("POST", f"/memory/{memory_id}/messages", {"input": "waits"}))[1]["message_id"]
+        named = {"memory_id": memory_id, "parent_interaction_id": message_id}
+        _, interaction_id, _ = await executed(ml, "echo", {"parameters": named})
+        assert interaction_id == message_id
+        assert words(await interactions(ml, memory_id)) == [(message_id, "waits", "You said waits.")]
+
+
+async def test_an_execution_of_several_messages_is_its_interaction(tmp_path: Path) -> None:
+    def message(role: str, text: str) -> dict[str, Any]:
+        return {"role": role, "content": [{"type": "text", "text": text}]}
+
+    given = [message("user", "q0"), message("assistant", "a0"), message("user", "First"), message("user", "Second")]
+    async with ml_gateway(tmp_path, AGENTS) as ml:
+        memory_id, interaction_id, _ = await executed(ml, "echo", {"input": given})
+        read = words(await interactions(ml, memory_id))
+    assert [each[1:] for each in read] == [("q0", "a0"), ("First\n\nSecond\n", "You said Second.")]
+    assert read[1][0] == interaction_id
+
+
+async def test_an_execution_that_failed_says_why(tmp_path: Path) -> None:
+    async with ml_gateway(tmp_path, AGENTS) as ml:
+        named = {"memory_id": "m"}
+        status, _ = await ml.call("POST", "/agents/still_failing/_execute", {"input": "one", "parameters": named})
+        assert status >= 400
+        await executed(ml, "echo", {"input": "two", "parameters": named})
+        read = words(await interactions(ml, "m"))
+    assert [each[1] for each in read] == ["one", "two"]
+    assert read[0][2].startswith("Agent execution failed: ")
+
+
 async def test_an_interaction_has_the_times_of_its_question_and_of_what_came_last(tmp_path: Path) -> None:
     clock = MovableClock()
     async with ml_gateway(tmp_path, AGENTS, clock=clock) as ml:
