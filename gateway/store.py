@@ -324,7 +324,8 @@ class Store(Protocol):
         """
 
     async def write_thread(self, thread: Thread, *, keep: int, rewrite: Rewrite | None = None) -> None:
-        """The thread as it now is, outside a run; `keep`, `rewrite`, versions and what stays as in begin_run.
+        """The thread as it now is, outside a run; `keep`, `rewrite`, versions and what stays as in begin_run. Messages
+        that no version has any more are deleted as those of a deleted thread.
 
         Raises:
             NotFoundError: it was deleted.

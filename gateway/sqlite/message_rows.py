@@ -41,18 +41,22 @@ _DELETE_UNLENT = (
 
 
 def insert_messages(
-    connection: sqlite3.Connection, thread: int, position: int, records: Sequence[bytes], at: float
+    connection: sqlite3.Connection,
+    thread: int,
+    position: int,
+    records: Sequence[bytes],
+    times: Sequence[float | None],
 ) -> None:
-    """Give messages that came at that time rows from that position on."""
+    """Give messages, which came at these times, rows from that position on."""
     if len(records) == 1:  # as at nearly every run's begin
-        connection.execute(_INSERT[1], (thread, position, records[0], at))
+        connection.execute(_INSERT[1], (thread, position, records[0], times[0]))
         return
     start = 0
     for count in _STATEMENT_ROWS:
         while len(records) - start >= count:
             values: list[object] = []
             for offset in range(start, start + count):
-                values += (thread, position + offset, records[offset], at)
+                values += (thread, position + offset, records[offset], times[offset])
             connection.execute(_INSERT[count], values)
             start += count
 

@@ -170,7 +170,9 @@ class SqliteStore:
                 raise NotFoundError(f"there is no thread {thread.thread_id!r}", code="thread_not_found")
             return self._collected.write_thread(connection, thread, keep, rewrite, replaces=True)
 
-        await self._write_thread(thread, keep, work)
+        kept = await self._write_thread(thread, keep, work)
+        if kept.has_lost:
+            await self._remove_deleted()
 
     async def update_thread(self, owner: str, thread_id: str, change: ThreadChange) -> bool:
         def work(connection: sqlite3.Connection) -> bool:

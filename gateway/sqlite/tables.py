@@ -20,7 +20,7 @@ from gateway.model_state import decode_states, encode_states
 from gateway.owners import site_of
 from gateway.records import decode_message, dump_json, encode_message, load_json
 from gateway.sqlite import stored_bytes, version_rows
-from gateway.sqlite.message_rows import NOBODY, insert_messages, let_go, read_records, sources_of
+from gateway.sqlite.message_rows import NOBODY, insert_messages, let_go, read_records, read_times, sources_of
 from gateway.sqlite.row_values import (
     from_optional_text,
     from_text,
@@ -47,7 +47,7 @@ class KeptThread:
 
     `title`, `created_at`, `listed`, `hidden`, `expires_at` and `collection` are the stored ones. `sizes` are the bytes
     of each message after the first `keep`, None where some of these were stored before; `state_size` those of its
-    state.
+    state. `has_lost`: there were messages that no version of it has any more.
     """
 
     title: str | None
@@ -58,6 +58,7 @@ class KeptThread:
     collection: str
     sizes: list[int] | None
     state_size: int
+    has_lost: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,9 +166,10 @@ def write_thread(
             before = _current_or_next_version(connection, thread, rewrite)
         connection.execute(_UPDATE_THREAD, (*fields, key))
     if before is None:
-        sizes, gone = _write_messages(connection, key, thread.messages, keep, count, thread.updated_at)
+        sizes, gone = _write_messages(connection, key, thread, keep, count, rewrite)
+        has_lost = count > keep
     else:
-        sizes, gone = _write_spans(connection, before, thread, keep, rewrite), 0
+        (sizes, has_lost), gone = _write_spans(connection, before, thread, keep, rewrite), 0
     if had_interrupts or thread.interrupts:
         _write_approvals(connection, key, thread.interrupts)
     state_bytes = len(state or b"")
@@ -175,22 +177,27 @@ def write_thread(
     stored_bytes.count(connection, thread.owner, sum(sizes) + state_bytes - gone)
     known = sizes if before is None or rewrite is None or not rewrite.stays else None
     stored = (from_optional_text(title), created_at, listed, bool(hidden), expires_at, from_text(fields[-1]))
-    return KeptThread(*stored, known, state_bytes)
+    return KeptThread(*stored, known, state_bytes, has_lost)
 
 
 def _write_messages(
-    connection: sqlite3.Connection, key: int, messages: Sequence[Message], keep: int, count: int, at: float
+    connection: sqlite3.Connection, key: int, thread: Thread, keep: int, count: int, rewrite: Rewrite | None
 ) -> tuple[list[int], int]:
-    """The messages of a thread whose only version has its rows from the first on: sizes of the new ones, which came at
-    that time, and the bytes of those that were replaced.
+    """The messages of a thread whose only version has its rows from the first on: sizes of the new rows, and the bytes
+    of those that were replaced.
     """
-    gone = 0
+    gone, messages = 0, thread.messages[keep:]
+    times: list[float | None] = [thread.updated_at] * len(messages)
     if count > keep:
         behind = (key, keep)
+        if rewrite is not None and rewrite.stays:
+            before = list(read_times(connection, [Span(key, keep, count - keep)]))
+            for at, stored, length in rewrite.stays:
+                times[at - keep : at - keep + length] = before[stored - keep : stored - keep + length]
         (gone,) = connection.execute(f"SELECT sum(length(record)) {_MESSAGES_BEHIND}", behind).fetchone()
         connection.execute(f"DELETE {_MESSAGES_BEHIND}", behind)
-    records = list(map(encode_message, messages[keep:]))
-    insert_messages(connection, key, keep, records, at)
+    records = list(map(encode_message, messages))
+    insert_messages(connection, key, keep, records, times)
     return list(map(len, records)), gone
 
 
@@ -213,17 +220,18 @@ def _current_or_next_version(
 
 def _write_spans(
     connection: sqlite3.Connection, before: CurrentVersion, thread: Thread, keep: int, rewrite: Rewrite | None
-) -> list[int]:
-    """The messages of a thread with versions: the sizes of those that are new."""
+) -> tuple[list[int], bool]:
+    """The messages of a thread with versions: the sizes of those that are new, and KeptThread.has_lost."""
     fresh = Span(before.thread, before.next_position, 0)
     is_new = thread.version != before.number
     written = rewritten(before.layout, fresh, len(thread.messages), keep, rewrite, in_new_version=is_new)
     records = [encode_message(thread.messages[number]) for number in written.fresh]
     version_rows.write_layout(connection, before.thread, written.layout, before.next_position + len(records))
-    insert_messages(connection, before.thread, before.next_position, records, thread.updated_at)
-    if written.has_lost and not is_new:
+    insert_messages(connection, before.thread, before.next_position, records, [thread.updated_at] * len(records))
+    has_lost = written.has_lost and not is_new
+    if has_lost:
         let_go(connection, sources_of(connection, before.thread))
-    return [len(record) for record in records]
+    return [len(record) for record in records], has_lost
 
 
 def delete_thread(connection: sqlite3.Connection, owner: str, thread_id: str, due: Sequence[DueDeletion] = ()) -> bool:

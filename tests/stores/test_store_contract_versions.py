@@ -241,6 +241,15 @@ async def test_each_message_keeps_the_time_when_it_came(store: Store) -> None:
     assert await within(store.message_times(OWNER, "none")) == []
 
 
+async def test_a_message_keeps_its_time_when_those_before_it_change(store: Store) -> None:
+    held = await first_version(store)
+    said = (message(50, "another system prompt"), *held.messages[1:], message(60))
+    changed = replace(held, messages=said, updated_at=300.0)
+    await within(store.begin_run(run("r1"), changed, keep=0, rewrite=Rewrite((Stretch(1, 1, 3),))))
+    assert await within(store.message_times(OWNER, "t1")) == [300.0, 100.0, 100.0, 100.0, 300.0]
+    assert await listed(store) == [*said]
+
+
 async def test_a_fork_begins_as_its_thread_does_or_is_none(store: Store) -> None:
     held = await first_version(store)
     fork = replace(held, thread_id="fork")

@@ -79,6 +79,26 @@ async def test_a_deleted_threads_words_are_in_no_file(store: Store, tmp_path: Pa
     assert found(tmp_path, both) == {"remarkable"}
 
 
+@pytest.mark.parametrize("versions", [1, 2])
+async def test_a_message_that_its_owner_takes_out_of_a_thread_is_in_no_file(
+    store: Store, tmp_path: Path, versions: int
+) -> None:
+    secret, rest = (long_thread("t1", word, [100, 5_000]).messages for word in ("unspeakable", "remarkable"))
+    rest = tuple(replace(each, id=f"rest {each.id}") for each in rest)
+    held = replace(thread("t1"), messages=(rest[0], *secret, rest[1]))
+    await within(store.create_thread(held, {}))
+    if versions == 2:
+        held = replace(held, messages=(*held.messages, secret[0]), version=2, last_version=2)
+        await within(store.write_thread(held, keep=4))
+        await within(store.delete_version(OWNER, "t1", 1))
+    await within(store.write_thread(replace(held, messages=rest), keep=1))
+    await until_gone(tmp_path, ["unspeakable"])
+    assert found(tmp_path, ["remarkable"]) == {"remarkable"}
+    kept = await within(store.load_thread(OWNER, "t1"))
+    assert kept is not None
+    assert kept.messages == rest
+
+
 async def test_a_retracted_messages_words_are_in_no_file(store: Store, tmp_path: Path) -> None:
     said: list[Event] = [TextDelta("secret", "unspeakable "), TextDelta("said", "remarkable ")] * 100
     await begin(store)
