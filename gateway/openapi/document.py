@@ -85,6 +85,11 @@ def openapi_document(descriptions: Sequence[ApiDescription]) -> JsonObject:
             "headers": {"requestId": {"description": _REQUEST_ID, "schema": {"type": "string"}}},
             "securitySchemes": {
                 "key": _bearer("One of server.api_keys."),
+                "password": {
+                    "type": "http",
+                    "scheme": "basic",
+                    "description": "One of server.api_keys as the password of its name, on ml-commons' paths.",
+                },
                 "visitor": _bearer("A visitor's token, from POST /visitors; from a page of the key's origins."),
                 "publishableKey": _bearer("One of server.publishable_keys; from a page of its origins."),
             },

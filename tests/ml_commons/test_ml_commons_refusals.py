@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 from opensearchpy import AsyncOpenSearch
 from opensearchpy.exceptions import TransportError
+from starlette.routing import Route
 
+from gateway.ml_commons.routes import MlRoute
 from tests.ml_commons_scene import P, ml_gateway
 
 ALICE, BOB = "alice-key-of-the-tests", "bobs-key-of-the-tests"
@@ -175,6 +178,20 @@ async def test_curl_logs_in_and_asks_for_a_pretty_answer(tmp_path: Path) -> None
     assert body.startswith('{\n  "error": {\n')
     assert body.endswith("}\n")
     assert cause(json.loads(body))[0] == 404
+
+
+async def test_every_path_of_this_surface_takes_a_password_and_asks_for_one(tmp_path: Path) -> None:
+    async with ml_gateway(tmp_path, server=KEYS) as ml:
+        routes = [route for route in ml.gateway.application.starlette.routes if isinstance(route, Route)]
+        of_ml = [route for route in routes if route.path.startswith(("/_plugins/", "/_cluster/"))]
+        assert len(of_ml) > 20
+        assert [route.path for route in of_ml if not isinstance(route, MlRoute)] == []
+        for route in of_ml:
+            path = re.sub(r"\{\w+\}", "x", route.path)
+            answer = await ml.http.get(path)
+            assert (answer.status_code, answer.json()["status"]) == (401, 401), path
+            assert "Basic" in answer.headers["www-authenticate"], path
+            assert (await ml.http.get(path, headers=basic("alice", ALICE))).status_code != 401, path
 
 
 # --- browsers

@@ -119,6 +119,13 @@ async def test_only_administrators_read_and_change_them(tmp_path: Path) -> None:
         assert status == 200
 
 
+async def test_an_open_gateway_lets_nobody_without_a_key_change_them(tmp_path: Path) -> None:
+    async with ml_gateway(tmp_path, server={"allow_unauthenticated": True}) as ml:
+        for method, sent in (("GET", None), ("PUT", {"persistent": {STREAM: False}})):
+            status, answer = await settings(ml, method, sent)
+            assert (status, answer["error"]["type"]) == (403, "security_exception")
+
+
 async def test_other_methods_are_named(tmp_path: Path) -> None:
     async with ml_gateway(tmp_path) as ml:
         answer = await ml.http.delete("/_cluster/settings")
