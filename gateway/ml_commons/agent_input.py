@@ -103,7 +103,8 @@ def read_messages(items: Sequence[JsonValue], at: str) -> tuple[Message, ...]:
         InvalidRequestError
     """
     for place, item in enumerate(items):
-        if not isinstance(item, dict) or "role" not in item:
+        said = item if isinstance(item, dict) else {}
+        if said.get("role") is None or all(said.get(name) is None for name in ("content", "toolCalls", "tool_calls")):
             raise wrong("Message must have role and content", f"{at}/{place}", "give it both", code=INVALID_FORM)
     return _InputReader(at).all_of(items)
 

@@ -17,6 +17,7 @@ WriteResult = Literal["created", "updated", "deleted", "not_found", "noop"]
 _ID_BYTES: Final = 15  # 20 characters of base64
 _NO_START: Final = "-_"  # ids that clients choose must not begin with these, so that generated ones may be sent back
 _CHOSEN: Final = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_-]*", re.ASCII)
+_PRIMARY_TERM: Final = 1
 _SHARDS: Final[JsonObject] = {"total": 1, "successful": 1, "failed": 0}
 
 
@@ -72,7 +73,7 @@ def write_answer(index: str, document_id: str, result: WriteResult, version: int
         "forced_refresh": True,
         "_shards": {**_SHARDS},
         "_seq_no": version,
-        "_primary_term": 1,
+        "_primary_term": _PRIMARY_TERM,
     }
 
 
@@ -89,6 +90,8 @@ def deleted_by_query(deleted: int, seconds: float) -> JsonObject:
         "took": milliseconds(seconds),
         "timed_out": False,
         "total": deleted,
+        "updated": 0,
+        "created": 0,
         "deleted": deleted,
         "batches": 1,
         "version_conflicts": 0,
@@ -115,6 +118,8 @@ def search_answer(found: JsonObject, index: str, source: Callable[[JsonObject], 
 def _hit(hit: dict[str, Any], index: str, source: Callable[[JsonObject], JsonObject]) -> JsonObject:
     shown = {name: value for name, value in hit.items() if name not in ("_owner", "_public")}
     shown["_index"] = index
+    if "_version" in shown:
+        shown |= {"_seq_no": shown["_version"], "_primary_term": _PRIMARY_TERM}
     if "_source" in shown:
         shown["_source"] = source(shown["_source"])
     return shown

@@ -15,7 +15,7 @@ from gateway.documents.document import Document
 from gateway.documents.owned import OwnedDocuments
 from gateway.errors import ConflictError, NotFoundError
 from gateway.messages import JsonObject, JsonValue, Message
-from gateway.ml_commons.answers import hits_of, id_taken, new_document_id, search_answer
+from gateway.ml_commons.answers import hits_of, new_document_id, search_answer
 from gateway.ml_commons.fields import Fields
 from gateway.ml_commons.memory_containers import keeps_history
 from gateway.ml_commons.memory_documents import (
@@ -62,14 +62,19 @@ class ContainerMemories:
     def _place(self) -> Place:
         return Place(self.container.document_id, self.caller.owner, self.environment.now())
 
-    async def create_session(self, body: JsonObject) -> str:
-        """Make a session, and its thread unless there is one; its id."""
+    async def create_session(self, body: JsonObject) -> tuple[str, bool]:
+        """Make a session, and its thread unless there is one; its id, and whether it is new: one that is there stays as
+        it is.
+
+        Raises:
+            ConflictError: it is a session of another container.
+        """
         session_id, document = new_session(body, self._place)
         session_id = session_id or new_document_id()
-        if await self._documents.get(SESSIONS, session_id) is not None:
-            raise id_taken("session id", session_id)
+        if await self._is_session(session_id):
+            return session_id, False
         await self._put_session(session_id, document)
-        return session_id
+        return session_id, True
 
     async def add(self, fields: Fields, payload_type: str) -> JsonObject:
         """Add to the working memory: messages to the session's thread, or data; the ids."""
@@ -108,17 +113,17 @@ class ContainerMemories:
         return {**({} if session_id is None else {SESSION: session_id}), "working_memory_id": memory_id}
 
     async def _ensure_session(self, session_id: str) -> None:
-        """Make the session of that id, unless there is one.
-
-        Raises:
-            ConflictError: it is a session of another container.
-        """
-        found = await self._documents.get(SESSIONS, session_id)
-        if found is None:
+        """Make the session of that id, unless there is one."""
+        if not await self._is_session(session_id):
             _, document = new_session({"namespace": {SESSION: session_id}}, self._place)
             await self._put_session(session_id, document)
-        elif found.body["memory_container_id"] != self.container.document_id:
+
+    async def _is_session(self, session_id: str) -> bool:
+        """Whether there is a session of that id. Raises ConflictError if it is another container's."""
+        found = await self._documents.get(SESSIONS, session_id)
+        if found is not None and found.body["memory_container_id"] != self.container.document_id:
             raise ConflictError(f"the session '{session_id}' belongs to another memory container; use another id")
+        return found is not None
 
     async def add_record(self, memory_type: MemoryType, body: JsonObject) -> str:
         """Keep a long-term memory or a record of history; its id."""

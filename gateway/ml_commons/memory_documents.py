@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from gateway.errors import NotFoundError
+from gateway.errors import InvalidRequestError, NotFoundError
 from gateway.messages import JsonObject, JsonValue
 from gateway.ml_commons.answers import milliseconds
 from gateway.ml_commons.fields import Fields
@@ -52,11 +52,12 @@ class Place:
 
 
 def memories_of(memory_type: str) -> Memories:
-    """The type of memories that a path names. Raises NotFoundError."""
+    """The type of memories that a path names. Raises InvalidRequestError."""
     for name, memories in MEMORIES.items():
         if name == memory_type:
             return memories
-    raise NotFoundError(f"Invalid memory type: {memory_type[:64]}. Must be one of: {', '.join(MEMORIES)}")
+    message = f"Invalid memory type: {memory_type[:64]}. Must be one of: {', '.join(MEMORIES)}"
+    raise InvalidRequestError(message, status=400)
 
 
 def new_session(body: JsonObject, place: Place) -> tuple[str | None, JsonObject]:

@@ -94,7 +94,7 @@ HISTORY: Final = DocumentKind(
     own_ids=True,
 )
 
-CONTAINER_INDEX: Final = ".plugins-ml-memory-container"
+CONTAINER_INDEX: Final = ".plugins-ml-am-memory-container"
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,8 +42,8 @@ class _Endpoints:
 
     async def create_session(self, request: Request) -> Response:
         container = await self._container(request)
-        session_id = await container.create_session(await self._sent(request))
-        return ml_response(request, {"session_id": session_id, "status": "created"})
+        session_id, is_new = await container.create_session(await self._sent(request))
+        return ml_response(request, {"session_id": session_id, "status": "created" if is_new else "exists"})
 
     async def add_long_term(self, request: Request) -> Response:
         return await self._add_record(request, "long-term")

@@ -18,6 +18,7 @@ def test_hits_show_nothing_of_owners() -> None:
     hit: JsonObject = {
         "_index": "agent",
         "_id": "a",
+        "_version": 7,
         "_score": 1.0,
         "_owner": "alice",
         "_public": False,
@@ -27,5 +28,15 @@ def test_hits_show_nothing_of_owners() -> None:
     answer = search_answer(found, ".plugins-ml-agent", lambda body: {"name": body["x"]})
     assert answer["hits"] == {
         "total": {"value": 1, "relation": "eq"},
-        "hits": [{"_index": ".plugins-ml-agent", "_id": "a", "_score": 1.0, "_source": {"name": 1}}],
+        "hits": [
+            {
+                "_index": ".plugins-ml-agent",
+                "_id": "a",
+                "_version": 7,
+                "_score": 1.0,
+                "_source": {"name": 1},
+                "_seq_no": 7,
+                "_primary_term": 1,
+            }
+        ],
     }

@@ -287,7 +287,8 @@ async def test_long_messages_are_kept_and_found_by_their_beginning(tmp_path: Pat
     ("messages", "field", "reason"),
     [
         ([{"content": [{"type": "text", "text": "x"}]}], "/messages/0", "Message must have role and content"),
-        ([said("user", "x"), {"role": "user"}], "/messages/1/content", "user message must have content"),
+        ([said("user", "x"), {"role": "user"}], "/messages/1", "Message must have role and content"),
+        ([{"role": "user", "content": []}], "/messages/0/content", "user message must have content"),
         ("hi", "/messages", "messages must be an array of messages, each with role and content"),
         ([{"role": "tool", "content": "x"}], "/messages/0/toolCallId", "Tool message must have toolCallId"),
     ],
