@@ -206,12 +206,12 @@ class StoredAgents:
         *,
         if_version: int | None = None,
     ) -> int:
-        now = self._clock.now()
+        now = round(self._clock.now() * 1000)
         body: JsonObject = {
             **(shown_of(definition) if agent.shown is None else agent.shown),
             "id": agent_id,
-            "created_time": _milliseconds(now if before is None else before.created_at),
-            "last_updated_time": _milliseconds(now),
+            "created_time": now if before is None else before.body["created_time"],
+            "last_updated_time": now,
             DEFINITION: {**agent.definition, "id": agent_id},
             ABOUT: agent.about,
         }
@@ -266,7 +266,3 @@ def shown_of(agent: AgentDefinition) -> JsonObject:
         "memory": {"type": "conversation_index"},
         "is_hidden": False,
     }
-
-
-def _milliseconds(seconds: float) -> int:
-    return round(seconds * 1000)

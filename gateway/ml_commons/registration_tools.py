@@ -92,7 +92,8 @@ def _read(tool: Fields, found: ToolBlocks, at: str) -> str:
     if is_mcp:
         beside = {each: tool.value[each] for each in _MCP_MEMBERS if tool.value.get(each) is not None}
         found.places.update((f"{at}/parameters/{each}", f"{at}/{each}") for each in beside)
-        parameters |= beside
+        # as they were shown, where they were texts
+        parameters = {name: parsed(value) for name, value in parameters.items()} | beside
     schema = parsed(attributes.get("input_schema"))
     if schema and kind in _WITH_SCHEMA and parameters.get("query") is not None:
         parameters.setdefault("input_schema", schema)

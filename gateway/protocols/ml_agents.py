@@ -113,6 +113,7 @@ class _Endpoints:
                 await container_of(documents, found.named_container_id)
             yield
             return
+        self._settings.check("agentic_memory_enabled")
         body: JsonObject = {"name": found.name, "memory_container_id": found.container_id}
         container_id, document = new_container(body, caller.owner, self._environment.now())
         await documents.put(CONTAINERS, container_id, document, if_version=0)

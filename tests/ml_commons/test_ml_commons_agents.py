@@ -219,6 +219,33 @@ async def test_options_of_the_agent_win_over_the_models_also_after_a_change(tmp_
         assert (request["temperature"], request["seed"], "top_p" in request) == (0.5, 7, False)
 
 
+async def test_tools_may_be_sent_back_as_they_are_shown(tmp_path: Path) -> None:
+    async with ml_gateway(tmp_path) as ml:
+        tools = [
+            {"type": "ListIndexTool", "parameters": {"page_size": 5, "local": True, "indices": ["a"]}},
+            {"type": "McpServer", "url": "http://127.0.0.1:9/mcp", "parameters": {"include": ["a*"], "max_tools": 3}},
+        ]
+        agent_id = await ml.register(body() | {"tools": tools})
+        _, shown = await ml.call("GET", f"/agents/{agent_id}")
+        assert shown["tools"][1]["parameters"] == {
+            "url": "http://127.0.0.1:9/mcp",
+            "include": '["a*"]',
+            "max_tools": "3",
+        }
+        assert await put(ml, agent_id, shown | {"name": "Again"}) == shown | {
+            "name": "Again",
+            "last_updated_time": (await ml.call("GET", f"/agents/{agent_id}"))[1]["last_updated_time"],
+        }
+
+
+async def test_no_container_is_made_while_agentic_memory_is_off(tmp_path: Path) -> None:
+    name = "plugins.ml_commons.agentic_memory_enabled"
+    async with ml_gateway(tmp_path) as ml:
+        await ml.http.put("/_cluster/settings", json={"persistent": {name: False}})
+        status, answer = await ml.call("POST", "/agents/_register", body(type="conversational_v2"))
+        assert (status, name in answer["error"]["reason"], await hits(ml, {})) == (403, True, [])
+
+
 async def test_a_container_that_is_gone_does_not_stop_other_changes(tmp_path: Path) -> None:
     async with ml_gateway(tmp_path) as ml:
         agent_id = await ml.register(body(type="conversational_v2"))
