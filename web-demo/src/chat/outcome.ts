@@ -22,6 +22,7 @@ const STOPPED: { readonly [code: string]: string } = {
 };
 const CUT_OFF: { readonly [reason: string]: string } = {
   max_tokens: "The answer was cut off: it reached the longest that the model may write.",
+  max_iterations: "The agent took as many steps as it may, and stopped before its answer. Ask it to go on.",
   content_filter: "",
   refusal: "",
   context_overflow: "",
