@@ -79,7 +79,15 @@ class OpenAgent:
         return [problem for _, toolbox in self.toolboxes if (problem := toolbox.problem()) is not None]
 
     def warn_of_ignored(self) -> None:
-        """Log once which settings have no effect: a server that keeps the conversation handles its length itself."""
+        """Log once which settings have no effect: options that the model does not know, and limits of a conversation
+        whose length its server handles itself.
+        """
+        known = self.model.capabilities.options.names
+        if unknown := [name for name in self.definition.model.options.named if name not in known]:
+            logger.warning(
+                "the agent's model does not know these options: they are not sent",
+                extra={"agent_id": self.definition.id, "ignored": unknown},
+            )
         context = self.definition.context
         names = ("max_messages", "max_tokens", "max_earlier")
         ignored = [name for name in names if getattr(context.limits, name) is not None]
