@@ -10,12 +10,12 @@ where the next question follows an answer; questions in a row are one.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 import orjson
 
-from gateway.frozen import replace
+from gateway.frozen import quickly_made
 from gateway.messages import JsonObject, JsonValue, Message, ReasoningBlock, TextBlock, ToolResult
 from gateway.protocol import time_text
 from gateway.store import RunRecord, RunStatus
@@ -27,19 +27,19 @@ _OF_MODEL: Final = "LLM"
 _INSTRUCTIONS: Final = ("system", "developer")
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class Turn:
     """Messages of a thread that are one interaction, without instructions; none is empty.
 
-    `runs` are those that worked on it, in order. `times` are those of its messages, by id, as far as they are known.
-    Times are Unix seconds; `updated_at` is None where nothing came after the question yet.
+    `runs` are those that worked on it, in order. `times` say when messages came, by id, as far as that is known, and
+    `began` when the thread did. All times are Unix seconds.
     """
 
     messages: tuple[Message, ...]
-    runs: tuple[RunRecord, ...] = ()
-    times: Mapping[str, float] = field(default_factory=dict)
-    created_at: float = 0.0
-    updated_at: float | None = None
+    runs: tuple[RunRecord, ...]
+    times: Mapping[str, float]
+    began: float
 
     @property
     def id(self) -> str:
@@ -56,6 +56,26 @@ class Turn:
     def note(self) -> dict[str, Any]:
         """What was said of it beside its words, see `NOTE`."""
         return _note(self.messages[0])
+
+    # Of times, notes and runs know best: messages that are stored anew have a new time.
+
+    @property
+    def created_at(self) -> float:
+        """When the question came."""
+        first, times = self.messages[0], self.times
+        started = [run.created_at for run in self.runs] + [times[each] for each in [first.id] if each in times]
+        created: float = self.note.get("create_time", min(started, default=self.began))
+        return created
+
+    @property
+    def updated_at(self) -> float | None:
+        """When the last of what came of it came, or was changed; None: nothing has."""
+        times = self.times
+        later = [note["update_time"] for message in self.messages if "update_time" in (note := _note(message))]
+        later += [run.finished_at for run in self.runs if run.finished_at is not None]
+        if not self.runs and not self.note:
+            later += [times[each.id] for each in self.messages if each.role != "user" and each.id in times]
+        return max(later, default=None)
 
     @property
     def steps(self) -> list[tuple[Message, ...]]:
@@ -120,11 +140,7 @@ def turns_of(
         is_over = begins_one or bool(here) or message.role != "user"
     if parts and runs and runs[0].status is RunStatus.RUNNING:
         parts[-1][1].append(runs[0])
-    turns: list[Turn] = []
-    for said, worked in parts:
-        turns.append(_timed(Turn(tuple(said), tuple(worked), times), began))
-        began = turns[-1].updated_at or turns[-1].created_at
-    return turns
+    return [Turn(tuple(said), tuple(worked), times, began) for said, worked in parts]
 
 
 def turn_with(turns: Sequence[Turn], message_id: str) -> Turn | None:
@@ -191,21 +207,6 @@ def tool_outputs(messages: Sequence[Message]) -> JsonObject:
 def result_text(result: ToolResult) -> str:
     """What a tool said."""
     return "\n".join(block.text for block in result.content if isinstance(block, TextBlock))
-
-
-def _timed(turn: Turn, began: float) -> Turn:
-    """The turn with the time when it was begun and last changed; `began`: where nobody knows better.
-
-    Notes and runs know best: messages that are stored anew have a new time.
-    """
-    first, times = turn.messages[0], turn.times
-    started = [run.created_at for run in turn.runs] + [times[each] for each in [first.id] if each in times]
-    created = turn.note.get("create_time", min(started, default=began))
-    later = [_note(message)["update_time"] for message in turn.messages if "update_time" in _note(message)]
-    later += [run.finished_at for run in turn.runs if run.finished_at is not None]
-    if not turn.runs and not turn.note:
-        later += [times[each.id] for each in turn.messages if each.role != "user" and each.id in times]
-    return replace(turn, created_at=created, updated_at=max(later, default=None))
 
 
 def _head(memory_id: str, message_id: str, came_at: float) -> JsonObject:

@@ -5,6 +5,7 @@ Below: interactions, protocol. Above: the protocols of memories and their messag
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -64,7 +65,9 @@ async def read_memory(environment: ProtocolEnvironment, caller: Caller, memory_i
         came = await environment.message_times(caller, memory_id)
     # what was added meanwhile has a time and is not among the messages
     times = {message.id: at for message, at in zip(messages, came, strict=False) if at is not None}
-    return ReadMemory(thread, runs, times, turns_of(messages, runs, times, thread.created_at))
+    # in a thread: it takes 30 ms for 10,000 messages
+    turns = await asyncio.to_thread(turns_of, messages, runs, times, thread.created_at)
+    return ReadMemory(thread, runs, times, turns)
 
 
 @contextmanager

@@ -103,38 +103,39 @@ def check_count(count: int) -> None:
         )
 
 
-def check_latest_suffice(body: JsonObject, oldest: float) -> bool:
-    """Whether the hits' total is exact, where only the latest memories are searched, back to one that was used at
-    `oldest`. Their page of hits is exact in any case.
+def check_latest_suffice(body: JsonObject, oldest: float) -> None:
+    """Refuse a search of memories that needs more than the latest, back to one that was last used at `oldest`.
 
     Raises:
-        InvalidRequestError: 400, it needs all others, too; or as `search_documents`.
+        InvalidRequestError: 400; also as `search_documents`.
+    """
+    if not _begins_after(_parsed(body).query, oldest * 1000):
+        raise _too_large(
+            f"you have more than {MOST_SEARCHED:,} memories, and this search needs them all; in bool.filter give a "
+            f"range of updated_time that begins behind {time_text(oldest)}, or list all by match_all, the latest first"
+        )
+
+
+def latest_wanted(body: JsonObject) -> int | None:
+    """Of how many memories, the one used last first, its hits are a part; None: it chooses or orders them otherwise.
+
+    Raises:
+        InvalidRequestError: as `search_documents`.
     """
     search = _parsed(body)
-    if _begins_after(search.query, oldest * 1000):
-        return True
-    if _wants_latest(search):
-        return False
-    raise _too_large(
-        f"you have more than {MOST_SEARCHED:,} memories, and this search needs them all; in bool.filter give a range "
-        f"of updated_time that begins behind {time_text(oldest)}, or list all by match_all, the latest first"
-    )
-
-
-def with_least_total(answer: JsonObject) -> JsonObject:
-    """The answer whose total counts only a part of the hits."""
-    hits = cast(JsonObject, answer["hits"])
-    return {
-        **answer,
-        "hits": {**hits, **({"total": {"value": MOST_SEARCHED, "relation": "gte"}} if "total" in hits else {})},
-    }
-
-
-def _wants_latest(search: SearchBody) -> bool:
-    """Whether it asks for all memories, the one used last first."""
     first = search.sort[0] if search.sort else None
-    in_order = first is None or (first.field == "updated_time" and first.descending)
-    return in_order and isinstance(search.query, MatchAll) and not search.aggregations and search.minimum_score is None
+    in_order = first is None or (first.field == "updated_time" and first.descending and len(search.sort) == 1)
+    if not (in_order and isinstance(search.query, MatchAll) and search.query.all):
+        return None
+    return None if search.aggregations or search.minimum_score is not None else search.start + search.size
+
+
+def with_total(answer: JsonObject, total: int, *, is_exact: bool) -> JsonObject:
+    """The answer with the total of all hits, where a part of them was searched."""
+    hits = cast(JsonObject, answer["hits"])
+    if "total" in hits:
+        hits = {**hits, "total": {"value": total, "relation": "eq" if is_exact else "gte"}}
+    return {**answer, "hits": hits}
 
 
 def _begins_after(query: Clause, oldest: float) -> bool:

@@ -14,11 +14,18 @@ from starlette.routing import BaseRoute, Route
 
 from gateway.agent import ABSENT
 from gateway.errors import InvalidRequestError, NotFoundError
+from gateway.messages import JsonObject
 from gateway.ml_commons.answers import new_document_id, write_answer
 from gateway.ml_commons.api_document import ml_api, ml_operation, ml_searches
 from gateway.ml_commons.memories import MEMORY_INDEX, memory_json, memory_words, stretch_asked
 from gateway.ml_commons.memory_reading import memory_named
-from gateway.ml_commons.memory_search import MOST_SEARCHED, check_latest_suffice, search_documents, with_least_total
+from gateway.ml_commons.memory_search import (
+    MOST_SEARCHED,
+    check_latest_suffice,
+    latest_wanted,
+    search_documents,
+    with_total,
+)
 from gateway.ml_commons.routes import PREFIX, ml_response, ml_routes, opensearch_error_form, read_object
 from gateway.protocol import ProtocolEnvironment, WireProtocol, caller_of, path_id
 from gateway.store import ThreadChange
@@ -52,12 +59,21 @@ class _Endpoints:
 
     async def search(self, request: Request) -> Response:
         caller, body = caller_of(request), await read_object(request)
+        wanted = latest_wanted(body)
         page = await self._environment.threads(caller, limit=MOST_SEARCHED)
-        is_exact = page.next_cursor is None or check_latest_suffice(body, page.items[-1].updated_at)
-        memories = {thread.thread_id: memory_json(thread, caller.key_name) for thread in page.items}
+        is_exact = page.next_cursor is None
+        if wanted is None and not is_exact:
+            check_latest_suffice(body, page.items[-1].updated_at)
+
+        def found() -> JsonObject:
+            memories = {each.thread_id: memory_json(each, caller.key_name) for each in page.items[:wanted]}
+            return search_documents(MEMORY_INDEX, memories, body)
+
         async with self._one_search:
-            found = await asyncio.to_thread(search_documents, MEMORY_INDEX, memories, body)
-        return ml_response(request, found if is_exact else with_least_total(found))
+            answer = await asyncio.to_thread(found)
+        if wanted is not None:
+            answer = with_total(answer, len(page.items), is_exact=is_exact)
+        return ml_response(request, answer)
 
     async def memory(self, request: Request) -> Response:
         caller, memory_id = caller_of(request), path_id(request, "conversation_id")

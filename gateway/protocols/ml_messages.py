@@ -76,13 +76,16 @@ class _Endpoints:
         caller, body = caller_of(request), await read_object(request)
         memory = await read_memory(self._environment, caller, path_id(request, "conversation_id"))
         posted = await traces_of(self._environment.documents(caller), memory.memory_id)
-        made = [*posted, *(trace for turn in memory.turns for trace in memory.traces(turn))]
-        made += [interaction_json(memory.memory_id, turn) for turn in memory.turns]
-        check_count(len(made))
-        documents = {str(document["message_id"]): document for document in made}
+
+        def found() -> JsonObject:
+            made = [*posted, *(trace for turn in memory.turns for trace in memory.traces(turn))]
+            made += [interaction_json(memory.memory_id, turn) for turn in memory.turns]
+            check_count(len(made))
+            return search_documents(MESSAGE_INDEX, {str(each["message_id"]): each for each in made}, body)
+
         async with self._one_search:
-            found = await asyncio.to_thread(search_documents, MESSAGE_INDEX, documents, body)
-        return ml_response(request, found)
+            answer = await asyncio.to_thread(found)
+        return ml_response(request, answer)
 
     async def message(self, request: Request) -> Response:
         message_id = path_id(request, "message_id")

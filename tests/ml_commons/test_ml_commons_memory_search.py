@@ -14,8 +14,9 @@ from gateway.ml_commons.memory_search import (
     MOST_SEARCHED,
     check_count,
     check_latest_suffice,
+    latest_wanted,
     search_documents,
-    with_least_total,
+    with_total,
 )
 from tests.ml_commons_scene import MlGateway, P, ml_gateway
 from tests.running_gateway import agent, run_body, scripted
@@ -166,23 +167,39 @@ def test_a_search_over_more_than_the_latest_memories_says_what_would_be_right() 
         refused(lambda body=body: check_latest_suffice(body, DAY))
     later: Any = {"range": {"updated_time": {"gt": "1970-01-02T00:00:01Z"}}}
     both: Any = {"bool": {"filter": [later], "must": [{"match": {"name": "boats"}}]}}
-    assert check_latest_suffice({"query": later}, DAY)
-    assert check_latest_suffice({"query": both}, DAY)
+    check_latest_suffice({"query": later}, DAY)
+    check_latest_suffice({"query": both}, DAY)
     refused(lambda: check_latest_suffice({"query": {"bool": {"should": [later]}}}, DAY))
 
 
-def test_all_memories_are_listed_latest_first_however_many_there_are() -> None:
-    latest: Any = {"query": {"match_all": {}}, "sort": [{"updated_time": {"order": "desc"}}], "size": 3}
+def test_a_list_of_all_memories_needs_only_those_that_it_shows() -> None:
+    latest: Any = {"query": {"match_all": {}}, "sort": [{"updated_time": {"order": "desc"}}], "size": 3, "from": 4}
+    assert (latest_wanted({}), latest_wanted(latest)) == (10, 7)
     counts: Any = {"aggs": {"n": {"value_count": {"field": "name"}}}}
-    alone: list[Any] = [{}, latest]
-    for body in alone:
-        assert not check_latest_suffice(body, DAY)
-    others: list[Any] = [{"sort": [{"updated_time": "asc"}]}, counts, {"min_score": 1}]
+    chosen: Any = {"query": {"match": {"name": "boats"}}}
+    none: Any = {"query": {"match_none": {}}}
+    then_by_name: Any = {"sort": [{"updated_time": "desc"}, {"application_type": "asc"}]}
+    others: list[Any] = [{"sort": [{"updated_time": "asc"}]}, counts, {"min_score": 1}, chosen, none, then_by_name]
     for body in others:
-        refused(lambda body=body: check_latest_suffice(body, DAY))
+        assert latest_wanted(body) is None
+
+
+@pytest.mark.parametrize(("is_exact", "relation"), [(True, "eq"), (False, "gte")])
+def test_the_total_is_that_of_all_memories(*, is_exact: bool, relation: str) -> None:
     answer = search_documents(MEMORY_INDEX, {"m": {"name": "n"}}, {})
-    hits: Any = with_least_total(answer)["hits"]
-    assert hits["total"] == {"value": MOST_SEARCHED, "relation": "gte"}
+    hits: Any = with_total(answer, 500, is_exact=is_exact)["hits"]
+    assert hits["total"] == {"value": 500, "relation": relation}
+    silent = search_documents(MEMORY_INDEX, {"m": {"name": "n"}}, {"track_total_hits": False})
+    assert with_total(silent, 500, is_exact=is_exact) == silent
+
+
+async def test_a_list_of_all_memories_is_counted_whole(tmp_path: Path) -> None:
+    async with ml_gateway(tmp_path) as ml:
+        there = [await made(ml, name=str(number)) for number in range(4)]
+        body = {"size": 2, "from": 1, "sort": [{"updated_time": "desc"}]}
+        _, answer = await ml.call("POST", "/memory/_search", body)
+    assert [hit["_id"] for hit in answer["hits"]["hits"]] == [there[2], there[1]]
+    assert answer["hits"]["total"] == {"value": 4, "relation": "eq"}
 
 
 def test_more_than_can_be_searched_is_refused() -> None:
