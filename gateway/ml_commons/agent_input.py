@@ -96,17 +96,20 @@ def read_execution(body: JsonValue, of_agent: Mapping[str, str] = MappingProxyTy
         raise
 
 
-def read_messages(items: Sequence[JsonValue], at: str) -> tuple[Message, ...]:
-    """Messages that are no run's input: the last may be of any role. `at` is their array's pointer.
+def read_messages(items: Sequence[tuple[str, JsonValue]]) -> tuple[Message, ...]:
+    """Messages that are no run's input: the last may be of any role. Each comes with its pointer.
 
     Raises:
         InvalidRequestError
     """
-    for place, item in enumerate(items):
+    reader = _InputReader("")
+    messages: list[Message] = []
+    for at, item in items:
         said = item if isinstance(item, dict) else {}
         if said.get("role") is None or all(said.get(name) is None for name in ("content", "toolCalls", "tool_calls")):
-            raise wrong("Message must have role and content", f"{at}/{place}", "give it both", code=INVALID_FORM)
-    return _InputReader(at).all_of(items)
+            raise wrong("Message must have role and content", at, "give it both", code=INVALID_FORM)
+        messages += reader.message(said, at)
+    return tuple(messages)
 
 
 def _execution(body: JsonValue, of_agent: Mapping[str, str]) -> Execution:
@@ -165,19 +168,15 @@ class _InputReader:
         self._check_items(given)
         if self.form == "CONTENT_BLOCKS":
             return (self._user(self._blocks(given, self._at)),)
-        messages = self.all_of(given)
+        messages = [
+            message
+            for place, item in enumerate(given)
+            for message in self.message(cast(JsonObject, item), f"{self._at}/{place}")
+        ]
         if messages[-1].role not in ("user", "tool"):
             last = f"{self._at}/{len(given) - 1}/role"
             raise wrong("Last message must be from role 'user' or 'tool'", last, "end with what is to be answered")
-        return messages
-
-    def all_of(self, items: Sequence[JsonValue]) -> tuple[Message, ...]:
-        """The messages in these items, which have roles."""
-        return tuple(
-            message
-            for place, item in enumerate(items)
-            for message in self._message(cast(JsonObject, item), f"{self._at}/{place}")
-        )
+        return tuple(messages)
 
     def _check_items(self, items: Sequence[JsonValue]) -> None:
         """All items are messages, or all are content blocks."""
@@ -217,7 +216,7 @@ class _InputReader:
 
     # --- messages
 
-    def _message(self, item: JsonObject, at: str) -> list[Message]:
+    def message(self, item: JsonObject, at: str) -> list[Message]:
         """The message; several where it has media that a model made."""
         said = item["role"]
         if type(said) is not str or not said.strip():

@@ -31,10 +31,10 @@ from gateway.ml_commons.memory_documents import (
 )
 from gateway.ml_commons.memory_kinds import HISTORY, MEMORIES, SESSIONS, WORKING, Memories, MemoryType
 from gateway.ml_commons.memory_messages import (
+    PostedMessages,
     changed_message,
     document_id,
     named_message,
-    posted_items,
     posted_messages,
     shown_document,
 )
@@ -78,45 +78,30 @@ class ContainerMemories:
 
     async def add(self, fields: Fields, payload_type: str) -> JsonObject:
         """Add to the working memory: messages to the session's thread, or data; the ids."""
-        if payload_type == CONVERSATIONAL and posted_items(fields):
-            return await self._add_messages(fields)
-        fields.check()
+        if payload_type == CONVERSATIONAL and (posted := posted_messages(fields)) is not None:
+            return await self._add_messages(posted)
         return await self._add_data(fields, payload_type)
 
-    async def _add_messages(self, fields: Fields) -> JsonObject:
-        session_id, messages = posted_messages(fields)
-        session_id = session_id or new_document_id()
-        kept = await self._said_first(session_id, messages)
+    async def _add_messages(self, posted: PostedMessages) -> JsonObject:
+        session_id, kept = posted.session_id or new_document_id(), None
+        if not await self._is_session(session_id):
+            _, document = new_session({"namespace": posted.namespace}, self._place)
+            kept = await self._put_session(session_id, document, posted.messages)
         if kept is None:
-            await self._ensure_session(session_id)
-            kept = await self.environment.append_messages(self.caller, session_id, messages, waits=True)
+            kept = await self.environment.append_messages(self.caller, session_id, posted.messages, waits=True)
         ids: list[JsonValue] = [document_id(session_id, message.id) for message in kept]
         return {SESSION: session_id, "working_memory_id": ids[0], "working_memory_ids": ids}
-
-    async def _said_first(self, session_id: str, messages: Sequence[Message]) -> Sequence[Message] | None:
-        """Make a session that begins with these messages; None: there is a thread of its id."""
-        try:
-            await self.environment.create_thread(
-                self.caller, session_id, messages, collection=self.container.document_id
-            )
-        except ConflictError:
-            return None
-        return messages
 
     async def _add_data(self, fields: Fields, payload_type: str) -> JsonObject:
         namespace = read_namespace(fields)
         document = new_data(fields, payload_type, namespace, self._place)
         session_id, memory_id = namespace.get(SESSION), new_document_id()
-        if session_id is not None:
-            await self._ensure_session(session_id)
+        if session_id is not None and not await self._is_session(session_id):
+            others: JsonObject = {name: value for name, value in namespace.items() if name != SESSION}
+            _, session = new_session({"namespace": others}, self._place)
+            await self._put_session(session_id, session)
         await self._documents.put(WORKING, memory_id, document, if_version=0, thread_id=session_id)
         return {**({} if session_id is None else {SESSION: session_id}), "working_memory_id": memory_id}
-
-    async def _ensure_session(self, session_id: str) -> None:
-        """Make the session of that id, unless there is one."""
-        if not await self._is_session(session_id):
-            _, document = new_session({"namespace": {SESSION: session_id}}, self._place)
-            await self._put_session(session_id, document)
 
     async def _is_session(self, session_id: str) -> bool:
         """Whether there is a session of that id. Raises ConflictError if it is another container's."""
@@ -184,11 +169,7 @@ class ContainerMemories:
             return search_answer(found, memories.index, lambda document: document)
         documents = [hit["_source"] for hit in hits_of(found)]
         messages = await self._messages(documents)
-        return search_answer(
-            found,
-            memories.index,
-            lambda document: wanted.of(_shown(document, messages)),
-        )
+        return search_answer(found, memories.index, lambda document: wanted.of(_shown(document, messages)))
 
     async def delete_found(self, memories: Memories, query: JsonValue) -> int:
         """Delete all that the query finds, null: all there are; how many."""
@@ -244,18 +225,27 @@ class ContainerMemories:
         query: JsonObject = {"bool": {"must": [{"match_all": {}} if asked is None else asked], "filter": [own]}}
         return {**body, "query": query}
 
-    async def _put_session(self, session_id: str, document: JsonObject) -> None:
-        summary = document.get("summary")
+    async def _put_session(
+        self, session_id: str, document: JsonObject, messages: Sequence[Message] = ()
+    ) -> Sequence[Message] | None:
+        """Make a session of these messages, or a thread that is there a session; the messages, if the thread is new."""
+        summary, collection = document.get("summary"), self.container.document_id
         title = " ".join(summary.split())[:_TITLE_CHARACTERS] if isinstance(summary, str) else None
-        collection = self.container.document_id
+        kept: Sequence[Message] | None = messages
         try:
-            await self.environment.create_thread(self.caller, session_id, title=title or None, collection=collection)
+            await self.environment.create_thread(
+                self.caller, session_id, messages, title=title or None, collection=collection
+            )
         except ConflictError as error:
+            kept = None
             try:
                 await self.environment.update_thread(self.caller, session_id, ThreadChange(collection=collection))
             except NotFoundError:  # a run is about to make it
                 raise error from None
-        await self._documents.put(SESSIONS, session_id, document, thread_id=session_id)
+        made = await self._documents.get(SESSIONS, session_id)  # with the thread
+        known = {} if made is None else made.body
+        await self._documents.put(SESSIONS, session_id, {**known, **document}, thread_id=session_id)
+        return kept
 
     async def _record(self, action: str, memory_id: str, before: JsonObject | None, after: JsonObject | None) -> None:
         """Write the change of a long-term memory into the history."""

@@ -1,7 +1,7 @@
 """Working memory that is messages: each message of a session's thread is a document, and the thread is what holds it.
 
 Below: content, agent_input, memory_documents. Above: container_memories; the store, which keeps the documents with the
-messages (documents.thread_documents). Pure. A document has what is searched, and names its message; the message itself
+messages (store.ThreadDocuments). Pure. A document has what is searched, and names its message; the message itself
 is put in when it is shown.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from gateway.documents.document import DocumentKind
@@ -40,7 +41,7 @@ _FIRST: Final = str.maketrans("-_", "Zz")
 
 
 class ThreadsAsMemory:
-    """The documents of sessions and their messages, made of threads: a documents.thread_documents.ThreadDocuments."""
+    """The documents of sessions and their messages, made of threads: a store.ThreadDocuments."""
 
     thread_kind: DocumentKind = SESSIONS
     message_kind: DocumentKind = WORKING
@@ -98,31 +99,41 @@ def shown_document(document: JsonObject, message: Message | None) -> JsonObject:
     return {**shown, "messages": [_as_sent(message)], BLOB: {"message": _as_stored(message)}}
 
 
-def posted_items(fields: Fields) -> Sequence[JsonValue]:
+@dataclass(frozen=True, slots=True)
+class PostedMessages:
+    """Messages for a session, with what is said of them in their metadata. `namespace` has no session."""
+
+    session_id: str | None
+    namespace: JsonObject
+    messages: tuple[Message, ...]
+
+
+def posted_messages(fields: Fields) -> PostedMessages | None:
     """The messages in the body of a new working memory: its `messages`, or the one in `structured_data_blob`, where the
-    memory of agents has it.
-    """
-    if fields.value.get("messages") is not None:
-        items = fields.value["messages"]
-        if isinstance(items, list) and items:
-            return items
-        fields.wrong("messages", "messages must be an array of messages, each with role and content")
-    elif (blob := fields.inner(BLOB)) is not None and (message := blob.object("message")) is not None:
-        return [message]
-    return ()
-
-
-def posted_messages(fields: Fields) -> tuple[str | None, tuple[Message, ...]]:
-    """The session and the messages of a new working memory, with what is said of them in their metadata.
+    memory of agents has it. None: it has none.
 
     Raises:
         InvalidRequestError: something is wrong with it.
     """
+    if not (items := _posted_items(fields)):
+        fields.check()
+        return None
     said = _read_labels(fields, _LABELS)
-    session_id = said.get("namespace", {}).pop(SESSION, None)
+    namespace = said.get("namespace", {})
+    session_id = namespace.pop(SESSION, None)
     fields.check()
-    messages = read_messages(posted_items(fields), "/messages")
-    return session_id, tuple(_with_said(message, said) for message in messages)
+    return PostedMessages(session_id, namespace, tuple(_with_said(each, said) for each in read_messages(items)))
+
+
+def _posted_items(fields: Fields) -> Sequence[tuple[str, JsonValue]]:
+    if fields.value.get("messages") is not None:
+        items = fields.value["messages"]
+        if isinstance(items, list) and items:
+            return [(f"/messages/{place}", item) for place, item in enumerate(items)]
+        fields.wrong("messages", "messages must be an array of messages, each with role and content")
+    elif (blob := fields.inner(BLOB)) is not None and (message := blob.object("message")) is not None:
+        return [(f"/{BLOB}/message", message)]
+    return ()
 
 
 def changed_message(message: Message, document: JsonObject, body: JsonObject) -> Message:
@@ -140,8 +151,8 @@ def changed_message(message: Message, document: JsonObject, body: JsonObject) ->
     fields.check()
     if (sent := _sent_message(body)) is None:
         return _with_said(message, {**said, _UPDATED: document[_UPDATED]})
-    pointer, item = sent
-    read = read_messages([item], pointer)
+    pointer, _ = sent
+    read = read_messages([sent])
     if message.turn_id is not None:
         raise _unchangeable(pointer, "what an agent or its tools said cannot be changed; delete it instead")
     if len(read) != 1 or read[0].role != message.role:
@@ -250,13 +261,13 @@ def _read_labels(fields: Fields, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _sent_message(body: JsonObject) -> tuple[str, JsonValue] | None:
-    """The one message in a changed document, with the pointer to the array that it would be in."""
+    """The one message in a changed document, with its pointer."""
     items, blob = body.get("messages"), body.get(BLOB)
     if isinstance(items, list) and len(items) == 1:
-        return "/messages", items[0]
+        return "/messages/0", items[0]
     if items is not None:
         raise _unchangeable("/messages", "the document is one message; give an array of one")
-    return (f"/{BLOB}", blob.get("message")) if isinstance(blob, dict) else None
+    return (f"/{BLOB}/message", blob.get("message")) if isinstance(blob, dict) else None
 
 
 def _unchangeable(pointer: str, detail: str) -> InvalidRequestError:

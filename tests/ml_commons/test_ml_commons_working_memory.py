@@ -109,7 +109,7 @@ async def test_posted_messages_are_the_sessions_thread_and_its_documents(tmp_pat
             },
         }
         _, session = await ml.call("GET", f"{memories}/sessions/s")
-    assert session["summary"] == "I like pasta"
+    assert (session["summary"], session["namespace"]) == ("I like pasta", {"user_id": "u1"})
     assert session["pinned"] is False
 
 
@@ -232,11 +232,12 @@ async def test_tags_and_words_of_a_message_are_changed_on_its_thread(tmp_path: P
         status, answer = await ml.call(
             "PUT", f"{memories}/working/{answered['_id']}", {"messages": [said("assistant", "I saw")]}
         )
-        assert (status, answer["error"]["fields"][0]["field"]) == (400, "/messages")
+        assert (status, answer["error"]["fields"][0]["field"]) == (400, "/messages/0")
         for body, field in (
             ({"structured_data": {}}, "/structured_data"),
             ({"messages": []}, "/messages"),
-            ({"messages": [said("assistant", "x")]}, "/messages"),
+            ({"messages": [said("assistant", "x")]}, "/messages/0"),
+            ({"structured_data_blob": {"message": {"role": "user"}}}, "/structured_data_blob/message"),
             ({"tags": 3}, "/tags"),
         ):
             status, answer = await ml.call("PUT", path, body)
