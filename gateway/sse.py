@@ -269,9 +269,11 @@ class RunFrames:
         if self._prelude:
             prelude, self._prelude = self._prelude, b""
             return prelude
+        silent_since = None
+        left = timeout_seconds
         while True:
             try:
-                batch = await self._viewer.next(timeout_seconds)
+                batch = await self._viewer.next(left)
             except StoreError as error:  # the thread was deleted while its log was read, or the store cannot be read
                 raise CutOffError(error.message) from error
             if batch is None:
@@ -285,6 +287,12 @@ class RunFrames:
             self.ended = last is RunFinished or last is RunFailed
             if frames := self._render(events, batch.first):
                 return frames
+            # The client sees nothing of these: for it the silence goes on.
+            now = asyncio.get_running_loop().time()
+            silent_since = silent_since or now
+            left = timeout_seconds - (now - silent_since)
+            if left <= 0:
+                return self._heartbeat
 
     def close(self) -> None:
         self._viewer.close()

@@ -28,6 +28,7 @@ from gateway.events import (
     StopReason,
     TextDelta,
     TextStarted,
+    UsageReported,
 )
 from gateway.messages import JsonObject
 from gateway.ml_commons.execution import AnswerForm, failure_of, pending_of, stop_reason, waits_for
@@ -35,6 +36,9 @@ from gateway.tool_output import encodable
 from gateway.usage import OF_USAGE, UsageLedger, token_usage
 
 _BETWEEN_TURNS: Final = "\n\n"
+_SHOWN: Final = frozenset(
+    {TextDelta, TextStarted, MessageRetracted, ModelCallStarted, ModelCallEnded, UsageReported, RunFinished, RunFailed}
+)
 _NOT_LAST: Final = b',"is_last":false}}]}]}\n\n'
 
 
@@ -71,7 +75,7 @@ class Chunks:
                     frames.append(b"%b%b%b" % (head, orjson.dumps(event.text), _NOT_LAST))  # type: ignore[union-attr]
                 except TypeError:  # half a surrogate pair
                     frames.append(self._chunk(event.text))  # type: ignore[union-attr]
-            else:
+            elif kind in _SHOWN:
                 frames += self._rare(event)
                 text_id = self._text_id
         return frames
@@ -98,7 +102,7 @@ class Chunks:
                 self._reason = reason
             case RunFinished() | RunFailed():
                 return self._end(event)
-            case _:  # the others are not shown
+            case _:  # nothing to show
                 pass
         return ()
 

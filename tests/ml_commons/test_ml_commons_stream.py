@@ -274,6 +274,21 @@ async def test_a_silent_stream_gets_chunks_without_content(tmp_path: Path) -> No
     assert [each for each in said if each] == ["late"]
 
 
+async def test_a_stream_whose_model_only_thinks_gets_them_too(tmp_path: Path) -> None:
+    thoughts = {"reasoning": "hm ", "repeat": 400, "delta_seconds": 0.03}
+    thinking = agent("thinking", scripted([thoughts, {"text": "done"}]))
+    async with (
+        ml_gateway(tmp_path, [thinking], server={"heartbeat_seconds": 0.1}) as ml,
+        ml.http.stream("POST", path_of("thinking"), json={"input": "hi"}) as answer,
+    ):
+        seen = b""
+        async for chunk in answer.aiter_raw():
+            seen += chunk
+            if seen.count(b'"content":"","is_last":false') == 2:
+                break
+    assert contents(parsed(seen)) == ["", ""]
+
+
 @pytest.mark.parametrize(("rule", "status"), [("cancel", "cancelled"), ("continue", "completed")])
 async def test_what_becomes_of_a_stream_that_is_left_is_the_agents_to_say(
     rule: str, status: str, tmp_path: Path
