@@ -105,14 +105,14 @@ def read_model(fields: Fields, parts: PartsForCallers, before: JsonObject | None
     return ModelBlock(section, agents, places)
 
 
-def is_agents(name: str) -> bool:
+def _is_agents(name: str) -> bool:
     """Whether a parameter is the agent's, also where it stands among the model's: options are, since they mean the same
     with every model.
     """
     return name in _AGENTS or name.startswith(_AGENTS_BEGIN) or option_name(name) is not None
 
 
-def supported_providers(parts: PartsForCallers) -> str:
+def _supported(parts: PartsForCallers) -> str:
     """The model providers for a message, ml-commons' own first."""
     first = [name for name in _FIRST if name in parts.providers]
     return ", ".join([*first, *sorted(parts.providers.keys() - set(first))])
@@ -131,7 +131,7 @@ def _provider(fields: Fields, parts: PartsForCallers, before: JsonObject | None)
         return ""
     known = {name.lower(): name for name in parts.providers}
     if (name := known.get(value.lower())) is None:
-        supported = supported_providers(parts)
+        supported = _supported(parts)
         fields.wrong("model_provider", f"Unknown model provider type. Supported types: {supported}")
         return ""
     return name
@@ -185,7 +185,7 @@ def _put_parameters(fields: Fields, found: JsonObject, before: JsonObject | None
     parameters: JsonObject = {**earlier.get("model_parameters", {})}
     agents: JsonObject = {}
     for name, value in given.value.items():
-        if is_agents(name):
+        if _is_agents(name):
             agents[name] = value
         elif name == "region":
             continue

@@ -80,68 +80,104 @@ async def test_a1_the_answer_is_the_id_alone(tmp_path: Path) -> None:
     assert (status, list(answer), len(answer["agent_id"])) == (200, ["agent_id"], 20)
 
 
+async def reason(tmp_path: Path, body: Mapping[str, Any], field: str) -> str:
+    """What a registration that fails is told, of this field alone; nothing is stored."""
+    async with ml_gateway(tmp_path) as ml:
+        error = await refused(ml, body)
+        assert [each["field"] for each in error["fields"]] == [field]
+        _, found = await ml.call("POST", "/agents/_search", {})
+        assert found["hits"]["hits"] == []
+    text: str = error["reason"]
+    return text
+
+
+async def test_a2_a_name_is_needed(tmp_path: Path) -> None:
+    body = {"type": "flow", "tools": [{"type": "ListIndexTool"}]}
+    assert await reason(tmp_path, body, "/name") == "Agent name can't be null"
+
+
+async def test_a4_without_a_type_an_agent_is_conversational(tmp_path: Path) -> None:
+    async with ml_gateway(tmp_path) as ml:
+        _, shown = await ml.call("GET", f"/agents/{await ml.register(named())}")
+    assert (shown["type"], shown["memory"]) == ("conversational", {"type": "conversation_index"})
+
+
+async def test_a5_a_type_that_nobody_knows_is_refused(tmp_path: Path) -> None:
+    said = await reason(tmp_path, named(type="bogus"), "/type")
+    assert said == "Invalid Agent Type: 'bogus'. Supported types: conversational, conversational_v2, ag_ui"
+
+
+@pytest.mark.parametrize("kind", ["Conversational_V2", "conversational/v2", "CONVERSATIONAL/V2"])
+async def test_a5_a_type_may_be_written_in_either_way(tmp_path: Path, kind: str) -> None:
+    async with ml_gateway(tmp_path) as ml:
+        _, shown = await ml.call("GET", f"/agents/{await ml.register(named(type=kind))}")
+    assert shown["type"] == "conversational_v2"
+
+
+@pytest.mark.parametrize(
+    "tools",
+    [
+        [{"type": "T1", "name": "x"}, {"type": "T2", "name": "x"}],
+        [{"type": "ListIndexTool"}, {"type": "ListIndexTool"}],
+    ],
+)
+async def test_a7_two_tools_of_one_name_are_refused(tmp_path: Path, tools: list[dict[str, str]]) -> None:
+    said = await reason(tmp_path, named(tools=tools), "/tools/1")
+    assert said == "Duplicate tool defined in agent configuration"
+
+
+async def test_a8_context_management_is_named_or_written(tmp_path: Path) -> None:
+    body = named(context_management_name="t", context_management={"name": "t"})
+    said = await reason(tmp_path, body, "/context_management")
+    assert said == "Cannot specify both context_management_name and context_management"
+
+
+async def test_a10_a_hook_that_nobody_knows_is_refused(tmp_path: Path) -> None:
+    body = named(context_management={"hooks": {"INVALID_HOOK": [{"type": "x"}]}})
+    said = await reason(tmp_path, body, "/context_management")
+    assert said.startswith("Invalid hook name: INVALID_HOOK. Valid hook names are: [PRE_TOOL,")
+
+
+async def test_a11_a_hook_needs_a_manager(tmp_path: Path) -> None:
+    body = named(context_management={"hooks": {"POST_TOOL": []}})
+    said = await reason(tmp_path, body, "/context_management")
+    assert said == "Hook POST_TOOL must have at least one context manager configuration"
+
+
+async def test_a13_conversational_v2_has_no_conversation_index(tmp_path: Path) -> None:
+    body = named(type="conversational_v2", memory={"type": "conversation_index"})
+    said = await reason(tmp_path, body, "/memory/type")
+    assert said.startswith("V2 agents (CONVERSATIONAL_V2) are not compatible with conversation_index memory")
+
+
+async def test_a14_conversational_v2_has_no_context_management(tmp_path: Path) -> None:
+    body = named(type="conversational_v2", memory={"type": "agentic_memory"}, context_management_name="t")
+    said = await reason(tmp_path, body, "/context_management_name")
+    assert said.startswith("V2 agents (CONVERSATIONAL_V2) do not support context management")
+
+
+async def test_a16_a_provider_that_nobody_knows_is_refused_with_those_there_are(tmp_path: Path) -> None:
+    said = await reason(tmp_path, named({"model_provider": "foo/bar"}), "/model/model_provider")
+    own = "bedrock/converse, gemini/v1beta/generatecontent, openai/v1/chat/completions"
+    assert said.startswith(f"Unknown model provider type. Supported types: {own}, anthropic/v1/messages")
+    assert "scripted" not in said
+
+
+@pytest.mark.parametrize("provider", [OPENAI, "bedrock/converse"])
+@pytest.mark.parametrize("name", ["top_p", "temperature", "max_tokens"])
+async def test_a17_an_option_is_a_number(tmp_path: Path, provider: str, name: str) -> None:
+    block = {"model_provider": provider, "model_parameters": {name: "abc"}}
+    keys = {"access_key": "a", "secret_key": "b"} if provider == "bedrock/converse" else {"openai_api_key": KEY}
+    said = await reason(tmp_path, named(block | {"credential": keys}), f"/model/model_parameters/{name}")
+    assert said.startswith(f"{name} must be a valid ")
+    assert said.endswith("number, got: abc")
+
+
 @pytest.mark.parametrize(
     ("body", "field", "reason"),
     [
-        pytest.param({"model": {}}, "/name", "Agent name can't be null", id="A2"),
         pytest.param(named(name=""), "/name", "Agent name cannot be empty or exceed max length of 128 characters"),
         pytest.param(named(name="n" * 129), "/name", "Agent name cannot be empty or exceed max length of 128"),
-        pytest.param(named(type="bogus"), "/type", "Invalid Agent Type", id="A5"),
-        pytest.param(
-            named(tools=[{"type": "T1", "name": "x"}, {"type": "T2", "name": "x"}]),
-            "/tools/1",
-            "Duplicate tool defined in agent configuration",
-            id="A7 named",
-        ),
-        pytest.param(
-            named(tools=[{"type": "ListIndexTool"}, {"type": "ListIndexTool"}]),
-            "/tools/1",
-            "Duplicate tool defined in agent configuration",
-            id="A7 of one type",
-        ),
-        pytest.param(
-            named(context_management_name="t", context_management={"name": "t"}),
-            "/context_management",
-            "Cannot specify both context_management_name and context_management",
-            id="A8",
-        ),
-        pytest.param(
-            named(context_management={"hooks": {"INVALID_HOOK": [{"type": "x"}]}}),
-            "/context_management",
-            "Invalid hook name: INVALID_HOOK. Valid hook names are: [PRE_TOOL,",
-            id="A10",
-        ),
-        pytest.param(
-            named(context_management={"hooks": {"POST_TOOL": []}}),
-            "/context_management",
-            "Hook POST_TOOL must have at least one context manager configuration",
-            id="A11",
-        ),
-        pytest.param(
-            named(type="conversational_v2", memory={"type": "conversation_index"}),
-            "/memory/type",
-            "V2 agents (CONVERSATIONAL_V2) are not compatible with conversation_index memory",
-            id="A13",
-        ),
-        pytest.param(
-            named(type="conversational_v2", memory={"type": "agentic_memory"}, context_management_name="t"),
-            "/context_management_name",
-            "V2 agents (CONVERSATIONAL_V2) do not support context management",
-            id="A14",
-        ),
-        pytest.param(
-            named({"model_provider": "foo/bar"}),
-            "/model/model_provider",
-            "Unknown model provider type. Supported types: bedrock/converse, gemini/v1beta/generatecontent, "
-            "openai/v1/chat/completions",
-            id="A16",
-        ),
-        pytest.param(
-            named({"model_parameters": {"top_p": "abc"}}),
-            "/model/model_parameters/top_p",
-            "top_p must be a valid number, got: abc",
-            id="A17",
-        ),
         pytest.param(
             named({"model_parameters": {"temperature": 7}}),
             "/model/model_parameters/temperature",
