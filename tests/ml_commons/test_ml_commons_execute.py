@@ -377,6 +377,24 @@ async def test_a_providers_401_asks_for_no_key_of_the_gateway(tmp_path: Path) ->
     assert "www-authenticate" not in answer.headers
 
 
+async def test_what_a_provider_said_is_cut(tmp_path: Path) -> None:
+    script = Script(400, [b"x" * 100_000], "text/plain", framing="length")
+    status, details = await remote_error(tmp_path, script, callers_own=True)
+    assert status == 400
+    assert len(details) < 2_100
+
+
+async def test_executions_are_counted_and_the_same_request_again_is_another(tmp_path: Path) -> None:
+    key = {"name": "alice", "key": "alice-key-of-the-tests", "limits": {"runs_per_minute": 2}}
+    async with ml_gateway(tmp_path, [ECHO], server={"api_keys": [key]}) as ml:
+        body, auth = {"input": "hi", "memory_id": "m"}, ("alice", "alice-key-of-the-tests")
+        first, second, third = [await ml.call("POST", "/agents/echo/_execute", body, auth=auth) for _ in range(3)]
+    interactions = {tensors(answer)["parent_interaction_id"] for _, answer in (first, second)}
+    assert (first[0], second[0], len(interactions)) == (200, 200, 2)
+    status, answer = third
+    assert (status, answer["status"], answer["error"]["reason"]) == (429, 429, "System Error")
+
+
 async def test_an_execution_that_nobody_waits_for_is_a_task(tmp_path: Path) -> None:
     async with ml_gateway(tmp_path, [ECHO]) as ml:
         status, by_query = await ml.call("POST", "/agents/echo/_execute?async=true", {"input": "hi"})
