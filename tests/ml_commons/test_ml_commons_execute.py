@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
+import struct
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from tests.case_tools import python_tool
@@ -429,15 +430,29 @@ async def test_the_result_of_a_frontend_tool_goes_on_with_the_interaction(tmp_pa
     assert found["parent_interaction_id"] == "user-run-1"
 
 
+async def asked_over_socket(ml: MlGateway, path: str, body: object) -> asyncio.StreamWriter:
+    """A request whose answer nobody reads."""
+    url, content = ml.http.base_url, json.dumps(body).encode()
+    _, writer = await asyncio.open_connection(url.host, url.port)
+    head = f"POST {path} HTTP/1.1\r\nhost: {url.host}\r\ncontent-type: application/json\r\n"
+    writer.write(f"{head}content-length: {len(content)}\r\n\r\n".encode() + content)
+    return writer
+
+
 async def test_an_execution_goes_on_when_its_caller_leaves(tmp_path: Path) -> None:
-    async with chat_server() as server, ml_gateway(tmp_path, [chat_agent(server)]) as ml:
+    impatient = {"disconnect_grace_seconds": 0}
+    async with chat_server() as server, ml_gateway(tmp_path, [chat_agent(server)], server=impatient) as ml:
         hold = asyncio.Event()
         script = completion("late")
         script.headers_after = hold
         server.answers(script)
-        with pytest.raises(httpx.ReadTimeout):
-            await ml.http.post(f"{P}/agents/chat/_execute", json={"input": "hi", "memory_id": "m"}, timeout=0.3)
-        await server.received(1)
+        writer = await asked_over_socket(ml, f"{P}/agents/chat/_execute", {"input": "hi", "memory_id": "m"})
+        asked = await server.received(1)
+        sock: socket.socket = writer.get_extra_info("socket")
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # so that it is seen at once
+        writer.transport.abort()
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(asked.disconnected.wait(), 0.3)
         hold.set()
         said = await until_answered(lambda: said_on(ml, "m"), lambda said: len(said) == 2)
     assert said == [("user", "hi"), ("assistant", "late")]
