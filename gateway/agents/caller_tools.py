@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from gateway.agent import Budgets, ToolSettings
 from gateway.clock import Deadline, DeadlineError
-from gateway.errors import ConfigurationError, InvalidRequestError, NotFoundError, ToolError
+from gateway.errors import ConfigurationError, InvalidRequestError, ToolError
 from gateway.frozen import replace
 from gateway.messages import ContentBlock, JsonObject, JsonValue, ToolSpec, new_id
 from gateway.tool import SharedState, Tool, Toolbox, ToolContext, ToolEnvironment, ToolType
@@ -28,6 +28,7 @@ _NOT_TEXT: Final[Mapping[str, type | tuple[type, ...]]] = {
     "boolean": bool,
 }
 _INPUT: Final = "input"
+_INVALID: Final = "Invalid parameters for tool: {}. "
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,24 +66,19 @@ class CallerTools:
         written as a text, or all of the arguments as the text `input`.
 
         Raises:
-            NotFoundError: there is no such tool.
-            InvalidRequestError: 400, a parameter is wrong, or the tool says why it failed.
+            InvalidRequestError: 400, there is no such tool, a parameter is wrong, or the tool says why it failed.
         """
         kind = self._types.get(name)
         if kind is None or kind.of_server:
             there_are = ", ".join(each.type for each in await self.descriptions() if each.input_schema is not None)
-            raise NotFoundError(f"Tool not found: {name}; there are: {there_are}")
+            raise _refused(f"Tool not found: {name}; there are: {there_are}")
         try:
             spec = (await self._opened(name, {})).spec
             arguments, settings = _told_apart(parameters, spec)
             tool = await self._opened(name, settings)
         except ConfigurationError as error:
             raise _refused(error.message) from None
-        # what is missing the tool says in its own words
-        if problem := argument_problem(
-            replace(tool.spec, input_schema={**tool.spec.input_schema, "required": []}), arguments
-        ):
-            raise _refused(problem)
+        _check(tool.spec, arguments)
         context = ToolContext(new_id("call"), owner, "", "", "", SharedState({}), request_id=request_id)
         return await self._called(tool, arguments, context)
 
@@ -92,7 +88,8 @@ class CallerTools:
             with deadline:
                 return await tool.call(arguments, context)
         except ToolError as error:
-            raise _refused(str(error)) from error
+            is_missing = not _required(tool.spec) <= arguments.keys()
+            raise _refused(f"{_INVALID.format(tool.spec.name) if is_missing else ''}{error}") from error
         except DeadlineError as error:
             raise _refused(f"the tool {tool.spec.name!r} gave no result within {_SECONDS:g} seconds") from error
         finally:
@@ -103,6 +100,18 @@ class CallerTools:
         box: Toolbox = self._types[name].open(ToolSettings(name, parameters=settings), self._environment)
         [tool] = await box.tools()  # one that is no server's has nothing to close
         return tool
+
+
+def _check(spec: ToolSpec, arguments: JsonObject) -> None:
+    """Refuse arguments that do not fit. What is missing the tool itself says, in words for its readers."""
+    schema: JsonObject = {**spec.input_schema, "required": []}
+    if problem := argument_problem(replace(spec, input_schema=schema), arguments):
+        raise _refused(_INVALID.format(spec.name) + problem)
+
+
+def _required(spec: ToolSpec) -> set[str]:
+    names: Any = spec.input_schema.get("required", [])
+    return set(names)
 
 
 def _told_apart(parameters: JsonObject, spec: ToolSpec) -> tuple[JsonObject, JsonObject]:

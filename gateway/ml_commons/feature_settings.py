@@ -16,6 +16,7 @@ from typing import Final, Literal, TypeAlias
 from gateway.errors import ConfigurationError, ForbiddenError, InvalidRequestError
 from gateway.http_client.endpoint_policy import EndpointPattern
 from gateway.messages import JsonValue
+from gateway.ml_commons.errors import EXCEPTION
 
 PREFIX: Final = "plugins.ml_commons."
 TRUSTED_ENDPOINTS: Final = "trusted_connector_endpoints_regex"
@@ -43,9 +44,12 @@ STANDARDIZED_INPUT: Final = (
 
 @dataclass(frozen=True, slots=True)
 class _Off:
-    """What is said where a feature is off. With 400 the request is wrong, else it is forbidden."""
+    """What is said where a feature is off, and the type of the error. With 400 the request is wrong, else it is
+    forbidden.
+    """
 
     subject: str
+    type: str = "illegal_state_exception"
     status: Literal[400, 403] = 403
     in_quotes: bool = False
 
@@ -53,12 +57,12 @@ class _Off:
 _FEATURES: Mapping[Feature, _Off] = MappingProxyType(
     {
         "agent_framework_enabled": _Off("Agent Framework is currently disabled", in_quotes=True),
-        "unified_agent_api_enabled": _Off("Unified agent API is not enabled", 400),
+        "unified_agent_api_enabled": _Off("Unified agent API is not enabled", "status_exception", 400),
         "stream_enabled": _Off("Streaming is currently disabled", in_quotes=True),
         "ag_ui_enabled": _Off("The AG-UI agent feature is not enabled"),
-        "agentic_memory_enabled": _Off("The Agentic Memory APIs are not enabled"),
-        "memory_feature_enabled": _Off("The Conversation Memory feature is not enabled"),
-        "memory.retention_enabled": _Off("The memory retention feature is not enabled"),
+        "agentic_memory_enabled": _Off("The Agentic Memory APIs are not enabled", "status_exception"),
+        "memory_feature_enabled": _Off("The Conversation Memory feature is not enabled", "exception"),
+        "memory.retention_enabled": _Off("The memory retention feature is not enabled", "status_exception"),
         "execute_tools_enabled": _Off("The Execute Tool API is not enabled"),
     }
 )
@@ -107,7 +111,7 @@ def read_setting(name: str, value: JsonValue) -> SettingValue:
         case _:
             if isinstance(value, str):
                 return value
-            raise _wrong(name, value, "it must be a text")
+            raise _wrong(name, value, "which must be a text.")
 
 
 def _boolean(name: str, value: JsonValue) -> bool:
@@ -115,42 +119,40 @@ def _boolean(name: str, value: JsonValue) -> bool:
         return value
     if value in ("true", "false"):
         return value == "true"
-    raise _wrong(name, value, "only [true] or [false] are allowed")
+    raise _wrong(name, value, "as only [true] or [false] are allowed.")
 
 
 def _number(name: str, value: JsonValue) -> int:
     if isinstance(value, bool) or not isinstance(value, int | str):
-        raise _wrong(name, value, "it must be a whole number")
+        raise _wrong(name, value, "which must be a whole number.")
     try:
         number = int(value)
     except ValueError:
-        raise _wrong(name, value, "it must be a whole number") from None
+        raise _wrong(name, value, "which must be a whole number.") from None
     if not -1 <= number < 2**31:
-        raise _wrong(name, value, "it must be from -1 to 2147483647")
+        raise _wrong(name, value, "which must be from -1 to 2147483647.")
     return number
 
 
 def _patterns(name: str, value: JsonValue) -> list[str]:
     texts = [value] if isinstance(value, str) else value
     if not isinstance(texts, list):
-        raise _wrong(name, value, "it must be a list of regular expressions")
+        raise _wrong(name, value, "which must be a list of regular expressions.")
     patterns: list[str] = []
     for text in texts:
         if not isinstance(text, str):
-            raise _wrong(name, text, "it must be a regular expression")
+            raise _wrong(name, text, "which must be a regular expression.")
         try:
             EndpointPattern.parse(text)
         except ConfigurationError as error:
-            raise _wrong(name, text, error.message) from None
+            raise _wrong(name, text, f"which is no trusted endpoint: {error.message}.") from None
         patterns.append(text)
     return patterns
 
 
 def _wrong(name: str, value: JsonValue, right: str) -> InvalidRequestError:
     shown = value if isinstance(value, str) else json.dumps(value)
-    return InvalidRequestError(
-        f"Failed to parse value [{shown[:200]}] for setting [{PREFIX}{name}]: {right}", status=400
-    )
+    return InvalidRequestError(f"Failed to parse value [{shown[:200]}] {right} Setting: {PREFIX}{name}", status=400)
 
 
 def check_feature(feature: Feature, *, is_on: bool, message: str = "") -> None:
@@ -167,6 +169,5 @@ def check_feature(feature: Feature, *, is_on: bool, message: str = "") -> None:
         said = f'{off.subject}. To enable it, update the setting "{name}" to true.'
     else:
         said = f"{off.subject}. To enable, please update the setting {name}"
-    if off.status == 400:
-        raise InvalidRequestError(message or said, code=FEATURE_OFF, status=400)
-    raise ForbiddenError(message or said, code=FEATURE_OFF)
+    kind = ForbiddenError if off.status == 403 else InvalidRequestError
+    raise kind(message or said, code=FEATURE_OFF, status=off.status, members={EXCEPTION: off.type})

@@ -15,6 +15,7 @@ from gateway.messages import JsonObject, JsonValue, json_kind
 from gateway.ml_commons.cluster_settings import Changes, Lifetime
 from gateway.ml_commons.errors import EXCEPTION
 from gateway.ml_commons.feature_settings import DEFAULTS, PREFIX, SettingValue, read_setting
+from gateway.wire.json_pointer import escaped
 
 _LIFETIMES: Final = get_args(Lifetime)
 
@@ -41,11 +42,14 @@ def _read(body: JsonObject, lifetime: Lifetime) -> Changes:
     if not isinstance(value, dict):
         raise _refused(f"[{lifetime}] is {json_kind(value)}; it must be an object", f"/{lifetime}")
     changes: dict[str, SettingValue | None] = {}
-    for name, given in _flat(value, ""):
+    for name, pointer, given in _flat(value, "", f"/{lifetime}"):
         known = _known(name, removes=given is None)
         if not known:
-            raise _refused(f"{lifetime} setting [{name}], not recognized", f"/{lifetime}")
-        changes |= {each: None if given is None else read_setting(each, given) for each in known}
+            raise _refused(f"{lifetime} setting [{name}], not recognized", pointer, "settings_exception")
+        try:
+            changes |= {each: None if given is None else read_setting(each, given) for each in known}
+        except InvalidRequestError as error:
+            raise _refused(error.message, pointer) from None
     return changes
 
 
@@ -57,12 +61,14 @@ def _known(name: str, *, removes: bool) -> list[str]:
     return [short] if name.startswith(PREFIX) and short in DEFAULTS else []
 
 
-def _flat(value: JsonObject, before: str) -> Iterator[tuple[str, JsonValue]]:
+def _flat(value: JsonObject, before: str, at: str) -> Iterator[tuple[str, str, JsonValue]]:
+    """Each setting's full name, the pointer to its place, and its value."""
     for name, inner in value.items():
+        pointer = f"{at}/{escaped(name)}"
         if isinstance(inner, dict):
-            yield from _flat(inner, f"{before}{name}.")
+            yield from _flat(inner, f"{before}{name}.", pointer)
         else:
-            yield before + name, inner
+            yield before + name, pointer, inner
 
 
 def written(values: Mapping[str, SettingValue], *, flat: bool) -> JsonObject:

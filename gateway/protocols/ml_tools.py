@@ -13,10 +13,9 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from gateway.agents.caller_tools import ToolDescription
-from gateway.errors import GatewayError, NotFoundError
+from gateway.errors import FieldProblem, GatewayError, InvalidRequestError, NotFoundError
 from gateway.messages import JsonObject, JsonValue, TextBlock
 from gateway.ml_commons.api_document import ml_api, ml_operation
-from gateway.ml_commons.fields import Fields
 from gateway.ml_commons.routes import (
     PREFIX,
     execution_error_response,
@@ -47,19 +46,22 @@ class _Endpoints:
 
     async def execute(self, request: Request) -> Response:
         caller, name = caller_of(request), path_id(request, "tool_name")
-        fields = Fields(await read_object(request))
-        parameters = fields.object("parameters")
-        if parameters is None:
-            fields.wrong("parameters", "parameters must be an object with the tool's arguments")
-        fields.check()
-        assert parameters is not None
+        body = await read_object(request)
         try:
-            content = await self._environment.call_tool(caller, name, parameters, request_id_of(request))
+            content = await self._environment.call_tool(caller, name, _parameters(body), request_id_of(request))
         except GatewayError as error:
             return execution_error_response(request, problem_of(error))
         said = "\n".join(block.text for block in content if isinstance(block, TextBlock))
         output: JsonObject = {"name": "response", "result": said}
         return ml_response(request, {"inference_results": [{"output": [output]}]})
+
+
+def _parameters(body: JsonObject) -> JsonObject:
+    parameters = body.get("parameters")
+    if isinstance(parameters, dict):
+        return parameters
+    message = "Tool input data can not be empty. 'parameters' must be an object with the tool's arguments"
+    raise InvalidRequestError(message, status=400, problems=[FieldProblem("/parameters", message)])
 
 
 def _shown(tool: ToolDescription) -> JsonObject:

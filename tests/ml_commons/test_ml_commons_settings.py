@@ -80,10 +80,10 @@ async def test_what_is_persistent_outlives_the_gateway_and_wins_over_the_file(tm
         ({"transient": {"stream_enabled": True}}, "transient setting [stream_enabled], not recognized"),
         (
             {"persistent": {STREAM: "yes"}},
-            f"Failed to parse value [yes] for setting [{STREAM}]: only [true] or [false]",
+            f"Failed to parse value [yes] as only [true] or [false] are allowed. Setting: {STREAM}",
         ),
-        ({"persistent": {STREAM: [True]}}, f"Failed to parse value [[true]] for setting [{STREAM}]"),
-        ({"persistent": {"plugins.ml_commons.max_json_size": "many"}}, "it must be a whole number"),
+        ({"persistent": {STREAM: [True]}}, "Failed to parse value [[true]] as only [true] or [false] are allowed."),
+        ({"persistent": {"plugins.ml_commons.max_json_size": "many"}}, "which must be a whole number"),
         ({"persistent": {TRUSTED: ["no url"]}}, "names no host"),
         ({"persistent": {TRUSTED: ["^https://a(/.*$"]}}, "is not a regular expression"),
         ({"permanent": {STREAM: True}}, "unknown field [permanent]; send 'persistent' and 'transient'"),

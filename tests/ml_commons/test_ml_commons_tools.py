@@ -89,26 +89,34 @@ async def test_an_index_is_searched_however_the_search_is_written(tmp_path: Path
     assert "Seattle" in json.dumps(hit["_source"])
 
 
-SEARCH_NEEDS = "SearchIndexTool's two parameters: index and query are required and should be in valid format"
+SEARCH_NEEDS = (
+    "Invalid parameters for tool: SearchIndexTool. SearchIndexTool's two parameters: index and query are required and "
+    "should be in valid format"
+)
 
 
 @pytest.mark.parametrize(
     ("tool", "parameters", "expected", "said"),
     [
-        ("Nothing", {}, 404, "Tool not found: Nothing; there are: IndexMappingTool, ListIndexTool, SearchIndexTool"),
-        ("McpServer", {"url": "http://127.0.0.1:9/"}, 404, "Tool not found: McpServer"),
-        ("PythonTool", {"function": "os:getcwd"}, 404, "Tool not found: PythonTool"),
+        ("Nothing", {}, 400, "Tool not found: Nothing; there are: IndexMappingTool, ListIndexTool, SearchIndexTool"),
+        ("McpServer", {"url": "http://127.0.0.1:9/"}, 400, "Tool not found: McpServer"),
+        ("PythonTool", {"function": "os:getcwd"}, 400, "Tool not found: PythonTool"),
         ("SearchIndexTool", {"query": MATCH}, 400, SEARCH_NEEDS),
         ("SearchIndexTool", {"index": POPULATION}, 400, SEARCH_NEEDS),
-        ("SearchIndexTool", {"index": POPULATION, "query": "Invalid Query"}, 400, "do not fit the schema"),
+        (
+            "SearchIndexTool",
+            {"index": POPULATION, "query": "Invalid Query"},
+            400,
+            "Invalid parameters for tool: SearchIndexTool. ",
+        ),
         ("SearchIndexTool", {"index": 7, "query": MATCH}, 400, "do not fit the schema"),
         ("SearchIndexTool", {"input": "words"}, 400, "'input' is no JSON object"),
         ("SearchIndexTool", {"index": "nosuch", "query": MATCH}, 400, "nosuch"),
         ("IndexMappingTool", {}, 400, "the argument 'index' is missing"),
         ("ListIndexTool", {"indicies": []}, 400, "parameters.indicies is not known; did you mean 'indices'?"),
         ("ListIndexTool", {"page_size": "many"}, 400, "parameters.page_size"),
-        ("ListIndexTool", [], 400, "parameters must be an object"),
-        ("ListIndexTool", None, 400, "parameters must be an object"),
+        ("ListIndexTool", [], 400, "Tool input data can not be empty."),
+        ("ListIndexTool", None, 400, "Tool input data can not be empty."),
     ],
 )
 async def test_what_is_wrong_is_said(tmp_path: Path, tool: str, parameters: object, expected: int, said: str) -> None:
