@@ -11,6 +11,7 @@ import pytest
 import pytest_asyncio
 
 from tests.ml_commons_scene import MlGateway, P, ml_gateway
+from tests.ml_executions import openai_model, tensors
 from tests.openai_chat_server import DONE, ChatServer, Script, chat_server, chunk, completion, record
 from tests.openai_chat_server import error as refusal
 
@@ -41,12 +42,7 @@ async def ml(tmp_path: Path) -> AsyncGenerator[MlGateway]:
 
 
 async def registered(ml: MlGateway, models: ChatServer, type: str, **parameters: Any) -> str:
-    model = {
-        "model_id": "m",
-        "model_provider": "openai/v1/chat/completions",
-        "endpoint": models.endpoint,
-        "credential": {"openai_api_key": "sk-limits"},
-    }
+    model = openai_model(models)
     return await ml.register({"name": "limited", "type": type, "model": model, "parameters": parameters})
 
 
@@ -58,16 +54,16 @@ async def executed(ml: MlGateway, agent_id: str, **parameters: Any) -> Any:
 
 
 async def streamed(ml: MlGateway, agent_id: str, **parameters: Any) -> list[dict[str, Any]]:
-    """The last tensor of each chunk."""
+    """The response of each chunk."""
     body = {"input": "go", "parameters": parameters}
     answer = await ml.http.post(f"{P}/agents/{agent_id}/_execute/stream", json=body)
     assert answer.status_code == 200, answer.text
     told = [json.loads(each.removeprefix("data: ")) for each in answer.text.strip().split("\n\n")]
-    return [each["inference_results"][0]["output"][-1]["dataAsMap"] for each in told]
+    return [tensors(each)["response"] for each in told]
 
 
 def response_of(answer: Any) -> str:
-    response: str = answer["inference_results"][0]["output"][-1]["dataAsMap"]["response"]
+    response: str = tensors(answer)["response"]["response"]
     return response
 
 

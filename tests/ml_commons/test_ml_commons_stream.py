@@ -14,13 +14,13 @@ import pytest_asyncio
 
 from tests.case_tools import python_tool
 from tests.ml_commons_scene import MlGateway, P, ml_gateway
+from tests.ml_executions import ECHO, tensors
 from tests.openai_chat_server import ChatServer, chat_server, completion
 from tests.openai_chat_server import error as refusal
 from tests.running_gateway import agent, scripted
 from tests.waiting import until_answered
 
 HELLO = agent("hello", scripted([{"text": "Hello", "chunk_characters": 2}]))
-ECHO = agent("echo", scripted([{"text": "you said {{user}}"}]))
 ADDER = agent(
     "adder",
     scripted(
@@ -62,11 +62,7 @@ async def streamed(ml: MlGateway, agent_id: str, body: Mapping[str, Any]) -> lis
 
 def outputs(frames: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The tensors of each frame by name."""
-    found = []
-    for frame in frames:
-        (result,) = frame["inference_results"]
-        found.append({each["name"]: each.get("dataAsMap", each.get("result")) for each in result["output"]})
-    return found
+    return [tensors(frame) for frame in frames]
 
 
 def contents(frames: list[dict[str, Any]]) -> list[str]:

@@ -15,12 +15,12 @@ import pytest_asyncio
 from tests.agui_client import CLIENT_VERSIONS, ClientVersion, NodeAgent, agui_clients
 from tests.case_tools import python_tool
 from tests.ml_commons_scene import MlGateway, P, ml_gateway
+from tests.ml_executions import ECHO
 from tests.openai_chat_server import chat_server, completion
 from tests.running_gateway import Frame, agent, parse_frames, run_body, scripted
 from tests.waiting import until_answered
 
 ASK: dict[str, Any] = {"name": "ask", "description": "Ask the user.", "parameters": {"type": "object"}}
-ECHO = agent("echo", scripted([{"text": "you said {{user}}"}]))
 ASKING = agent("asking", scripted([{"tool": "ask", "id": "c9"}], [{"text": "you chose {{result}}"}]))
 REFUNDING = agent(
     "refunding",
