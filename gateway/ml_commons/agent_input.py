@@ -51,14 +51,13 @@ _AG_UI_NAMES: Final = frozenset({"threadId", "runId", "thread_id", "run_id"})
 class Execution:
     """What a body asks for. `messages` are empty where an earlier interaction is answered (again).
 
-    `minted` are the ids that were made here. `form` is ml-commons' name for the form of the input. `media` are those
-    that a model is to be sent, each with its pointer in the body.
+    `minted` are the ids that were made here. `media` are those that a model is to be sent, each with its pointer in the
+    body.
     """
 
     messages: tuple[Message, ...]
     parameters: Parameters
     minted: frozenset[str] = frozenset()
-    form: str = "TEXT"
     media: tuple[tuple[str, MediaBlock], ...] = ()
 
     @property
@@ -134,7 +133,7 @@ def _execution(body: JsonValue, of_agent: Mapping[str, str]) -> Execution:
     reader = _InputReader(at)
     messages = reader.messages(given)
     logger.debug("read an agent's input", extra={"input_format": reader.form, "messages": len(messages)})
-    return Execution(messages, parameters, frozenset(reader.minted), reader.form, tuple(reader.media))
+    return Execution(messages, parameters, frozenset(reader.minted), tuple(reader.media))
 
 
 def _format_name(body: JsonValue) -> str:
@@ -147,7 +146,7 @@ def _format_name(body: JsonValue) -> str:
 
 
 class _InputReader:
-    """Reads one input. `form` is set once it is known; `minted` and `media` are as in Execution."""
+    """Reads one input. `form` is ml-commons' name for its form; `minted` and `media` are as in Execution."""
 
     def __init__(self, at: str) -> None:
         self._at = at

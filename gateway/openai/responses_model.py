@@ -32,7 +32,7 @@ from gateway.openai.responses import (
 from gateway.openai.responses_background import BackgroundResponse
 from gateway.openai.responses_options import responses_options
 from gateway.openai.responses_reader import LIKENESS, ResponsesReader
-from gateway.openai.responses_request import ResponsesTarget, responses_request
+from gateway.openai.responses_request import ResponsesTarget, media_refusal, responses_request
 from gateway.openai.responses_stored import ExistingAccess, StoredResponses
 from gateway.providers.answer_reader import AnswerStream
 from gateway.providers.error_bodies import ProviderError, parse_error_body
@@ -134,6 +134,7 @@ class ResponsesModel:
             state_holder=self._holder,
             background=settings.background,
             options=responses_options(profile).taken,
+            media_refusal=media_refusal(self._target.provider, profile),
         )
         self._timeouts = StreamTimeouts.of_model(settings.timeouts)
         if self._target.params:

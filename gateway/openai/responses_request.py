@@ -38,7 +38,7 @@ from gateway.messages import (
     UrlSource,
     VideoBlock,
 )
-from gateway.model import ModelRequest
+from gateway.model import MediaRefusal, ModelRequest
 from gateway.openai.chat_completions import safe_tool_name
 from gateway.openai.responses import (
     MESSAGE_ITEM,
@@ -51,7 +51,7 @@ from gateway.openai.responses import (
     replayed_reasoning,
 )
 from gateway.openai.responses_options import responses_options
-from gateway.providers.media import LeftOutMedia, UnsendableError, picture, quoted, reachable, whole
+from gateway.providers.media import LeftOutMedia, UnsendableError, picture, quoted, reachable, refusal_by, whole
 from gateway.providers.option_table import with_options
 from gateway.wire import stand_ins, strict_json
 from gateway.wire.media_bytes import bare_type, is_written
@@ -305,16 +305,7 @@ class _Writer:
     def _medium(self, block: MediaBlock) -> JsonObject:
         """The content part of a medium. Where the wire has no such part, a text that says what was left out."""
         try:
-            source = reachable(block.source, "http://", "https://")
-            if isinstance(source, FileSource) and source.provider not in (None, self._target.provider):
-                raise UnsendableError(stand_ins.KEPT_ELSEWHERE)
-            match block:
-                case ImageBlock():
-                    return _image(source, self._profile)
-                case DocumentBlock():
-                    return _document(block, source, self._profile)
-                case AudioBlock() | VideoBlock():
-                    raise UnsendableError(stand_ins.NO_SUCH_MEDIA)
+            return _sent(block, self._target.provider, self._profile)
         except UnsendableError as error:
             return _text_part(self.left_out.stand_in(block, error))
 
@@ -324,6 +315,27 @@ def _in_plain_words(item: JsonObject) -> bool:
 
 
 # --- media ---------------------------------------------------------------------------------------------------------
+
+
+def media_refusal(provider: str, profile: Profile) -> MediaRefusal:
+    """Why the server does not take a user's medium, see ModelCapabilities."""
+    images = "images and " if profile.images else ""
+    documents = ", ".join(["text", *sorted(profile.documents)])
+    supported = f"it takes {images}documents ({documents}), in base64, behind http URLs and as files that it keeps"
+    return refusal_by(lambda block: _sent(block, provider, profile), supported)
+
+
+def _sent(block: MediaBlock, provider: str, profile: Profile) -> JsonObject:
+    source = reachable(block.source, "http://", "https://")
+    if isinstance(source, FileSource) and source.provider not in (None, provider):
+        raise UnsendableError(stand_ins.KEPT_ELSEWHERE)
+    match block:
+        case ImageBlock():
+            return _image(source, profile)
+        case DocumentBlock():
+            return _document(block, source, profile)
+        case AudioBlock() | VideoBlock():
+            raise UnsendableError(stand_ins.NO_SUCH_MEDIA)
 
 
 def _text_part(text: str) -> JsonObject:
