@@ -53,21 +53,23 @@ async def numbered_words(ml: MlGateway, memories: str, query: dict[str, Any]) ->
     return [(each["message_id"], each["structured_data_blob"]["message"]["content"][0]["text"]) for each in hits]
 
 
-async def agentic_agent(ml: MlGateway, models: ChatServer, container_id: str = "c") -> str:
-    return await ml.register(
-        {
-            "name": "a",
-            "type": "conversational_v2",
-            "model": {
-                "model_id": "m",
-                "model_provider": "openai/v1/chat/completions",
-                "endpoint": models.endpoint,
-                "credential": {"openai_api_key": "sk-test"},
-            },
-            "tools": [],
-            "memory": {"type": "agentic_memory", "memory_container_id": container_id},
-        }
-    )
+def agent_of(models: ChatServer) -> dict[str, Any]:
+    return {
+        "name": "a",
+        "type": "conversational_v2",
+        "model": {
+            "model_id": "m",
+            "model_provider": "openai/v1/chat/completions",
+            "endpoint": models.endpoint,
+            "credential": {"openai_api_key": "sk-test"},
+        },
+        "tools": [],
+        "memory": {"type": "agentic_memory", "memory_container_id": "c"},
+    }
+
+
+async def agentic_agent(ml: MlGateway, models: ChatServer) -> str:
+    return await ml.register(agent_of(models))
 
 
 async def execute(ml: MlGateway, agent_id: str, text: str, memory_id: str) -> None:
@@ -333,3 +335,20 @@ async def test_a_changed_message_keeps_the_time_that_it_came(tmp_path: Path) -> 
             times.append((seen["created_time"], seen["last_updated_time"]))
     first = times[0][0]
     assert times == [(first, first), (first, first), (first, first + 300_000)], "tags are no words"
+
+
+async def test_what_others_say_to_a_public_agent_is_not_in_its_makers_container(tmp_path: Path) -> None:
+    async with chat_server() as models, ml_gateway(tmp_path, server=KEYS) as ml:
+        memories = await new_container(ml, **as_("alice"))
+        body = agent_of(models) | {"access_mode": "public"}
+        agent_id = await ml.register(body, **as_("alice"))
+        for name, text in (("alice", "my secret"), ("bob", "his secret")):
+            models.answers(completion("I see"))
+            status, answer = await ml.call("POST", f"/agents/{agent_id}/_execute", {"input": text}, **as_(name))
+            assert status == 200, answer
+            threads = (await ml.http.get("/threads", **as_(name))).json()["threads"]
+            assert [each["id"] for each in threads] == [answer["memory_id"]]
+        _, answer = await ml.call("POST", f"{memories}/working/_search", {}, **as_("alice"))
+        said_here = [hit["_source"]["messages"][0]["content"][0]["text"] for hit in answer["hits"]["hits"]]
+        assert sorted(said_here) == ["I see", "my secret"]
+        assert (await ml.call("POST", f"{memories}/working/_search", {}, **as_("bob")))[0] == 404
