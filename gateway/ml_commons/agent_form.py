@@ -51,8 +51,8 @@ def form_record(form: AgentForm, of_model: JsonObject) -> JsonObject:
         {} if form.memory_container_id is None else {"memory_container_id": form.memory_container_id}
     )
     return {
-        "collection": form.memory_container_id
-        or "",  # see OpenAgent.collection: its threads are the container's sessions
+        # OpenAgent.collection: its threads are the container's sessions
+        "collection": form.memory_container_id or "",
         "ml_commons": {
             "kind": form.kind,
             "memory": form.memory,

@@ -59,6 +59,11 @@ class ContainerMemories:
         return self.environment.documents(self.caller)
 
     @property
+    def _consequences(self) -> OwnedDocuments:
+        """For what another write entails, which has been counted."""
+        return self.environment.documents(self.caller, counted=False)
+
+    @property
     def _place(self) -> Place:
         return Place(self.container.document_id, self.caller.owner, self.environment.now())
 
@@ -244,14 +249,14 @@ class ContainerMemories:
                 raise error from None
         made = await self._documents.get(SESSIONS, session_id)  # with the thread
         known = {} if made is None else made.body
-        await self._documents.put(SESSIONS, session_id, {**known, **document}, thread_id=session_id)
+        await self._consequences.put(SESSIONS, session_id, {**known, **document}, thread_id=session_id)
         return kept
 
     async def _record(self, action: str, memory_id: str, before: JsonObject | None, after: JsonObject | None) -> None:
         """Write the change of a long-term memory into the history."""
         if keeps_history(self.container.body):
             record = change_record(action, memory_id, before, after, self._place)
-            await self._documents.put(HISTORY, new_document_id(), record, if_version=0)
+            await self._consequences.put(HISTORY, new_document_id(), record, if_version=0)
 
 
 def _shown(document: JsonObject, messages: Mapping[tuple[str, str], Message]) -> JsonObject:

@@ -311,3 +311,21 @@ async def test_opensearchs_client_works_with_a_container(tmp_path: Path) -> None
         found = await ask("GET", f"{memories}/sessions/_search", body={"query": {"match": {"summary": "s"}}})
         assert found["hits"]["hits"][0]["_index"] == ".plugins-ml-am-default-memory-sessions"
         assert (await ask("DELETE", f"{base}/{made['memory_container_id']}"))["result"] == "deleted"
+
+
+async def test_each_write_counts_as_one_run_of_the_caller(tmp_path: Path) -> None:
+    key = {"name": "alice", "key": "alice-key-0123456789", "limits": {"runs_per_minute": 4}}
+    async with ml_gateway(tmp_path, server={"api_keys": [key]}) as ml:
+        memories = await new_container(ml, **as_("alice"))
+        writes: list[tuple[str, dict[str, Any]]] = [
+            ("/sessions", {"session_id": "s"}),
+            ("/long-term", {"memory": "m"}),
+            ("", {"messages": [{"role": "user", "content": "hi"}]}),
+        ]
+        for path, body in writes:
+            assert (await ml.call("POST", f"{memories}{path}", body, **as_("alice")))[0] == 200
+        status, answer = await ml.call("POST", f"{memories}/long-term", {"memory": "m"}, **as_("alice"))
+        assert (status, answer["status"]) == (429, 429)
+        for memory_type in ("sessions", "long-term", "history"):
+            found = await found_ids(ml, f"{memories}/{memory_type}", {"match_all": {}}, **as_("alice"))
+            assert len(found) == (2 if memory_type == "sessions" else 1)
