@@ -139,7 +139,8 @@ class ThreadWrites:
                 interrupts=tuple(asked for asked in thread.interrupts if asked.call.call_id not in gone),
                 updated_at=self._driver.clock.now(),
             )
-            await self._store.write_thread(changed, keep=place)
+            stays = history_change(messages, changed.messages)  # another version would keep what is to go
+            await self._store.write_thread(changed, keep=stays.keep, rewrite=stays.rewrite)
 
     async def update(self, owner: str, thread_id: str, change: ThreadChange, limits: RunLimits | None = None) -> None:
         """Change what a thread's owner says of it.

@@ -237,6 +237,23 @@ async def test_a_message_that_is_taken_out_is_in_no_version_and_the_results_of_i
             assert await refused(work, NotFoundError) == "message_not_found"
 
 
+@pytest.mark.parametrize("versions", [1, 2])
+async def test_what_stays_when_a_message_is_taken_out_keeps_its_time(versions: int) -> None:
+    async with door() as environment:
+        await environment.create_thread(ME, "t", [said("m1"), said("m2")])
+        if versions == 2:
+            await environment.edit_messages(ME, "t", lambda messages: (messages[0], said("m3", "edited")))
+        before = await environment.message_times(ME, "t")
+        await environment.scene.clock.advance(100.0)
+        await environment.append_messages(ME, "t", [said("m4")])
+        await environment.scene.clock.advance(100.0)
+        await environment.remove_message(ME, "t", "m1")
+        after = await environment.message_times(ME, "t")
+        assert after[:-1] == before[1:]
+        assert after[-1] == environment.scene.clock.now() - 100.0
+        assert len((await environment.versions(ME, "t", limit=5)).items) == versions
+
+
 async def test_a_message_is_taken_out_behind_the_run_that_is_at_work() -> None:
     async with door(agent_of("a", HANGS)) as environment:
         environment.scene.viewers.append(await environment.start(ME, "a", question()))
