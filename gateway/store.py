@@ -114,6 +114,7 @@ class ThreadChange:
     listed: bool | Absent = ABSENT
     expires_at: float | Absent | None = ABSENT
     collection: str | Absent = ABSENT
+    updated_at: float | Absent = ABSENT
 
 
 @quickly_made

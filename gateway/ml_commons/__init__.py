@@ -17,6 +17,7 @@ execution.py        the answer of an execution
 chunks.py           the same as a stream
 memories.py         threads as memories
 interactions.py     a thread's messages as interactions and traces
+interaction_notes.py  what is said of interactions beside their words
 interaction_writes.py  interactions that clients write, as messages
 posted_traces.py    traces that clients write
 memory_search.py    searches over memories, or over the interactions of one

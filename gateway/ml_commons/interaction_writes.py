@@ -13,7 +13,8 @@ from gateway.errors import InvalidRequestError
 from gateway.frozen import replace
 from gateway.messages import JsonObject, Message, TextBlock, new_id, new_message_id
 from gateway.ml_commons.fields import Fields
-from gateway.ml_commons.interactions import NOTE, Turn
+from gateway.ml_commons.interaction_notes import with_note
+from gateway.ml_commons.interactions import Turn
 
 _TEXTS: Final = ("input", "prompt_template", "response", "origin")
 _PARENTS: Final = ("parent_message_id", "parent_interaction_id")
@@ -70,7 +71,8 @@ def posted_words(body: JsonObject) -> InteractionWords:
 
 
 def edited_words(body: JsonObject) -> InteractionWords:
-    """What is to be another of an interaction: its response and its additional_info alone. Other members are ignored.
+    """What is to be another of an interaction: its response, and members of its additional_info. Other members are
+    ignored.
 
     Raises:
         InvalidRequestError: 400
@@ -91,8 +93,8 @@ def posted_messages(words: InteractionWords, message_id: str, now: float) -> tup
     answer = () if words.response is None else (TextBlock(words.response),)
     if words.input is None:
         # without words it is an answer: no model is shown an empty one
-        return (Message(message_id, "assistant", answer, metadata={NOTE: note}),)
-    question = Message(message_id, "user", (TextBlock(words.input),), metadata={NOTE: note})
+        return (with_note(Message(message_id, "assistant", answer), note),)
+    question = with_note(Message(message_id, "user", (TextBlock(words.input),)), note)
     return (question, Message(new_message_id(), "assistant", answer)) if answer else (question,)
 
 
@@ -104,9 +106,9 @@ def edited_messages(
     if words.response is not None:
         edited = _answered(turn, words.response, now)
     if words.additional_info is not None:
-        note: JsonObject = {"additional_info": words.additional_info, "update_time": now}
+        info = {**(turn.note.additional_info or {}), **words.additional_info}
         # the message is stored anew, but it was said before
-        edited[0] = _noted(edited[0], {"create_time": turn.created_at, **note})
+        edited[0] = with_note(edited[0], {"create_time": turn.created_at, "update_time": now, "additional_info": info})
     of_turn, as_now = {message.id for message in turn.messages}, {message.id: message for message in edited}
     added = [message for message in edited if message.id not in of_turn]
     written: list[Message] = []
@@ -130,13 +132,7 @@ def _answered(turn: Turn, response: str, now: float) -> list[Message]:
     own = next((message for message in answer if message.role == "assistant" and not message.is_medium), None)
     text = (TextBlock(response),)
     if own is None:
-        return [*turn.messages, _noted(Message(new_message_id(), "assistant", text), note)]
-    made = _noted(replace(own, content=text, turn_id=own.turn_id and new_id("turn"), incomplete=False), note)
+        return [*turn.messages, with_note(Message(new_message_id(), "assistant", text), note)]
+    made = with_note(replace(own, content=text, turn_id=own.turn_id and new_id("turn"), incomplete=False), note)
     gone = {message.id for message in answer if not message.is_medium and message is not own}
     return [made if message is own else message for message in turn.messages if message.id not in gone]
-
-
-def _noted(message: Message, note: JsonObject) -> Message:
-    metadata = message.metadata or {}
-    before = metadata.get(NOTE)
-    return replace(message, metadata={**metadata, NOTE: {**(before if isinstance(before, dict) else {}), **note}})

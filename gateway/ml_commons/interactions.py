@@ -11,17 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import orjson
 
 from gateway.frozen import quickly_made
 from gateway.messages import JsonObject, JsonValue, Message, ReasoningBlock, TextBlock, ToolResult
+from gateway.ml_commons.interaction_notes import Note, note_of
 from gateway.protocol import time_text
 from gateway.store import RunRecord, RunStatus
-
-NOTE: Final = "ml_commons"
-"""The member of a message's metadata that has what was said of an interaction beside its words."""
 
 _OF_MODEL: Final = "LLM"
 _INSTRUCTIONS: Final = ("system", "developer")
@@ -53,28 +51,35 @@ class Turn:
         return question_text(asked) if asked else None
 
     @property
-    def note(self) -> dict[str, Any]:
-        """What was said of it beside its words, see `NOTE`."""
-        return _note(self.messages[0])
+    def note(self) -> Note:
+        """What was said of it beside its words."""
+        return note_of(self.messages[0])
+
+    @property
+    def additional_info(self) -> JsonObject:
+        """What tools said, and what clients say of it."""
+        return {**tool_outputs(self.messages), **(self.note.additional_info or {})}
 
     # Of times, notes and runs know best: messages that are stored anew have a new time.
 
     @property
     def created_at(self) -> float:
         """When the question came."""
-        first, times = self.messages[0], self.times
-        started = [run.created_at for run in self.runs] + [times[each] for each in [first.id] if each in times]
-        created: float = self.note.get("create_time", min(started, default=self.began))
-        return created
+        if (noted := self.note.create_time) is not None:
+            return noted
+        first, times = self.messages[0].id, self.times
+        started = [run.created_at for run in self.runs] + ([times[first]] if first in times else [])
+        return min(started, default=self.began)
 
     @property
     def updated_at(self) -> float | None:
         """When the last of what came of it came, or was changed; None: nothing has."""
-        times = self.times
-        later = [note["update_time"] for message in self.messages if "update_time" in (note := _note(message))]
+        later = [at for message in self.messages if (at := note_of(message).update_time) is not None]
         later += [run.finished_at for run in self.runs if run.finished_at is not None]
-        if not self.runs and not self.note:
-            later += [times[each.id] for each in self.messages if each.role != "user" and each.id in times]
+        if not self.runs:
+            noted, times = self.note.create_time, self.times
+            answered = (times[each.id] for each in self.messages if each.role != "user" and each.id in times)
+            later += answered if noted is None else [noted]
         return max(later, default=None)
 
     @property
@@ -97,7 +102,7 @@ class Turn:
         last, run = self.messages[-1], self.runs[-1] if self.runs else None
         if run is None or run.status is not RunStatus.FAILED or run.last_message_id != last.id:
             return None
-        if "is_answer" in _note(last):
+        if note_of(last).is_answer:
             return None
         return run.error_message or run.error_code or "the run failed"
 
@@ -131,7 +136,7 @@ def turns_of(
     for message in messages:
         if message.role in _INSTRUCTIONS:
             continue
-        begins_one = bool(_note(message).get("begins"))
+        begins_one = note_of(message).begins
         if not parts or begins_one or (is_over and message.role == "user"):
             parts.append(([], []))
         here = ended.get(message.id, [])
@@ -163,10 +168,10 @@ def interaction_json(memory_id: str, turn: Turn) -> JsonObject:
         **_head(memory_id, turn.id, turn.created_at),
         "updated_time": time_text(turn.updated_at),
         "input": turn.question,
-        "prompt_template": note.get("prompt_template"),
+        "prompt_template": note.prompt_template,
         "response": turn.response,
-        "origin": note.get("origin") or (turn.runs[-1].agent_id if turn.runs else None),
-        "additional_info": note.get("additional_info", tool_outputs(turn.messages)),
+        "origin": note.origin or (turn.runs[-1].agent_id if turn.runs else None),
+        "additional_info": turn.additional_info or None,
     }
     return _without_none(shown)
 
@@ -211,11 +216,6 @@ def result_text(result: ToolResult) -> str:
 
 def _head(memory_id: str, message_id: str, came_at: float) -> JsonObject:
     return {"memory_id": memory_id, "message_id": message_id, "create_time": time_text(came_at)}
-
-
-def _note(message: Message) -> dict[str, Any]:
-    note = None if message.metadata is None else message.metadata.get(NOTE)
-    return note if isinstance(note, dict) else {}
 
 
 def _is_answer(step: Sequence[Message]) -> bool:

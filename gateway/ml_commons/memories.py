@@ -12,6 +12,7 @@ from typing import Final, TypeVar
 
 from gateway.errors import FieldProblem, InvalidRequestError
 from gateway.messages import JsonObject
+from gateway.ml_commons.errors import EXCEPTION
 from gateway.ml_commons.fields import Fields
 from gateway.protocol import time_text
 from gateway.store import ThreadSummary
@@ -21,6 +22,7 @@ Item = TypeVar("Item")
 MEMORY_INDEX: Final = ".plugins-ml-memory-meta"
 MESSAGE_INDEX: Final = ".plugins-ml-memory-message"
 _NOTE: Final = "ml_commons"  # the member of a thread's metadata that has what is said of it beside its name
+_NOTED: Final = {"application_type": str, "additional_info": dict}
 _MOST_NAME: Final = 4096
 _USUAL_RESULTS: Final = 10
 _MOST_RESULTS: Final = 10_000
@@ -89,21 +91,25 @@ def memory_json(thread: ThreadSummary, user: str) -> JsonObject:
     return {**shown, **_noted(thread.metadata), **({"user": user} if user else {})}
 
 
-def stretch_asked(query: Mapping[str, str], *, too_few: str, too_low: str) -> Stretch:
-    """The part that `max_results` and `next_token` ask for. `too_few` and `too_low` are what is said of wrong ones;
-    `{}` in them is the number.
+def stretch_asked(query: Mapping[str, str], *, too_few: str, too_low: str | None = None) -> Stretch:
+    """The part that `max_results` and `next_token` ask for. `too_few` and `too_low` are what ml-commons says of wrong
+    ones; without `too_low` the search says it.
 
     Raises:
         InvalidRequestError: 400
     """
     most = _whole_number(query, "max_results", _USUAL_RESULTS)
     if most < 1:
-        raise _wrong("max_results", f"{too_few.format(most)}: max_results must be from 1 to {_MOST_RESULTS}")
+        raise _invalid("max_results", too_few, f"from 1 to {_MOST_RESULTS}")
     if most > _MOST_RESULTS:
         raise _wrong("max_results", f"max_results is {most}: it must be from 1 to {_MOST_RESULTS}")
     start = _whole_number(query, "next_token", 0)
+    if start < 0 and too_low is not None:
+        raise _invalid("next_token", too_low, "0 or more")
     if start < 0:
-        raise _wrong("next_token", f"{too_low.format(start)}: next_token must be 0 or more")
+        raise _wrong(
+            "next_token", f"[from] parameter cannot be negative, found [{start}]: next_token must be 0 or more"
+        )
     return Stretch(start, most)
 
 
@@ -118,10 +124,19 @@ def _whole_number(query: Mapping[str, str], name: str, usual: int) -> int:
     return number
 
 
+def _invalid(name: str, theirs: str, right: str) -> InvalidRequestError:
+    message = f"Validation Failed: 1: {theirs}; {name} must be {right}"
+    problems, members = [FieldProblem(name, message)], {EXCEPTION: "action_request_validation_exception"}
+    return InvalidRequestError(message, status=400, problems=problems, members=members)
+
+
 def _wrong(name: str, message: str) -> InvalidRequestError:
     return InvalidRequestError(message, status=400, problems=[FieldProblem(name, message)])
 
 
 def _noted(metadata: JsonObject) -> JsonObject:
+    """What is said of a memory, as far as it has the right form: other protocols let their clients write metadata."""
     note = metadata.get(_NOTE)
-    return note if isinstance(note, dict) else {}
+    if not isinstance(note, dict):
+        return {}
+    return {name: note[name] for name, kind in _NOTED.items() if isinstance(note.get(name), kind)}

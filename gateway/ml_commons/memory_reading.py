@@ -83,7 +83,7 @@ def memory_named(memory_id: str) -> Generator[None]:
 
 def no_message(message_id: str) -> NotFoundError:
     """The error for an interaction, a trace or a message that is not there, or is another owner's."""
-    return _missing(f"Interaction [{message_id}] not found", "message_not_found")
+    return _missing(f"Message [{message_id}] not found", "message_not_found")
 
 
 def _missing(message: str, code: str) -> NotFoundError:

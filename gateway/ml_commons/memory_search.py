@@ -55,21 +55,21 @@ _FIELDS: Final[Mapping[str, Mapping[str, JsonObject]]] = {
         "updated_time": _TIME,
     },
 }
+_STORED_ONCE: Final[JsonObject] = {"_version": 1, "_seq_no": 1, "_primary_term": 1}  # what is made has no versions
 _ALL_FIELDS: Final = ("query_string", "multi_match", "*")  # what a search can have that names no field
 
 
 def search_documents(index: str, documents: Mapping[str, JsonObject], body: JsonObject) -> JsonObject:
-    """OpenSearch's answer to a search over these documents, by their ids. Fields that a document lacks are null in it.
+    """OpenSearch's answer to a search over these documents, by their ids.
 
     Raises:
         InvalidRequestError: 400; code `invalid_search` or `search_too_large`.
     """
     search = _parsed(body)
-    shown = {name: dict.fromkeys(_FIELDS[index]) | document for name, document in documents.items()}
     properties = _searched_fields(index, body)
     found = [
-        {"_id": name, **{field: document[field] for field in properties if document[field] is not None}}
-        for name, document in shown.items()
+        {"_id": name, **{field: document[field] for field in properties if document.get(field) is not None}}
+        for name, document in documents.items()
     ]
     characters = sum(len(str(each.get(field, ""))) for each in found for field in properties)
     if characters > _MOST_CHARACTERS:
@@ -84,7 +84,7 @@ def search_documents(index: str, documents: Mapping[str, JsonObject], body: Json
 
             def read(row: int) -> tuple[JsonObject, JsonObject]:
                 (name,) = database.execute("SELECT id FROM documents WHERE row = ?", (row,)).fetchone()
-                return {"_id": name}, shown[name]
+                return {"_id": name, **_STORED_ONCE}, _source(index, documents[name])
 
             budget = Budget(count_documents(database), USUAL_STEPS)
             return search_in(database, find_indices(database, [index]), search, budget, read, strict=False)
@@ -92,6 +92,14 @@ def search_documents(index: str, documents: Mapping[str, JsonObject], body: Json
         raise _invalid(str(error)) from error
     except ToolError as error:
         raise _too_large(error.message) from error
+
+
+def _source(index: str, document: JsonObject) -> JsonObject:
+    """What the document shows of itself, without its id. ml-commons stores these members as null."""
+    if index == MEMORY_INDEX:
+        return {name: value for name, value in document.items() if name != "memory_id"}
+    nulls: JsonObject = {"parent_message_id": None, "trace_number": None}
+    return {**nulls, **{name: value for name, value in document.items() if name != "message_id"}}
 
 
 def check_count(count: int) -> None:

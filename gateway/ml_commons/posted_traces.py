@@ -37,7 +37,7 @@ async def put_trace(
         "memory_id": memory_id,
         "message_id": trace_id,
         "create_time": time_text(now),
-        "additional_info": {},
+        "updated_time": time_text(now),
         **words.said,
         "parent_message_id": parent,
         "trace_number": number,
@@ -48,7 +48,8 @@ async def put_trace(
 
 async def edit_trace(documents: OwnedDocuments, trace: Document, words: InteractionWords, now: float) -> int:
     """Give a trace another response, or other information; its version then."""
-    body = {**trace.body, **words.said, "updated_time": time_text(now)}
+    info = {**cast(JsonObject, trace.body.get("additional_info", {})), **(words.additional_info or {})}
+    body = {**trace.body, **words.said, "updated_time": time_text(now), **({"additional_info": info} if info else {})}
     memory_id = cast(str, body["memory_id"])
     return await documents.put(TRACES, trace.document_id, body, if_version=trace.version, thread_id=memory_id)
 

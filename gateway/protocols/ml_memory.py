@@ -46,11 +46,7 @@ class _Endpoints:
         return ml_response(request, {"memory_id": memory_id})
 
     async def memories(self, request: Request) -> Response:
-        asked = stretch_asked(
-            request.query_params,
-            too_few="Can't list 0 or negative conversations",
-            too_low="[from] parameter cannot be negative, found [{}]",
-        )
+        asked = stretch_asked(request.query_params, too_few="Can't list 0 or negative conversations")
         caller = caller_of(request)
         page = await self._environment.threads(caller, limit=asked.most, skip=asked.start)
         there = asked.start + len(page.items) + (page.next_cursor is not None)
@@ -89,7 +85,8 @@ class _Endpoints:
         with memory_named(memory_id):
             thread = await self._environment.thread(caller, memory_id)
             metadata = words.metadata(thread.metadata) if words.noted else ABSENT
-            change = ThreadChange(ABSENT if words.name is None else words.name, metadata)
+            title = ABSENT if words.name is None else words.name
+            change = ThreadChange(title, metadata, updated_at=self._environment.now())
             await self._environment.update_thread(caller, memory_id, change)
         return ml_response(request, write_answer(MEMORY_INDEX, memory_id, "updated"))
 

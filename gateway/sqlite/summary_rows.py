@@ -57,6 +57,8 @@ def update_thread(connection: sqlite3.Connection, owner: str, thread_id: str, ch
         fields |= {"listed": change.listed, "hidden": not change.listed}
     if not isinstance(change.expires_at, Absent):
         fields["expires_at"] = change.expires_at
+    if not isinstance(change.updated_at, Absent):
+        fields["updated_at"] = change.updated_at
     if not isinstance(change.collection, Absent):
         fields["collection"] = to_text(change.collection)
     if not isinstance(change.metadata, Absent):

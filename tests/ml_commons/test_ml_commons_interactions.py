@@ -70,7 +70,6 @@ async def test_d9_what_ag_ui_said_is_read_as_an_interaction(tmp_path: Path) -> N
         "input": "hello",
         "response": "You said hello.",
         "origin": "echo",
-        "additional_info": {},
     }
 
 

@@ -10,6 +10,7 @@ import pytest
 from opensearchpy.exceptions import NotFoundError
 
 from tests.ml_commons_scene import MlGateway, P, ml_gateway
+from tests.movable_clock import MovableClock
 from tests.running_gateway import run_body
 
 KEYS = {"api_keys": [{"name": name, "key": f"{name}-key-0123456789"} for name in ("alice", "bob")]}
@@ -113,6 +114,23 @@ async def test_what_a_memory_says_stays_beside_other_metadata_of_its_thread(tmp_
         assert [each["memory_id"] for each in threads["memories"]] == [memory_id]
 
 
+async def test_a_changed_memory_is_the_latest(tmp_path: Path) -> None:
+    clock = MovableClock()
+    async with ml_gateway(tmp_path, clock=clock) as ml:
+        first = await made(ml)
+        await clock.advance(60)
+        second = await made(ml)
+        await clock.advance(60)
+        assert (await listed(ml))[0] == [second, first]
+        await ml.call("PUT", f"/memory/{first}", {"name": "renamed"})
+        assert (await listed(ml))[0] == [first, second]
+        _, seen = await ml.call("GET", f"/memory/{first}")
+        assert seen["updated_time"] > seen["create_time"]
+        await clock.advance(60)
+        await posted(ml, second, input="q")
+        assert (await listed(ml))[0] == [second, first]
+
+
 @pytest.mark.parametrize(
     ("body", "field"),
     [({"name": 1}, "/name"), ({"additional_info": []}, "/additional_info"), ({"name": "n" * 5000}, "/name")],
@@ -128,7 +146,7 @@ async def test_a_wrong_memory_is_refused_by_its_field(tmp_path: Path, body: obje
 @pytest.mark.parametrize(
     ("query", "reason"),
     [
-        ("?max_results=0", "Can't list 0 or negative conversations"),
+        ("?max_results=0", "Validation Failed: 1: Can't list 0 or negative conversations;"),
         ("?max_results=-1", "Can't list 0 or negative conversations"),
         ("?next_token=-1", "[from] parameter cannot be negative, found [-1]"),
         ("?max_results=x", "Failed to parse int parameter [max_results] with value [x]"),
@@ -147,7 +165,7 @@ async def test_a_wrong_page_of_memories_is_refused_with_the_reason(tmp_path: Pat
 @pytest.mark.parametrize(
     ("query", "reason"),
     [
-        ("?max_results=0", "The number of interactions to retrieve must be positive"),
+        ("?max_results=0", "Validation Failed: 1: The number of interactions to retrieve must be positive;"),
         ("?next_token=-1", "The starting position must be nonnegative"),
         ("?order=up", "it must be asc (the oldest first) or desc"),
     ],
@@ -227,7 +245,8 @@ async def test_a_message_keeps_all_that_was_said_of_it(tmp_path: Path) -> None:
         message_id = await posted(ml, memory_id, **said)
         assert len(message_id) == 20
         (seen,) = (await messages(ml, memory_id))["messages"]
-        assert seen == {"memory_id": memory_id, "message_id": message_id, "create_time": seen["create_time"], **said}
+        times = {"create_time": seen["create_time"], "updated_time": seen["create_time"]}
+        assert seen == {"memory_id": memory_id, "message_id": message_id, **times, **said}
 
 
 @pytest.mark.parametrize("said", [{"response": "only this"}, {"origin": "o"}, {"input": "asked", "response": ""}])

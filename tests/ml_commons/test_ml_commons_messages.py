@@ -116,7 +116,7 @@ async def test_an_unknown_message_and_another_owners_are_not_there(tmp_path: Pat
         for message_id in ("nope", made["message_id"], traced["message_id"]):
             for method, at, body in (("GET", "", None), ("PUT", "", {"response": "x"}), ("GET", "/traces", None)):
                 status, missing = await ml.call(method, f"/memory/message/{message_id}{at}", body, **as_("bob"))
-                assert (status, missing["error"]["reason"]) == (404, f"Interaction [{message_id}] not found")
+                assert (status, missing["error"]["reason"]) == (404, f"Message [{message_id}] not found")
                 assert missing["error"]["type"] == "resource_not_found_exception"
         assert (await message(ml, traced["message_id"], **as_("alice")))[0] == 200
 
@@ -152,6 +152,8 @@ async def test_other_information_is_no_version(tmp_path: Path) -> None:
         await changed(ml, "u1", additional_info={"rating": "good"})
         _, seen = await message(ml, "u1")
         assert (seen["additional_info"], seen["response"]) == ({"rating": "good"}, "You said one.")
+        await changed(ml, "u1", additional_info={"by": "me"})
+        assert (await message(ml, "u1"))[1]["additional_info"] == {"rating": "good", "by": "me"}
         versions = (await ml.gateway.client.get("/threads/t/versions"))["versions"]
         assert [each["version"] for each in versions] == [1]
 
@@ -193,6 +195,19 @@ async def test_a_change_that_says_nothing_is_refused(tmp_path: Path, words: dict
         status, refused = await changed(ml, "u1", **words)
     assert status == 400
     assert reason in refused["error"]["reason"]
+
+
+async def test_metadata_of_a_clients_own_changes_nothing_that_it_does_not_fit(tmp_path: Path) -> None:
+    wrong = {"create_time": "x", "update_time": [1], "prompt_template": 1, "origin": {}, "additional_info": [1]}
+    far = {"create_time": 1e300, "update_time": -1, "begins": "yes", "is_answer": 1}
+    async with ml_gateway(tmp_path, AGENTS) as ml:
+        for number, note in enumerate([wrong, far, "text", 5]):
+            said_by = {**user(f"u{number}", "hello"), "metadata": {"ml_commons": note}}
+            await run(ml, "echo", said_by, thread_id=f"t{number}")
+            status, seen = await message(ml, f"u{number}")
+            assert (status, seen["input"], seen["origin"]) == (200, "hello", "echo")
+            assert "additional_info" not in seen
+            assert seen["create_time"] <= seen["updated_time"]
 
 
 # --- traces
@@ -263,13 +278,15 @@ async def test_a_trace_is_put_to_an_interaction_and_read_and_changed(tmp_path: P
             "memory_id": memory_id,
             "message_id": first,
             "create_time": read[0]["create_time"],
+            "updated_time": read[0]["create_time"],
             "parent_message_id": parent,
             "trace_number": 1,
             **words,
         }
         assert await message(ml, first) == (200, read[0])
-        assert (await changed(ml, first, response="z"))[0] == 200
-        assert (await message(ml, first))[1]["response"] == "z"
+        assert (await changed(ml, first, response="z", additional_info={"more": "w"}))[0] == 200
+        _, seen = await message(ml, first)
+        assert (seen["response"], seen["additional_info"]) == ("z", {"k": "v", "more": "w"})
         _, listed = await ml.call("GET", f"/memory/{memory_id}/messages")
         assert [each["message_id"] for each in listed["messages"]] == [parent]
         assert await said(ml, memory_id) == ["q", "a"]
@@ -289,7 +306,7 @@ async def test_a_trace_of_nothing_is_refused(tmp_path: Path) -> None:
         status, refused = await ml.call("POST", path, {"response": "x", "trace_number": 1})
         assert (status, refused["error"]["fields"][0]["field"]) == (400, "/trace_number")
         status, missing = await ml.call("POST", path, {"response": "x", "parent_message_id": "nope"})
-        assert (status, missing["error"]["reason"]) == (404, "Interaction [nope] not found")
+        assert (status, missing["error"]["reason"]) == (404, "Message [nope] not found")
 
 
 async def test_the_traces_of_a_deleted_memory_are_gone(tmp_path: Path) -> None:

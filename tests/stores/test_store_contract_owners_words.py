@@ -97,9 +97,10 @@ async def test_a_change_changes_what_it_names_alone(store: Store) -> None:
         ThreadChange(listed=False),
         ThreadChange(expires_at=77.5),
         ThreadChange(title=None, metadata={}, listed=True, expires_at=None),
+        ThreadChange(updated_at=170.5),
     ):
         assert await within(store.update_thread(OWNER, "t1", change))
-        fields = {name: getattr(change, name) for name in ("title", "metadata", "listed", "expires_at")}
+        fields = {name: getattr(change, name) for name in ("title", "metadata", "listed", "expires_at", "updated_at")}
         before = replace(before, **{name: value for name, value in fields.items() if value is not ABSENT})
         assert await summary(store) == before
     assert not await within(store.update_thread("key-2", "t1", ThreadChange(listed=False)))
