@@ -141,21 +141,30 @@ class ExecutionAnswer:
             if waits := waits_for(outcome):
                 tensors.append({"name": "response", "result": waits})
         else:
-            said = _text(_last_turn(messages)) or waits_for(outcome)
-            answer: JsonObject = {"response": said, "additional_info": tool_outputs(messages), **pending_of(outcome)}
-            tensors.append({"name": "response", "dataAsMap": answer})
+            tensors.append({"name": "response", "dataAsMap": self._response(messages, outcome)})
         if form.token_usage:
             tensors.append({"name": "token_usage", "dataAsMap": token_usage(self._usage.by_turn)})
         return tensors
+
+    def _response(self, messages: Sequence[Message], outcome: Outcome) -> JsonObject:
+        """The words; with what ml-commons has no place for, where there is such: media, pauses, an early end."""
+        turn = _last_turn(messages)
+        response: JsonObject = {
+            "response": "".join(each.text for each in turn) or waits_for(outcome),
+            "additional_info": tool_outputs(messages),
+            **pending_of(outcome),
+        }
+        if any(each.is_medium for each in turn):
+            response["content"] = _content(turn)
+        if isinstance(outcome, Incomplete):
+            response["stop_reason"] = stop_reason(outcome, self._reason)
+        return response
 
     # --- conversational_v2
 
     def _unified(self, messages: Sequence[Message], last: RunFinished) -> JsonObject:
         turn = _last_turn(messages)
-        message: JsonObject = {
-            "content": [block for each in turn for block in written_blocks(each.content)],
-            "role": "assistant",
-        }
+        message: JsonObject = {"content": _content(turn), "role": "assistant"}
         if calls := [call for each in turn for call in each.tool_calls]:
             message["toolCalls"] = [written_call(call) for call in calls]
         return {
@@ -250,8 +259,8 @@ def _last_turn(messages: Sequence[Message]) -> list[Message]:
     return [each for each in messages if each.role == "assistant" and each.turn_id == turn_id]
 
 
-def _text(turn: Sequence[Message]) -> str:
-    return "".join(each.text for each in turn)
+def _content(turn: Sequence[Message]) -> list[JsonValue]:
+    return [block for each in turn for block in written_blocks(each.content)]
 
 
 def _steps(messages: Sequence[Message]) -> Iterator[str]:

@@ -13,7 +13,7 @@ import pytest
 
 from tests.case_tools import python_tool
 from tests.ml_commons_scene import MlGateway, P, ml_gateway
-from tests.ml_executions import ECHO, executed, refused, tensors
+from tests.ml_executions import ECHO, PNG, executed, refused, tensors
 from tests.openai_chat_server import ChatServer, Script, chat_server, completion
 from tests.running_gateway import agent, run_body, scripted
 from tests.waiting import until_answered
@@ -85,6 +85,18 @@ async def test_the_results_of_tools_are_told_beside_the_answer(tmp_path: Path) -
     async with ml_gateway(tmp_path, [ADDER]) as ml:
         found = await executed(ml, "adder", {"input": "2+3?"})
     assert found["response"] == {"response": "It is 5.", "additional_info": {"add.output": ["5.0"]}}
+
+
+async def test_media_and_an_early_end_are_told_beside_the_words(tmp_path: Path) -> None:
+    steps = [{"text": "look"}, {"medium": PNG, "media_type": "image/png"}, {"stop": "max_tokens"}]
+    async with ml_gateway(tmp_path, [agent("painter", scripted(steps))]) as ml:
+        found = await executed(ml, "painter", {"input": "paint"})
+    assert found["response"] == {
+        "response": "look",
+        "additional_info": {},
+        "content": [{"text": "look"}, {"type": "image", "source": {"type": "base64", "data": PNG, "format": "png"}}],
+        "stop_reason": "max_tokens",
+    }
 
 
 async def test_tokens_are_told_where_they_are_asked_for(tmp_path: Path) -> None:
