@@ -7,6 +7,7 @@ transient holds until the gateway ends; then comes what is persistent, then the 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Mapping
 from typing import Final, Literal, TypeAlias, cast
 
@@ -23,6 +24,8 @@ from gateway.ml_commons.feature_settings import (
     read_setting,
 )
 from gateway.protocol import ProtocolEnvironment
+
+logger = logging.getLogger(__name__)
 
 Lifetime: TypeAlias = Literal["persistent", "transient"]
 Changes: TypeAlias = "Mapping[str, SettingValue | None]"
@@ -90,6 +93,8 @@ class ClusterSettings:
                 await self._documents.put(_SETTINGS, _ID, cast(JsonObject, kept))
             self._set = {"persistent": kept, "transient": _changed(self._set["transient"], transient)}
             self._apply()
+        names = sorted({*persistent, *transient})
+        logger.info("settings were changed", extra={"owner": caller.owner, "settings": names})
 
     def _apply(self) -> None:
         self._values = self._current()

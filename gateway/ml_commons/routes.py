@@ -43,16 +43,17 @@ class MlRoute(Route):
         super().__init__(route.path, route.endpoint, methods=sorted(route.methods or ()))
         self._settings = settings
         self._features = features
+        self._is_bounded = route.path.startswith(PREFIX)  # else nobody could take back a bound on the settings' bodies
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         path: str = scope["path"]
-        return super().matches({**scope, "path": path.rstrip("/")} if path.endswith("/") else scope)
+        return super().matches({**scope, "path": path[:-1]} if path.endswith("/") else scope)
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] in (self.methods or ()):
             for feature in self._features:
                 self._settings.check(feature)
-            if (most := self._settings.most_json_bytes) is not None:
+            if self._is_bounded and (most := self._settings.most_json_bytes) is not None:
                 receive = _limited(receive, most)
         await super().handle(scope, receive, send)
 
@@ -118,7 +119,7 @@ def opensearch_error_form(problem: Problem, scope: Scope) -> Response:
         wrong = f"Incorrect HTTP method for uri [{_uri(scope)}] and method [{scope['method']}]"
         problem = replace(problem, detail=f"{wrong}, allowed: [{allowed}]")
     elif problem.status == 401:
-        headers["www-authenticate"] = f"{problem.headers['www-authenticate']}, {_BASIC}"
+        headers["www-authenticate"] = ", ".join(filter(None, (problem.headers.get("www-authenticate"), _BASIC)))
     response = _response(QueryParams(scope["query_string"]), opensearch_error(problem), status_of(problem))
     response.headers.update(headers)
     return response

@@ -146,10 +146,11 @@ class Tasks:
         try:
             record = await self._environment.run(caller, str(before["run_id"]))
         except NotFoundError:
-            return {**before, **_failed(_DELETED)}
-        task = {**before, **await self._what_became(caller, record)}
+            task, thread_id = {**before, **_failed(_DELETED)}, None
+        else:
+            task, thread_id = {**before, **await self._what_became(caller, record)}, record.thread_id
         if task != before and not is_over:
-            await self._keep(caller, found, task, record)
+            await self._keep(caller, found, task, thread_id)
         return task
 
     async def _what_became(self, caller: Caller, record: RunRecord) -> JsonObject:
@@ -175,14 +176,15 @@ class Tasks:
                 renderer.render(batch.events, batch.first)
         return renderer.final()
 
-    async def _keep(self, caller: Caller, found: Document, task: JsonObject, record: RunRecord) -> None:
+    async def _keep(self, caller: Caller, found: Document, task: JsonObject, thread_id: str | None) -> None:
         """Write the task. Its answer is deleted with the memory; one that is too large is left to the run's log."""
         documents = _documents(self._environment, caller)
-        bare = {name: value for name, value in task.items() if name != "response"}
-        thread_id = record.thread_id
-        tries = ((task, thread_id), (bare, thread_id), (bare, None)) if record.status.ended else ((task, None),)
-        for body, thread in tries:
-            with suppress(NotFoundError, TooLargeError):
+        ways: list[tuple[JsonObject, str | None]] = [(task, None)]
+        if thread_id is not None and task["state"] not in _UNDER_WAY:
+            bare = {name: value for name, value in task.items() if name != "response"}
+            ways = [(task, thread_id), (bare, thread_id), (bare, None)]
+        for body, thread in ways:
+            with suppress(NotFoundError, TooLargeError):  # the memory is not there, or the answer is too large
                 with suppress(ConflictError):  # another request wrote it, or deleted it
                     await documents.put(TASKS, found.document_id, body, found.version, thread_id=thread)
                 return

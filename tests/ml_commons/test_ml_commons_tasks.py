@@ -180,6 +180,31 @@ async def test_an_execution_that_waits_for_its_memory_is_created(tmp_path: Path)
         assert "error" in task
 
 
+async def test_a_task_whose_memory_was_deleted_under_it_has_failed(tmp_path: Path) -> None:
+    async with ml_gateway(tmp_path, [SLOW], server={"drain_seconds": 0}) as ml:
+        body = {"input": "hi", "parameters": {"memory_id": "m1"}}
+        task_id = await async_execution(ml, "slow", body)
+        await until_state(ml, task_id, "RUNNING")
+        assert (await ml.http.delete("/threads/m1")).is_success
+        _, found = await ml.call("POST", "/tasks/_search", {"query": {"term": {"state": "FAILED"}}})
+        assert [hit["_id"] for hit in found["hits"]["hits"]] == [task_id]
+        task = await until_state(ml, task_id, "FAILED")
+        assert task["error"] == "its memory or its run was deleted"
+
+
+async def test_an_answer_that_is_too_large_for_its_task_is_read_from_the_run(tmp_path: Path) -> None:
+    long = agent("long", scripted([{"text": "x" * 5_000_000}]), parameters={"max_answer_bytes": 9_000_000})
+    async with ml_gateway(tmp_path, [long]) as ml:
+        task_id = await async_execution(ml, "long", {"input": "hi"})
+        await until_state(ml, task_id, "COMPLETED")
+        _, found = await ml.call("POST", "/tasks/_search", {"query": {"term": {"state": "COMPLETED"}}})
+        assert [hit["_id"] for hit in found["hits"]["hits"]] == [task_id]
+        for _ in range(2):
+            task = await until_state(ml, task_id, "COMPLETED")
+            [inference] = task["response"]["inference_results"]
+            assert len(str(inference)) > 5_000_000
+
+
 async def test_nobody_sees_anothers_task(tmp_path: Path) -> None:
     alice, bob = ({"auth": (name, f"{name}-key-of-the-tests")} for name in ("alice", "bob"))
     async with ml_gateway(tmp_path, [ECHO], server=KEYS) as ml:
