@@ -49,6 +49,7 @@ RESPONSES = st.builds(lambda steps, stop: steps + stop, st.lists(STEPS, max_size
     budgets=st.builds(
         Budgets,
         max_iteration=st.integers(1, 4),
+        on_max_iteration=st.sampled_from(["answer", "stop", "summarize"]),
         max_tool_calls=st.integers(0, 4),
         max_parallel_tools=st.integers(1, 3),
         max_repeated_calls=st.integers(1, 2),
