@@ -7,8 +7,8 @@ Below: execution, usage. Above: the protocol of `_execute/stream`. Pure.
         {"name": "response", "dataAsMap": {"content": "tok", "is_last": false}}]}]}
 
 The contents are the words of the answer alone: reasoning, tools' arguments and results are not shown. The last chunk
-has no content, and what `_execute` says beside the answer: calls and questions that wait, the stop reason of a
-`conversational_v2`. A failure is `data: {"error": "..."}` in its place.
+has no content, and what `_execute` says beside the answer: calls and questions that wait, why the run ended early (of a
+`conversational_v2` always why it ended). A failure is `data: {"error": "..."}` in its place.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import orjson
 
 from gateway.events import (
     Event,
+    Incomplete,
     MessageRetracted,
     ModelCallEnded,
     ModelCallStarted,
@@ -126,7 +127,7 @@ class Chunks:
             usage: JsonObject = {"name": "token_usage", "dataAsMap": token_usage(self._usage.by_turn)}
             frames.append(self._whole({"content": "", "is_last": False}, usage))
         end: JsonObject = {"content": "", "is_last": True, **pending_of(last.outcome)}
-        if self._form.is_unified:
+        if self._form.is_unified or isinstance(last.outcome, Incomplete):
             end["stop_reason"] = stop_reason(last.outcome, self._reason)
         return [*frames, self._whole(end)]
 

@@ -150,9 +150,12 @@ def test_g1_the_error_frame_of_the_cases() -> None:
         (Incomplete(StopReason.MAX_ITERATIONS, "max_iteration"), "max_iterations"),
     ],
 )
-def test_the_last_chunk_of_conversational_v2_has_the_stop_reason(outcome: Outcome, reason: str) -> None:
-    assert ended(outcome, UNIFIED)[-1] == {"content": "", "is_last": True, "stop_reason": reason}
-    assert ended(outcome)[-1] == {"content": "", "is_last": True}
+def test_the_last_chunk_says_why_a_run_ended_early_and_for_conversational_v2_always(
+    outcome: Outcome, reason: str
+) -> None:
+    last = {"content": "", "is_last": True}
+    assert ended(outcome, UNIFIED)[-1] == {**last, "stop_reason": reason}
+    assert ended(outcome)[-1] == (last if reason == "end_turn" else {**last, "stop_reason": reason})
 
 
 def test_calls_of_the_client_stand_in_the_last_chunk() -> None:
