@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,13 +16,15 @@ from gateway.agent import AgentInput, InputNames
 from gateway.agents.open_agent import OpenAgent
 from gateway.errors import NotFoundError
 from gateway.messages import JsonValue, Message, new_id
-from gateway.ml_commons.agent_form import agent_form
+from gateway.ml_commons.agent_form import AgentForm, agent_form
 from gateway.ml_commons.agent_input import Execution, read_execution
 from gateway.ml_commons.answers import new_document_id
 from gateway.ml_commons.cluster_settings import ClusterSettings
 from gateway.ml_commons.content import wrong
 from gateway.ml_commons.execution import AnswerForm
 from gateway.ml_commons.feature_settings import STANDARDIZED_INPUT
+from gateway.ml_commons.memory_access import container_of
+from gateway.ml_commons.parameters import Parameters
 from gateway.protocol import ProtocolEnvironment
 from gateway.runs.viewer import Viewer
 from gateway.wishes.run_wishes import RunWishes, WishedLimits
@@ -77,6 +80,7 @@ async def start_execution(
         raise NotFoundError(f"Failed to find agent with the provided agent id: {agent_id}", code=error.code) from None
     found = await _messages(environment, caller, execution)
     parameters = execution.parameters
+    container_id = await _container_id(environment, caller, kind, parameters)
     form = AnswerForm(
         parameters.memory_id or new_document_id(),
         found.interaction_id,
@@ -94,11 +98,32 @@ async def start_execution(
         unattended=unattended,
         origin=ORIGIN,
         request=form.remembered,
+        collection=container_id,
         wishes=_wishes(execution, selected),
         names=_NAMES,
     )
     viewer = await environment.start(caller, agent_id, given, from_first=True)
     return StartedExecution(viewer, given.run_id, form, parameters.is_async)
+
+
+async def _container_id(
+    environment: ProtocolEnvironment, caller: Caller, form: AgentForm, parameters: Parameters
+) -> str:
+    """The memory container that a request names in place of its agent's; empty: none."""
+    container_id, at = parameters.container_id, "/parameters/memory_container_id"
+    if container_id is None:
+        return ""
+    if form.memory != "agentic_memory":
+        message = "memory_container_id override requires the agent to be configured with memory of type agentic_memory"
+        raise wrong(message, at, "leave it out, or give the agent agentic_memory")
+    await container_of(environment.documents(caller), container_id)
+    if parameters.memory_id is not None:
+        with suppress(NotFoundError):
+            memory = await environment.thread(caller, parameters.memory_id)
+            if memory.collection not in ("", container_id):
+                message = f"the memory {memory.thread_id!r} is in another memory container"
+                raise wrong(message, at, "leave it out, or begin another memory")
+    return container_id
 
 
 def _wishes(execution: Execution, selected: tuple[str, ...] | None) -> RunWishes:

@@ -43,13 +43,14 @@ class Parameters:
 
     `memory_id` is the thread. `parent_id` is an interaction that waits for its answer, `regenerate_id` one that is to
     be answered again. `selected_tools` are names in the order of the request. `history_limit`: how many earlier
-    messages the model is shown.
+    messages the model is shown. `container_id`: the memory container of a new memory, in place of the agent's.
     """
 
     question: str | None = None
     memory_id: str | None = None
     parent_id: str | None = None
     regenerate_id: str | None = None
+    container_id: str | None = None
     selected_tools: tuple[str, ...] | None = None
     system_prompt: str = ""
     max_iteration: int | None = None
@@ -85,6 +86,7 @@ def read_parameters(body: Mapping[str, Any], of_agent: Mapping[str, str] = _NOTH
         memory_id=memory_id,
         parent_id=None if memory_id is None else parent_id,
         regenerate_id=regenerate_id,
+        container_id=reader.identifier("memory_container_id"),
         selected_tools=reader.names("selected_tools"),
         system_prompt=reader.text("system_prompt") or "",
         max_iteration=reader.count("max_iteration", least=1),

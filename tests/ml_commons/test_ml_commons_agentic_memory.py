@@ -92,3 +92,23 @@ async def test_what_ag_ui_said_is_loaded_back_for_an_execution(tmp_path: Path) -
         assert status == 200, answer
         said = [each["content"] for each in openai.requests[1].json["messages"] if each["role"] != "system"]
         assert said == ["I am Ann", "Hello Ann", "who am I?"]
+
+
+async def test_a_request_keeps_a_new_memory_in_another_container_of_its_caller(tmp_path: Path) -> None:
+    async with chat_server() as openai, ml_gateway(tmp_path) as ml:
+        model = {**GPT, "endpoint": openai.endpoint}
+        agent_id = await ml.register({"name": "a", "type": "conversational/v2", "model": model, "tools": []})
+        plain_id = await ml.register({"name": "b", "type": "conversational", "model": model, "tools": []})
+        made = [(await ml.call("POST", "/memory_containers/_create", {"name": name}))[1] for name in ("one", "two")]
+        one, two = (each["memory_container_id"] for each in made)
+        openai.answers(completion("Hello Ann"))
+        body = {"input": "I am Ann", "parameters": {"memory_container_id": one, "memory_id": "m"}}
+        assert (await ml.call("POST", f"/agents/{agent_id}/_execute", body))[0] == 200
+        _, found = await ml.call("GET", f"/memory_containers/{one}/memories/working/_search")
+        assert len(found["hits"]["hits"]) == 2
+
+        for agent, container_id, status in ((agent_id, two, 400), (agent_id, "nope", 404), (plain_id, one, 400)):
+            body["parameters"] = {"memory_container_id": container_id, "memory_id": "m"}
+            refused, answer = await ml.call("POST", f"/agents/{agent}/_execute", body)
+            assert refused == status, answer
+        assert len(openai.requests) == 1
