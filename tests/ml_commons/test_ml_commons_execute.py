@@ -238,48 +238,78 @@ async def test_c1_an_executions_error_has_its_form_and_its_content_type(tmp_path
     }
 
 
-@pytest.mark.parametrize(
-    ("body", "details"),
-    [
-        ({}, "Agent input data can not be empty."),
-        ({"junk": 1}, "Agent input data can not be empty."),
-        ({"input": [{"type": "text", "text": ""}]}, "Text content block cannot have null or empty text"),
-        ({"input": [{"role": "assistant"}]}, "Assistant message must have either content or tool calls"),
-        ({"input": [{"role": "tool", "content": "x"}]}, "Tool message must have toolCallId"),
-    ],
-)
-async def test_c4_and_c16_and_c18_and_c19_what_cannot_be_used_is_an_executions_error(
-    tmp_path: Path, body: object, details: str
-) -> None:
+async def refused_execution(tmp_path: Path, body: object) -> str:
+    """The details of an input that cannot be used, which is an execution's error."""
     async with ml_gateway(tmp_path, [ECHO]) as ml:
         status, error = await refused(ml, "echo", body)
-    assert (status, error["details"]) == (400, details)
+    assert (status, error["reason"]) == (400, "Invalid Request")
     assert error["fields"]
+    details: str = error["details"]
+    return details
 
 
-@pytest.mark.parametrize(
-    ("body", "reason"),
-    [
-        ({"input": 42}, "Invalid input format. Expected string or array."),
-        (
-            {"input": [{"foo": 1}]},
-            "Invalid item format. Must have 'role' (for messages) or 'type' (for content blocks).",
-        ),
-        ({"input": [{"type": "image", "source": {"type": "url", "data": "x"}}]}, "Image format is required"),
-        (
-            {"threadId": "t", "runId": "r", "messages": []},
-            "AG-UI agents require streaming execution. Please use the streaming endpoint: "
-            f"POST {P}/agents/echo/_execute/stream",
-        ),
-    ],
-)
-async def test_c9_and_c10_and_c12_and_c24_another_form_is_an_error_as_usual(
-    tmp_path: Path, body: object, reason: str
-) -> None:
+async def refused_form(tmp_path: Path, body: object) -> str:
+    """The reason of an input of no form, which is an error as usual."""
     async with ml_gateway(tmp_path, [ECHO]) as ml:
         status, error = await refused(ml, "echo", body)
-    assert (status, error["type"], error["reason"]) == (400, "illegal_argument_exception", reason)
+    assert (status, error["type"]) == (400, "illegal_argument_exception")
+    assert error["fields"]
+    reason: str = error["reason"]
     assert error["root_cause"][0]["reason"] == reason
+    return reason
+
+
+@pytest.mark.parametrize("body", [{}, {"junk": 1}])
+async def test_c4_a_body_without_an_input_is_refused(tmp_path: Path, body: object) -> None:
+    assert await refused_execution(tmp_path, body) == "Agent input data can not be empty."
+
+
+async def test_c9_an_input_that_is_no_text_and_no_array_is_refused(tmp_path: Path) -> None:
+    assert await refused_form(tmp_path, {"input": 42}) == "Invalid input format. Expected string or array."
+
+
+async def test_c10_an_item_of_no_form_is_refused(tmp_path: Path) -> None:
+    said = "Invalid item format. Must have 'role' (for messages) or 'type' (for content blocks)."
+    assert await refused_form(tmp_path, {"input": [{"foo": 1}]}) == said
+
+
+async def test_c12_a_picture_needs_a_format(tmp_path: Path) -> None:
+    body = {"input": [{"type": "image", "source": {"type": "url", "data": "https://x/y"}}]}
+    assert await refused_form(tmp_path, body) == "Image format is required"
+
+
+@pytest.mark.parametrize("kind", ["image", "video", "document"])
+async def test_c13_another_type_of_source_is_refused_with_those_there_are(tmp_path: Path, kind: str) -> None:
+    body = {"input": [{"type": kind, "source": {"type": "bytes", "format": "png", "data": PNG}}]}
+    assert await refused_form(tmp_path, body) == "Invalid source type. Supported types: BASE64, URL, S3, FILE"
+
+
+@pytest.mark.parametrize("given", ["", "   "])
+async def test_c15_a_text_without_words_is_refused(tmp_path: Path, given: str) -> None:
+    assert await refused_execution(tmp_path, {"input": given}) == "Text input cannot be null or empty"
+
+
+async def test_c16_a_text_block_without_words_is_refused(tmp_path: Path) -> None:
+    said = "Text content block cannot have null or empty text"
+    assert await refused_execution(tmp_path, {"input": [{"type": "text", "text": ""}]}) == said
+
+
+async def test_c18_an_assistants_message_needs_content_or_calls(tmp_path: Path) -> None:
+    said = "Assistant message must have either content or tool calls"
+    assert await refused_execution(tmp_path, {"input": [{"role": "assistant"}]}) == said
+
+
+async def test_c19_a_tools_message_needs_its_call_and_content(tmp_path: Path) -> None:
+    nameless, empty = {"role": "tool", "content": "x"}, {"role": "tool", "toolCallId": "c1"}
+    assert await refused_execution(tmp_path, {"input": [nameless]}) == "Tool message must have toolCallId"
+    assert await refused_execution(tmp_path, {"input": [empty]}) == "Tool message must have content"
+
+
+async def test_c24_ag_ui_is_sent_to_the_stream(tmp_path: Path) -> None:
+    assert await refused_form(tmp_path, {"threadId": "t", "runId": "r", "messages": []}) == (
+        "AG-UI agents require streaming execution. Please use the streaming endpoint: "
+        f"POST {P}/agents/echo/_execute/stream"
+    )
 
 
 async def test_c3_a_feature_that_is_off_is_refused_with_the_setting_that_enables_it(tmp_path: Path) -> None:

@@ -90,17 +90,20 @@ async def test_d12_a_conversational_agent_with_a_model_names_its_interaction_too
     assert [each["name"] for each in output] == ["memory_id", "parent_interaction_id", "response"]
 
 
-async def test_c6_and_c7_both_kinds_of_agents_take_every_form_of_input(tmp_path: Path) -> None:
+async def test_c6_a_conversational_agent_takes_blocks_and_messages_too(tmp_path: Path) -> None:
     async with http_scene(tmp_path) as (ml, server):
-        server.answers(completion("a"), completion("b"), completion("c"))
-        for kind, body in (
-            ("conversational", {"input": [text("blocks")]}),
-            ("conversational", {"input": [{"role": "user", "content": [text("messages")]}]}),
-            ("conversational_v2", {"parameters": {"question": "question"}}),
-        ):
-            await answer_of(ml, openai_model(server), body, type=kind)
-    heard = [request.json["messages"][-1]["content"] for request in server.requests]
-    assert heard == ["blocks", "messages", "question"]
+        server.answers(completion("a"), completion("b"))
+        for given in ([text("blocks")], [{"role": "user", "content": [text("messages")]}]):
+            await answer_of(ml, openai_model(server), {"input": given}, type="conversational")
+    assert [request.json["messages"][-1]["content"] for request in server.requests] == ["blocks", "messages"]
+
+
+async def test_c7_a_unified_agent_takes_the_older_question_too(tmp_path: Path) -> None:
+    async with http_scene(tmp_path) as (ml, server):
+        server.answers(completion("a"))
+        answer = await answer_of(ml, openai_model(server), {"parameters": {"question": "hi"}})
+    assert answer["message"]["content"] == [{"text": "a"}]
+    assert server.requests[0].json["messages"][-1]["content"] == "hi"
 
 
 async def test_c25_a_refusal_of_bedrock_comes_with_its_status(tmp_path: Path) -> None:
