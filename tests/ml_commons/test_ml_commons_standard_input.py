@@ -15,7 +15,7 @@ from tests import bedrock_server as bedrock
 from tests.bedrock_server import BedrockServer, bedrock_server
 from tests.gemini_chunks import chunk
 from tests.ml_commons_scene import MlGateway, ml_gateway
-from tests.ml_executions import PNG, bedrock_model, medium, text
+from tests.ml_executions import PNG, bedrock_model, gemini_answer, gemini_model, medium, openai_model, text
 from tests.openai_chat_server import Script, chat_server, completion
 
 IMAGE = {"type": "image", "source": {"type": "base64", "format": "png", "data": PNG}}
@@ -90,13 +90,17 @@ async def test_r1_3_messages_with_roles_are_processed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("given", [42, {"text": "x"}, True, 1.5])
-async def test_r1_4_and_r1_5_an_invalid_form_is_a_400_that_explains_the_supported_ones(
-    tmp_path: Path, given: Any
-) -> None:
+async def test_r1_4_an_invalid_form_is_a_400_that_explains_the_supported_ones(tmp_path: Path, given: Any) -> None:
     async with scene(tmp_path) as agent:
         error = await agent.error({"input": given})
     assert words(error) == "Invalid input format. Expected string or array."
     assert "content blocks" in error["fields"][0]["reason"]
+
+
+async def test_r1_5_an_item_of_no_form_is_explained(tmp_path: Path) -> None:
+    async with scene(tmp_path) as agent:
+        error = await agent.error({"input": [{"foo": 1}]})
+    assert words(error) == "Invalid item format. Must have 'role' (for messages) or 'type' (for content blocks)."
 
 
 # --- 2: the older question
@@ -117,7 +121,7 @@ async def test_r2_2_input_wins_over_the_question_and_a_deprecation_is_logged(
     assert any("deprecated" in record.message for record in caplog.records if record.levelno == logging.WARNING)
 
 
-async def test_r2_3_and_r7_2_the_input_takes_the_form_of_the_agents_provider(tmp_path: Path) -> None:
+async def test_r2_3_the_input_takes_the_form_of_the_agents_provider(tmp_path: Path) -> None:
     async with chat_server() as server, ml_gateway(tmp_path) as ml:
         server.answers(completion("a"), Script(pieces=(chunk({"text": "b"}, finish="STOP"),)))
         for provider, key in (
@@ -133,7 +137,7 @@ async def test_r2_3_and_r7_2_the_input_takes_the_form_of_the_agents_provider(tmp
     assert gemini["contents"][-1]["parts"] == [{"text": "look"}, {"inlineData": {"mimeType": "image/png", "data": PNG}}]
 
 
-async def test_r2_4_and_r7_3_the_question_has_all_that_an_execution_has(tmp_path: Path) -> None:
+async def test_r2_4_the_question_has_all_that_an_execution_has(tmp_path: Path) -> None:
     async with scene(tmp_path, "conversational") as agent:
         asked = {"question": "a", "memory_id": "m", "include_token_usage": True, "verbose": "true"}
         _, answer = await agent.execute({"parameters": asked})
@@ -146,7 +150,22 @@ async def test_r2_4_and_r7_3_the_question_has_all_that_an_execution_has(tmp_path
 # --- 3: providers
 
 
-async def test_r3_1_and_r3_2_bedrock_is_sent_converses_messages(tmp_path: Path) -> None:
+@pytest.mark.parametrize("provider", ["openai/v1/chat/completions", "gemini/v1beta/generatecontent"])
+async def test_r3_1_every_provider_maps_the_input_itself(tmp_path: Path, provider: str) -> None:
+    async with chat_server() as server, ml_gateway(tmp_path) as ml:
+        is_openai = provider.startswith("openai")
+        server.answers(completion("a") if is_openai else gemini_answer("a"))
+        agent_id = await ml.register(
+            {"name": "a", "tools": [], "model": (openai_model if is_openai else gemini_model)(server)}
+        )
+        status, _ = await ml.call("POST", f"/agents/{agent_id}/_execute", {"input": "hi"})
+        sent = server.requests[0].json
+    assert status == 200
+    said = {"role": "user", "content": "hi"} if is_openai else {"role": "user", "parts": [{"text": "hi"}]}
+    assert sent["messages" if is_openai else "contents"][-1] == said
+
+
+async def test_r3_2_bedrock_is_sent_converses_messages(tmp_path: Path) -> None:
     async with scene(tmp_path) as agent:
         heard = await agent.heard({"input": [text("look"), IMAGE]})
     assert heard == [{"role": "user", "content": [{"text": "look"}, SENT_IMAGE]}]
@@ -172,7 +191,13 @@ async def test_r3_4_an_input_that_the_provider_cannot_take_is_named(tmp_path: Pa
 # --- 4: validation
 
 
-async def test_r4_1_and_r4_5_an_unsupported_type_is_refused_with_those_that_are_supported(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["text", "image", "video", "document"])
+async def test_r4_1_the_supported_types_are_checked_before_anything_is_sent(tmp_path: Path, kind: str) -> None:
+    async with scene(tmp_path) as agent:
+        await agent.error({"input": [{"type": kind}]})
+
+
+async def test_r4_5_an_unsupported_type_is_refused_with_those_that_are_supported(tmp_path: Path) -> None:
     async with scene(tmp_path) as agent:
         error = await agent.error({"input": [text("a"), {"type": "hologram"}]})
     assert words(error) == f"Unsupported content type 'hologram'. Supported types: {SUPPORTED}"
@@ -198,7 +223,16 @@ async def test_r4_3_a_message_needs_a_role_and_content(tmp_path: Path, message: 
     assert words(error) in ("user message must have content", "Message role cannot be null or empty")
 
 
-async def test_r4_4_and_r8_4_an_error_names_the_field_and_what_would_be_right(tmp_path: Path) -> None:
+async def test_r4_4_an_error_says_in_detail_what_is_wrong(tmp_path: Path) -> None:
+    given = [{"role": "user", "content": [text("a")]}, text("b")]
+    async with scene(tmp_path) as agent:
+        error = await agent.error({"input": given})
+    assert words(error) == (
+        "Mixed array types detected. Expected all items to be Messages, but item at index 1 is of type ContentBlock"
+    )
+
+
+async def test_r8_4_an_error_names_the_field_and_what_would_be_right(tmp_path: Path) -> None:
     async with scene(tmp_path) as agent:
         error = await agent.error({"input": [{"role": "user", "content": [text("a"), text(" ")]}]})
     assert error["fields"] == [{"field": "/input/0/content/1/text", "reason": "give it text, or leave the block out"}]
@@ -255,10 +289,19 @@ async def test_r5_5_each_source_is_handled_in_its_own_way(tmp_path: Path) -> Non
 # --- 6: conversations
 
 
-async def test_r6_1_and_r6_2_an_array_of_messages_with_blocks_is_supported(tmp_path: Path) -> None:
+async def test_r6_1_an_array_of_messages_is_supported(tmp_path: Path) -> None:
     async with scene(tmp_path) as agent:
         heard = await agent.heard({"input": [{"role": "user", "content": [text("a"), text("b")]}]})
     assert heard == [{"role": "user", "content": [{"text": "a"}, {"text": "b"}]}]
+
+
+async def test_r6_2_each_message_has_a_role_and_an_array_of_blocks(tmp_path: Path) -> None:
+    given = [{"role": "user", "content": [text("a"), IMAGE]}, {"role": "user", "content": [text("b")]}]
+    async with scene(tmp_path) as agent:
+        heard = await agent.heard({"input": given})
+        _, answer = await agent.execute({"input": [{"role": "user", "content": {"text": "a"}}]})
+    assert [block for each in heard for block in each["content"]] == [{"text": "a"}, SENT_IMAGE, {"text": "b"}]
+    assert words(answer["error"]) == "Invalid message content. Expected string or array."
 
 
 async def test_r6_3_any_role_is_accepted(tmp_path: Path) -> None:
@@ -294,11 +337,31 @@ async def test_r6_5_media_of_every_message_are_processed(tmp_path: Path) -> None
 # --- 7: both forms
 
 
-async def test_r7_1_and_r7_3_both_forms_mean_the_same(tmp_path: Path) -> None:
+async def test_r7_1_both_forms_are_known_and_mean_the_same(tmp_path: Path) -> None:
     async with scene(tmp_path) as agent:
         old = await agent.heard({"parameters": {"question": "same"}})
         new = await agent.heard({"input": "same"})
     assert old == new
+
+
+async def test_r7_2_messages_take_the_form_of_the_agents_provider(tmp_path: Path) -> None:
+    calls = [{"id": "c1", "function": {"name": "add", "arguments": '{"a": 2}'}}]
+    given = [
+        {"role": "user", "content": "2?"},
+        {"role": "assistant", "toolCalls": calls},
+        {"role": "tool", "toolCallId": "c1", "content": "2"},
+    ]
+    async with scene(tmp_path) as agent:
+        _, called, result = await agent.heard({"input": given})
+    assert called["content"] == [{"toolUse": {"toolUseId": "c1", "name": "add", "input": {"a": 2}}}]
+    assert result["content"][0]["toolResult"]["toolUseId"] == "c1"
+
+
+async def test_r7_3_the_question_is_answered_as_ever(tmp_path: Path) -> None:
+    async with scene(tmp_path, "conversational") as agent:
+        _, answer = await agent.execute({"parameters": {"question": "text"}})
+    *_, response = answer["inference_results"][0]["output"]
+    assert response == {"name": "response", "dataAsMap": {"response": "hello", "additional_info": {}}}
 
 
 async def test_r7_4_what_was_said_is_kept_whole_for_the_next_turn(tmp_path: Path) -> None:
