@@ -111,8 +111,7 @@ class Turn:
         """The answer as far as there is one; None if nothing was answered yet."""
         if (failure := self.failure) is not None:
             return f"Agent execution failed: {failure}"
-        steps = self.steps
-        return _text(steps[-1]) if steps and steps[-1][0].role != "tool" else None
+        return _text(next((step for step in reversed(self.steps) if step[0].role != "tool"), ()))
 
     @property
     def answer(self) -> tuple[Message, ...]:

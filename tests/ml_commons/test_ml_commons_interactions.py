@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from gateway.messages import Message, TextBlock, ToolCall, ToolResult
+from gateway.ml_commons.interactions import trace_jsons, turns_of
 from gateway.protocol import time_text
 from tests.ml_commons_scene import MlGateway, ml_gateway
 from tests.movable_clock import MovableClock
@@ -228,6 +230,18 @@ async def test_an_execution_that_failed_says_why(tmp_path: Path) -> None:
         read = words(await interactions(ml, "m"))
     assert [each[1] for each in read] == ["one", "two"]
     assert read[0][2].startswith("Agent execution failed: ")
+
+
+def test_a_turn_that_ends_with_a_tools_result_shows_what_the_model_said_last() -> None:
+    calls = ToolCall("c1", "add", "{}")
+    messages = (
+        Message("u1", "user", (TextBlock("2 and 3?"),)),
+        Message("a1", "assistant", (TextBlock("I add."), calls), turn_id="turn"),
+        Message("t1", "tool", (ToolResult("c1", (TextBlock("5"),)),), turn_id="turn"),
+    )
+    (turn,) = turns_of(messages, (), {}, 0.0)
+    assert turn.response == "I add."
+    assert [trace["message_id"] for trace in trace_jsons("m", turn)] == ["a1", "t1"]
 
 
 async def test_an_interaction_has_the_times_of_its_question_and_of_what_came_last(tmp_path: Path) -> None:

@@ -129,3 +129,21 @@ async def test_d19_model_calls_and_rounds_of_tools_count_alike(ml: MlGateway, mo
     assert len(results) == 5
     assert len(set(results)) == 1, "each of them ran"
     assert models.requests[-1].json["tool_choice"] == "none"
+
+
+async def test_memory_has_what_was_answered_at_the_limit(ml: MlGateway, models: ChatServer) -> None:
+    async def remembered(memory_id: str) -> str:
+        _, read = await ml.call("GET", f"/memory/{memory_id}/messages")
+        (interaction,) = read["messages"]
+        response: str = interaction["response"]
+        return response
+
+    summing_up = await registered(ml, models, "conversational", max_iteration="1")
+    models.answers(looking(), completion("I looked."))
+    answer = await executed(ml, summing_up)
+    assert await remembered(tensors(answer)["memory_id"]) == response_of(answer)
+
+    models.answers(looking("I look."))
+    answer = await executed(ml, await registered(ml, models, "conversational_v2"), max_iteration="1")
+    assert answer["message"]["content"][0] == {"text": "I look."}
+    assert await remembered(answer["memory_id"]) == "I look."

@@ -12,6 +12,7 @@ from opensearchpy.exceptions import NotFoundError
 from tests.ml_commons_scene import MlGateway, P, ml_gateway
 from tests.movable_clock import MovableClock
 from tests.running_gateway import run_body
+from tests.website import ALICE_KEY, visitor, website
 
 KEYS = {"api_keys": [{"name": name, "key": f"{name}-key-0123456789"} for name in ("alice", "bob")]}
 
@@ -307,6 +308,23 @@ async def test_another_owners_memory_is_not_there(tmp_path: Path) -> None:
             status, missing = await ml.call(method, f"/memory/{memory_id}{path}", body, **as_("bob"))
             assert (status, missing["error"]["reason"]) == (404, f"Memory [{memory_id}] not found")
         assert await listed(ml, **as_("alice")) == ([memory_id], None)
+
+
+async def test_a_visitors_thread_is_nobodys_memory_and_visitors_have_none(tmp_path: Path) -> None:
+    async with website(tmp_path) as local:
+        somebody = await visitor(local.client)
+        assert (await somebody.run(thread_id="t", run_id="r")).status == 200
+        for method, path in (
+            ("GET", "/memory"),
+            ("POST", "/memory"),
+            ("GET", "/memory/t"),
+            ("GET", "/memory/t/messages"),
+        ):
+            assert (await somebody.ask(method, P + path)).status == 403
+        key = {"authorization": f"Bearer {ALICE_KEY}"}
+        assert (await local.client.http.get(f"{P}/memory", headers=key)).json() == {"memories": []}
+        for path in ("/memory/t", "/memory/message/user-r"):
+            assert (await local.client.http.get(P + path, headers=key)).status_code == 404
 
 
 async def test_all_of_it_is_refused_while_the_memory_feature_is_off(tmp_path: Path) -> None:
