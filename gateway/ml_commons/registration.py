@@ -166,7 +166,7 @@ def read_change(body: JsonObject, stored: Document, parts: PartsForCallers) -> R
 def _change_words(
     members: AgentMembers, given: Set[str], kind: AgentKind, definition: JsonObject, shown: JsonObject
 ) -> None:
-    if "type" in given and members.kind() != kind:
+    if "type" in given and members.kind_name != kind:
         members.fields.wrong("type", "Agent type cannot be updated")
     if "name" in given:
         shown["name"] = definition["name"] = members.name()

@@ -117,12 +117,17 @@ class AgentMembers:
             return value
         return ""
 
+    @property
+    def kind_name(self) -> str:
+        """The type that the body gives, as it is called here; empty where it gives none."""
+        value = self.fields.value.get("type")
+        return value.lower().replace("/", "_") if isinstance(value, str) else ""
+
     def kind(self) -> AgentKind:
         """The type, which may be written as in the RFC: `conversational/v2`."""
-        value = self.fields.value.get("type")
+        value, name = self.fields.value.get("type"), self.kind_name
         if value is None:
             return "conversational"
-        name = value.lower().replace("/", "_") if isinstance(value, str) else ""
         if name in _KINDS:
             return cast(AgentKind, name)
         supported = ", ".join(_KINDS)

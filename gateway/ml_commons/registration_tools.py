@@ -109,7 +109,8 @@ def _shown(tool: Fields, kind: str, parameters: JsonObject, attributes: JsonObje
     for name in ("name", "description"):
         if tool.value.get(name):
             shown[name] = tool.value[name]
-    shown["parameters"] = texts_of(_without_secrets(parameters))
+    if parameters:
+        shown["parameters"] = texts_of(_without_secrets(parameters))
     if attributes:
         shown["attributes"] = texts_of(attributes)
     shown["include_output_in_agent_response"] = bool(tool.boolean("include_output_in_agent_response"))

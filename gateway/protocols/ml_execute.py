@@ -12,7 +12,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from gateway.errors import GatewayError
+from gateway.access.authentication import has_body
+from gateway.errors import GatewayError, InvalidRequestError
 from gateway.messages import JsonObject, JsonValue
 from gateway.ml_commons.agent_input import is_ag_ui
 from gateway.ml_commons.api_document import ml_api, ml_operation
@@ -38,6 +39,8 @@ class _Endpoints:
         self._settings = environment.shared(ClusterSettings)
 
     async def execute(self, request: Request) -> Response:
+        if not has_body(request.headers):
+            raise InvalidRequestError("request body is required: give 'input', or 'parameters.question'", status=400)
         body = await read_json(request)
         try:
             return ml_response(request, await self._answer(request, body))

@@ -62,6 +62,7 @@ async def test_an_agent_is_shown_as_it_was_registered_without_its_key(tmp_path: 
         tools = [
             {"type": "ListIndexTool", "name": "indices", "parameters": {"page_size": 5}},
             {"type": "McpServer", "parameters": {"url": "http://127.0.0.1:9/mcp?token=hidden", "headers": headers}},
+            {"type": "SearchIndexTool"},
         ]
         agent_id = await ml.register(body(description="d", app_type="os_chat", type="AG_UI") | {"tools": tools})
         status, shown = await ml.call("GET", f"/agents/{agent_id}")
@@ -87,6 +88,7 @@ async def test_an_agent_is_shown_as_it_was_registered_without_its_key(tmp_path: 
                     "parameters": {"url": "http://127.0.0.1:9/mcp"},
                     "include_output_in_agent_response": False,
                 },
+                {"type": "SearchIndexTool", "include_output_in_agent_response": False},
             ],
             "memory": {"type": "conversation_index"},
             "parameters": {},
@@ -314,8 +316,9 @@ async def test_b6_two_tools_of_one_name_are_refused(tmp_path: Path) -> None:
     assert await unchanged(tmp_path, {"tools": tools}) == "Duplicate tool defined: tool1"
 
 
-async def test_b7_the_type_stays(tmp_path: Path) -> None:
-    assert await unchanged(tmp_path, {"type": "conversational_v2"}) == "Agent type cannot be updated"
+@pytest.mark.parametrize("kind", ["conversational_v2", "flow", "bogus", 1])
+async def test_b7_the_type_stays(tmp_path: Path, kind: object) -> None:
+    assert await unchanged(tmp_path, {"type": kind}) == "Agent type cannot be updated"
 
 
 @pytest.mark.parametrize(

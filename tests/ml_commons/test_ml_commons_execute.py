@@ -338,6 +338,14 @@ async def test_c3_a_feature_that_is_off_is_refused_with_the_setting_that_enables
         await executed(ml, "echo", {"input": "hi"})
 
 
+async def test_without_a_body_the_answer_says_what_to_give(tmp_path: Path) -> None:
+    async with ml_gateway(tmp_path, [ECHO]) as ml:
+        answer = await ml.http.post(f"{P}/agents/echo/_execute", headers={"content-type": "application/json"})
+    assert answer.status_code == 400
+    reason = answer.json()["error"]["reason"]
+    assert reason == "request body is required: give 'input', or 'parameters.question'"
+
+
 async def test_a_body_that_is_no_json_is_an_error_as_usual(tmp_path: Path) -> None:
     async with ml_gateway(tmp_path, [ECHO]) as ml:
         headers = {"content-type": "application/json"}
