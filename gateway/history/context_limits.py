@@ -146,7 +146,8 @@ def _groups(view: Sequence[Message]) -> list[list[Message]]:
 def _with_earlier(view: Sequence[Message], most: int) -> Sequence[Message]:
     """The last question and what follows it, after at most so many earlier messages."""
     groups = _groups(view)
-    begin = len(groups) - next((place for place, group in enumerate(reversed(groups)) if group[0].role == "user"), 0)
+    users = [place for place, group in enumerate(groups) if group[0].role == "user"]
+    begin = users[-1] if users else 0
     while begin and groups[begin - 1][0].role == "user":  # a question may be of several messages
         begin -= 1
     kept = [place >= begin or _stays(group) for place, group in enumerate(groups)]

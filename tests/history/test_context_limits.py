@@ -57,7 +57,8 @@ def test_so_many_messages_before_the_last_question_are_shown_however_much_the_lo
     view += [said("user", "5", 5), said("user", "6", 6), *called(7, TextBlock("a"), TextBlock("b"))]
     for most, kept in ((4, 9), (3, 7), (2, 7), (1, 5), (0, 5)):
         assert limited(view, HistoryLimits(max_earlier=most)) == tuple(view[-kept:])
-    assert limited(view[:1], HistoryLimits(max_earlier=0)) == tuple(view[:1])
+    for alone in (view[:1], view[1:2]):
+        assert limited(alone, HistoryLimits(max_earlier=0)) == tuple(alone)
 
 
 def test_the_newest_messages_are_kept_and_the_first_of_them_is_a_users() -> None:
