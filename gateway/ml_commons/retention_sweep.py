@@ -59,13 +59,17 @@ async def sweep_of(environment: ProtocolEnvironment, caller: Caller, *, dry: boo
     ]
 
 
-async def apply_policy(memories: ContainerMemories, *, dry: bool = False) -> dict[str, int]:
-    """Delete what is due by the container's policy; how many there were of each type that it names."""
+async def apply_policy(
+    memories: ContainerMemories, *, dry: bool = False, window: int = MAX_RESULT_WINDOW
+) -> dict[str, int]:
+    """Delete what is due by the container's policy; how many there were of each type that it names. `window`: how many
+    are looked at together.
+    """
     counts: dict[str, int] = {}
     policy: Any = retention_policy(memories.container.body)
     for name, limits in policy.items():
         counts[name] = 0
-        while due := await _due(memories, MEMORIES[name], limits):
+        while due := await _due(memories, MEMORIES[name], limits, window):
             counts[name] += len(due)
             if dry or not await _delete(memories, MEMORIES[name], due):
                 break
@@ -95,18 +99,16 @@ async def _delete(memories: ContainerMemories, kind: Memories, due: list[str]) -
     return deleted
 
 
-async def _due(memories: ContainerMemories, kind: Memories, limits: dict[str, int]) -> list[str]:
-    """The ids of those that are due, the oldest first; the first ones of very many."""
-    time = "created_time" if kind.type == "history" else "last_updated_time"
-    asked: JsonObject = {"query": _UNPINNED, "sort": [time], "size": MAX_RESULT_WINDOW, "_source": False}
-    found: Any = await memories.search(kind, asked)
-    rows = [(hit["sort"][0], hit["_id"]) for hit in hits_of(found)]
-    surplus = found["hits"]["total"]["value"] - limits.get("max_count", found["hits"]["total"]["value"])
+async def _due(memories: ContainerMemories, kind: Memories, limits: dict[str, int], window: int) -> list[str]:
+    """The ids of those that are due, the oldest first; of very many the first ones."""
+    rows, total = await _oldest(memories, kind, window)
+    # beyond it, others that are not in the window may be older
+    latest = rows[-1][0] if len(rows) < total else None
+    surplus = total - limits.get("max_count", total)
     days = limits.get("retention_days")
     before = 0 if days is None else milliseconds(memories.environment.now() - days * _DAY_SECONDS)
-    heapq.heapify(rows)
     due: list[str] = []
-    while rows and (rows[0][0] < before or len(due) < surplus):
+    while rows and (rows[0][0] < before or len(due) < surplus) and (latest is None or rows[0][0] <= latest):
         known, memory_id = heapq.heappop(rows)
         last = known if kind.type != "sessions" else await _last_said(memories, memory_id, known)
         if last > known:
@@ -114,6 +116,14 @@ async def _due(memories: ContainerMemories, kind: Memories, limits: dict[str, in
         else:
             due.append(memory_id)
     return due
+
+
+async def _oldest(memories: ContainerMemories, kind: Memories, window: int) -> tuple[list[tuple[int, str]], int]:
+    """The times and ids of the oldest that are not pinned, in order, and how many there are of these."""
+    time = "created_time" if kind.type == "history" else "last_updated_time"
+    asked: JsonObject = {"query": _UNPINNED, "sort": [time], "size": window, "_source": False}
+    found: Any = await memories.search(kind, asked)
+    return [(hit["sort"][0], hit["_id"]) for hit in hits_of(found)], found["hits"]["total"]["value"]
 
 
 async def _last_said(memories: ContainerMemories, session_id: str, known: int) -> int:

@@ -5,8 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from gateway.access.callers import Caller
+from gateway.access.limits import Meter
+from gateway.messages import JsonObject, Message, TextBlock
+from gateway.ml_commons import memory_containers
+from gateway.ml_commons.container_memories import ContainerMemories
+from gateway.ml_commons.memory_access import container_of
+from gateway.ml_commons.memory_kinds import CONTAINERS
+from gateway.ml_commons.retention_sweep import apply_policy
+from gateway.protocol import ProtocolEnvironment
+from gateway.sse import OpenStreams
 from tests.ml_commons_scene import MlGateway, ml_gateway
 from tests.movable_clock import MovableClock
+from tests.runner_scene import OWNER, SAYS_HELLO, agent_of, runner_scene
 from tests.running_gateway import run_body
 from tests.waiting import until_answered
 
@@ -113,3 +124,23 @@ async def test_policies_are_applied_for_every_owner_and_asked_for_by_each(tmp_pa
         await clock.advance(DAY + 1)
         for name, path in paths.items():
             await after_hours(ml, clock, f"{path}/long-term", [], **as_(name))
+
+
+async def test_of_more_sessions_than_are_looked_at_together_only_the_oldest_go() -> None:
+    me = Caller(OWNER)
+    async with runner_scene(agent_of("a", SAYS_HELLO)) as scene:
+        environment = ProtocolEnvironment(scene.runner, OpenStreams(), Meter(scene.clock, "runs"))
+        policy: JsonObject = {"sessions": {"max_count": 2}}
+        body: JsonObject = {"name": "n", "configuration": {"retention_policy": policy}}
+        container_id, document = memory_containers.new_container(body, me.owner, environment.now())
+        await environment.documents(me).put(CONTAINERS, container_id, document)
+        container = await container_of(environment.documents(me), container_id)
+        memories = ContainerMemories(environment, me, container)
+        for number in range(8):
+            await memories.create_session({"session_id": f"s{number}"})
+            await scene.clock.advance(1)
+        for used in ("s0", "s2"):
+            await environment.append_messages(me, used, [Message(f"m{used}", "user", (TextBlock("hi"),))])
+        assert await apply_policy(memories, window=3) == {"sessions": 6}
+        left = {each.thread_id for each in (await environment.threads(me, limit=50)).items}
+    assert left == {"s0", "s2"}, "they were used last"
