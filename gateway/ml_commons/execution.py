@@ -206,7 +206,7 @@ def stop_reason(outcome: Outcome, last_call: StopReason | None) -> str:
             return "stop_sequence" if last_call is StopReason.STOP_SEQUENCE else "end_turn"
 
 
-def answer_of(record: RunRecord) -> ExecutionAnswer:
+def answer_of(record: RunRecord, to_operator: bool) -> ExecutionAnswer:
     """The renderer of the answer of an execution that has begun earlier, from its run's record."""
     request = record.request or {}
     form = AnswerForm(
@@ -216,7 +216,7 @@ def answer_of(record: RunRecord) -> ExecutionAnswer:
         verbose=request.get("verbose") is True,
         token_usage=request.get("token_usage") is True,
     )
-    return ExecutionAnswer(form)
+    return ExecutionAnswer(form, to_operator=to_operator)
 
 
 def written_call(call: ToolCall) -> JsonObject:

@@ -46,8 +46,8 @@ TASKS: Final = DocumentKind(
     },
 )
 
-AnswerOf = Callable[[RunRecord], Renderer[JsonObject]]
-"""The renderer of an execution's answer, from its run's record."""
+AnswerOf = Callable[[RunRecord, bool], Renderer[JsonObject]]
+"""The renderer of an execution's answer, from its run's record; and whether the caller may see why a model failed."""
 
 _STATES: Mapping[RunStatus, str] = MappingProxyType(
     {
@@ -169,8 +169,8 @@ class Tasks:
         """What the run answered. Raises GatewayError, also where the run failed."""
         viewer = await self._environment.attach(caller, record.run_id)
         if viewer is None:  # its log is gone, or it was cancelled before it began
-            raise NotFoundError(record.error_message or f"the run was {record.status.value}; its answer is gone")
-        renderer = self._answer_of(record)
+            raise NotFoundError(f"the run ended as {record.status.value}, and its log is not there")
+        renderer = self._answer_of(record, self._environment.is_operators(caller))
         with closing(viewer):
             async for batch in viewer:
                 renderer.render(batch.events, batch.first)

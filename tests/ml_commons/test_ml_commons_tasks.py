@@ -37,7 +37,7 @@ SAYS = agent("says", scripted([{"text": "done"}]))
 class Said:
     """Renders a run as the text that it said."""
 
-    def __init__(self, record: RunRecord) -> None:
+    def __init__(self, record: RunRecord, to_operator: bool) -> None:
         self._transcript = Transcript()
 
     def render(self, events: Sequence[Event], first: int) -> Sequence[bytes]:
@@ -145,6 +145,14 @@ async def test_an_execution_that_failed_says_why_in_its_task(tmp_path: Path) -> 
         task = await until_state(ml, await async_execution(ml, "fails", {"input": "hi"}), "FAILED")
         assert task["error"]
         assert task["response"] == {"error_message": task["error"]}
+
+
+async def test_callers_without_a_key_of_an_open_gateway_do_not_read_why_a_model_failed(tmp_path: Path) -> None:
+    refused = agent("refused", scripted([{"error": "authentication", "message": "key 7 is wrong"}]))
+    for server, is_told in (({}, True), ({"allow_unauthenticated": True}, False)):
+        async with ml_gateway(tmp_path, [refused], server=server) as ml:
+            task = await until_state(ml, await async_execution(ml, "refused", {"input": "hi"}), "FAILED")
+            assert ("key 7" in task["error"]) is is_told
 
 
 async def test_a_task_is_cancelled_once_and_forgotten(tmp_path: Path) -> None:
