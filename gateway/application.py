@@ -378,7 +378,12 @@ class Application:
                 logger.info("deleted visitors' threads of long ago", extra={"threads": deleted})
         await self.runner.removal.go_on(self.driver.agents)
         for sweep in self._sweeps:
-            await sweep()
+            try:
+                await sweep()
+            except StoreError:
+                raise
+            except Exception:  # a protocol's failure must not end the removal of old logs
+                logger.exception("what a protocol keeps no longer could not be deleted; it is tried again")
 
     def _own_routes(self, _: ProtocolEnvironment) -> Sequence[BaseRoute]:
         return [

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.movable_clock import MovableClock
 from tests.newcomers import file_in_room
-from tests.running_gateway import LocalGateway
+from tests.running_gateway import LocalGateway, agent, local_gateway, scripted
+from tests.waiting import until_answered
 from tests.website import ALICE_KEY, website
 
 ALICE = {"authorization": f"Bearer {ALICE_KEY}"}
@@ -89,3 +91,39 @@ async def test_where_a_form_of_errors_fails_the_answer_is_a_plain_500(
     [entry] = [record for record in caplog.records if record.message == "a protocol could not tell an error"]
     assert entry.exc_info is not None
     assert entry.__dict__["request_id"] in answer.json()["detail"]
+
+
+FORGETFUL = """# gateway/protocols/forgetful.py
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+
+from gateway.errors import ConflictError
+from gateway.protocol import WireProtocol
+
+swept = []
+
+
+async def told(request):
+    return JSONResponse(len(swept))
+
+
+async def sweep(environment):
+    swept.append(environment)
+    raise LookupError("a bug") if len(swept) % 2 else ConflictError("not now")
+
+
+PROTOCOL = WireProtocol("forgetful", lambda environment: [Route("/swept", told)], sweep=sweep)
+"""
+
+
+async def test_a_protocol_that_fails_to_delete_what_is_due_is_asked_again(tmp_path: Path) -> None:
+    clock = MovableClock()
+    with file_in_room(FORGETFUL, tmp_path):
+        async with local_gateway(tmp_path, [agent("a", scripted([{"text": "hello"}]))], clock=clock) as gateway:
+
+            async def swept() -> int:
+                await clock.advance(3600)
+                number: int = (await gateway.client.http.get("/swept")).json()
+                return number
+
+            assert await until_answered(swept, lambda number: number > 2)
