@@ -175,6 +175,7 @@ REQUIRED = [
     "ml-execute",
     "ml-execute-providers",
     "ml-commons-proposals",
+    "ml-commons-differences",
     "roles-nobody-knows",
 ]
 
