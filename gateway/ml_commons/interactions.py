@@ -13,12 +13,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import orjson
-
 from gateway.frozen import quickly_made
 from gateway.messages import JsonObject, JsonValue, Message, ReasoningBlock, TextBlock, ToolResult
 from gateway.ml_commons.interaction_notes import Note, note_of
 from gateway.protocol import time_text
+from gateway.records import dump_json
 from gateway.store import RunRecord, RunStatus
 
 _OF_MODEL: Final = "LLM"
@@ -191,10 +190,9 @@ def trace_jsons(memory_id: str, turn: Turn) -> list[JsonObject]:
             trace_id, call = step[0].id, calls.get(result.call_id)
             called: JsonObject = {"input": call.arguments, "origin": call.name} if call else {}
             words = {**called, "response": result_text(result)}
-        place: JsonObject = {"additional_info": {}, "parent_message_id": turn.id, "trace_number": number}
-        traces.append(
-            _without_none({**_head(memory_id, trace_id, turn.times.get(trace_id, turn.created_at)), **words, **place})
-        )
+        came_at = turn.times.get(trace_id, turn.created_at)
+        head: JsonObject = {**_head(memory_id, trace_id, came_at), "updated_time": time_text(came_at)}
+        traces.append(_without_none({**head, **words, "parent_message_id": turn.id, "trace_number": number}))
     return traces
 
 
@@ -244,7 +242,7 @@ def _thought(step: Sequence[Message]) -> str | None:
     lines = [{"action": call.name, "action_input": call.arguments} for call in calls]
     if thought:
         lines[0] = {"thought": thought, **lines[0]}
-    return "\n".join(orjson.dumps(line).decode() for line in lines)
+    return "\n".join(dump_json({**line}).decode() for line in lines)
 
 
 def _without_none(shown: JsonObject) -> JsonObject:

@@ -6,12 +6,11 @@ The documents' fields are those of ml-commons' indices.
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Mapping
 from contextlib import closing, suppress
 from typing import Any, Final, cast
-
-import orjson
 
 from gateway.embedded_index.budget import USUAL_STEPS, Budget
 from gateway.embedded_index.documents import count_documents, find_indices, prepare, put_documents
@@ -161,7 +160,7 @@ def _begins_after(query: Clause, oldest: float) -> bool:
 
 def _searched_fields(index: str, body: JsonObject) -> dict[str, JsonObject]:
     """The fields that the search may ask for: only these are indexed."""
-    text = orjson.dumps(body).decode()
+    text = json.dumps(body)
     fields = _FIELDS[index]
     if any(each in text for each in _ALL_FIELDS):
         return {**fields}

@@ -31,7 +31,6 @@ from gateway.protocol import ProtocolEnvironment, WireProtocol, caller_of, path_
 from gateway.store import ThreadChange
 
 _MEMORY = PREFIX + "/memory"
-_WHOLE = 2**31  # of a thread's messages and runs: an interaction's place is only known once all before it are
 
 
 class _Endpoints:

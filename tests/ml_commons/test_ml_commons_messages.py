@@ -219,6 +219,8 @@ async def test_the_steps_of_a_turn_are_its_traces(tmp_path: Path) -> None:
         read = (await traces(ml, "u1"))["traces"]
         assert [each["trace_number"] for each in read] == [1, 2, 3, 4, 5]
         assert {(each["parent_message_id"], each["memory_id"]) for each in read} == {("u1", "t")}
+        members = {"memory_id", "message_id", "create_time", "updated_time", "input", "response", "origin"}
+        assert {*read[0]} == {*read[1]} == members | {"parent_message_id", "trace_number"}
         assert [(each["origin"], each["input"], each["response"]) for each in read[:3]] == [
             (
                 "LLM",
