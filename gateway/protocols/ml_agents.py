@@ -20,7 +20,7 @@ from gateway.agents.stored import AGENTS, shown_in, shown_of
 from gateway.errors import ConflictError, InvalidRequestError, NotFoundError
 from gateway.messages import JsonObject
 from gateway.ml_commons.answers import id_taken, search_answer, write_answer
-from gateway.ml_commons.api_document import ml_api, ml_operation
+from gateway.ml_commons.api_document import ml_api, ml_operation, ml_searches
 from gateway.ml_commons.cluster_settings import ClusterSettings
 from gateway.ml_commons.memory_access import container_of
 from gateway.ml_commons.memory_containers import new_container
@@ -169,7 +169,6 @@ def _routes(environment: ProtocolEnvironment) -> Sequence[BaseRoute]:
 
 # --- in the API document
 
-_SEARCH_BODY: Final = "A search in OpenSearch's query language; without one all are found."
 _API = ml_api(
     [
         ml_operation(
@@ -180,17 +179,7 @@ _API = ml_api(
             body="Its `name` and `model`; also `type`, `description`, `tools`, `memory`, `parameters`, `access_mode`.",
             result="Its id.",
         ),
-        *(
-            ml_operation(
-                method,
-                "/agents/_search",
-                f"searchAgents{how}",
-                f"Search agents{', with a body' if method == 'get' else ''}",
-                body=_SEARCH_BODY,
-                result="OpenSearch's answer to a search.",
-            )
-            for method, how in (("get", "ByGet"), ("post", ""))
-        ),
+        *ml_searches("/agents/_search", "searchAgents", "Search agents"),
         ml_operation("get", "/agents/{agentId}", "getMlAgent", "An agent", parameters=["agentId"]),
         ml_operation(
             "put",

@@ -15,7 +15,7 @@ from gateway.documents.owned import OwnedDocuments
 from gateway.errors import ConflictError
 from gateway.messages import JsonObject
 from gateway.ml_commons.answers import id_taken, search_answer, write_answer
-from gateway.ml_commons.api_document import ml_api, ml_operation
+from gateway.ml_commons.api_document import ml_api, ml_operation, ml_searches
 from gateway.ml_commons.cluster_settings import ClusterSettings
 from gateway.ml_commons.container_memories import ContainerMemories
 from gateway.ml_commons.memory_access import container_of
@@ -123,17 +123,7 @@ _API = ml_api(
             body="Its `name`; also `description`, `memory_container_id`, `configuration`.",
             result="Its id.",
         ),
-        *(
-            ml_operation(
-                method,
-                "/memory_containers/_search",
-                f"searchMemoryContainers{how}",
-                f"Search your memory containers{', with a body' if method == 'get' else ''}",
-                body="A search in OpenSearch's query language; without one all are found.",
-                result="OpenSearch's answer to a search.",
-            )
-            for method, how in (("get", "ByGet"), ("post", ""))
-        ),
+        *ml_searches("/memory_containers/_search", "searchMemoryContainers", "Search your memory containers"),
         ml_operation(
             "get",
             "/memory_containers/{containerId}",
