@@ -155,6 +155,7 @@ REQUIRED = [
     "models-media",
     "outcomes-name-limits",
     "last-iteration",
+    "ml-fuzz",
     "ml-stream",
     "ml-stream-ag-ui",
     "ml-refusals",
