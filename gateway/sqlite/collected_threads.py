@@ -131,15 +131,20 @@ class CollectedThreads:
         stays = thread.collection == before.collection
         if thread.collection and not stays:
             self._put_thread(connection, thread)
-        had = {message.id: (number, message) for number, message in enumerate(before.messages)}
-        times = version_rows.read_message_times(connection, owner, thread_id, before.first)
-        for number, message in enumerate(messages[before.first :], before.first):
-            if had.pop(message.id, None) != (number, message) or not stays:
-                at = times[number - before.first]
-                self._put_message(connection, thread, message, number, thread.created_at if at is None else at)
-        for number, message in had.values():
+        gone = {message.id: (number, message) for number, message in enumerate(before.messages)}
+        fresh: list[tuple[int, Message]] = []
+        for place in enumerate(messages[before.first :], before.first):
+            if stays and gone.get(place[1].id) == place:
+                del gone[place[1].id]
+            else:
+                fresh.append(place)
+        for number, message in gone.values():
             if (found := self._of_message(thread, message, number, thread.created_at)) is not None:
                 document_rows.delete(connection, self._documents.message_kind, found[0], owner, None)
+        times = version_rows.read_message_times(connection, owner, thread_id, before.first) if fresh else []
+        for number, message in fresh:
+            at = times[number - before.first]
+            self._put_message(connection, thread, message, number, thread.created_at if at is None else at)
 
     def _put_thread(self, connection: sqlite3.Connection, thread: ThreadSummary) -> None:
         """Give a thread that has come into a collection its document, if there is none."""

@@ -214,6 +214,16 @@ async def test_a_message_without_a_document_is_kept_like_any_other(collecting: S
     assert await documented(collecting) == numbered("one")
 
 
+@pytest.mark.parametrize("text", ["nothing", "fails", "too long", "misfit"])
+async def test_a_message_that_becomes_one_without_a_document_leaves_none(collecting: Store, text: str) -> None:
+    held = said("one", "two")
+    await within(collecting.create_thread(held, {}))
+    changed = replace(held, messages=(held.messages[0], message(1, text)))
+    await within(collecting.write_thread(changed, keep=1))
+    assert await documented(collecting) == numbered("one")
+    assert await found(collecting, {"match": {"text": "two"}}) == []
+
+
 async def test_a_thread_without_a_document_is_kept_like_any_other(collecting: Store) -> None:
     await within(collecting.create_thread(said("one", title="fails"), {}))
     assert await talk(collecting) is None
