@@ -6,8 +6,8 @@ Below: tool, turns.tool_calls. Above: the composition root, which makes them, an
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ from gateway.clock import Deadline, DeadlineError
 from gateway.errors import ConfigurationError, InvalidRequestError, ToolError
 from gateway.frozen import replace
 from gateway.messages import ContentBlock, JsonObject, JsonValue, ToolSpec, new_id
-from gateway.tool import SharedState, Tool, Toolbox, ToolContext, ToolEnvironment, ToolType
+from gateway.tool import SharedState, Tool, ToolContext, ToolEnvironment, ToolType
 from gateway.turns.tool_calls import argument_problem
 
 _SECONDS: Final = Budgets().tool_timeout_seconds
@@ -55,8 +55,8 @@ class CallerTools:
                 found.append(ToolDescription(name, kind.of_server, None))
                 continue
             with suppress(ConfigurationError):
-                spec = (await self._opened(name, {})).spec
-                found.append(ToolDescription(name, spec.description, spec.input_schema))
+                async with self._opened(name, {}) as tool:
+                    found.append(ToolDescription(name, tool.spec.description, tool.spec.input_schema))
         return found
 
     async def call(
@@ -72,15 +72,15 @@ class CallerTools:
         if kind is None or kind.of_server:
             there_are = ", ".join(each.type for each in await self.descriptions() if each.input_schema is not None)
             raise _refused(f"Tool not found: {name}; there are: {there_are}")
+        context = ToolContext(new_id("call"), owner, "", "", "", SharedState({}), request_id=request_id)
         try:
-            spec = (await self._opened(name, {})).spec
-            arguments, settings = _told_apart(parameters, spec)
-            tool = await self._opened(name, settings)
+            async with self._opened(name, {}) as usual:
+                arguments, settings = _told_apart(parameters, usual.spec)
+            async with self._opened(name, settings) as tool:
+                _check(tool.spec, arguments)
+                return await self._called(tool, arguments, context)
         except ConfigurationError as error:
             raise _refused(error.message) from None
-        _check(tool.spec, arguments)
-        context = ToolContext(new_id("call"), owner, "", "", "", SharedState({}), request_id=request_id)
-        return await self._called(tool, arguments, context)
 
     async def _called(self, tool: Tool, arguments: JsonObject, context: ToolContext) -> tuple[ContentBlock, ...]:
         deadline = Deadline(self._environment.clock, _SECONDS)
@@ -95,11 +95,17 @@ class CallerTools:
         finally:
             deadline.close()
 
-    async def _opened(self, name: str, settings: JsonObject) -> Tool:
-        """Raises ConfigurationError where the tool can never work so."""
-        box: Toolbox = self._types[name].open(ToolSettings(name, parameters=settings), self._environment)
-        [tool] = await box.tools()  # one that is no server's has nothing to close
-        return tool
+    @asynccontextmanager
+    async def _opened(self, name: str, settings: JsonObject) -> AsyncGenerator[Tool]:
+        """The one tool of that kind. Raises ConfigurationError where it can never work so."""
+        box = self._types[name].open(ToolSettings(name, parameters=settings), self._environment)
+        try:
+            tools = await box.tools()
+            if len(tools) != 1:
+                raise ConfigurationError(f"{name!r} has {len(tools)} tools; name it in an agent's 'tools'")
+            yield tools[0]
+        finally:
+            await box.close()
 
 
 def _check(spec: ToolSpec, arguments: JsonObject) -> None:
@@ -132,9 +138,9 @@ def _unpacked(value: JsonValue) -> JsonObject:
     return unpacked
 
 
-def _typed(value: JsonValue, schema: JsonObject) -> JsonValue:
+def _typed(value: JsonValue, schema: JsonValue) -> JsonValue:
     """A value that was written as a text, as the schema wants it."""
-    kind = schema.get("type")
+    kind = schema.get("type") if isinstance(schema, dict) else None
     if not isinstance(value, str) or not isinstance(kind, str) or kind not in _NOT_TEXT:
         return value
     meant = _from_json(value)

@@ -20,7 +20,7 @@ from gateway.ml_commons.feature_settings import (
     TRUSTED_ENDPOINTS,
     Feature,
     SettingValue,
-    check_feature,
+    feature_off,
     read_setting,
 )
 from gateway.protocol import ProtocolEnvironment
@@ -60,9 +60,13 @@ class ClusterSettings:
         self._apply()
 
     def check(self, feature: Feature, message: str = "") -> None:
-        """Refuse a request for a feature that is off, see check_feature."""
+        """Refuse a request for a feature that is off, with this `message` in place of the feature's own.
+
+        Raises:
+            ForbiddenError: it is off; of `unified_agent_api_enabled` InvalidRequestError (400).
+        """
         if not self._values[feature]:
-            check_feature(feature, is_on=False, message=message)
+            raise feature_off(feature, message)
 
     @property
     def most_json_bytes(self) -> int | None:

@@ -155,14 +155,8 @@ def _wrong(name: str, value: JsonValue, right: str) -> InvalidRequestError:
     return InvalidRequestError(f"Failed to parse value [{shown[:200]}] {right} Setting: {PREFIX}{name}", status=400)
 
 
-def check_feature(feature: Feature, *, is_on: bool, message: str = "") -> None:
-    """Refuse what needs a feature that is off, with this `message` in place of the feature's own.
-
-    Raises:
-        ForbiddenError: it is off; of `unified_agent_api_enabled` InvalidRequestError (400).
-    """
-    if is_on:
-        return
+def feature_off(feature: Feature, message: str = "") -> InvalidRequestError:
+    """The error of a request for a feature that is off, with this `message` in place of the feature's own."""
     off = _FEATURES[feature]
     name = PREFIX + feature
     if off.in_quotes:
@@ -170,4 +164,4 @@ def check_feature(feature: Feature, *, is_on: bool, message: str = "") -> None:
     else:
         said = f"{off.subject}. To enable, please update the setting {name}"
     kind = ForbiddenError if off.status == 403 else InvalidRequestError
-    raise kind(message or said, code=FEATURE_OFF, status=off.status, members={EXCEPTION: off.type})
+    return kind(message or said, code=FEATURE_OFF, status=off.status, members={EXCEPTION: off.type})
