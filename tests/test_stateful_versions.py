@@ -57,6 +57,20 @@ async def test_a_version_goes_on_with_its_own_conversation(scene: StatefulScene)
     assert [words for _, words in scene.shown()] == ["one", "one!", "two and a half", "two and a half!", "five"]
 
 
+async def test_an_answer_that_was_edited_outside_a_run_is_sent_and_what_stood_before_it_is_not(
+    scene: StatefulScene,
+) -> None:
+    asked = scene.answered(0)
+    _, _, last, _ = await scene.messages()
+    body = {"response": "edited"}
+    answer = await scene.gateway.client.http.put(f"/_plugins/_ml/memory/message/{last['id']}", json=body)
+    assert answer.status_code == 200, answer.text
+    scene.server.will_answer(message_item("four!"))
+    await scene.say("four")
+    words = [("user", "two and a half"), ("assistant", "edited"), ("user", "four")]
+    assert scene.sent() == (asked, words)
+
+
 async def test_a_deleted_version_is_deleted_at_its_provider_but_for_what_others_go_on_from(
     scene: StatefulScene,
 ) -> None:
