@@ -7,7 +7,7 @@ AgentInput (pure), calls its ProtocolEnvironment, and renders events (pure).
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
@@ -508,15 +508,15 @@ class ProtocolEnvironment:
         with self._counted(caller):
             await self._runner.writes.edit(caller.owner, thread_id, edited, caller.run_limits())
 
-    async def remove_message(self, caller: Caller, thread_id: str, message_id: str) -> None:
-        """Take a message out of a thread's current version, with the results of its calls. No version of the thread
-        keeps it, unless it is in one that was made before. It waits for the runs that are at work on the thread.
+    async def remove_messages(self, caller: Caller, thread_id: str, message_ids: Collection[str]) -> None:
+        """Take messages out of a thread's current version, with the results of their calls. No version of the thread
+        keeps one, unless it is in one that was made before. It waits for the runs that are at work on the thread.
 
         Raises:
-            NotFoundError: no such message.
+            NotFoundError: no such messages.
             StoreError, UnavailableError: not now.
         """
-        await self._runner.writes.remove(caller.owner, thread_id, message_id)
+        await self._runner.writes.remove(caller.owner, thread_id, message_ids)
 
     async def update_thread(self, caller: Caller, thread_id: str, change: ThreadChange) -> None:
         """Change what is told of a thread, also while a run is at work on it.

@@ -31,6 +31,7 @@ from gateway.ml_commons.memory_documents import (
 )
 from gateway.ml_commons.memory_kinds import HISTORY, MEMORIES, SESSIONS, WORKING, Memories, MemoryType
 from gateway.ml_commons.memory_messages import (
+    MESSAGE,
     PostedMessages,
     changed_message,
     document_id,
@@ -40,10 +41,12 @@ from gateway.ml_commons.memory_messages import (
 )
 from gateway.ml_commons.memory_requests import source_asked
 from gateway.protocol import ProtocolEnvironment
+from gateway.query_dsl.search_body import MAX_RESULT_WINDOW
 from gateway.store import ThreadChange
 
 _AT_ONCE = 500
 _TITLE_CHARACTERS = 200
+_TIME = "created_time"
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +159,7 @@ class ContainerMemories:
             await self.environment.delete(self.caller, memory_id)
             return found.version
         if memories.type == "working" and (named := named_message(found.body)) is not None:
-            await self.environment.remove_message(self.caller, *named)
+            await self._remove_messages([named])
             return found.version
         await self._documents.delete(memories.kind, memory_id)
         if memories.type == "long-term":
@@ -178,18 +181,42 @@ class ContainerMemories:
 
     async def delete_found(self, memories: Memories, query: JsonValue) -> int:
         """Delete all that the query finds, null: all there are; how many."""
-        deleted, seen = 0, set[str]()
-        body = self._inside({"query": query, "size": _AT_ONCE, "_source": False})
+        found = await self._all_found(memories, query)
+        named = {memory_id: name for memory_id, each in found.items() if (name := named_message(each)) is not None}
+        await self._remove_messages(named.values())
+        deleted = len(named)
+        for memory_id in found.keys() - named.keys():
+            with suppress(NotFoundError):  # it went with its session
+                await self.delete(memories, memory_id)
+                deleted += 1
+        return deleted
+
+    async def _all_found(self, memories: Memories, query: JsonValue) -> dict[str, JsonObject]:
+        """What the query finds now, by id: deleting some may change what it finds, as messages have running numbers."""
+        found: dict[str, JsonObject] = {}
+        since: JsonValue = 0
         while True:
-            found = await self._documents.search(memories.kind, body)
-            fresh = [hit["_id"] for hit in hits_of(found) if hit["_id"] not in seen]
-            if not fresh:
-                return deleted
-            seen.update(fresh)
-            for memory_id in fresh:
-                with suppress(NotFoundError):  # it went with its session
-                    await self.delete(memories, memory_id)
-                    deleted += 1
+            body = self._inside({"query": query})
+            later: JsonObject = {"bool": {"must": [body["query"]], "filter": [{"range": {_TIME: {"gte": since}}}]}}
+            page = await self._documents.search(
+                memories.kind,
+                {"query": later, "sort": [_TIME], "size": MAX_RESULT_WINDOW, "_source": [SESSION, MESSAGE]},
+            )
+            hits = hits_of(page)
+            before = len(found)
+            found |= {hit["_id"]: hit["_source"] for hit in hits}
+            if len(hits) < MAX_RESULT_WINDOW or len(found) == before:
+                return found
+            since = hits[-1]["sort"][0]
+
+    async def _remove_messages(self, named: Iterable[tuple[str, str]]) -> None:
+        """Take messages out of their threads, each thread's together: what is behind them is numbered anew."""
+        of_sessions: dict[str, list[str]] = {}
+        for session_id, message_id in named:
+            of_sessions.setdefault(session_id, []).append(message_id)
+        for session_id, message_ids in of_sessions.items():
+            with suppress(NotFoundError):  # they were deleted meanwhile
+                await self.environment.remove_messages(self.caller, session_id, message_ids)
 
     async def _change_message(self, session_id: str, message_id: str, document: JsonObject, body: JsonObject) -> None:
         def edited(messages: tuple[Message, ...]) -> tuple[Message, ...]:

@@ -239,7 +239,7 @@ def _times_of(message: Message) -> JsonObject:
     """When a changed message's document was made and last had other words, in milliseconds, where that is said."""
     said: Any = (message.metadata or {}).get(_SAID)
     times = {name: said.get(name) for name in (_CREATED, _UPDATED)} if isinstance(said, dict) else {}
-    return {name: time for name, time in times.items() if type(time) is int}
+    return {name: time for name, time in times.items() if type(time) is int and time >= 0}
 
 
 def _with_said(message: Message, said: Mapping[str, Any]) -> Message:

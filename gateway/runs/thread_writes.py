@@ -116,30 +116,30 @@ class ThreadWrites:
                 await self._driver.make_room_for_version(changed)
             await self._store.write_thread(changed, keep=change.keep, rewrite=change.rewrite)
 
-    async def remove(self, owner: str, thread_id: str, message_id: str) -> None:
-        """Take a message out of the thread's current version, with the results of its calls, once the runs before are
-        done with the thread.
+    async def remove(self, owner: str, thread_id: str, message_ids: Collection[str]) -> None:
+        """Take messages out of the thread's current version, with the results of their calls, once the runs before are
+        done with the thread. Those that are not there are ignored, unless none is.
 
         Raises:
-            NotFoundError: no such message.
+            NotFoundError: no such messages.
             StoreError, UnavailableError: not now.
         """
         self._driver.check_open()
         async with self._lines.visit(owner, thread_id, waits=True):
             thread = await self._store.load_thread(owner, thread_id)
             messages = () if thread is None else thread.messages
-            place = next((at for at, each in enumerate(messages) if each.id == message_id), None)
-            if thread is None or place is None:
-                raise no_message(thread_id, message_id)
-            gone = {call.call_id for call in messages[place].tool_calls}
-            after = tuple(each for each in messages[place + 1 :] if not _answers(each, gone))
+            found = [each for each in messages if each.id in message_ids]
+            if thread is None or not found:
+                raise no_message(thread_id, next(iter(message_ids), ""))
+            gone = {call.call_id for each in found for call in each.tool_calls}
+            left = tuple(each for each in messages if each.id not in message_ids and not _answers(each, gone))
             changed = replace(
                 thread,
-                messages=messages[:place] + after,
+                messages=left,
                 interrupts=tuple(asked for asked in thread.interrupts if asked.call.call_id not in gone),
                 updated_at=self._driver.clock.now(),
             )
-            stays = history_change(messages, changed.messages)  # another version would keep what is to go
+            stays = history_change(messages, left)  # another version would keep what is to go
             await self._store.write_thread(changed, keep=stays.keep, rewrite=stays.rewrite)
 
     async def update(self, owner: str, thread_id: str, change: ThreadChange, limits: RunLimits | None = None) -> None:

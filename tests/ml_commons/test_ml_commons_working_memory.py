@@ -352,3 +352,16 @@ async def test_what_others_say_to_a_public_agent_is_not_in_its_makers_container(
         said_here = [hit["_source"]["messages"][0]["content"][0]["text"] for hit in answer["hits"]["hits"]]
         assert sorted(said_here) == ["I see", "my secret"]
         assert (await ml.call("POST", f"{memories}/working/_search", {}, **as_("bob")))[0] == 404
+
+
+async def test_a_query_deletes_what_it_found_and_not_what_has_its_number_then(tmp_path: Path) -> None:
+    async with ml_gateway(tmp_path) as ml:
+        memories = await new_container(ml)
+        await post(ml, memories, *(said("user", f"word {number}") for number in range(700)))
+        first = {"query": {"range": {"message_id": {"lt": 600}}}}
+        status, answer = await ml.call("POST", f"{memories}/working/_delete_by_query", first)
+        assert (status, answer["deleted"]) == (200, 600)
+        hits = await found(ml, memories, {"match_all": {}}, size=1000, _source=["message_id", "messages"])
+        left = [hit["_source"]["messages"][0]["content"][0]["text"] for hit in hits]
+        assert left == [f"word {number}" for number in range(600, 700)]
+        assert [hit["_source"]["message_id"] for hit in hits] == list(range(100))

@@ -227,13 +227,12 @@ async def test_a_message_that_is_taken_out_is_in_no_version_and_the_results_of_i
         await environment.append_messages(ME, "t", [await answer(environment), said("m1"), said("m2")])
         page = await environment.messages(ME, "t", limit=50)
         called = next(each.id for each in page.items if each.tool_calls)
-        await environment.remove_message(ME, "t", called)
-        await environment.remove_message(ME, "t", "m1")
+        await environment.remove_messages(ME, "t", ["m1", called, "unknown"])
         assert await environment.ids() == ["user-r", "m2"]
         versions = await environment.versions(ME, "t", limit=50)
         assert [each.number for each in versions.items] == [1]
         for thread_id, message_id, caller in (("t", "m1", ME), ("other", "m2", ME), ("t", "m2", OTHER)):
-            work = environment.remove_message(caller, thread_id, message_id)
+            work = environment.remove_messages(caller, thread_id, [message_id])
             assert await refused(work, NotFoundError) == "message_not_found"
 
 
@@ -247,7 +246,7 @@ async def test_what_stays_when_a_message_is_taken_out_keeps_its_time(versions: i
         await environment.scene.clock.advance(100.0)
         await environment.append_messages(ME, "t", [said("m4")])
         await environment.scene.clock.advance(100.0)
-        await environment.remove_message(ME, "t", "m1")
+        await environment.remove_messages(ME, "t", ["m1"])
         after = await environment.message_times(ME, "t")
         assert after[:-1] == before[1:]
         assert after[-1] == environment.scene.clock.now() - 100.0
@@ -257,7 +256,7 @@ async def test_what_stays_when_a_message_is_taken_out_keeps_its_time(versions: i
 async def test_a_message_is_taken_out_behind_the_run_that_is_at_work() -> None:
     async with door(agent_of("a", HANGS)) as environment:
         environment.scene.viewers.append(await environment.start(ME, "a", question()))
-        removing = asyncio.ensure_future(environment.remove_message(ME, "t", "user-r"))
+        removing = asyncio.ensure_future(environment.remove_messages(ME, "t", ["user-r"]))
         await environment.scene.clock.settle()
         assert not removing.done()
         await environment.cancel(ME, "r")
@@ -274,7 +273,7 @@ async def test_an_approval_goes_with_the_call_that_waits_for_it() -> None:
         page = await environment.messages(ME, "t", limit=50)
         called = next(each.id for each in page.items if each.tool_calls)
         assert len(await environment.interrupts(ME, "t")) == 1
-        await environment.remove_message(ME, "t", called)
+        await environment.remove_messages(ME, "t", [called])
         assert not await environment.interrupts(ME, "t")
 
 
