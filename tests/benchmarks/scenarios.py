@@ -108,6 +108,9 @@ async def _store_agents(store: SqliteStore, count: int, upstream_url: str) -> No
     for first in range(0, count, _KEPT_AT_ONCE):
         names = [f"stored-{number}" for number in range(first, min(first + _KEPT_AT_ONCE, count))]
         await asyncio.gather(*[store.documents.put(AGENTS, name, LOCAL_OWNER, body) for name in names])
+    if count:
+        body = {**body, ABOUT: {**about, "collection": "container"}}
+        await store.documents.put(AGENTS, "collected", LOCAL_OWNER, body)
 
 
 def _kept(number: int, now: float) -> tuple[RunRecord, Thread]:
@@ -234,6 +237,7 @@ class Benchmarks:
             "length": self.history_length,
             "start": self.start,
             "stored": self.stored,
+            "collected": self.collected,
             "idle": self.idle,
             "ml_commons": self.ml_commons,
         }.items():
@@ -291,6 +295,14 @@ class Benchmarks:
             servers.fresh_gateway(threads=threads, agents=agents) as full,
         ):
             await self._compare_starts(one, full, "stored-0", f"a stored agent's run, beside {agents:,} agents")
+
+    async def collected(self) -> None:
+        """What it costs that a search finds the messages of a run."""
+        async with self._servers.fresh_gateway(agents=1) as server:
+            sides = [Side(server, _run(server, agent)) for agent in ("stored-0", "collected")]
+            bare, ours = await cpu_per_event(sides, self._plan.amount, concurrency=1, events_per_run=_WORD_EVENTS)
+        name = "a stored agent's run in a memory container (bare: in none)"
+        self._report(Row(name, bare * _WORD_EVENTS, ours * _WORD_EVENTS, "us/run", f"{ours / bare:.2f}x"))
 
     async def ml_commons(self) -> None:
         """`_execute` and `_execute/stream` beside the run endpoint: an answer, chunks, AG-UI by another path."""
