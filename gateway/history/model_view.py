@@ -9,13 +9,16 @@ import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import get_args
 
 from gateway.frozen import replace
-from gateway.messages import ContentBlock, Message, ReasoningBlock, TextBlock, ToolCall, ToolResult
+from gateway.messages import ContentBlock, Message, ReasoningBlock, Role, TextBlock, ToolCall, ToolResult
 from gateway.wire.log_counts import counted
 from gateway.wire.stand_ins import UNANSWERED
 
 logger = logging.getLogger(__name__)
+
+_ROLES = frozenset(get_args(Role))
 
 
 def open_calls(messages: Sequence[Message]) -> tuple[ToolCall, ...]:
@@ -100,7 +103,7 @@ def _own_role(message: Message) -> str:
     Messages keep it in their metadata, so that every protocol can show it.
     """
     said = None if message.metadata is None or message.role != "user" else message.metadata.get("role")
-    return said if isinstance(said, str) and said != "user" else ""
+    return said if isinstance(said, str) and said not in _ROLES else ""
 
 
 def _in_own_role(message: Message) -> Message:

@@ -519,6 +519,11 @@ def test_a_role_that_no_provider_knows_stands_in_front_of_the_words() -> None:
     assert {message.role for message in seen} == {"user"}
 
 
+def test_a_role_that_models_know_says_nothing_in_a_messages_metadata() -> None:
+    message = Message("u", "user", (TextBlock("hello"),), metadata={"role": "system"})
+    assert model_view([message]) == (message,)
+
+
 def test_metadata_without_a_role_changes_no_message() -> None:
     plain = Message("u", "user", (TextBlock("hi"),), metadata={"a": 1, "role": "user"})
     assert model_view([plain, answer("a", call("c1")), result("r", "c1")])[0] is plain
