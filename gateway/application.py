@@ -376,7 +376,6 @@ class Application:
             before = now - server.visitor_retention_days * _DAY_SECONDS
             if deleted := await self.runner.delete_idle_visitors(before=before):
                 logger.info("deleted visitors' threads of long ago", extra={"threads": deleted})
-        await self.runner.removal.go_on(self.driver.agents)
         for sweep in self._sweeps:
             try:
                 await sweep()
@@ -384,6 +383,8 @@ class Application:
                 raise
             except Exception:  # a protocol's failure must not end the removal of old logs
                 logger.exception("what a protocol keeps no longer could not be deleted; it is tried again")
+        # last: what was just deleted may be due at providers, too
+        await self.runner.removal.go_on(self.driver.agents)
 
     def _own_routes(self, _: ProtocolEnvironment) -> Sequence[BaseRoute]:
         return [
