@@ -22,7 +22,7 @@ from gateway.wishes.run_wishes import ConcurrentRuns, RunWishes
 ClientVoice: TypeAlias = Literal["system", "user", "ignore"]
 Approval: TypeAlias = Literal["never", "always"]
 Approvers: TypeAlias = Literal["callers", "keys"]
-HistoryMode: TypeAlias = Literal["replace", "append"]
+HistoryMode: TypeAlias = Literal["replace", "append", "by_id"]
 LastIteration: TypeAlias = Literal["answer", "stop", "summarize"]
 
 
@@ -251,16 +251,17 @@ class InputNames:
 class AgentInput:
     """One run's input.
 
-    `messages` is the whole history (`history="replace"`), or only what is new (`"append"`); None leaves it to the
-    agent. `conversation_id` names the conversation that a stateful model's server keeps. Messages without an id have
-    been given one; `minted_ids` lists those, because a repeated request cannot repeat them. `known` is the cache of the
-    thread's last request; it changes no result. `seen` is the id of the thread's last message that the client knows,
-    None if it knows none, ABSENT if it does not say. `forced_tool` is one of `tools`, which the model's first answer
-    must call. `request_id` identifies the request in the log. `must_answer`: the input only carries `answers`, and
-    begins nothing if none of their interrupts is open. `unattended`: the run needs no viewers. `short_lived`: a thread
-    that it begins is hidden, and is deleted with its logs an hour after its last run. `collection`: for a thread that
-    is in none, in place of the agent's. `origin` is the name of the protocol that it came by, and `request` what that
-    protocol wants to know of it later; the run's record keeps both. `names` are the protocol's own.
+    `messages` is the whole history (`history="replace"`), or only what is new (`"append"`), or the whole one where it
+    begins with the thread's first message (`"by_id"`); None leaves it to the agent. `conversation_id` names the
+    conversation that a stateful model's server keeps. Messages without an id have been given one; `minted_ids` lists
+    those, because a repeated request cannot repeat them. `known` is the cache of the thread's last request; it changes
+    no result. `seen` is the id of the thread's last message that the client knows, None if it knows none, ABSENT if it
+    does not say. `forced_tool` is one of `tools`, which the model's first answer must call. `request_id` identifies the
+    request in the log. `must_answer`: the input only carries `answers`, and begins nothing if none of their interrupts
+    is open. `unattended`: the run needs no viewers. `short_lived`: a thread that it begins is hidden, and is deleted
+    with its logs an hour after its last run. `collection`: for a thread that is in none, in place of the agent's.
+    `origin` is the name of the protocol that it came by, and `request` what that protocol wants to know of it later;
+    the run's record keeps both. `names` are the protocol's own.
     """
 
     thread_id: str

@@ -14,7 +14,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import PydanticCustomError, core_schema
 
 from gateway.access.limits import KeyLimits, VisitorLimits
-from gateway.agent import Budgets, ClientInstructions, LastIteration, ModelTimeouts
+from gateway.agent import Budgets, ClientInstructions, HistoryMode, LastIteration, ModelTimeouts
 from gateway.messages import JsonObject, JsonValue
 from gateway.store import MOST_VERSIONS
 from gateway.wishes.run_wishes import Lockable
@@ -403,8 +403,10 @@ class AgentSection(_Section):
     """What happens to a run without viewers, after server.disconnect_grace_seconds."""
     on_concurrent_run: Literal["reject", "enqueue", "cancel_previous"] = "reject"
     """What happens to a second run on a thread that has one."""
-    history: Literal["replace", "append"] = "replace"
-    """'replace': a request's messages are the whole history; 'append': only what is new."""
+    history: HistoryMode = "replace"
+    """'replace': a request's messages are the whole history; 'append': only what is new; 'by_id': the whole history if
+    they begin with the thread's first message, else only what is new.
+    """
     context: ContextSection = ContextSection()
     client_instructions: ClientInstructionsSection = ClientInstructionsSection()
     """How the model is shown what callers send beside their users' words."""

@@ -229,6 +229,7 @@ def _put_parameters(definition: JsonObject, parameters: AgentParameters, kind: A
         "on_max_iteration": _AFTER_THE_LAST[kind],
         "max_repeated_calls": _MOST_REPEATED_CALLS,
     }
+    definition["history"] = "by_id"  # OpenSearch Dashboards sends new messages alone, HttpAgent all of them
     if parameters.history_limit is not None:
         context: Any = definition.get("context", {})
         definition["context"] = {**context, "max_earlier_messages": parameters.history_limit}

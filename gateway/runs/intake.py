@@ -66,7 +66,7 @@ def take_in(
     cache = given.history_cache
     sent = without_claims(up_to_date(given, thread.messages, waited=waited), thread, tools, cache)
     # Without any message there is no history to replace the stored one: the answers alone continue the thread.
-    append = not sent or (given.history or definition.history) == "append"
+    append = not sent or not is_whole_history(given, definition, thread.messages)
     merge = merge_history if cache is None else cache.merge
     messages = append_history(thread.messages, sent) if append else merge(thread.messages, sent)
     if given.answers and not append:
@@ -100,6 +100,22 @@ def take_in(
     if change.makes_version:
         becomes = next_version(becomes, shortened=change.shortened)
     return Intake(becomes, change.keep, change.rewrite, verdict.decisions)
+
+
+def is_whole_history(given: AgentInput, definition: AgentDefinition, stored: Sequence[Message]) -> bool:
+    """Whether the sent messages stand for all of the thread's messages, and not for what is new alone."""
+    match given.history or definition.history:
+        case "replace":
+            return True
+        case "append":
+            return False
+        case "by_id":
+            return not stored or _first_id(given.messages) == _first_id(stored)
+
+
+def _first_id(messages: Sequence[Message]) -> str | None:
+    """The id of a conversation's first message; a program's words in front of it do not count."""
+    return next((message.id for message in messages if message.role not in ("system", "developer")), None)
 
 
 def next_version(thread: Thread, *, shortened: bool) -> Thread:

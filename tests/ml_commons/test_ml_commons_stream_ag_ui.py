@@ -275,3 +275,18 @@ async def test_a_run_of_an_ag_ui_client_goes_by_the_agents_rule_when_it_leaves(t
             lambda: scene.gateway.client.get("/runs/run-1"), lambda run: run["status"] == "cancelled"
         )
     assert run["status"] == "cancelled"
+
+
+async def test_a_client_that_sends_only_new_messages_goes_on_with_the_conversation(tmp_path: Path) -> None:
+    async with ml_gateway(tmp_path) as made, chat_server() as models:
+        agent_id = await made.register({
+            "name": "n", "type": "ag_ui", "tools": [],
+            "model": {"model_id": "gpt-4o", "model_provider": "openai/v1/chat/completions",
+                      "endpoint": models.endpoint, "credential": {"openai_api_key": "sk-test"}},
+        })  # fmt: skip
+        for number, text in enumerate(("one", "two")):
+            models.answers(completion("hello"))
+            body = run_body(text, run_id=f"r{number}")
+            assert (await sent(made, stream_path(agent_id), body)).status_code == 200
+        asked = [message["content"] for message in models.requests[-1].json["messages"] if message["role"] == "user"]
+    assert asked == ["one", "two"]
