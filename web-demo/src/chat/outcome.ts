@@ -16,13 +16,13 @@ export interface Outcome {
 
 /** What somebody who did not stop the run is told about its being stopped. */
 const STOPPED: { readonly [code: string]: string } = {
-  abandoned: "The answer was stopped because nobody was connected to see it.",
+  abandoned: "The answer was stopped: nobody was there to see it.",
   superseded: "",
   server_shutdown: "",
 };
 const CUT_OFF: { readonly [reason: string]: string } = {
-  max_tokens: "The answer was cut off: it reached the longest that the model may write.",
-  max_iterations: "The agent took as many steps as it may, and stopped before its answer. Ask it to go on.",
+  max_tokens: "The answer was cut off: it became too long.",
+  max_iterations: "The answer was cut off: no steps are left. Ask it to go on.",
   content_filter: "",
   refusal: "",
   context_overflow: "",
