@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import contextlib
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,8 @@ from gateway.agents.directory import AgentDirectory
 from gateway.agents.open_agent import OpenAgent
 from gateway.configuration.known_parts import known_parts
 from gateway.errors import NotFoundError
-from gateway.events import Cancelled, RunFinished, TextDelta, TextStarted
+from gateway.events import Cancelled, Events, RunFinished, TextDelta, TextStarted
+from gateway.loop import LoopContext
 from gateway.tool import Tool, ToolType
 from tests.runner_scene import HANGS, OWNER, SAYS_HELLO, agent_of, end_of, question, read, read_until, runner_scene
 from tests.running_gateway import agent, local_gateway, scripted
@@ -143,6 +145,38 @@ async def test_an_agent_stays_open_while_the_work_of_its_run_does_not_stop() -> 
     await until(lambda: box.closed)
     await directory.close()
     assert box.closed == 1
+
+
+class _DeafLoop:
+    """A loop that hears of no cancellation until `stops` is set."""
+
+    def __init__(self) -> None:
+        self.stops = asyncio.Event()
+
+    async def run(self, context: LoopContext) -> AsyncGenerator[Events]:
+        yield [TextStarted("m")]
+        while not self.stops.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await self.stops.wait()
+
+
+async def test_a_run_that_was_ended_over_its_work_leaves_the_agent_open_for_it() -> None:
+    (agent, box), loop = boxed("deaf", SAYS_HELLO), _DeafLoop()
+    async with runner_scene(replace(agent, loop=loop)) as scene:
+        viewer = await scene.start("deaf", question())
+        await read_until(viewer, TextStarted)
+        scene.runner.agents.replace([])
+        await scene.runner.cancel(OWNER, "r")
+        end = end_of(await read(viewer))
+        assert isinstance(end, RunFinished)
+        assert isinstance(end.outcome, Cancelled)
+        await scene.until_idle()
+        await asyncio.sleep(0)  # what is done because the run is over
+        await asyncio.sleep(0)
+        closed_early = box.closed
+        loop.stops.set()  # before anything may fail: the scene waits for the loop
+        await until(lambda: box.closed)
+    assert (closed_early, box.closed) == (0, 1)
 
 
 async def test_what_nothing_holds_is_closed_at_once_and_what_stays_is_not() -> None:
