@@ -41,7 +41,6 @@ from gateway.http_client.endpoint_policy import EndpointPolicy
 from gateway.logs import Redaction
 from gateway.loop import LoopEnvironment
 from gateway.metrics import Metrics
-from gateway.ml_commons.memory_messages import ThreadsAsMemory
 from gateway.model import ModelEnvironment
 from gateway.openapi.document import openapi_document
 from gateway.openapi.gateway_paths import GATEWAY_API
@@ -102,7 +101,8 @@ class Application:
         self._opening: AgentOpening | None = None  # set while it serves
         self._warming: set[asyncio.Task[None]] = set()
         self.redaction = redaction or Redaction(settings.secrets)
-        self.store = self._open_store()
+        protocols = list(collect("protocols", WireProtocol).values())
+        self.store = self._open_store(protocols)
         self.driver = RunDriver(
             AgentDirectory(),
             self.store,
@@ -116,18 +116,18 @@ class Application:
         self.visitors = self._expect_visitors()
         callers = settings.callers
         self.endpoints = EndpointPolicy(callers.endpoints, private_addresses=callers.private_addresses)
-        served = self._serve_protocols()
+        served = self._serve_protocols(protocols)
         # Routes are tried in this order: the most used stand first.
         self.starlette = Starlette(routes=[route for _, routes in served for route in routes], lifespan=self._lifespan)
         self.asgi = self._guarded(served)
 
-    def _serve_protocols(self) -> list[tuple[WireProtocol, Sequence[BaseRoute]]]:
+    def _serve_protocols(self, found: Sequence[WireProtocol]) -> list[tuple[WireProtocol, Sequence[BaseRoute]]]:
         """Collect the protocols' routes; their descriptions make the API document."""
         server = self.settings.server
         runs = Meter(self.clock, "runs", most_at_once=server.max_concurrent_runs)
         open_paths = (*_OWN_OPEN_PATHS, *self._page.open_paths)
         own = WireProtocol("service", self._own_routes, open_paths=open_paths, api=GATEWAY_API)
-        protocols = [*collect("protocols", WireProtocol).values(), own]
+        protocols = [*found, own]
         environment = ProtocolEnvironment(
             self.runner,
             self.streams,
@@ -249,7 +249,7 @@ class Application:
         else:
             self.visitors.use_secret(await self.store.keep_secret("visitor tokens", os.urandom(32)))
 
-    def _open_store(self) -> Store:
+    def _open_store(self, protocols: Sequence[WireProtocol]) -> Store:
         settings = self.settings
         store_type = find(self.parts.stores, scheme(settings.store), "store")
         environment = StoreEnvironment(
@@ -257,7 +257,7 @@ class Application:
             settings.store_directory,
             master_keys=settings.server.master_keys,
             on_secrets=self.redaction.learn_from_callers,
-            thread_documents=ThreadsAsMemory(),
+            thread_documents=next(filter(None, (each.thread_documents for each in protocols)), None),
         )
         return store_type.open(settings.store, environment)
 

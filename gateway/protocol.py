@@ -38,7 +38,16 @@ from gateway.problems import ErrorForm, problem_json
 from gateway.runner import Admission, Runner
 from gateway.runs.viewer import Viewer
 from gateway.sse import OpenStreams
-from gateway.store import Approval, Page, RunRecord, Thread, ThreadChange, ThreadSummary, ThreadVersion
+from gateway.store import (
+    Approval,
+    Page,
+    RunRecord,
+    Thread,
+    ThreadChange,
+    ThreadDocuments,
+    ThreadSummary,
+    ThreadVersion,
+)
 
 __all__ = [
     "Endpoint",
@@ -67,9 +76,10 @@ class WireProtocol:
     `open_paths` are not patterns. They need no key and allow any website, so requests for them have no `caller_of`; one
     that ends with `/` includes everything below it. On `basic_paths`, written like these, a key may also be sent as the
     password of its name (Basic authentication). `open` is awaited before the first request, once the store can be used.
-    `error_form` renders errors on its routes' paths and on `paths`, also
-    before a route is reached, as without a key, and where there is no route. `api` is its part of the API document.
-    `sweep` is called at the start and then once an hour, to delete what is due.
+    `error_form` renders errors on its routes' paths and on `paths`, also before a route is reached, as without a key,
+    and where there is no route. `api` is its part of the API document. `sweep` is called at the start and then once an
+    hour, to delete what is due. `thread_documents` says what the store keeps of threads in a collection; of several
+    protocols the first one's counts.
     """
 
     name: str
@@ -81,6 +91,7 @@ class WireProtocol:
     basic_paths: Sequence[str] = ()
     open: Callable[[ProtocolEnvironment], Awaitable[None]] | None = None
     sweep: Callable[[ProtocolEnvironment], Awaitable[None]] | None = None
+    thread_documents: ThreadDocuments | None = None
 
 
 class ProtocolEnvironment:

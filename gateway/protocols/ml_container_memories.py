@@ -22,6 +22,7 @@ from gateway.ml_commons.fields import Fields
 from gateway.ml_commons.memory_access import container_of
 from gateway.ml_commons.memory_documents import memories_of
 from gateway.ml_commons.memory_kinds import Memories, MemoryType
+from gateway.ml_commons.memory_messages import ThreadsAsMemory
 from gateway.ml_commons.memory_requests import no_vectors, payload_type
 from gateway.ml_commons.routes import PREFIX, ml_response, ml_routes, opensearch_error_form, read_object
 from gateway.openapi.description import Operation
@@ -228,4 +229,10 @@ _API = ml_api(
     memoryId="The document's id; that of a session is its thread's.",
 )
 
-PROTOCOL = WireProtocol("ml_container_memories", _routes, error_form=opensearch_error_form, api=_API)
+PROTOCOL = WireProtocol(
+    "ml_container_memories",
+    _routes,
+    error_form=opensearch_error_form,
+    api=_API,
+    thread_documents=ThreadsAsMemory(),
+)
