@@ -25,6 +25,7 @@ from gateway.messages import (
     MediaBlock,
     MediaSource,
     TextBlock,
+    ToolCall,
     UrlSource,
     VideoBlock,
     block_of_media,
@@ -201,6 +202,11 @@ def written_blocks(content: Sequence[ContentBlock]) -> list[JsonValue]:
         elif isinstance(block, MediaBlock):
             written.append({"type": media_kind(block), "source": written_source(block.source)})
     return written
+
+
+def written_call(call: ToolCall) -> JsonObject:
+    """A call as messages of this surface have it."""
+    return {"id": call.call_id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
 
 
 def media_kind(block: MediaBlock) -> str:

@@ -27,8 +27,8 @@ from gateway.events import (
     StopReason,
     Usage,
 )
-from gateway.messages import JsonObject, JsonValue, Message, ToolCall
-from gateway.ml_commons.content import written_blocks
+from gateway.messages import JsonObject, JsonValue, Message
+from gateway.ml_commons.content import written_blocks, written_call
 from gateway.ml_commons.interactions import result_text, tool_outputs
 from gateway.providers.failure_words import public_message
 from gateway.store import RunRecord
@@ -217,11 +217,6 @@ def answer_of(record: RunRecord, to_operator: bool) -> ExecutionAnswer:
         token_usage=request.get("token_usage") is True,
     )
     return ExecutionAnswer(form, to_operator=to_operator)
-
-
-def written_call(call: ToolCall) -> JsonObject:
-    """A call as messages of this surface have it."""
-    return {"id": call.call_id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
 
 
 def pending_of(outcome: Outcome) -> JsonObject:

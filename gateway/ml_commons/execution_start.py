@@ -24,6 +24,7 @@ from gateway.ml_commons.content import wrong
 from gateway.ml_commons.execution import AnswerForm
 from gateway.ml_commons.feature_settings import STANDARDIZED_INPUT
 from gateway.ml_commons.memory_access import container_of
+from gateway.ml_commons.memory_reading import WHOLE_THREAD
 from gateway.ml_commons.parameters import Parameters
 from gateway.protocol import ProtocolEnvironment
 from gateway.runs.viewer import Viewer
@@ -38,7 +39,6 @@ _NAMES: Final = InputNames(
     stop="parameters/stop",
     selected_tools="parameters/selected_tools",
 )
-_PAGE: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,18 +184,12 @@ async def _messages(environment: ProtocolEnvironment, caller: Caller, execution:
     return _Found(messages, next((each for each in asked if each not in known), first))
 
 
-async def _stored(environment: ProtocolEnvironment, caller: Caller, memory_id: str) -> list[Message]:
+async def _stored(environment: ProtocolEnvironment, caller: Caller, memory_id: str) -> Sequence[Message]:
     """The memory's messages; none if there is no such memory yet."""
-    stored: list[Message] = []
-    cursor: str | None = None
-    while True:
-        try:
-            page = await environment.messages(caller, memory_id, limit=_PAGE, cursor=cursor)
-        except NotFoundError:
-            return stored
-        stored += page.items
-        if (cursor := page.next_cursor) is None:
-            return stored
+    try:
+        return (await environment.messages(caller, memory_id, limit=WHOLE_THREAD)).items
+    except NotFoundError:
+        return ()
 
 
 def _answered_again(stored: Sequence[Message], interaction_id: str, memory_id: str) -> _Found:

@@ -1,6 +1,6 @@
 """How a model is to answer, as ml-commons' users write it: any vendor's spelling, numbers also as texts.
 
-Below: fields. Above: registration_model.
+Below: fields. Above: parameters, and what reads registrations.
 """
 
 from __future__ import annotations
@@ -74,6 +74,17 @@ def number_of(value: JsonValue) -> int | float | None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return None
     return value
+
+
+def read_whole_number(fields: Fields, name: str, *, least: int) -> int | None:
+    """A whole number, or the one that a text is; None: there is none, or it is wrong, which is noted."""
+    if (value := fields.value.get(name)) is None:
+        return None
+    number = number_of(value)
+    if number is None or number % 1 or number < least:
+        fields.wrong(name, f"{name} must be a whole number of at least {least}, got: {shown(value)}")
+        return None
+    return int(number)
 
 
 def parsed(value: JsonValue) -> JsonValue:

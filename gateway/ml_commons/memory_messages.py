@@ -18,7 +18,7 @@ from gateway.errors import FieldProblem, InvalidRequestError
 from gateway.frozen import replace
 from gateway.messages import ContentBlock, JsonObject, JsonValue, MediaBlock, Message, TextBlock
 from gateway.ml_commons.agent_input import read_messages
-from gateway.ml_commons.content import media_kind, written_source
+from gateway.ml_commons.content import media_kind, written_call, written_source
 from gateway.ml_commons.fields import Fields
 from gateway.ml_commons.memory_documents import CONVERSATIONAL, SESSION, Place, namespaced, new_session
 from gateway.ml_commons.memory_kinds import SESSIONS, WORKING
@@ -217,10 +217,7 @@ def _written(message: Message, write: Callable[[TextBlock | MediaBlock], JsonObj
     ]
     written: JsonObject = {"role": message.role, "content": content}
     if calls := message.tool_calls:
-        written["toolCalls"] = [
-            {"id": call.call_id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
-            for call in calls
-        ]
+        written["toolCalls"] = [written_call(call) for call in calls]
     if (result := message.tool_result) is not None:
         written["toolCallId"] = result.call_id
     return written

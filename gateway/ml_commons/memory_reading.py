@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Final
 
 from gateway.access.callers import Caller
 from gateway.errors import NotFoundError
@@ -18,7 +19,8 @@ from gateway.ml_commons.interactions import Turn, trace_jsons, turn_with, turns_
 from gateway.protocol import ProtocolEnvironment
 from gateway.store import RunRecord, ThreadSummary
 
-_WHOLE = 2**31  # of a thread's messages and runs: an interaction's place is only known once all before it are
+WHOLE_THREAD: Final = 2**31
+"""More messages and runs than any thread has: an interaction's place is only known once all before it are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +62,8 @@ async def read_memory(environment: ProtocolEnvironment, caller: Caller, memory_i
     """The caller's memory of that id. Raises NotFoundError."""
     with memory_named(memory_id):
         thread = await environment.thread(caller, memory_id)
-        runs = (await environment.thread_runs(caller, memory_id, limit=_WHOLE)).items
-        messages = (await environment.messages(caller, memory_id, limit=_WHOLE)).items
+        runs = (await environment.thread_runs(caller, memory_id, limit=WHOLE_THREAD)).items
+        messages = (await environment.messages(caller, memory_id, limit=WHOLE_THREAD)).items
         came = await environment.message_times(caller, memory_id)
     # what was added meanwhile has a time and is not among the messages
     times = {message.id: at for message, at in zip(messages, came, strict=False) if at is not None}

@@ -16,7 +16,14 @@ from gateway.errors import InvalidRequestError
 from gateway.messages import JsonObject, JsonValue, json_kind
 from gateway.ml_commons.content import INVALID_FORM, wrong
 from gateway.ml_commons.fields import Fields
-from gateway.ml_commons.generation_options import number_of, option_name, parsed, read_option, shown, text_of
+from gateway.ml_commons.generation_options import (
+    option_name,
+    parsed,
+    read_option,
+    read_whole_number,
+    shown,
+    text_of,
+)
 from gateway.wishes.generation import NO_OPTIONS, GenerationOptions
 
 _MEMORY_NAMES: Final = ("memory_id", "session_id")
@@ -172,14 +179,7 @@ class _Reader:
         return next((found for name in names if (found := _identifier(self.fields, name)) is not None), None)
 
     def count(self, name: str, *, least: int) -> int | None:
-        value = self.fields.value.get(name)
-        if value is None or value == "":
-            return None
-        number = number_of(value)
-        if number is None or number % 1 or number < least:
-            self.fields.wrong(name, f"{name} must be a whole number of at least {least}, got: {shown(value)}")
-            return None
-        return int(number)
+        return None if self.fields.value.get(name) == "" else read_whole_number(self.fields, name, least=least)
 
     def names(self, name: str) -> tuple[str, ...] | None:
         """An array of texts, or the text of one."""

@@ -6,15 +6,16 @@ Below: interaction_writes, documents. Above: the protocol of messages.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, cast
+from collections.abc import Mapping
+from typing import Final, cast
 
 from gateway.documents.document import Document, DocumentKind
 from gateway.documents.owned import OwnedDocuments
 from gateway.messages import JsonObject
-from gateway.ml_commons.answers import new_document_id
+from gateway.ml_commons.answers import hits_of, new_document_id
 from gateway.ml_commons.interaction_writes import InteractionWords
 from gateway.protocol import time_text
+from gateway.query_dsl.search_body import MAX_RESULT_WINDOW
 
 TRACES: Final = DocumentKind(
     "trace",
@@ -24,8 +25,6 @@ TRACES: Final = DocumentKind(
         "trace_number": {"type": "integer"},
     },
 )
-MOST_TRACES: Final = 10_000
-"""Of one interaction, or of one search."""
 
 
 async def put_trace(
@@ -58,13 +57,12 @@ async def traces_of(documents: OwnedDocuments, memory_id: str, parent: str | Non
     """The traces that were put to an interaction, or to any of the memory, by their numbers."""
     wanted = {"memory_id": memory_id} if parent is None else {"memory_id": memory_id, "parent_message_id": parent}
     found = await documents.search(TRACES, _search(wanted))
-    hits = cast("Sequence[Mapping[str, Any]]", cast("Mapping[str, Any]", found["hits"])["hits"])
-    return [hit["_source"] for hit in hits]
+    return [hit["_source"] for hit in hits_of(found)]
 
 
 def _search(wanted: Mapping[str, str]) -> JsonObject:
     return {
         "query": {"bool": {"filter": [{"term": {name: value}} for name, value in wanted.items()]}},
         "sort": [{"trace_number": "asc"}],
-        "size": MOST_TRACES,
+        "size": MAX_RESULT_WINDOW,
     }

@@ -18,9 +18,9 @@ from gateway.ml_commons.fields import Fields
 from gateway.ml_commons.generation_options import (
     CREDENTIAL,
     is_credential,
-    number_of,
     option_name,
     read_option,
+    read_whole_number,
     shown,
     text_of,
 )
@@ -252,13 +252,7 @@ _PLACES: Final = {
 
 
 def _whole(given: Mapping[str, Fields], name: str, *, least: int) -> int | None:
-    if (fields := given.get(name)) is None or (value := fields.value[name]) is None:
-        return None
-    number = number_of(value)
-    if number is None or number % 1 or number < least:
-        fields.wrong(name, f"{name} must be a whole number of at least {least}, got: {shown(value)}")
-        return None
-    return int(number)
+    return None if (fields := given.get(name)) is None else read_whole_number(fields, name, least=least)
 
 
 def _hook_problem(inline: JsonValue) -> str | None:

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from gateway.ml_commons.answers import search_answer, write_answer
-from gateway.ml_commons.api_document import ml_api, ml_operation
+from gateway.ml_commons.api_document import ml_api, ml_operation, ml_searches
 from gateway.ml_commons.execution import answer_of
 from gateway.ml_commons.routes import PREFIX, ml_response, ml_routes, opensearch_error_form, read_object
 from gateway.ml_commons.tasks import TASK_INDEX, Tasks
@@ -53,7 +53,6 @@ def _routes(environment: ProtocolEnvironment) -> Sequence[BaseRoute]:
     return ml_routes(environment, routes)
 
 
-_SEARCH = 'A search of OpenSearch\'s, such as `{"query": {"term": {"state": "RUNNING"}}}`.'
 _API = ml_api(
     [
         ml_operation(
@@ -61,8 +60,7 @@ _API = ml_api(
             result="`state`: CREATED, RUNNING, COMPLETED, FAILED or CANCELLED; `response`: what the agent answered.",
             parameters=["taskId"],
         ),
-        ml_operation("get", "/tasks/_search", "mlTasksByGet", "Search tasks", body=_SEARCH),
-        ml_operation("post", "/tasks/_search", "mlTasks", "Search tasks", body=_SEARCH),
+        *ml_searches("/tasks/_search", "mlTasks", "Search tasks"),
         ml_operation(
             "delete", "/tasks/{taskId}", "mlDeleteTask", "Forget a task; its run goes on", parameters=["taskId"]
         ),
