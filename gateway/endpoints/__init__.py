@@ -1,6 +1,8 @@
 """What the routes of all protocols share.
 
 requests.py     reads a request: who asks, ids in its path, its body
+fields.py       the members of a body, and what is wrong with them
+failure_status.py  the HTTP status of a run that failed
 answers.py      plain JSON answers
 routes.py       routes that visitors may use too; functions as endpoints
 error_forms.py  which protocol's form an error has

@@ -4,7 +4,6 @@ routes.py           what its routes share: JSON answers, bodies, errors as respo
 api_document.py     how its operations stand in the API document
 errors.py           the two forms of its errors
 answers.py          ids, times, search answers and answers to writes, as OpenSearch has them
-fields.py           the members of a body, and what is wrong with them
 agent_form.py       what its users see of an agent, beyond what runs need
 registration.py     the bodies that register and change an agent, with registration_members, registration_model and
                     registration_tools for their parts

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from gateway.access.callers import Caller
 from gateway.documents.document import Document
 from gateway.documents.owned import OwnedDocuments
+from gateway.endpoints.fields import Fields
 from gateway.errors import ConflictError, NotFoundError
 from gateway.messages import JsonObject, JsonValue, Message
 from gateway.ml_commons.answers import hits_of, new_document_id, search_answer
-from gateway.ml_commons.fields import Fields
 from gateway.ml_commons.memory_containers import keeps_history
 from gateway.ml_commons.memory_documents import (
     CONVERSATIONAL,

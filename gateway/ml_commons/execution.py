@@ -13,7 +13,8 @@ from typing import Final
 
 import orjson
 
-from gateway.errors import LIMIT_CODE, GatewayError, ModelErrorKind
+from gateway.endpoints.failure_status import failure_status
+from gateway.errors import GatewayError
 from gateway.events import (
     Cancelled,
     Completed,
@@ -42,22 +43,6 @@ _STOP_REASONS: Mapping[StopReason, str] = MappingProxyType(
         StopReason.CONTEXT_OVERFLOW: "model_context_window_exceeded",
     }
 )
-_STATUS_OF_CODE: Mapping[str, int] = MappingProxyType(
-    {
-        f"model_{ModelErrorKind.THROTTLED}": 429,
-        f"model_{ModelErrorKind.QUOTA}": 429,
-        f"model_{ModelErrorKind.OVERLOADED}": 503,
-        f"model_{ModelErrorKind.TIMEOUT}": 504,
-        f"model_{ModelErrorKind.CONTEXT_OVERFLOW}": 400,
-        f"model_{ModelErrorKind.CONTENT_FILTER}": 400,
-        "server_shutdown": 503,
-        "store_unavailable": 503,
-        "store_full": 503,
-        "unavailable": 503,
-    }
-)
-_SERVER_ERROR: Final = 500
-_BAD_GATEWAY: Final = 502
 _CONFLICT: Final = 409
 
 
@@ -185,7 +170,7 @@ def failure_of(last: RunFinished | RunFailed, *, to_operator: bool = True) -> Ex
         return ExecutionFailedError("the execution was cancelled", "cancelled", _CONFLICT) if cancelled else None
     if (remote := last.remote) is None:
         message = last.message if to_operator else public_message(last.code, last.message)
-        return ExecutionFailedError(message, last.code, _status_of(last.code))
+        return ExecutionFailedError(message, last.code, failure_status(last.code))
     said = f"Error from remote service: {remote.body}"
     empty = f"Remote service returned error status {remote.status} with empty body"
     return ExecutionFailedError(said if remote.body.strip() else empty, last.code, remote.status)
@@ -267,14 +252,6 @@ def _steps(messages: Sequence[Message]) -> Iterator[str]:
             calls: list[JsonValue] = [written_call(call) for call in message.tool_calls]
             written: JsonObject = {"role": "assistant", "content": written_blocks(message.content), "toolCalls": calls}
             yield orjson.dumps(written).decode() if calls or message.is_medium else message.text
-
-
-def _status_of(code: str) -> int:
-    if (status := _STATUS_OF_CODE.get(code)) is not None:
-        return status
-    if code.startswith("model_"):
-        return _BAD_GATEWAY
-    return _CONFLICT if code.startswith(LIMIT_CODE) else _SERVER_ERROR
 
 
 def _total_metrics(usages: Sequence[Usage]) -> JsonObject:

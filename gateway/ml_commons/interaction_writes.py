@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from gateway.endpoints.fields import Fields
 from gateway.errors import InvalidRequestError
 from gateway.frozen import replace
 from gateway.messages import JsonObject, Message, TextBlock, new_id, new_message_id
-from gateway.ml_commons.fields import Fields
 from gateway.ml_commons.interaction_notes import with_note
 from gateway.ml_commons.interactions import Turn
 

@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
+from gateway.endpoints.fields import Fields
 from gateway.errors import FieldProblem, InvalidRequestError
 from gateway.messages import JsonObject
 from gateway.ml_commons.errors import EXCEPTION
-from gateway.ml_commons.fields import Fields
 from gateway.protocol import time_text
 from gateway.store import ThreadSummary
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from gateway.endpoints.fields import Fields
 from gateway.messages import JsonObject, JsonValue
 from gateway.ml_commons.answers import chosen_id, milliseconds, new_document_id
-from gateway.ml_commons.fields import Fields
 from gateway.ml_commons.retention import read_policy
 
 CONTAINER_ID: Final = "memory container id"

@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+from gateway.endpoints.fields import Fields
 from gateway.errors import FieldProblem, InvalidRequestError
 from gateway.messages import JsonObject, JsonValue
-from gateway.ml_commons.fields import Fields
 from gateway.ml_commons.memory_documents import CONVERSATIONAL, DATA
 from gateway.ml_commons.memory_kinds import MEMORIES, Memories
 from gateway.query_dsl.clauses import QueryError

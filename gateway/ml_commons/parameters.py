@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
+from gateway.endpoints.fields import Fields
 from gateway.errors import InvalidRequestError
 from gateway.messages import JsonObject, JsonValue, json_kind
 from gateway.ml_commons.content import INVALID_FORM, wrong
-from gateway.ml_commons.fields import Fields
 from gateway.ml_commons.generation_options import (
     option_name,
     parsed,

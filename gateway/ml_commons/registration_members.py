@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, cast, get_args
 
+from gateway.endpoints.fields import Fields
 from gateway.errors import FieldProblem, InvalidRequestError
 from gateway.messages import JsonObject, JsonValue
 from gateway.ml_commons.agent_form import AgentForm, AgentKind, MemoryKind
 from gateway.ml_commons.answers import new_document_id
-from gateway.ml_commons.fields import Fields
 from gateway.ml_commons.generation_options import (
     CREDENTIAL,
     is_credential,

@@ -12,8 +12,8 @@ from difflib import get_close_matches
 from typing import Any, Final
 
 from gateway.agents.stored import PartsForCallers
+from gateway.endpoints.fields import Fields
 from gateway.messages import JsonObject
-from gateway.ml_commons.fields import Fields
 from gateway.ml_commons.generation_options import CREDENTIAL, is_credential, option_name
 
 _FIRST: Final = ("bedrock/converse", "gemini/v1beta/generatecontent", "openai/v1/chat/completions")

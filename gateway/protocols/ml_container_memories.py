@@ -12,13 +12,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from gateway.endpoints.fields import Fields
 from gateway.errors import FieldProblem, InvalidRequestError
 from gateway.messages import JsonObject
 from gateway.ml_commons.answers import deleted_by_query, write_answer
 from gateway.ml_commons.api_document import ml_api, ml_operation
 from gateway.ml_commons.cluster_settings import ClusterSettings
 from gateway.ml_commons.container_memories import ContainerMemories
-from gateway.ml_commons.fields import Fields
 from gateway.ml_commons.memory_access import container_of
 from gateway.ml_commons.memory_documents import memories_of
 from gateway.ml_commons.memory_kinds import Memories, MemoryType

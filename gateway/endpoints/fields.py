@@ -1,6 +1,6 @@
 """Reads the members of a body, and names all that are wrong at once.
 
-Below: errors. Above: the readers of bodies. null is the same as absent.
+Below: errors. Above: the protocols' readers of bodies. null is the same as absent.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Fields:
         return [each for each in value if isinstance(each, str)]
 
     def texts(self, name: str) -> dict[str, str] | None:
-        """An object whose values are texts; other values are written as JSON, as ml-commons does."""
+        """An object whose values are texts; other values are written as JSON."""
         value = self.object(name)
         if value is None:
             return None

@@ -1,0 +1,9 @@
+"""OpenAI's API in front of the gateway's agents: Chat Completions and Responses.
+
+ids.py           ids that lead back to their run
+errors.py        OpenAI's errors
+
+Above: the protocols `chat_completions` and `responses`. Below: the words. All of it is pure, but for what its docstring
+says otherwise.
+https://platform.openai.com/docs/api-reference (November 2026), https://www.openresponses.org (2026-04-24)
+"""

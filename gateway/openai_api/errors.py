@@ -1,0 +1,82 @@
+"""The errors of OpenAI's API: `{"error": {"message", "type", "param", "code"}}`.
+
+Below: problems, failure_status. Above: everything of this room.
+https://platform.openai.com/docs/guides/error-codes/api-errors
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from gateway.endpoints.failure_status import failure_status
+from gateway.errors import FieldProblem, GatewayError, InvalidRequestError
+from gateway.events import Cancelled, RunFailed, RunFinished
+from gateway.messages import JsonObject
+from gateway.problems import Problem
+from gateway.providers.failure_words import public_message
+
+NO_RETRY: Mapping[str, str] = MappingProxyType({"x-should-retry": "false"})
+"""On the answer to a request whose run has begun: the SDKs do not send it again, so that no tool runs twice."""
+
+_TYPES: Final = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
+_CODES: Final = {
+    "model_context_overflow": "context_length_exceeded",
+    "model_content_filter": "content_filter",
+    "unauthenticated": "invalid_api_key",
+    "too_many_requests": "rate_limit_exceeded",
+    "model_throttled": "rate_limit_exceeded",
+    "model_quota": "insufficient_quota",
+}
+_INVALID: Final = 400
+_SERVER: Final = 500
+_CANCELLED: Final = 409
+
+
+class RunFailedError(GatewayError):
+    """A run that failed after it began, with the status of its failure. Its answer has the headers NO_RETRY."""
+
+    def __init__(self, message: str, code: str, status: int) -> None:
+        super().__init__(message, code=code)
+        self.status = status  # type: ignore[misc]  # each failure has its own
+
+
+def wrong(message: str, pointer: str, *, code: str = "invalid_value", right: str = "") -> InvalidRequestError:
+    """The error (400) of one wrong field of a body."""
+    return InvalidRequestError(message, code=code, problems=[FieldProblem(pointer, right or message)], status=_INVALID)
+
+
+def openai_error(problem: Problem) -> JsonObject:
+    """A problem as the body of an answer. `param` is the first wrong field; the message names all of them."""
+    param = param_of(problem.errors[0].pointer) if problem.errors else None
+    return error_body(problem.detail, status_of(problem), problem.code, param)
+
+
+def error_body(message: str, status: int, code: str, param: str | None = None) -> JsonObject:
+    """`status` is that of the answer, or what it would have been."""
+    kind = _TYPES.get(status, "server_error" if status >= _SERVER else "invalid_request_error")
+    return {"error": {"message": message, "type": kind, "param": param, "code": _CODES.get(code, code)}}
+
+
+def status_of(problem: Problem) -> int:
+    """The status on this surface, which knows no 422."""
+    return _INVALID if problem.status == 422 else problem.status
+
+
+def param_of(pointer: str) -> str | None:
+    """A JSON pointer as OpenAI writes it: `messages[0].content`; None for the whole body."""
+    parts = [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]]
+    written = "".join(f"[{part}]" if part.isdecimal() else f".{part}" for part in parts)
+    return written.removeprefix(".") or None
+
+
+def failure_of(last: RunFinished | RunFailed, *, to_operator: bool = True) -> RunFailedError | None:
+    """The error of a run that failed or was cancelled; None of another. `to_operator`: the caller may see why a model
+    failed.
+    """
+    if isinstance(last, RunFinished):
+        cancelled = isinstance(last.outcome, Cancelled)
+        return RunFailedError("the run was cancelled", "cancelled", _CANCELLED) if cancelled else None
+    message = last.message if to_operator else public_message(last.code, last.message)
+    return RunFailedError(message, last.code, failure_status(last.code))
