@@ -156,6 +156,7 @@ REQUIRED = [
     "outcomes-name-limits",
     "last-iteration",
     "ml-fuzz",
+    "openai-api-shared-readers",
     "ml-stream",
     "ml-stream-ag-ui",
     "ml-refusals",

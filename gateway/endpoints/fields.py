@@ -6,7 +6,8 @@ Below: errors. Above: the protocols' readers of bodies. null is the same as abse
 from __future__ import annotations
 
 import json
-from typing import TypeVar
+from collections.abc import Iterator, Mapping
+from typing import Self, TypeVar
 
 from gateway.errors import FieldProblem, InvalidRequestError
 from gateway.messages import JsonObject, JsonValue, json_kind
@@ -34,9 +35,13 @@ class Fields:
         """Note that something deeper in the object is wrong; `place` is its pointer below the object: `tools/0`."""
         self.problems.append(FieldProblem(f"{self._at}/{place}", message))
 
-    def below(self, place: str, value: JsonObject) -> Fields:
+    def below(self, place: str, value: JsonObject) -> Self:
         """The members of an object that stands deeper, see `wrong_at`."""
-        return Fields(value, f"{self._at}/{place}", self.problems)
+        return type(self)(value, f"{self._at}/{place}", self.problems)
+
+    def called(self, name: str) -> str:
+        """What messages call the member."""
+        return name
 
     def check(self) -> None:
         """Raises InvalidRequestError (400) if anything was wrong; its message has all of it."""
@@ -54,10 +59,19 @@ class Fields:
     def object(self, name: str) -> JsonObject | None:
         return self._of(name, dict, "an object")
 
-    def inner(self, name: str) -> Fields | None:
+    def inner(self, name: str) -> Self | None:
         """The members of an object in this one; None: there is none."""
         value = self.object(name)
-        return None if value is None else Fields(value, self.pointer(name), self.problems)
+        return None if value is None else type(self)(value, self.pointer(name), self.problems)
+
+    def objects(self, name: str) -> Iterator[Self]:
+        """The members of each object of an array, as they are asked for. Other items are wrong."""
+        for place, item in enumerate(self._of(name, list, "an array") or ()):
+            if isinstance(item, dict):
+                yield type(self)(item, f"{self.pointer(name)}/{place}", self.problems)
+            else:
+                called = self.called(name)
+                self.wrong_at(f"{escaped(name)}/{place}", f"each of {called} must be an object, not {json_kind(item)}")
 
     def number(self, name: str, *, least: int = 0) -> int | None:
         value = self.value.get(name)
@@ -65,7 +79,27 @@ class Fields:
             return None
         if isinstance(value, int) and not isinstance(value, bool) and least <= value <= _MOST:
             return value
-        self.wrong(name, f"{name} must be a whole number of at least {least}, not {json.dumps(value)[:64]}")
+        self.wrong(name, f"{self.called(name)} must be a whole number of at least {least}, not {_shown(value)}")
+        return None
+
+    def real(self, name: str, least: float, most: float) -> float | None:
+        """A number between these two."""
+        value = self.value.get(name)
+        if value is None:
+            return None
+        if isinstance(value, int | float) and not isinstance(value, bool) and least <= value <= most:
+            return value
+        self.wrong(name, f"{self.called(name)} must be a number from {least:g} to {most:g}, not {_shown(value)}")
+        return None
+
+    def word(self, name: str, words: Mapping[str, Kind]) -> Kind | None:
+        """What one of these words stands for."""
+        value = self.value.get(name)
+        if value is None:
+            return None
+        if isinstance(value, str) and value in words:
+            return words[value]
+        self.wrong(name, f"{self.called(name)} must be one of {', '.join(words)}, not {_shown(value)}")
         return None
 
     def strings(self, name: str) -> list[str] | None:
@@ -73,7 +107,7 @@ class Fields:
         if value is None:
             return None
         if not all(isinstance(each, str) for each in value):
-            self.wrong(name, f"{name} must be an array of strings")
+            self.wrong(name, f"{self.called(name)} must be an array of strings")
         return [each for each in value if isinstance(each, str)]
 
     def texts(self, name: str) -> dict[str, str] | None:
@@ -87,9 +121,13 @@ class Fields:
         value = self.value.get(name)
         if value is None or isinstance(value, kind):
             return value
-        self.wrong(name, f"{name} must be {expected}, not {json_kind(value)}")
+        self.wrong(name, f"{self.called(name)} must be {expected}, not {json_kind(value)}")
         return None
 
     def pointer(self, name: str) -> str:
         """The member's JSON pointer in the body."""
         return f"{self._at}/{escaped(name)}"
+
+
+def _shown(value: JsonValue) -> str:
+    return json.dumps(value)[:64]

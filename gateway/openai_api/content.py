@@ -1,0 +1,174 @@
+"""The content of messages and tool results: a text, or the parts of Chat Completions or of Responses.
+
+Below: fields. Above: the readers of both protocols' requests. Either protocol may use the other's parts: their names
+differ, and clients mix them.
+https://platform.openai.com/docs/api-reference/chat/create (November 2026),
+https://platform.openai.com/docs/api-reference/responses/create
+"""
+
+from __future__ import annotations
+
+import base64
+import mimetypes
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Final, TypeAlias
+from urllib.parse import unquote_to_bytes
+
+from gateway.messages import (
+    AudioBlock,
+    Base64Source,
+    ContentBlock,
+    DocumentBlock,
+    FileSource,
+    ImageBlock,
+    MediaBlock,
+    TextBlock,
+    UrlSource,
+    VideoBlock,
+    block_of_media,
+    json_kind,
+)
+from gateway.openai_api.fields import OpenAIFields
+
+_Part: TypeAlias = Callable[[OpenAIFields], ContentBlock | None]
+
+_AUDIO_TYPES: Mapping[str, str] = MappingProxyType({"mp3": "audio/mpeg", "wav": "audio/wav"})
+_UNKNOWN_TYPE: Final = "application/octet-stream"
+_FETCHED: Final = ("http://", "https://")
+
+
+def read_content(fields: OpenAIFields, name: str, *, media: bool = True) -> tuple[ContentBlock, ...]:
+    """The blocks of a member that is a text or an array of parts; none where it is null or empty. What is wrong is
+    noted; without `media`, they are.
+    """
+    value = fields.value.get(name)
+    if value is None or value == "":
+        return ()
+    if isinstance(value, str):
+        return (TextBlock(value),)
+    if not isinstance(value, list):
+        fields.wrong(name, f"{fields.called(name)} must be a string or an array of parts, not {json_kind(value)}")
+        return ()
+    blocks = (_block(part, media=media) for part in fields.objects(name))
+    return tuple(block for block in blocks if block is not None)
+
+
+def _block(part: OpenAIFields, *, media: bool) -> ContentBlock | None:
+    kind = part.value.get("type")
+    known = {**_TEXTS, **_MEDIA} if media else _TEXTS
+    if isinstance(kind, str) and (read := known.get(kind)) is not None:
+        return read(part)
+    said = repr(kind[:64]) if isinstance(kind, str) else json_kind(kind)
+    part.wrong("type", f"{part.called('type')} is {said}; it must be one of {', '.join(known)}")
+    return None
+
+
+def _required(part: OpenAIFields, name: str) -> str:
+    """A text that has to be there; empty where it is missing, which is noted."""
+    if part.value.get(name) is None:
+        part.wrong(name, f"{part.called(name)} is missing; it must be a string")
+        return ""
+    return part.text(name) or ""
+
+
+def _text(part: OpenAIFields) -> TextBlock | None:
+    text = _required(part, "text")
+    return TextBlock(text) if text else None
+
+
+def _refusal(part: OpenAIFields) -> TextBlock | None:
+    text = _required(part, "refusal")
+    return TextBlock(text, refusal=True) if text else None
+
+
+def _image(part: OpenAIFields) -> MediaBlock | None:
+    """`image_url` is an object in Chat Completions, and a text in Responses; clients of either send both."""
+    if (file_id := part.text("file_id")) and part.value.get("image_url") is None:
+        return ImageBlock(FileSource(file_id))
+    inside = part.inner("image_url") if isinstance(part.value.get("image_url"), dict) else None
+    return _linked(part, "image_url", ImageBlock) if inside is None else _linked(inside, "url", ImageBlock)
+
+
+def _video(part: OpenAIFields) -> MediaBlock | None:
+    inside = part.inner("video_url") if isinstance(part.value.get("video_url"), dict) else None
+    return _linked(part, "video_url", VideoBlock) if inside is None else _linked(inside, "url", VideoBlock)
+
+
+def _linked(
+    fields: OpenAIFields, name: str, kind: type[ImageBlock | VideoBlock | DocumentBlock], title: str | None = None
+) -> MediaBlock | None:
+    """The medium at a URL; one that holds the data itself is of the kind that it says."""
+    url = _required(fields, name)
+    if url.lower().startswith(_FETCHED):
+        return kind(UrlSource(url), title)
+    if (source := _data_source(url)) is not None:
+        return block_of_media(source.media_type.partition("/")[0], source, title)
+    if url:
+        fields.wrong(
+            name,
+            f"{fields.called(name)} must be an http or https URL, or a data URL such as data:image/png;base64,...; "
+            f"not {url[:32]!r}",
+        )
+    return None
+
+
+def _audio(part: OpenAIFields) -> AudioBlock | None:
+    inside = part.inner("input_audio")
+    if inside is None:
+        if part.value.get("input_audio") is None:
+            part.wrong("input_audio", f"{part.called('input_audio')} is missing; give it data and a format")
+        return None
+    data, media_type = _required(inside, "data"), inside.word("format", _AUDIO_TYPES)
+    if inside.value.get("format") is None:
+        inside.wrong("format", f"{inside.called('format')} is missing; it must be one of {', '.join(_AUDIO_TYPES)}")
+    return AudioBlock(Base64Source(data, media_type)) if data and media_type else None
+
+
+def _chat_file(part: OpenAIFields) -> MediaBlock | None:
+    inside = part.inner("file")
+    if inside is not None:
+        return _file(inside)
+    if part.value.get("file") is None:
+        part.wrong("file", f"{part.called('file')} is missing; give it file_data or file_id")
+    return None
+
+
+def _file(fields: OpenAIFields) -> MediaBlock | None:
+    title, file_id, data = fields.text("filename"), fields.text("file_id"), fields.text("file_data")
+    if data:
+        return _linked(fields, "file_data", DocumentBlock, title) if ":" in data else _bare_file(data, title)
+    if fields.value.get("file_url") is not None:
+        return _linked(fields, "file_url", DocumentBlock, title)
+    if file_id:
+        return DocumentBlock(FileSource(file_id), title)
+    fields.wrong("file_data", f"{fields.called('file_data')} is missing; give a file's data, its URL or its file_id")
+    return None
+
+
+def _bare_file(data: str, title: str | None) -> MediaBlock:
+    """A file without its type: its name tells it."""
+    media_type = mimetypes.guess_type(title or "")[0] or _UNKNOWN_TYPE
+    return block_of_media(media_type.partition("/")[0], Base64Source(data, media_type), title)
+
+
+def _data_source(url: str) -> Base64Source | None:
+    """The data that a `data:` URL holds; None: it is none."""
+    head, comma, data = url[len("data:") :].partition(",")
+    if not (comma and url[: len("data:")].lower() == "data:"):
+        return None
+    media_type, *parameters = (each.strip() for each in head.lower().split(";"))
+    if "base64" not in parameters:
+        data = base64.b64encode(unquote_to_bytes(data)).decode()
+    return Base64Source(data, media_type or _UNKNOWN_TYPE)
+
+
+_TEXTS: Final[Mapping[str, _Part]] = {"text": _text, "input_text": _text, "output_text": _text, "refusal": _refusal}
+_MEDIA: Final[Mapping[str, _Part]] = {
+    "image_url": _image,
+    "input_image": _image,
+    "input_audio": _audio,
+    "file": _chat_file,
+    "input_file": _file,
+    "video_url": _video,
+}

@@ -1,0 +1,99 @@
+"""How the model is to answer, as requests of both protocols say it.
+
+Below: fields. Above: the readers of both protocols' requests. Members that a protocol does not have mean the same in
+it: clients mix them.
+https://platform.openai.com/docs/api-reference/chat/create (November 2026),
+https://platform.openai.com/docs/api-reference/responses/create
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, get_args
+
+from gateway.openai_api.fields import OpenAIFields
+from gateway.wishes.generation import (
+    GenerationOptions,
+    JsonFormat,
+    ReasoningEffort,
+    ReasoningSummary,
+)
+
+_EFFORTS: Final[Mapping[str, ReasoningEffort]] = {**{each: each for each in get_args(ReasoningEffort)}, "max": "xhigh"}
+_SUMMARIES: Final[Mapping[str, ReasoningSummary]] = {each: each for each in get_args(ReasoningSummary)}
+_FORMATS: Final[Mapping[str, str]] = {each: each for each in ("text", "json_object", "json_schema")}
+_LIMITS: Final = ("max_output_tokens", "max_completion_tokens", "max_tokens")
+_MOST_SEED: Final = 2**63
+
+
+def read_generation(body: OpenAIFields) -> GenerationOptions:
+    """The samplers, limits and formats of a request's body. What is wrong is noted."""
+    reasoning = body.inner("reasoning")
+    limits = [body.number(name, least=1) for name in _LIMITS]
+    return GenerationOptions(
+        temperature=body.real("temperature", 0, 2),
+        top_p=body.real("top_p", 0, 1),
+        max_tokens=next((each for each in limits if each is not None), None),
+        stop=_stop(body),
+        seed=_seed(body),
+        presence_penalty=body.real("presence_penalty", -2, 2),
+        frequency_penalty=body.real("frequency_penalty", -2, 2),
+        response_format=_format(body),
+        parallel_calls=body.boolean("parallel_tool_calls"),
+        reasoning_effort=_effort(body, reasoning),
+        reasoning_summary=None if reasoning is None else _summary(reasoning),
+    )
+
+
+def _stop(body: OpenAIFields) -> tuple[str, ...] | None:
+    if isinstance(value := body.value.get("stop"), str):
+        return (value,) if value else None
+    if value is not None and not isinstance(value, list):
+        body.wrong("stop", f"{body.called('stop')} must be a string or an array of strings")
+        return None
+    return tuple(each for each in body.strings("stop") or () if each) or None
+
+
+def _seed(body: OpenAIFields) -> int | None:
+    value = body.value.get("seed")
+    if value is None:
+        return None
+    if isinstance(value, int) and not isinstance(value, bool) and -_MOST_SEED <= value < _MOST_SEED:
+        return value
+    body.wrong("seed", f"{body.called('seed')} must be a whole number of at most 64 bits")
+    return None
+
+
+def _effort(body: OpenAIFields, reasoning: OpenAIFields | None) -> ReasoningEffort | None:
+    said = body.word("reasoning_effort", _EFFORTS)
+    return said if reasoning is None else reasoning.word("effort", _EFFORTS) or said
+
+
+def _summary(reasoning: OpenAIFields) -> ReasoningSummary | None:
+    return reasoning.word("summary", _SUMMARIES) or reasoning.word("generate_summary", _SUMMARIES)
+
+
+def _format(body: OpenAIFields) -> JsonFormat | None:
+    """`response_format` of Chat Completions, whose schema is in `json_schema`; `text.format` of Responses is flat."""
+    form, text = body.inner("response_format"), body.inner("text")
+    if form is None and text is not None:
+        form = text.inner("format")
+    if form is None:
+        return None
+    kind = form.word("type", _FORMATS)
+    if form.value.get("type") is None:
+        form.wrong("type", f"{form.called('type')} is missing; it must be one of {', '.join(_FORMATS)}")
+    if kind == "json_object":
+        return JsonFormat()
+    if kind != "json_schema":
+        return None
+    inside = (form.inner("json_schema") if form.value.get("json_schema") is not None else None) or form
+    schema = inside.object("schema")
+    if inside.value.get("schema") is None:
+        inside.wrong("schema", f"{inside.called('schema')} is missing; it must be a JSON Schema")
+    return JsonFormat(
+        schema,
+        inside.text("name") or "answer",
+        inside.text("description") or "",
+        inside.boolean("strict"),
+    )

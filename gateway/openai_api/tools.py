@@ -1,0 +1,96 @@
+"""A request's own tools, which its client runs, and which of them the model may or must call.
+
+Below: fields. Above: the readers of both protocols' requests. Chat Completions writes a function inside of `function`,
+Responses writes it flat; clients of either send both.
+https://platform.openai.com/docs/api-reference/chat/create (November 2026),
+https://platform.openai.com/docs/api-reference/responses/create
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from gateway.messages import ToolSpec, json_kind
+from gateway.openai_api.fields import OpenAIFields
+from gateway.wishes.generation import OneTool, ToolChoice
+
+_CHOICES: Final[Mapping[str, ToolChoice]] = {"auto": "auto", "none": "none", "required": "required"}
+_MODES: Final[Mapping[str, ToolChoice]] = {"auto": "auto", "required": "required"}
+_LONGEST_NAME: Final = 256
+
+
+def read_tools(body: OpenAIFields) -> tuple[ToolSpec, ...]:
+    """The `tools` of a request; of two that have one name, the last. What is wrong is noted."""
+    specs = (_spec(tool) for tool in body.objects("tools"))
+    return tuple({spec.name: spec for spec in specs if spec is not None}.values())
+
+
+def read_tool_choice(body: OpenAIFields, specs: tuple[ToolSpec, ...]) -> tuple[tuple[ToolSpec, ...], ToolChoice]:
+    """The tools that the model may call, and what `tool_choice` says of them. What is wrong is noted.
+
+    Whether a forced call can be made is known when the run begins.
+    """
+    choice = body.value.get("tool_choice")
+    if not isinstance(choice, dict):
+        return specs, body.word("tool_choice", _CHOICES) or "auto"
+    fields = body.below("tool_choice", choice)
+    kind = choice.get("type")
+    if kind == "function":
+        return specs, OneTool(_name(_function(fields)))
+    if kind == "allowed_tools":
+        return _allowed(fields, specs)
+    fields.wrong("type", f"{fields.called('type')} is {_said(kind)}; it must be 'function' or 'allowed_tools'")
+    return specs, "auto"
+
+
+def _spec(tool: OpenAIFields) -> ToolSpec | None:
+    if not _is_function(tool):
+        return None
+    function = _function(tool)
+    name, schema = _name(function), function.object("parameters")
+    return ToolSpec(name, function.text("description") or "", schema or {})
+
+
+def _is_function(tool: OpenAIFields) -> bool:
+    kind = tool.value.get("type")
+    if kind == "function":
+        return True
+    tool.wrong(
+        "type",
+        f"{tool.called('type')} is {_said(kind)}; it must be 'function': other tools are the agent's own, which it has "
+        "without being sent them",
+    )
+    return False
+
+
+def _function(fields: OpenAIFields) -> OpenAIFields:
+    return (fields.inner("function") if fields.value.get("function") is not None else None) or fields
+
+
+def _name(function: OpenAIFields) -> str:
+    """The function's name; empty where it is wrong, which is noted."""
+    name = function.text("name")
+    if name is not None and 0 < len(name) <= _LONGEST_NAME and name.isprintable():
+        return name
+    if name is not None or function.value.get("name") is None:
+        called = function.called("name")
+        function.wrong("name", f"{called} must be a name of 1 to {_LONGEST_NAME} printable characters")
+    return ""
+
+
+def _allowed(fields: OpenAIFields, specs: tuple[ToolSpec, ...]) -> tuple[tuple[ToolSpec, ...], ToolChoice]:
+    """Some of the tools. They stand in `allowed_tools` in Chat Completions."""
+    fields = (fields.inner("allowed_tools") if fields.value.get("allowed_tools") is not None else None) or fields
+    known, names = {spec.name for spec in specs}, set[str]()
+    for tool in fields.objects("tools"):
+        if _is_function(tool) and (name := _name(_function(tool))):
+            names.add(name)
+            if name not in known:
+                at = _function(tool)
+                at.wrong("name", f"{at.called('name')} is {name[:64]!r}, which is none of the tools")
+    return tuple(spec for spec in specs if spec.name in names), fields.word("mode", _MODES) or "auto"
+
+
+def _said(value: object) -> str:
+    return repr(value[:64]) if isinstance(value, str) else json_kind(value)

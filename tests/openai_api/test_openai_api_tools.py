@@ -1,0 +1,120 @@
+"""A request's tools and `tool_choice`, in the spelling of Chat Completions and of Responses."""
+
+from __future__ import annotations
+
+import pytest
+
+from gateway.errors import InvalidRequestError
+from gateway.messages import JsonObject, JsonValue, ToolSpec
+from gateway.openai_api.fields import OpenAIFields
+from gateway.openai_api.tools import read_tool_choice, read_tools
+from gateway.wishes.generation import OneTool, ToolChoice
+
+SCHEMA: JsonObject = {"type": "object", "properties": {"city": {"type": "string"}}}
+WEATHER = ToolSpec("weather", "Tells the weather.", SCHEMA)
+CLOCK = ToolSpec("clock", "", {})
+
+
+def read(body: JsonObject) -> tuple[tuple[ToolSpec, ...], ToolChoice]:
+    fields = OpenAIFields(body)
+    found = read_tool_choice(fields, read_tools(fields))
+    fields.check()
+    return found
+
+
+def wrong_fields(body: JsonObject) -> list[str]:
+    with pytest.raises(InvalidRequestError) as caught:
+        read(body)
+    assert caught.value.status == 400
+    return [problem.pointer for problem in caught.value.problems]
+
+
+def inside(name: str, **members: JsonValue) -> JsonObject:
+    return {"type": "function", "function": {"name": name, **members}}
+
+
+def flat(name: str, **members: JsonValue) -> JsonObject:
+    return {"type": "function", "name": name, **members}
+
+
+BOTH: list[JsonValue] = [inside("weather", description="Tells the weather.", parameters=SCHEMA), flat("clock")]
+
+
+def test_a_function_may_stand_inside_or_flat() -> None:
+    written: dict[str, JsonValue] = {"description": "Tells the weather.", "parameters": SCHEMA, "strict": True}
+
+    assert read({"tools": [inside("weather", **written)]}) == read({"tools": [flat("weather", **written)]})
+    assert read({"tools": BOTH}) == ((WEATHER, CLOCK), "auto")
+
+
+@pytest.mark.parametrize("body", [{}, {"tools": None}, {"tools": [], "tool_choice": None}])
+def test_no_tools_are_none(body: JsonObject) -> None:
+    assert read(body) == ((), "auto")
+
+
+def test_absent_parts_of_a_function_may_be_null_and_a_later_tool_of_the_name_counts() -> None:
+    tools: list[JsonValue] = [inside("clock", description="old"), inside("clock", description=None, parameters=None)]
+
+    assert read({"tools": tools}) == ((CLOCK,), "auto")
+
+
+@pytest.mark.parametrize(
+    ("said", "choice"),
+    [
+        ("auto", "auto"),
+        ("none", "none"),
+        ("required", "required"),
+        (inside("clock"), OneTool("clock")),
+        (flat("clock"), OneTool("clock")),
+    ],
+)
+def test_tool_choice_is_read_in_both_spellings(said: JsonValue, choice: ToolChoice) -> None:
+    assert read({"tools": BOTH, "tool_choice": said}) == ((WEATHER, CLOCK), choice)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [inside("clock")]}},
+        {"type": "allowed_tools", "mode": "required", "tools": [flat("clock")]},
+    ],
+)
+def test_the_model_gets_the_allowed_tools_alone(said: JsonObject) -> None:
+    assert read({"tools": BOTH, "tool_choice": said}) == ((CLOCK,), "required")
+
+
+def test_other_kinds_of_tools_are_refused_by_name() -> None:
+    tools: list[JsonValue] = [{"type": "web_search"}, {"type": "custom", "custom": {"name": "a"}}, {}, 7]
+
+    assert wrong_fields({"tools": tools}) == ["/tools/0/type", "/tools/1/type", "/tools/2/type", "/tools/3"]
+    with pytest.raises(InvalidRequestError, match=r"tools\[0\]\.type is 'web_search'; it must be 'function'"):
+        read({"tools": tools})
+
+
+def test_a_wrong_function_is_named() -> None:
+    tools: list[JsonValue] = [
+        {"type": "function"},
+        {"type": "function", "function": "clock"},
+        inside(""),
+        inside("clock", parameters=[]),
+        inside("clock", description=7),
+    ]
+
+    assert wrong_fields({"tools": tools}) == [
+        "/tools/0/name",
+        "/tools/1/function",
+        "/tools/1/name",
+        "/tools/2/function/name",
+        "/tools/3/function/parameters",
+        "/tools/4/function/description",
+    ]
+    assert wrong_fields({"tools": {}}) == ["/tools"]
+
+
+def test_a_wrong_choice_is_named() -> None:
+    unknown: JsonObject = {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [inside("radio")]}}
+
+    assert wrong_fields({"tools": BOTH, "tool_choice": "any"}) == ["/tool_choice"]
+    assert wrong_fields({"tools": BOTH, "tool_choice": {"type": "mcp"}}) == ["/tool_choice/type"]
+    assert wrong_fields({"tools": BOTH, "tool_choice": {"type": "function"}}) == ["/tool_choice/name"]
+    assert wrong_fields({"tools": BOTH, "tool_choice": unknown}) == ["/tool_choice/allowed_tools/tools/0/function/name"]
