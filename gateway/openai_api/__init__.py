@@ -4,6 +4,7 @@ ids.py           ids that lead back to their run
 errors.py        OpenAI's errors
 fields.py        the members of a body
 content.py       texts and media of messages and results; tools.py: a request's own tools; generation.py: how to answer
+responses_resource.py  the Response object, and the form that a run's record keeps of it
 
 Above: the protocols `chat_completions` and `responses`. Below: the words. All of it is pure, but for what its docstring
 says otherwise.
