@@ -4,6 +4,9 @@ ids.py           ids that lead back to their run
 errors.py        OpenAI's errors
 fields.py        the members of a body
 content.py       texts and media of messages and results; tools.py: a request's own tools; generation.py: how to answer
+media_out.py     media that a model made, as markdown; usage.py: tokens; backend_tools.py: tools' work as text
+chat_messages.py what a run said, as Chat Completions' one message; whether a client's copy is the same
+chat_renderer.py a run as chunks, or as a chat completion
 responses_resource.py  the Response object, and the form that a run's record keeps of it
 
 Above: the protocols `chat_completions` and `responses`. Below: the words. All of it is pure, but for what its docstring

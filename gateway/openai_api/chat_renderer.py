@@ -1,0 +1,347 @@
+"""Renders a run as a chat completion: the chunks of a stream, or one body.
+
+Below: chat_messages, usage, errors, transcript. Above: the protocol `chat_completions`. Pure.
+https://platform.openai.com/docs/api-reference/chat (November 2026)
+
+    data: {"id","object":"chat.completion.chunk","created","model","choices":[{"index":0,"delta":{"content":"tok"},
+        "finish_reason":null}]}
+
+The first chunk has the role, then come the words and the reasoning (`reasoning_content`). Behind them stand the calls
+that wait for the client, the chunk with the `finish_reason`, the usage where it is wanted, and `[DONE]`. A failure is
+`data: {"error": {...}}` and `[DONE]`. All chunks have the same id, time and model; no delta is null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+import orjson
+
+from gateway.events import (
+    Completed,
+    Event,
+    Incomplete,
+    Interrupted,
+    MediaGiven,
+    MessageRetracted,
+    ModelCallEnded,
+    ModelCallStarted,
+    Outcome,
+    ReasoningDelta,
+    ReasoningStarted,
+    RunFailed,
+    RunFinished,
+    RunStarted,
+    StopReason,
+    TextDelta,
+    TextStarted,
+    ToolCallDelta,
+    ToolCallStarted,
+    ToolReturned,
+)
+from gateway.messages import JsonObject, JsonValue, ToolCall
+from gateway.openai_api.backend_tools import execution_text
+from gateway.openai_api.chat_messages import TAKEN_BACK, WAITS, BackendTools, Joints, shown_answer
+from gateway.openai_api.errors import error_body, failure_of
+from gateway.openai_api.media_out import markdown_of
+from gateway.openai_api.usage import chat_usage
+from gateway.store import RunRecord
+from gateway.tool_output import encodable
+from gateway.transcript import Transcript
+
+_DONE: Final = b"data: [DONE]\n\n"
+_BETWEEN: Final = "\n\n"
+_MEMBERS: Final = ("content", "refusal", "reasoning_content")
+_SHOWN: Final = frozenset(
+    {
+        RunStarted,
+        ModelCallStarted,
+        ModelCallEnded,
+        TextStarted,
+        TextDelta,
+        ReasoningStarted,
+        ReasoningDelta,
+        MediaGiven,
+        MessageRetracted,
+        RunFinished,
+        RunFailed,
+    }
+)
+_OF_TOOLS: Final = frozenset({ToolCallStarted, ToolCallDelta, ToolReturned})
+_FINISH_REASONS: Mapping[StopReason, str] = MappingProxyType(
+    {
+        StopReason.MAX_TOKENS: "length",
+        StopReason.CONTEXT_OVERFLOW: "length",
+        StopReason.MAX_ITERATIONS: "length",
+        StopReason.PAUSE: "length",
+        StopReason.CONTENT_FILTER: "content_filter",
+        StopReason.REFUSAL: "content_filter",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ChatForm:
+    """What a request says of its answer. `created` is in whole Unix seconds, `model` the agent's id as it was asked.
+
+    `store` and `metadata` are shown as the request had them; None: it had none.
+    """
+
+    id: str
+    created: int
+    model: str
+    include_usage: bool = False
+    backend_tools: BackendTools = "hidden"
+    store: bool | None = None
+    metadata: JsonObject | None = None
+
+    @property
+    def remembered(self) -> JsonObject:
+        """What the run's record keeps of it; `form_of` reads it."""
+        return {
+            "created": self.created,
+            "model": self.model,
+            "include_usage": self.include_usage,
+            "backend_tools": self.backend_tools,
+            "store": self.store,
+            "metadata": self.metadata,
+        }
+
+
+def form_of(record: RunRecord) -> ChatForm:
+    """The form of an answer to a request that began its run earlier."""
+    request = record.request or {}
+    created, store, metadata = request.get("created"), request.get("store"), request.get("metadata")
+    return ChatForm(
+        record.client_id,
+        created if isinstance(created, int) else int(record.created_at),
+        str(request.get("model", record.agent_id)),
+        include_usage=request.get("include_usage") is True,
+        backend_tools="reasoning" if request.get("backend_tools") == "reasoning" else "hidden",
+        store=store if isinstance(store, bool) else None,
+        metadata=metadata if isinstance(metadata, dict) else None,
+    )
+
+
+class ChatCompletion:
+    """The renderer of one body (renderer.Renderer). It has no frames."""
+
+    def __init__(self, form: ChatForm, *, to_operator: bool = True) -> None:
+        """`to_operator`: the caller may see why a model failed."""
+        self._form = form
+        self._to_operator = to_operator
+        self._transcript = Transcript()
+        self._last: RunFinished | RunFailed | None = None
+
+    def render(self, events: Sequence[Event], first: int) -> Sequence[bytes]:
+        for event in self._transcript.follow(events):
+            if isinstance(event, RunFinished | RunFailed):
+                self._last = event
+        return ()
+
+    def final(self) -> JsonObject:
+        """The `chat.completion`.
+
+        Raises:
+            RunFailedError: the run failed, or was cancelled.
+        """
+        last, form = self._last, self._form
+        assert last is not None, "a run ends before its answer is wanted"
+        if (failure := failure_of(last, to_operator=self._to_operator)) is not None:
+            raise failure
+        assert isinstance(last, RunFinished), "all others failed"
+        choice: JsonObject = {
+            "index": 0,
+            "message": self._message(last.outcome),
+            "logprobs": None,
+            "finish_reason": finish_reason(last.outcome),
+        }
+        echoed: JsonObject = {}
+        if form.store is not None:
+            echoed["store"] = form.store
+        if form.metadata is not None:
+            echoed["metadata"] = form.metadata
+        return {
+            "id": form.id,
+            "object": "chat.completion",
+            "created": form.created,
+            "model": form.model,
+            "choices": [choice],
+            "usage": chat_usage(last.usage),
+            **echoed,
+        }
+
+    def _message(self, outcome: Outcome) -> JsonObject:
+        shown = shown_answer(self._transcript.messages, self._form.backend_tools)
+        content = _BETWEEN.join(filter(None, (shown.content, _waits_for(outcome))))
+        calls = _pending_calls(outcome)
+        message: JsonObject = {
+            "role": "assistant",
+            "content": content if content or not (calls or shown.refusal) else None,
+            "refusal": shown.refusal or None,
+        }
+        if shown.reasoning:
+            message["reasoning_content"] = shown.reasoning
+        if calls:
+            message["tool_calls"] = [_written_call(call) for call in calls]
+        return message
+
+
+class ChatChunks:
+    """The renderer of one stream (renderer.Renderer)."""
+
+    def __init__(self, form: ChatForm, *, to_operator: bool = True) -> None:
+        """`to_operator`: the viewer may see why a model failed."""
+        self._form = form
+        self._to_operator = to_operator
+        named = orjson.dumps({"id": form.id, "object": "chat.completion.chunk", "created": form.created})
+        self._named = b'data: %b,"model":%b,"choices":' % (named[:-1], orjson.dumps(encodable(form.model)))
+        self._no_usage = b',"usage":null}\n\n' if form.include_usage else b"}\n\n"
+        # All chunks of words begin alike, up to the words, and end alike.
+        self._heads = {member: b'%b[{"index":0,"delta":{"%b":' % (self._named, member.encode()) for member in _MEMBERS}
+        self._tail = b'},"finish_reason":null}]%b' % self._no_usage
+        self._joints = {member: Joints() for member in _MEMBERS}
+        self._kinds = _SHOWN | _OF_TOOLS if form.backend_tools == "reasoning" else _SHOWN
+        self._members: dict[str, str] = {}  # of the texts and reasoning that are shown, by message id
+        self._said: set[str] = set()  # those that had words
+        self._calls: dict[str, tuple[str, list[str]]] = {}  # names and arguments, where they are shown
+        self._turn_id = ""
+        # of the last delta
+        self._words_id = ""
+        self._head = b""
+
+    def render(self, events: Sequence[Event], first: int) -> Sequence[bytes]:
+        """The frames of the next events."""
+        head, tail, words_id = self._head, self._tail, self._words_id
+        frames: list[bytes] = []
+        for event in events:
+            kind = type(event)
+            if (kind is TextDelta or kind is ReasoningDelta) and event.message_id == words_id:  # type: ignore[union-attr]
+                try:
+                    frames.append(b"%b%b%b" % (head, orjson.dumps(event.text), tail))  # type: ignore[union-attr]
+                except TypeError:  # half a surrogate pair
+                    frames.append(b"%b%b%b" % (head, orjson.dumps(encodable(event.text)), tail))  # type: ignore[union-attr]
+            elif kind in self._kinds:
+                frames += self._rare(event)
+                head, words_id = self._head, self._words_id
+        return frames
+
+    def final(self) -> None:
+        """There is no other answer than the stream."""
+
+    def _rare(self, event: Event) -> Sequence[bytes]:
+        match event:
+            case RunStarted():
+                return [self._delta({"role": "assistant", "content": ""})]
+            case ModelCallStarted(turn_id):
+                self._turn_id = turn_id
+            case ModelCallEnded():
+                self._turn_id = ""
+            case TextStarted(message_id, role, _, refusal):
+                if role == "assistant":
+                    self._members[message_id] = "refusal" if refusal else "content"
+            case ReasoningStarted(message_id):
+                self._members[message_id] = "reasoning_content"
+            case TextDelta(message_id, text) | ReasoningDelta(message_id, text):
+                return self._first_delta(message_id, text)
+            case MediaGiven(message_id, block):
+                self._members[message_id] = "content"
+                self._said.add(message_id)
+                self._words_id = ""
+                return [self._piece("content", message_id, markdown_of(block), alone=True)]
+            case MessageRetracted(message_id, text):
+                return self._retracted(message_id, text)
+            case ToolCallStarted(call_id, name):
+                self._calls[call_id] = (name, [])
+            case ToolCallDelta(call_id, arguments):
+                self._calls[call_id][1].append(arguments)
+            case ToolReturned():
+                return [self._execution(event)]
+            case RunFinished() | RunFailed():
+                return self._end(event)
+            case _:  # nothing to show
+                pass
+        return ()
+
+    def _first_delta(self, message_id: str, text: str) -> Sequence[bytes]:
+        """The next words of another text than the last ones."""
+        if (member := self._members.get(message_id)) is None:
+            return ()
+        self._words_id, self._head = message_id, self._heads[member]
+        self._said.add(message_id)
+        return [self._piece(member, message_id, text)]
+
+    def _piece(self, member: str, message_id: str, text: str, *, alone: bool = False) -> bytes:
+        of_turn = member != "reasoning_content" and self._turn_id
+        before = self._joints[member].before(of_turn or message_id, alone=alone)
+        return self._words(member, before + text)
+
+    def _words(self, member: str, text: str) -> bytes:
+        return b"%b%b%b" % (self._heads[member], orjson.dumps(encodable(text)), self._tail)
+
+    def _retracted(self, message_id: str, text: str) -> Sequence[bytes]:
+        """What a client cannot be made to forget is marked; what replaces it follows."""
+        if (member := self._members.get(message_id)) is None:
+            return ()
+        mark = TAKEN_BACK if message_id in self._said else ""
+        said = _BETWEEN.join(filter(None, (mark, text)))
+        self._words_id = ""
+        return [self._piece(member, message_id, said, alone=True)] if said else ()
+
+    def _execution(self, event: ToolReturned) -> bytes:
+        name, arguments = self._calls.get(event.call_id, ("", []))
+        self._words_id = ""
+        text = execution_text(name, "".join(arguments), event.content, is_error=event.is_error)
+        return self._piece("reasoning_content", event.message_id, text)
+
+    def _end(self, last: RunFinished | RunFailed) -> Sequence[bytes]:
+        if (failure := failure_of(last, to_operator=self._to_operator)) is not None:
+            body = error_body(encodable(failure.message), failure.status, failure.code)
+            return [b"data: %b\n\n" % orjson.dumps(body), _DONE]
+        assert isinstance(last, RunFinished), "all others failed"
+        outcome = last.outcome
+        frames: list[bytes] = []
+        if waits := _waits_for(outcome):
+            frames.append(self._piece("content", "", waits, alone=True))
+        for index, call in enumerate(_pending_calls(outcome)):
+            frames.append(self._delta({"tool_calls": [{"index": index, **_written_call(call)}]}))
+        frames.append(self._delta({}, finish_reason(outcome)))
+        if self._form.include_usage:
+            usage = orjson.dumps(chat_usage(last.usage))
+            frames.append(b'%b[],"usage":%b}\n\n' % (self._named, usage))
+        return [*frames, _DONE]
+
+    def _delta(self, delta: JsonObject, reason: str | None = None) -> bytes:
+        choices: list[JsonValue] = [{"index": 0, "delta": delta, "finish_reason": reason}]
+        return b"%b%b%b" % (self._named, orjson.dumps(choices), self._no_usage)
+
+
+def finish_reason(outcome: Outcome) -> str:
+    """Why a run ended, in OpenAI's words. What waits for a person is a text, and ends as one."""
+    if _pending_calls(outcome):
+        return "tool_calls"
+    return _FINISH_REASONS.get(outcome.reason, "stop") if isinstance(outcome, Incomplete) else "stop"
+
+
+def _pending_calls(outcome: Outcome) -> Sequence[ToolCall]:
+    return outcome.pending_calls if isinstance(outcome, Completed | Interrupted) else ()
+
+
+def _waits_for(outcome: Outcome) -> str:
+    """What a person has to decide, and how."""
+    if not isinstance(outcome, Interrupted):
+        return ""
+    questions = " ".join(each.message for each in outcome.interrupts)
+    return (
+        f"{WAITS} {questions} Answer over AG-UI, or with a key that may approve (POST /approvals). The agent goes on "
+        "once that is decided: write here again then."
+    )
+
+
+def _written_call(call: ToolCall) -> JsonObject:
+    """A call as messages have it. Clients parse the arguments, so there are always some."""
+    function: JsonObject = {"name": encodable(call.name), "arguments": encodable(call.arguments) or "{}"}
+    return {"id": call.call_id, "type": "function", "function": function}
