@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar, cast
 
+from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.routing import BaseRoute
 
@@ -66,6 +67,7 @@ __all__ = [
 
 
 Item = TypeVar("Item")
+SettingsT = TypeVar("SettingsT", bound=BaseModel)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +159,10 @@ class ProtocolEnvironment:
                 "this is for keys that administer the gateway; add 'admin: true' to the key in server.api_keys",
                 code="administrator_needed",
             )
+
+    def protocol_settings(self, caller: Caller, kind: type[SettingsT]) -> SettingsT:
+        """The settings of this kind that hold for the caller."""
+        return kind()
 
     def public_url(self, request: Request) -> str:
         """The URL by which the caller reaches the gateway, without a slash at the end."""

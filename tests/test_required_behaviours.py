@@ -179,6 +179,8 @@ REQUIRED = [
     "ml-commons-proposals",
     "ml-commons-differences",
     "roles-nobody-knows",
+    "openai-models",
+    "openai-errors",
 ]
 
 

@@ -82,7 +82,9 @@ class PartsForCallers:
 
 @dataclass(frozen=True, slots=True)
 class StoredAgent:
-    """What a list tells of a stored agent. `own`: the caller who asks made it, and may change it."""
+    """What a list tells of a stored agent. `own`: the caller who asks made it, and may change it. `created_at` is in
+    Unix seconds.
+    """
 
     agent_id: str
     name: str
@@ -90,6 +92,7 @@ class StoredAgent:
     type: str
     public: bool
     own: bool
+    created_at: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,6 +249,7 @@ def _listed(document: Document, owner: str) -> StoredAgent:
         body[DEFINITION].get("type") or USUAL_TYPE,
         document.public,
         document.owner == owner,
+        document.created_at,
     )
 
 

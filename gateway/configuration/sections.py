@@ -58,7 +58,9 @@ Seconds: TypeAlias = Annotated[float, BeforeValidator(_no_boolean), Field(allow_
 Number: TypeAlias = Annotated[float, BeforeValidator(_no_boolean), Field(allow_inf_nan=False)]
 
 
-class _Section(BaseModel):
+class Section(BaseModel):
+    """A section of the file: it has no unknown keys, and a key without a value has its default."""
+
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, protected_namespaces=())
 
     @model_validator(mode="before")
@@ -82,7 +84,7 @@ Bytes: TypeAlias = Annotated[int, Field(ge=1, le=1_000_000_000), BeforeValidator
 StoredBytes: TypeAlias = Annotated[int, Field(ge=1, le=10**15), BeforeValidator(_no_boolean)] | None
 
 
-class KeyLimitsSection(_Section):
+class KeyLimitsSection(Section):
     """Limits of a key; null: no limit. Each process counts for itself."""
 
     runs_per_minute: Limit = _KEY_LIMITS.runs_per_minute
@@ -97,7 +99,7 @@ class KeyLimitsSection(_Section):
     """The most text of all that is new in one request. What the thread has already does not count."""
 
 
-class VisitorLimitsSection(_Section):
+class VisitorLimitsSection(Section):
     """Limits of a publishable key's visitors; null: no limit. Each process counts for itself."""
 
     runs_per_minute: Limit = _VISITOR_LIMITS.runs_per_minute
@@ -124,7 +126,7 @@ class VisitorLimitsSection(_Section):
     """What all visitors together may have in the store: messages, states and logs. Then new runs are answered 429."""
 
 
-class ApiKeySection(_Section):
+class ApiKeySection(Section):
     """A key that a client sends as `Authorization: Bearer <key>`."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$")
@@ -146,7 +148,7 @@ class ApiKeySection(_Section):
     """Allow it to change settings of the whole gateway (PUT /_cluster/settings)."""
 
 
-class PublishableKeySection(_Section):
+class PublishableKeySection(Section):
     """A key that may stand in a website's HTML: for the site's visitors, each of whom has threads of their own."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
@@ -166,7 +168,7 @@ class PublishableKeySection(_Section):
     """Limits of the visitors: together, each, and from one address."""
 
 
-class ServerSection(_Section):
+class ServerSection(Section):
     """How the gateway listens and how it treats its clients."""
 
     host: str = Field(default="127.0.0.1", min_length=1, max_length=255)
@@ -227,7 +229,7 @@ class ServerSection(_Section):
     """'json': a JSON object per line; 'text': for people; 'auto': text on a terminal, json elsewhere."""
 
 
-class TimeoutsSection(_Section):
+class TimeoutsSection(Section):
     """How long a model may keep a call waiting before the call fails; it may be tried again."""
 
     connect_seconds: Seconds = Field(default=_TIMEOUTS.connect_seconds, gt=0, le=86_400)
@@ -240,7 +242,7 @@ class TimeoutsSection(_Section):
     """Seconds for the whole call; null: no limit."""
 
 
-class OptionsSection(_Section):
+class OptionsSection(Section):
     """How a model answers, in words that mean the same with every provider; what a model does not know is not sent."""
 
     temperature: Number | None = Field(default=None, ge=0, le=2)
@@ -261,7 +263,7 @@ class OptionsSection(_Section):
     """Above 0: repetitions are less likely."""
 
 
-class FallbackSection(_Section):
+class FallbackSection(Section):
     """A model, and how it is reached."""
 
     model_provider: str
@@ -300,7 +302,7 @@ class ModelSection(FallbackSection):
     """Models that are asked in turn once this one has failed before anything of its answer was seen."""
 
 
-class ContextSection(_Section):
+class ContextSection(Section):
     """How much of a thread the model is shown; the thread keeps everything."""
 
     max_messages: Whole | None = Field(default=None, ge=1, le=1_000_000)
@@ -313,7 +315,7 @@ class ContextSection(_Section):
     """Let the model summarise a conversation that it refuses as too long, if cutting tool results is not enough."""
 
 
-class ClientInstructionsSection(_Section):
+class ClientInstructionsSection(Section):
     """How the model is shown callers' system and developer messages, their context and the shared state.
 
     'system': as the operator's words; 'user': in front of the user's words, as the client's; 'ignore': not at all.
@@ -325,7 +327,7 @@ class ClientInstructionsSection(_Section):
     """For visitors of websites, whose system and developer messages are always dropped."""
 
 
-class ToolSection(_Section):
+class ToolSection(Section):
     """A tool that the gateway runs for the agent."""
 
     type: str
@@ -349,7 +351,7 @@ class ToolSection(_Section):
     """
 
 
-class ParametersSection(_Section):
+class ParametersSection(Section):
     """Limits of one run of the agent."""
 
     max_iteration: Whole = Field(default=_BUDGETS.max_iteration, ge=1, le=10_000)
@@ -383,7 +385,7 @@ class ParametersSection(_Section):
     """Tries for one model call, the first one counted."""
 
 
-class AgentSection(_Section):
+class AgentSection(Section):
     """An agent: a model, its tools and its rules."""
 
     id: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._~-]{0,511}$")
@@ -418,7 +420,7 @@ class AgentSection(_Section):
     parameters: ParametersSection = ParametersSection()
 
 
-class CallersSection(_Section):
+class CallersSection(Section):
     """What the agents that callers make may reach, and as whom."""
 
     endpoints: tuple[str, ...] | None = None
@@ -432,14 +434,14 @@ class CallersSection(_Section):
     """How many agents each caller may store."""
 
 
-class MlCommonsMemorySection(_Section):
+class MlCommonsMemorySection(Section):
     """Settings of memory containers."""
 
     retention_enabled: bool = True
     """Memories may be pinned, and containers may say how long theirs stay."""
 
 
-class MlCommonsSection(_Section):
+class MlCommonsSection(Section):
     """Settings of ml-commons' REST API, by the names that they have in OpenSearch behind 'plugins.ml_commons.'. What is
     set by PUT /_cluster/settings wins over them.
     """
@@ -467,7 +469,7 @@ class MlCommonsSection(_Section):
     own."""
 
 
-class ConfigurationSection(_Section):
+class ConfigurationSection(Section):
     """The configuration file of agui-gateway. Every text may hold '${env:NAME}' and '${file:/path}'."""
 
     server: ServerSection = ServerSection()

@@ -1,4 +1,4 @@
-"""Routes that visitors of websites may use too, and functions as endpoints.
+"""Routes that visitors of websites may use too, the methods of a path, and functions as endpoints.
 
 Below: errors. Above: the protocols, which name them; the composition root, which refuses visitors elsewhere.
 """
@@ -37,6 +37,13 @@ def check_open_to_visitors(routes: Sequence[BaseRoute], scope: Scope) -> None:
             if not isinstance(route, VisitorRoute):
                 raise ForbiddenError("this is not for the visitors of a website", code="not_for_visitors")
             return
+
+
+def allowed_methods(scope: Scope) -> Sequence[str]:
+    """The methods of all routes of the request's path: the router knows those of the first alone."""
+    routes = [route for route in scope["app"].routes if isinstance(route, Route)]
+    served = (route.methods or () for route in routes if route.matches(scope)[0] is Match.PARTIAL)
+    return sorted({method for methods in served for method in methods})
 
 
 class Endpoint:

@@ -19,6 +19,7 @@ from starlette.types import Message, Receive, Scope, Send
 from gateway.access.authentication import check_json, has_body
 from gateway.endpoints.paths import unmarked
 from gateway.endpoints.requests import read_json
+from gateway.endpoints.routes import allowed_methods
 from gateway.errors import InvalidRequestError
 from gateway.messages import JsonObject, JsonValue, json_kind
 from gateway.ml_commons.cluster_settings import ClusterSettings
@@ -115,7 +116,7 @@ def opensearch_error_form(problem: Problem, scope: Scope) -> Response:
         detail = f"no handler found for uri [{_uri(scope)}] and method [{scope['method']}]"
         problem = replace(problem, detail=detail)
     elif problem.status == 405:
-        headers["allow"] = allowed = ", ".join(_allowed_methods(scope))
+        headers["allow"] = allowed = ", ".join(allowed_methods(scope))
         wrong = f"Incorrect HTTP method for uri [{_uri(scope)}] and method [{scope['method']}]"
         problem = replace(problem, detail=f"{wrong}, allowed: [{allowed}]")
     elif problem.status == 401:
@@ -127,13 +128,6 @@ def opensearch_error_form(problem: Problem, scope: Scope) -> Response:
 
 def _uri(scope: Scope) -> str:
     return unmarked(scope["path"])[:_SHOWN_CHARACTERS]
-
-
-def _allowed_methods(scope: Scope) -> Sequence[str]:
-    """The methods of all routes of this path: the router knows those of the first alone."""
-    routes = [route for route in scope["app"].routes if isinstance(route, Route)]
-    served = (route.methods or () for route in routes if route.matches(scope)[0] is Match.PARTIAL)
-    return sorted({method for methods in served for method in methods})
 
 
 def execution_error_response(request: Request, problem: Problem) -> Response:

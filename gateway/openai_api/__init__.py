@@ -8,6 +8,8 @@ media_out.py     media that a model made, as markdown; usage.py: tokens; backend
 chat_messages.py what a run said, as Chat Completions' one message; whether a client's copy is the same
 chat_renderer.py a run as chunks, or as a chat completion
 responses_resource.py  the Response object, and the form that a run's record keeps of it
+settings.py      what the operator decides for all callers, or for a key
+routes.py        prefixes, bodies, answers and errors of the routes
 
 Above: the protocols `chat_completions` and `responses`. Below: the words. All of it is pure, but for what its docstring
 says otherwise.

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Final
 
 from gateway.endpoints.failure_status import failure_status
-from gateway.errors import FieldProblem, GatewayError, InvalidRequestError
+from gateway.errors import FieldProblem, GatewayError, InvalidRequestError, NotFoundError
 from gateway.events import Cancelled, RunFailed, RunFinished
 from gateway.messages import JsonObject
 from gateway.problems import Problem
@@ -45,6 +45,12 @@ class RunFailedError(GatewayError):
 def wrong(message: str, pointer: str, *, code: str = "invalid_value", right: str = "") -> InvalidRequestError:
     """The error (400) of one wrong field of a body."""
     return InvalidRequestError(message, code=code, problems=[FieldProblem(pointer, right or message)], status=_INVALID)
+
+
+def unknown_model(name: str) -> NotFoundError:
+    """The error of a request for an agent that is not there for its caller; OpenAI's clients call it a model."""
+    message = f"The model {name!r} does not exist, or this key may not use it; GET /v1/models lists those there are"
+    return NotFoundError(message, code="model_not_found", problems=[FieldProblem("/model", message)])
 
 
 def openai_error(problem: Problem) -> JsonObject:

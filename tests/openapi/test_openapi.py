@@ -108,6 +108,8 @@ ENDPOINTS = {
     ("get", "/_plugins/_ml/memory/message/{messageId}"),
     ("put", "/_plugins/_ml/memory/message/{messageId}"),
     ("get", "/_plugins/_ml/memory/message/{messageId}/traces"),
+    ("get", "/v1/models"),
+    ("get", "/v1/models/{model}"),
     ("post", "/visitors"),
     ("get", "/healthz"),
     ("get", "/readyz"),
@@ -115,6 +117,7 @@ ENDPOINTS = {
     ("get", "/openapi.json"),
 }
 
+ALIAS = "/compatible-mode/v1"  # of all that is below /v1; the document says so in words
 # what browsers show; its shape is nobody's contract
 
 
@@ -143,7 +146,9 @@ def test_every_operation_says_how_it_fails() -> None:
             continue
         assert {"401", "403"} <= set(operation["responses"])
         if "requestBody" in operation:
-            invalid = {"400"} if path.startswith("/_") else {"400", "422"}  # OpenSearch knows no 422
+            invalid = (
+                {"400"} if path.startswith(("/_", "/v1/")) else {"400", "422"}
+            )  # OpenSearch and OpenAI know no 422
             assert {*invalid, "413", "415"} <= set(operation["responses"]), f"{method} {path}"
         if "{" in path and method not in ("delete", "put"):  # what a PUT does not find it makes
             assert "404" in operation["responses"]
@@ -308,7 +313,11 @@ def test_the_document_and_the_routes_agree(application: Application) -> None:
         for method in route.methods or ()
         if method != "HEAD"
     }
-    assert served == ENDPOINTS
+    aliases = {(method, path) for method, path in served if path.startswith(ALIAS)}
+    assert {(method, path.removeprefix(ALIAS)) for method, path in aliases} == {
+        (method, path.removeprefix("/v1")) for method, path in ENDPOINTS if path.startswith("/v1/")
+    }
+    assert served - aliases == ENDPOINTS
 
 
 async def test_what_is_answered_has_the_documented_shape(application: Application) -> None:

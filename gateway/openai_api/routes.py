@@ -1,0 +1,84 @@
+"""What the routes of OpenAI's API share: their prefixes, the body of a request, its answers and errors.
+
+Above: the protocols under `/v1`. Below: protocol, errors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+import orjson
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+from starlette.types import Scope
+
+from gateway.endpoints.requests import read_json
+from gateway.endpoints.routes import allowed_methods
+from gateway.errors import GatewayError, InvalidRequestError
+from gateway.messages import JsonObject, JsonValue, json_kind
+from gateway.openai_api.errors import NO_RETRY, openai_error, status_of
+from gateway.problems import Problem, problem_of, shown_path
+from gateway.renderer import Renderer, rendered_body
+from gateway.runs.viewer import Viewer
+
+PREFIXES: Final = ("/v1", "/compatible-mode/v1")
+"""Each path is served below all of them."""
+THREAD_HEADER: Final = "x-thread-id"
+"""On requests the thread that is meant, on answers the one that the run is on."""
+_MEDIA_TYPE: Final = "application/json"
+
+
+def openai_routes(routes: Sequence[Route]) -> Sequence[BaseRoute]:
+    """The routes below each prefix; their paths are written without one: `/chat/completions`. Without methods: GET."""
+    return [
+        Route(prefix + route.path, route.endpoint, methods=sorted(route.methods or ("GET",)))
+        for prefix in PREFIXES
+        for route in routes
+    ]
+
+
+async def read_object(request: Request) -> JsonObject:
+    """The JSON object in the body. Raises InvalidRequestError (400)."""
+    body = await read_json(request)
+    if not isinstance(body, dict):
+        raise InvalidRequestError(f"the body is {json_kind(body)}; it must be a JSON object", status=400)
+    return body
+
+
+def answer_json(value: JsonValue, headers: Mapping[str, str] | None = None, *, status: int = 200) -> Response:
+    """A JSON answer that must not be cached."""
+    return Response(orjson.dumps(value), status, {"cache-control": "no-store", **(headers or {})}, _MEDIA_TYPE)
+
+
+async def answer_with_body(
+    request: Request, viewer: Viewer, renderer: Renderer[JsonObject], headers: Mapping[str, str]
+) -> Response:
+    """The non-streaming answer to a request whose run has begun; `headers` are on a failure's, too, with NO_RETRY.
+
+    Raises:
+        ClientDisconnect: the client has left.
+    """
+    try:
+        return answer_json(await rendered_body(request, viewer, renderer), headers)
+    except GatewayError as error:
+        problem = problem_of(error)
+        return _error_response(problem, {**problem.headers, **headers, **NO_RETRY})
+
+
+def openai_error_form(problem: Problem, scope: Scope) -> Response:
+    """The error form of these protocols, see protocol.WireProtocol."""
+    headers = {}
+    if problem.status == 404 and "endpoint" not in scope:
+        detail = f"nothing is served at {shown_path(scope)}; is the base URL right? GET /docs lists all paths"
+        problem = replace(problem, detail=detail, code="unknown_url")
+    elif problem.status == 405:
+        headers["allow"] = allowed = ", ".join(allowed_methods(scope))
+        problem = replace(problem, detail=f"{problem.detail}; use {allowed}")
+    return _error_response(problem, headers)
+
+
+def _error_response(problem: Problem, headers: Mapping[str, str]) -> Response:
+    return Response(orjson.dumps(openai_error(problem)), status_of(problem), headers, _MEDIA_TYPE)

@@ -1,0 +1,41 @@
+"""The settings of `protocols.chat_completions` and `protocols.responses` in the configuration file.
+
+Above: everything of this room. Below: the configuration's sections.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Annotated, Final, Literal, TypeAlias
+
+from pydantic import BaseModel, Field
+
+from gateway.configuration.sections import Section
+
+HeaderName: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}$")]
+
+
+class ChatSettings(Section):
+    """Chat Completions: `POST /v1/chat/completions`."""
+
+    thread_headers: tuple[HeaderName, ...] = ()
+    """Headers of requests that name the thread, besides X-Thread-Id: ['X-OpenWebUI-Chat-Id']. The first one sent
+    counts."""
+    backend_tools: Literal["hidden", "reasoning"] = "hidden"
+    """How calls of tools that the gateway runs are shown: not at all, or as text in 'reasoning_content'."""
+
+
+class ResponsesSettings(Section):
+    """Responses: `/v1/responses` and `/v1/conversations`."""
+
+    backend_tools: Literal["mcp_call", "function_call", "hidden"] = "mcp_call"
+    """How calls of tools that the gateway runs are shown: as items of this type, or not at all."""
+    approvals: Literal["mcp_approval_request", "message"] = "mcp_approval_request"
+    """How the client is asked whether a call may run: by an item that it answers, or by words alone."""
+
+
+SECTIONS: Final[Mapping[str, type[BaseModel]]] = MappingProxyType(
+    {"chat_completions": ChatSettings, "responses": ResponsesSettings}
+)
+"""The settings of both protocols, by their names in the file."""
