@@ -7,6 +7,7 @@ content.py       texts and media of messages and results; tools.py: a request's 
 media_out.py     media that a model made, as markdown; usage.py: tokens; backend_tools.py: tools' work as text
 chat_messages.py what a run said, as Chat Completions' one message; whether a client's copy is the same
 chat_renderer.py a run as chunks, or as a chat completion
+responses_request.py   the body of `POST /v1/responses`; responses_items.py: its input
 responses_resource.py  the Response object, and the form that a run's record keeps of it
 settings.py      what the operator decides for all callers, or for a key
 routes.py        prefixes, bodies, answers and errors of the routes

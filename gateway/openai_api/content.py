@@ -64,21 +64,13 @@ def _block(part: OpenAIFields, *, media: bool) -> ContentBlock | None:
     return None
 
 
-def _required(part: OpenAIFields, name: str) -> str:
-    """A text that has to be there; empty where it is missing, which is noted."""
-    if part.value.get(name) is None:
-        part.wrong(name, f"{part.called(name)} is missing; it must be a string")
-        return ""
-    return part.text(name) or ""
-
-
 def _text(part: OpenAIFields) -> TextBlock | None:
-    text = _required(part, "text")
+    text = part.required("text")
     return TextBlock(text) if text else None
 
 
 def _refusal(part: OpenAIFields) -> TextBlock | None:
-    text = _required(part, "refusal")
+    text = part.required("refusal")
     return TextBlock(text, refusal=True) if text else None
 
 
@@ -99,7 +91,7 @@ def _linked(
     fields: OpenAIFields, name: str, kind: type[ImageBlock | VideoBlock | DocumentBlock], title: str | None = None
 ) -> MediaBlock | None:
     """The medium at a URL; one that holds the data itself is of the kind that it says."""
-    url = _required(fields, name)
+    url = fields.required(name)
     if url.lower().startswith(_FETCHED):
         return kind(UrlSource(url), title)
     if (source := _data_source(url)) is not None:
@@ -119,7 +111,7 @@ def _audio(part: OpenAIFields) -> AudioBlock | None:
         if part.value.get("input_audio") is None:
             part.wrong("input_audio", f"{part.called('input_audio')} is missing; give it data and a format")
         return None
-    data, media_type = _required(inside, "data"), inside.word("format", _AUDIO_TYPES)
+    data, media_type = inside.required("data"), inside.word("format", _AUDIO_TYPES)
     if inside.value.get("format") is None:
         inside.wrong("format", f"{inside.called('format')} is missing; it must be one of {', '.join(_AUDIO_TYPES)}")
     return AudioBlock(Base64Source(data, media_type)) if data and media_type else None

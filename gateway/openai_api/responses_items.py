@@ -1,0 +1,205 @@
+"""The items of a request's `input`, as messages and as what else they say. Pure.
+
+Below: content, ids. Above: responses_request, which reads the rest of the body; responses_history.
+https://platform.openai.com/docs/api-reference/responses/create (November 2026)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final, TypeAlias
+
+from gateway.messages import (
+    Base64Source,
+    ContentBlock,
+    ImageBlock,
+    Message,
+    ReasoningBlock,
+    Role,
+    TextBlock,
+    ToolCall,
+    ToolResult,
+    json_kind,
+    new_message_id,
+)
+from gateway.openai_api.content import read_content
+from gateway.openai_api.fields import OpenAIFields
+
+
+@dataclass(frozen=True, slots=True)
+class SaidItem:
+    """An item that says something itself. `item_id` is empty where it has none; `at` is its JSON pointer. `sealed` is
+    the `encrypted_content` of its one message, a reasoning.
+    """
+
+    at: str
+    messages: tuple[Message, ...]
+    item_id: str = ""
+    sealed: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ReferenceItem:
+    """An item that stands for a stored one."""
+
+    at: str
+    item_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalItem:
+    """A person's answer to the question `request_id`, whether a call may run."""
+
+    at: str
+    request_id: str
+    approve: bool
+    reason: str | None
+
+
+InputItem: TypeAlias = SaidItem | ReferenceItem | ApprovalItem
+
+_ROLES: Final[Mapping[str, Role]] = MappingProxyType(
+    {"user": "user", "assistant": "assistant", "system": "system", "developer": "developer"}
+)
+_REFERENCE: Final = "item_reference"
+_PICTURES: Final = MappingProxyType({name: f"image/{name}" for name in ("png", "jpeg", "webp", "gif")})
+_DEFAULT_PICTURE: Final = "image/png"
+
+
+def read_input(fields: OpenAIFields, name: str = "input") -> tuple[InputItem, ...]:
+    """The items in a member of a body; a text is one user message. What is wrong is noted."""
+    value = fields.value.get(name)
+    if isinstance(value, str):
+        return (SaidItem(fields.pointer(name), (_message("user", (TextBlock(value),)),)),)
+    if value is not None and not isinstance(value, list):
+        fields.wrong(name, f"{name} must be a string or an array of items, not {json_kind(value)}")
+        return ()
+    items = (_item(item) for item in fields.objects(name))
+    return tuple(item for item in items if item is not None)
+
+
+def _item(item: OpenAIFields) -> InputItem | None:
+    kind = item.value.get("type")
+    if kind is None:
+        kind = "message" if "role" in item.value or "content" in item.value else _REFERENCE
+    if isinstance(kind, str) and (read := _ITEMS.get(kind)) is not None:
+        return read(item)
+    said = repr(kind[:64]) if isinstance(kind, str) else json_kind(kind)
+    item.wrong("type", f"{item.called('type')} is {said}; it must be one of {', '.join(_ITEMS)}")
+    return None
+
+
+def _said(item: OpenAIFields, *messages: Message, sealed: str = "") -> SaidItem:
+    return SaidItem(item.at, messages, item.text("id") or "", sealed)
+
+
+def _message(role: Role, content: tuple[ContentBlock, ...], name: str | None = None) -> Message:
+    return Message(new_message_id(), role, content, name)
+
+
+# --- the kinds -------------------------------------------------------------------------------------------------------
+
+
+def _read_message(item: OpenAIFields) -> InputItem | None:
+    role = item.word("role", _ROLES)
+    if item.value.get("role") is None:
+        item.missing("role", f"one of {', '.join(_ROLES)}")
+    if item.value.get("content") is None:
+        item.missing("content", "a string or an array of parts")
+    content = read_content(item, "content", media=role in (None, "user"))
+    if role is None:
+        return None
+    return _said(item, _message(role, content if role == "user" else _one_text(content)))
+
+
+def _one_text(content: tuple[ContentBlock, ...]) -> tuple[ContentBlock, ...]:
+    """The texts as one block, as all messages but the users' have them."""
+    texts = [block for block in content if isinstance(block, TextBlock)]
+    if len(texts) < 2:
+        return content
+    return (TextBlock("".join(text.text for text in texts), refusal=all(text.refusal for text in texts)),)
+
+
+def _read_call(item: OpenAIFields) -> InputItem | None:
+    call_id, name = item.required("call_id", filled=True), item.required("name", filled=True)
+    call = ToolCall(call_id, name, item.required("arguments"))
+    return _said(item, _message("assistant", (call,)))
+
+
+def _read_output(item: OpenAIFields) -> InputItem | None:
+    call_id = item.required("call_id", filled=True)
+    if item.value.get("output") is None:
+        item.missing("output", "a string or an array of parts")
+    result = ToolResult(call_id, read_content(item, "output"))
+    return _said(item, _message("tool", (result,)))
+
+
+def _read_reasoning(item: OpenAIFields) -> InputItem | None:
+    texts = [part.required("text") for part in item.objects("summary")]
+    if not texts:
+        texts = [part.required("text") for part in item.objects("content")]
+    block = ReasoningBlock("\n\n".join(texts))
+    return _said(item, _message("reasoning", (block,)), sealed=item.text("encrypted_content") or "")
+
+
+def _read_reference(item: OpenAIFields) -> InputItem | None:
+    return ReferenceItem(item.at, item.required("id", filled=True))
+
+
+def _read_backend_call(item: OpenAIFields) -> InputItem | None:
+    """A call that the gateway made, with its result."""
+    name, arguments = item.required("name", filled=True), item.required("arguments")
+    call_id = item.required("id", filled=True)
+    error = item.value.get("error")
+    output = _error_text(error) if error is not None else item.text("output")
+    call = _message("assistant", (ToolCall(call_id, name, arguments),))
+    if output is None:
+        return _said(item, call)
+    blocks = (TextBlock(output),) if output else ()
+    return _said(item, call, _message("tool", (ToolResult(call_id, blocks, is_error=error is not None),)))
+
+
+def _error_text(error: object) -> str:
+    """OpenAI's clients send a call's error as a text, or as an object of several forms."""
+    if isinstance(error, str):
+        return error
+    said = error.get("message", error.get("content")) if isinstance(error, dict) else None
+    if isinstance(said, list):
+        said = "".join(str(part.get("text", "")) for part in said if isinstance(part, dict))
+    return said if isinstance(said, str) else "the call failed"
+
+
+def _read_question(item: OpenAIFields) -> InputItem | None:
+    """A question that the gateway asked: it leads to its thread, and says nothing to a model."""
+    item.required("id", filled=True)
+    return _said(item)
+
+
+def _read_approval(item: OpenAIFields) -> InputItem | None:
+    request_id, approve = item.required("approval_request_id", filled=True), item.boolean("approve")
+    if item.value.get("approve") is None:
+        item.missing("approve", "true or false")
+    return ApprovalItem(item.at, request_id, bool(approve), item.text("reason"))
+
+
+def _read_picture(item: OpenAIFields) -> InputItem | None:
+    data = item.text("result")
+    media_type = item.word("output_format", _PICTURES) or _DEFAULT_PICTURE
+    return _said(item, _message("assistant", (ImageBlock(Base64Source(data, media_type)),))) if data else _said(item)
+
+
+_ITEMS: Final[Mapping[str, Callable[[OpenAIFields], InputItem | None]]] = MappingProxyType(
+    {
+        "message": _read_message,
+        "function_call": _read_call,
+        "function_call_output": _read_output,
+        "reasoning": _read_reasoning,
+        _REFERENCE: _read_reference,
+        "mcp_call": _read_backend_call,
+        "mcp_approval_request": _read_question,
+        "mcp_approval_response": _read_approval,
+        "image_generation_call": _read_picture,
+    }
+)

@@ -1,0 +1,178 @@
+"""The body of `POST /v1/responses`. Pure.
+
+Below: the readers of its parts. Above: responses_start. What a body says of things that this gateway has no word for is
+echoed or ignored; what would change the answer's form is refused.
+https://platform.openai.com/docs/api-reference/responses/create (November 2026)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from gateway.messages import JsonObject, JsonValue, ToolSpec, json_kind
+from gateway.openai_api.fields import OpenAIFields
+from gateway.openai_api.generation import read_generation
+from gateway.openai_api.responses_items import InputItem, read_input
+from gateway.openai_api.tools import read_tool_choice, read_tools
+from gateway.wishes.run_wishes import RunWishes, WishedLimits
+
+
+@dataclass(frozen=True, slots=True)
+class ResponsesRequest:
+    """A request. `echoed` are the members of its Response that repeat it. `conversation`: the thread's id. `encrypted`:
+    the client wants reasoning items with `encrypted_content`.
+    """
+
+    model: str
+    items: tuple[InputItem, ...]
+    tools: tuple[ToolSpec, ...]
+    wishes: RunWishes
+    echoed: JsonObject
+    previous_response_id: str | None = None
+    conversation: str | None = None
+    store: bool = True
+    background: bool = False
+    stream: bool = False
+    encrypted: bool = False
+
+
+_ENCRYPTED: Final = "reasoning.encrypted_content"
+_LOGPROBS: Final = "message.output_text.logprobs"
+_INCLUDES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        each: each
+        for each in (
+            "file_search_call.results",
+            "web_search_call.results",
+            "web_search_call.action.sources",
+            "message.input_image.image_url",
+            "computer_call_output.output.image_url",
+            "code_interpreter_call.outputs",
+            _ENCRYPTED,
+        )
+    }
+)
+_TRUNCATIONS: Final[Mapping[str, str]] = MappingProxyType({each: each for each in ("auto", "disabled")})
+_MOST_PAIRS: Final = 16
+_LONGEST_KEY: Final = 64
+_LONGEST_VALUE: Final = 512
+_ECHOED: Final = (
+    "instructions", "parallel_tool_calls", "temperature", "top_p", "max_output_tokens", "max_tool_calls", "metadata",
+    "text", "truncation", "service_tier", "safety_identifier", "prompt_cache_key", "previous_response_id",
+)  # fmt: skip
+_OFFERED_NOT: Final = ("prompt", "logprobs")
+
+
+def read_request(body: JsonObject) -> ResponsesRequest:
+    """The request that a body is. Raises InvalidRequestError (400), which names all wrong fields."""
+    fields = OpenAIFields(body)
+    model = fields.required("model", filled=True)
+    items = read_input(fields)
+    specs = read_tools(fields)
+    allowed, choice = read_tool_choice(fields, specs)
+    wishes = RunWishes(
+        options=read_generation(fields),
+        tool_choice=choice,
+        instructions=_instructions(fields),
+        limits=WishedLimits(max_tool_calls=fields.number("max_tool_calls", least=1)),
+        detached=bool(fields.boolean("background")),
+    )
+    store = fields.boolean("store")
+    request = ResponsesRequest(
+        model,
+        items,
+        allowed,
+        wishes,
+        _echoed(fields),
+        previous_response_id=fields.text("previous_response_id") or None,
+        conversation=_conversation(fields),
+        store=store is not False,
+        background=wishes.detached,
+        stream=bool(fields.boolean("stream")),
+        encrypted=_ENCRYPTED in _included(fields),
+    )
+    _check_rest(fields, request)
+    fields.check()
+    return request
+
+
+def _instructions(fields: OpenAIFields) -> str:
+    return fields.text("instructions") or ""
+
+
+def _conversation(fields: OpenAIFields) -> str | None:
+    """The conversation's id, which may stand in an object."""
+    value = fields.value.get("conversation")
+    if isinstance(value, dict):
+        return fields.below("conversation", value).required("id", filled=True)
+    return fields.text("conversation") or None
+
+
+def _included(fields: OpenAIFields) -> list[str]:
+    names = fields.strings("include") or []
+    for place, name in enumerate(names):
+        if name not in _INCLUDES:
+            why = "this gateway knows no log probabilities" if name == _LOGPROBS else "there is no such value"
+            known = ", ".join(_INCLUDES)
+            fields.wrong_at(f"include/{place}", f"include[{place}] is {name[:64]!r}, but {why}; known are: {known}")
+    return names
+
+
+def _check_rest(fields: OpenAIFields, request: ResponsesRequest) -> None:
+    """Note what is wrong with members that are read for nothing else."""
+    _check_metadata(fields)
+    fields.word("truncation", _TRUNCATIONS)
+    for name in ("service_tier", "safety_identifier", "prompt_cache_key"):
+        fields.text(name)
+    fields.object("stream_options")
+    if request.background and not request.store:
+        fields.wrong("background", "background needs store: its answer is asked for later; leave out 'store: false'")
+    for name in _OFFERED_NOT:
+        if fields.value.get(name):
+            fields.wrong(name, f"{name} is not offered here; leave it out")
+    if fields.number("top_logprobs"):
+        fields.wrong("top_logprobs", "top_logprobs must be 0: this gateway knows no log probabilities")
+
+
+def _check_metadata(fields: OpenAIFields) -> None:
+    metadata = fields.object("metadata") or {}
+    if len(metadata) > _MOST_PAIRS:
+        fields.wrong("metadata", f"metadata has {len(metadata)} pairs; it may have {_MOST_PAIRS}")
+    inside = fields.below("metadata", metadata)
+    for key, value in list(metadata.items())[:_MOST_PAIRS]:
+        if len(key) > _LONGEST_KEY:
+            inside.wrong(key, f"metadata has a key of {len(key)} characters; it may have {_LONGEST_KEY}")
+        elif not isinstance(value, str):
+            inside.wrong(key, f"{inside.called(key)} must be a string, not {json_kind(value)}")
+        elif len(value) > _LONGEST_VALUE:
+            inside.wrong(key, f"{inside.called(key)} has {len(value)} characters; it may have {_LONGEST_VALUE}")
+
+
+# --- what the Response repeats ---------------------------------------------------------------------------------------
+
+
+def _echoed(fields: OpenAIFields) -> JsonObject:
+    """What the request says of the members that a Response repeats; nothing of those that it leaves out."""
+    body = fields.value
+    echoed = {name: body[name] for name in _ECHOED if body.get(name) is not None}
+    if isinstance(user := body.get("user"), str):  # some clients send an object
+        echoed["user"] = user
+    if isinstance(tools := body.get("tools"), list):
+        echoed["tools"] = [_flat(tool) for tool in tools if isinstance(tool, dict)]
+    if (choice := body.get("tool_choice")) is not None:
+        echoed["tool_choice"] = _flat(choice) if isinstance(choice, dict) else choice
+    if isinstance(reasoning := body.get("reasoning"), dict):
+        summary = reasoning.get("summary", reasoning.get("generate_summary"))
+        echoed["reasoning"] = {"effort": reasoning.get("effort"), "summary": summary}
+    return echoed
+
+
+def _flat(value: JsonObject) -> JsonObject:
+    """What clients wrote in Chat Completions' form, where the function is an object of its own."""
+    inside: JsonValue = value.get("function")
+    if not isinstance(inside, dict):
+        return value
+    return {**{name: each for name, each in value.items() if name != "function"}, **inside}
