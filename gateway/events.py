@@ -179,6 +179,7 @@ class ToolCallStarted:
     That message may have no text of its own and then never had a TextStarted. `executor` says whose tool it is; a call
     of a tool that does not exist is the backend's, which answers it with an error. The loop fills it in: it is None in
     what a model yields, and in logs of earlier versions. `server` is the label of the MCP server that has the tool.
+    `asks`: a person is asked before the call may run.
     """
 
     call_id: str
@@ -188,6 +189,7 @@ class ToolCallStarted:
     provider_call_id: str | None = None
     executor: Executor | None = None
     server: str | None = None
+    asks: bool = False
 
 
 @quickly_made

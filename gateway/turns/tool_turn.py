@@ -73,13 +73,15 @@ class ToolTurns:
         self._interrupts: list[Interrupt] = []
 
     def with_executors(self, events: Sequence[Event]) -> Events:
-        """The model's events; those that begin a call say who runs the tool."""
+        """The model's events; those that begin a call say who runs the tool, and whether it has to wait for a
+        person.
+        """
         return [self._with_executor(event) if type(event) is ToolCallStarted else event for event in events]
 
     def _with_executor(self, call: ToolCallStarted) -> ToolCallStarted:
         tool = self._backend.get(call.name)
         if tool is not None:
-            return replace(call, executor="backend", server=tool.spec.server)
+            return replace(call, executor="backend", server=tool.spec.server, asks=call.name in self._context.approvals)
         return replace(call, executor="client" if call.name in self._frontend else "backend")
 
     def carry_out(self, decisions: Sequence[Decision]) -> AsyncGenerator[Events]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gateway.events import Completed, Interrupt, Interrupted, OpenInterrupt, RunFinished
+from gateway.events import Completed, Interrupt, Interrupted, OpenInterrupt, RunFinished, ToolCallStarted
 from gateway.history.merging import append_history
 from gateway.loop import Decision
 from gateway.messages import JsonObject, ToolCall, ToolSpec
@@ -53,6 +53,15 @@ def open_interrupts(run: LoopRun) -> list[OpenInterrupt]:
 
 def approve(item: OpenInterrupt, arguments: JsonObject | None = None) -> Decision:
     return Decision(item.call, approved=True, arguments=arguments)
+
+
+async def test_a_calls_start_says_whether_a_person_is_asked_first() -> None:
+    run = await asked(REFUND, ADD, SHOW_CALL)
+    assert [(event.name, event.asks) for event in run.all_of(ToolCallStarted)] == [
+        ("refund", True),
+        ("add", False),
+        ("show", False),
+    ]
 
 
 async def test_a_call_that_needs_approval_ends_the_run_with_a_question() -> None:
