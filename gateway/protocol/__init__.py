@@ -1,0 +1,33 @@
+"""The contract of wire protocols. A protocol parses requests into AgentInput (pure), calls its ProtocolEnvironment, and
+renders events (pure).
+
+wire_protocol.py   what a protocol is
+environment.py     what each of them gets: the access to everything below, in one object
+run_access.py      runs and approvals
+thread_access.py   threads, their messages and versions
+agent_access.py    agents and tools
+caller_access.py   who may what, what counts; documents
+
+Below: the runner, access; endpoints, of which a protocol finds here what it needs. Above: the protocols, their rooms.
+"""
+
+from gateway.endpoints.answers import json_response, time_text
+from gateway.endpoints.requests import caller_of, page_asked, path_id, read_body, read_json, request_id_of
+from gateway.endpoints.routes import Endpoint, VisitorRoute
+from gateway.protocol.environment import ProtocolEnvironment
+from gateway.protocol.wire_protocol import WireProtocol
+
+__all__ = [
+    "Endpoint",
+    "ProtocolEnvironment",
+    "VisitorRoute",
+    "WireProtocol",
+    "caller_of",
+    "json_response",
+    "page_asked",
+    "path_id",
+    "read_body",
+    "read_json",
+    "request_id_of",
+    "time_text",
+]

@@ -1,0 +1,128 @@
+"""What a protocol knows of the gateway and of its callers: who may what, what counts, their documents.
+
+Below: the runner, access. Above: agent_access.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, nullcontext
+from functools import partial
+from typing import TypeVar
+
+from pydantic import BaseModel
+from starlette.requests import Request
+
+from gateway.access.callers import Caller
+from gateway.access.limits import Meter
+from gateway.access.visitors import Visitors
+from gateway.documents.document import DocumentKind
+from gateway.documents.owned import OwnedDocuments
+from gateway.errors import ForbiddenError
+from gateway.http_client.endpoint_policy import EndpointPolicy
+from gateway.messages import JsonObject
+from gateway.owners import GATEWAY
+from gateway.runner import Admission, Runner
+from gateway.sse import OpenStreams
+
+SettingsT = TypeVar("SettingsT", bound=BaseModel)
+
+
+class CallerAccess:
+    """Who may what, and what counts; the documents of each caller."""
+
+    __slots__ = (
+        "_configured_url",
+        "_open_to_all",
+        "_runner",
+        "_runs",
+        "_shared",
+        "endpoints",
+        "sections",
+        "streams",
+        "visitors",
+    )
+
+    def __init__(
+        self,
+        runner: Runner,
+        streams: OpenStreams,
+        runs: Meter,
+        *,
+        visitors: Visitors | None = None,
+        configured_url: str | None = None,
+        open_to_all: bool = False,
+        endpoints: EndpointPolicy | None = None,
+        sections: Mapping[str, JsonObject] | None = None,
+    ) -> None:
+        """`runs` counts them. `open_to_all`: other machines' users may be among the callers without a key. `endpoints`:
+        which ones callers' agents may reach. `sections` of the configuration file belong to protocols.
+        """
+        self._runner = runner
+        self._runs = runs
+        self._configured_url = configured_url
+        self._open_to_all = open_to_all
+        self._shared: dict[object, object] = {}
+        self.streams = streams
+        self.visitors = visitors
+        self.endpoints = endpoints or EndpointPolicy(())
+        self.sections = sections or {}
+
+    def is_operators(self, caller: Caller) -> bool:
+        """Whether the caller may see why a model failed: it has an API key, or only this machine reaches a gateway
+        without.
+        """
+        return not caller.is_visitor and (bool(caller.key_name) or not self._open_to_all)
+
+    def check_administrator(self, caller: Caller) -> None:
+        """Refuse callers that may not change settings of the gateway. Raises ForbiddenError."""
+        if not (caller.may_administer or (not caller.key_name and self.is_operators(caller))):
+            raise ForbiddenError(
+                "this is for keys that administer the gateway; add 'admin: true' to the key in server.api_keys",
+                code="administrator_needed",
+            )
+
+    def protocol_settings(self, caller: Caller, kind: type[SettingsT]) -> SettingsT:
+        """The settings of this kind that hold for the caller."""
+        return kind()
+
+    def public_url(self, request: Request) -> str:
+        """The URL by which the caller reaches the gateway, without a slash at the end."""
+        return (self._configured_url or str(request.base_url)).rstrip("/")
+
+    def now(self) -> float:
+        """The time that threads, runs and documents get."""
+        return self._runner.clock.now()
+
+    # --- documents
+
+    def documents(self, caller: Caller, *, counted: bool = True) -> OwnedDocuments:
+        """What is neither thread nor run of the caller's. Putting one counts as a run, if it is `counted`."""
+        count = partial(self._counted, caller) if counted else nullcontext
+        return OwnedDocuments(self._runner.store.documents, caller.owner, count)
+
+    def own_documents(self) -> OwnedDocuments:
+        """Documents of the gateway's own, which no caller reaches."""
+        return OwnedDocuments(self._runner.store.documents, GATEWAY, nullcontext)
+
+    async def keepers(self, kind: DocumentKind) -> list[Caller]:
+        """A caller for each owner of documents of this kind: for WireProtocol.sweep."""
+        return [Caller(owner) for owner in await self._runner.store.documents.owners(kind)]
+
+    @contextmanager
+    def _counted(self, caller: Caller) -> Generator[None]:
+        """Count a write of this caller as a run for as long as the block takes."""
+        admit = self._admission(caller)
+        release = None if admit is None else admit()
+        try:
+            yield
+        finally:
+            if release is not None:
+                release(None)
+
+    def _admission(self, caller: Caller) -> Admission | None:
+        """The check that the runner calls before a new run of this caller; None if nothing is counted."""
+        quotas = caller.run_quotas()
+        if not (quotas or self._runs.bounded):
+            return None
+        return partial(self._runs.begin, quotas)

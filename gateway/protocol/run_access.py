@@ -1,0 +1,118 @@
+"""The access of protocols to runs and approvals.
+
+Below: agent_access. Above: the environment.
+"""
+
+from __future__ import annotations
+
+from gateway.access.callers import Caller
+from gateway.agent import AgentInput, InterruptAnswer
+from gateway.errors import ForbiddenError
+from gateway.protocol.agent_access import AgentAccess
+from gateway.runs.viewer import Viewer
+from gateway.store import (
+    Approval,
+    Page,
+    RunRecord,
+)
+
+
+class RunAccess(AgentAccess):
+    """Runs: begun, watched, cancelled; and the approvals that they wait for."""
+
+    __slots__ = ()
+
+    async def start(self, caller: Caller, agent_id: str, given: AgentInput, *, from_first: bool = False) -> Viewer:
+        """Begin a run and watch it; a repeated request watches its earlier run again. Close the viewer at the end.
+
+        `from_first`: the viewer of a repeated request has all events of its run, as a renderer.Renderer needs; without,
+        it has a prelude of what was said so far, and what follows.
+
+        `async for batch in viewer` gives all of the run. A visitor's system and developer messages are left out, and
+        what it wishes for its run.
+
+        Raises:
+            NotFoundError: no such agent for this caller.
+            ConflictError: the thread is busy, or the run id belongs to another request.
+            TooManyRequestsError: too many runs wait for the thread, or a limit of the caller's is reached.
+            TooLargeError: more of the input is new than the caller may send.
+            InvalidRequestError: an answer does not fit its interrupt, or a wish cannot come true.
+            StoreError, UnavailableError: the store or the gateway cannot be used now.
+        """
+        self._check_agent(caller, agent_id)
+        admission = self._admission(caller)
+        limits = caller.run_limits()
+        return await self._runner.start(
+            caller.owner, agent_id, caller.admitted(given), admission, limits, from_first=from_first
+        )
+
+    async def connect(self, caller: Caller, agent_id: str, given: AgentInput) -> Viewer:
+        """Watch a thread: its history, then its live run's events, or how its last run ended.
+
+        Raises:
+            NotFoundError: no such agent for this caller.
+        """
+        self._check_agent(caller, agent_id)
+        return await self._runner.connect(caller.owner, agent_id, given)
+
+    async def attach(
+        self, caller: Caller, run_id: str, *, after: int = 0, log_id: str = "", pace: float | None = None
+    ) -> Viewer | None:
+        """Watch a run's events after that number; None if the run is over and has no more.
+
+        `log_id` is the prefix of the event id that had the number (RunRecord.log_id). `pace`: logged events come with
+        the pauses between them, divided by it.
+
+        Raises:
+            NotFoundError: no such run.
+            InvalidRequestError: the run's log does not reach that number.
+        """
+        return await self._runner.attach(caller.owner, run_id, after=after, log_id=log_id, pace=pace)
+
+    async def cancel(self, caller: Caller, run_id: str) -> RunRecord:
+        """Cancel a run; gives its record as it is now: one that has not ended will end within a second. Raises
+        NotFoundError.
+        """
+        return await self._runner.cancel(caller.owner, run_id)
+
+    async def run(self, caller: Caller, run_id: str) -> RunRecord:
+        """A run's record. Raises NotFoundError."""
+        return await self._runner.run(caller.owner, run_id)
+
+    async def delete_run(self, caller: Caller, run_id: str) -> None:
+        """Forget a run and its events; what it said stays on its thread.
+
+        Raises:
+            NotFoundError: no such run.
+            ConflictError: it is under way.
+        """
+        await self._runner.delete_run(caller.owner, run_id)
+
+    # --- approvals
+
+    def check_approver(self, caller: Caller) -> None:
+        """Refuse callers that may not approve; all methods below do so, too. Raises ForbiddenError."""
+        if not caller.may_approve:
+            raise ForbiddenError(
+                "this is for keys that may approve; add 'approvals: true' to the key in server.api_keys",
+                code="approvals_not_allowed",
+            )
+
+    async def approvals(self, caller: Caller, *, limit: int, cursor: str | None = None) -> Page[Approval]:
+        """A page of all open approvals, of every owner, the oldest first. Raises ForbiddenError."""
+        self.check_approver(caller)
+        return await self._runner.approvals(limit=limit, cursor=cursor)
+
+    async def answer(self, caller: Caller, approval_id: str, answer: InterruptAnswer) -> RunRecord:
+        """Answer an approval for the owner of its thread; gives the run that continues with it, which counts for the
+        caller. `answer` needs no ids.
+
+        Raises:
+            ForbiddenError: the caller may not approve.
+            NotFoundError: there is no such approval, or its agent is gone.
+            ConflictError: it was answered, or has expired; or the thread is busy.
+            InvalidRequestError: the arguments do not fit the tool.
+            StoreError, TooManyRequestsError, UnavailableError: as `start`.
+        """
+        self.check_approver(caller)
+        return await self._runner.answer(approval_id, answer, self._admission(caller))

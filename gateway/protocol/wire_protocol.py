@@ -1,0 +1,44 @@
+"""The contract of wire protocols: what a protocol is.
+
+Below: the environment that each of them gets; problems, openapi.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+
+from starlette.routing import BaseRoute
+
+from gateway.openapi.description import ApiDescription
+from gateway.problems import ErrorForm, problem_json
+from gateway.protocol.environment import ProtocolEnvironment
+from gateway.store import (
+    ThreadDocuments,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class WireProtocol:
+    """A part: `routes(environment)` gives the protocol's routes.
+
+    `paths` are patterns of further paths that belong to the protocol, written as those of routes: `/v1/{rest:path}`.
+    `open_paths` are not patterns. They need no key and allow any website, so requests for them have no `caller_of`; one
+    that ends with `/` includes everything below it. On `basic_paths`, written like these, a key may also be sent as the
+    password of its name (Basic authentication). `open` is awaited before the first request, once the store can be used.
+    `error_form` renders errors on its routes' paths and on `paths`, also before a route is reached, as without a key,
+    and where there is no route. `api` is its part of the API document. `sweep` is called at the start and then once an
+    hour, to delete what is due. `thread_documents` says what the store keeps of threads in a collection; of several
+    protocols the first one's counts.
+    """
+
+    name: str
+    routes: Callable[[ProtocolEnvironment], Sequence[BaseRoute]]
+    paths: Sequence[str] = ()
+    error_form: ErrorForm = problem_json
+    api: ApiDescription = field(default_factory=ApiDescription)
+    open_paths: Sequence[str] = ()
+    basic_paths: Sequence[str] = ()
+    open: Callable[[ProtocolEnvironment], Awaitable[None]] | None = None
+    sweep: Callable[[ProtocolEnvironment], Awaitable[None]] | None = None
+    thread_documents: ThreadDocuments | None = None
