@@ -6,7 +6,7 @@ was.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -24,6 +24,12 @@ Approval: TypeAlias = Literal["never", "always"]
 Approvers: TypeAlias = Literal["callers", "keys"]
 HistoryMode: TypeAlias = Literal["replace", "append", "by_id"]
 LastIteration: TypeAlias = Literal["answer", "stop", "summarize"]
+Recognition: TypeAlias = Callable[[Sequence[Message], tuple[Message, ...]], tuple[Message, ...]]
+"""(a thread's messages, those that were sent) -> what was sent, with the thread's own messages in place of their
+copies, and with those that its client was never shown.
+
+It is pure, and may be called several times. What it raises refuses the request, as any GatewayError does.
+"""
 
 
 class Secret(str):
@@ -254,13 +260,15 @@ class AgentInput:
     `messages` is the whole history (`history="replace"`), or only what is new (`"append"`), or the whole one where it
     begins with the thread's first message (`"by_id"`); None leaves it to the agent. `conversation_id` names the
     conversation that a stateful model's server keeps. Messages without an id have been given one; `minted_ids` lists
-    those, because a repeated request cannot repeat them. `known` is the cache of the thread's last request; it changes
+    those, because a repeated request cannot repeat them. `recognition` is for a client that sends its history without
+    the thread's ids; what it does not recognise is new. `known` is the cache of the thread's last request; it changes
     no result. `seen` is the id of the thread's last message that the client knows, None if it knows none, ABSENT if it
-    does not say. `forced_tool` is one of `tools`, which the model's first answer must call. `request_id` identifies the
-    request in the log. `must_answer`: the input only carries `answers`, and begins nothing if none of their interrupts
-    is open. `unattended`: the run needs no viewers. `short_lived`: a thread that it begins is hidden, and is deleted
-    with its logs an hour after its last run. `collection`: for a thread that is in none, in place of the agent's.
-    `origin` is the name of the protocol that it came by, and `request` what that protocol wants to know of it later;
+    does not say. `forced_tool` is one of `tools`, which the model's first answer must call. `names_calls`: the ids of
+    the calls of the run's models lead back to the run (`call_prefix`). `request_id` identifies the request in the log.
+    `must_answer`: the input only carries `answers`, and begins nothing if none of their interrupts is open.
+    `unattended`: the run needs no viewers. `short_lived`: a thread that it begins is hidden, and is deleted with its
+    logs an hour after its last run. `collection`: for a thread that is in none, in place of the agent's. `origin` is
+    the name of the protocol that it came by, and `request` what that protocol wants to know of it later;
     the run's record keeps both. `names` are the protocol's own.
     """
 
@@ -287,7 +295,14 @@ class AgentInput:
     request: JsonObject | None = field(default=None, compare=False)
     collection: str = field(default="", compare=False)
     wishes: RunWishes | None = None
+    recognition: Recognition | None = field(default=None, compare=False, repr=False)
+    names_calls: bool = False
     names: InputNames = field(default=InputNames(), compare=False, repr=False)
+
+    @property
+    def call_prefix(self) -> str:
+        """How the ids of the run's calls begin; their numbers follow, from 0. Empty: they have other ids."""
+        return f"call_{self.run_id}_" if self.names_calls else ""
 
 
 def text_input(text: str, *, thread_id: str, run_id: str) -> AgentInput:

@@ -45,6 +45,9 @@ class ModelRequest:
     `is_left` says that another process will continue it. `on_kept` gets the name of each response that the provider may
     keep, whatever becomes of it.
 
+    `call_prefix`: the answer's calls get ids of it and a number, from `next_call` on; empty: the provider's ids, or new
+    ones.
+
     `max_answer_bytes` and `max_calls` bound what is held of the answer before anything of it is given; the loop counts
     what is given. `trace` is the caller's span, or that of the current try: its headers go to the provider.
     """
@@ -64,6 +67,8 @@ class ModelRequest:
     on_kept: Callable[[str], None] | None = field(default=None, compare=False, repr=False)
     max_answer_bytes: int | None = None
     max_calls: int | None = None
+    call_prefix: str = ""
+    next_call: int = 0
     trace: Span | None = field(default=None, compare=False, repr=False)
 
 

@@ -22,7 +22,7 @@ from gateway.model_state import conversation_of_call
 from gateway.runs.driver import RunDriver
 from gateway.runs.endings import approval_answered, input_digest, no_message, no_thread, run_exists
 from gateway.runs.ids import RunIds
-from gateway.runs.intake import is_whole_history
+from gateway.runs.intake import is_whole_history, recognised
 from gateway.runs.limits import RunLimits, check_input, check_request
 from gateway.runs.live_run import LiveRun
 from gateway.runs.replay import join, last_event, replay, without_log
@@ -136,6 +136,7 @@ class Runner:
         """
         await check_room(self.store, owner, limits)
         messages, state = await self._standing(owner, given.thread_id)
+        given = recognised(given, messages)
         replaces = is_whole_history(given, agent.definition, messages)
         check_input(given, limits, messages, state, replaces=replaces)
 

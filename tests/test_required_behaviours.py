@@ -149,6 +149,8 @@ REQUIRED = [
     "edits-make-versions",
     "paced-replay",
     "run-options",
+    "recognised-histories",
+    "named-calls",
     "run-wishes",
     "call-executors",
     "renderers",

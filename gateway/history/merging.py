@@ -89,10 +89,10 @@ def merge_history(
     media alone that something follows. A client's result for a call that the server answered is dropped;
     `answered_before` are calls that the server answered in messages outside `stored`.
     """
-    words = _words(sent)
+    known = {message.id: message for message in stored}
+    words = _words(sent, known)
     if not stored and not answered_before:
         return tuple(words.values())
-    known = {message.id: message for message in stored}
     turns: dict[str, list[Message]] = {}
     answered: set[str] = set()
     for message in known.values():
@@ -125,6 +125,13 @@ def merge_history(
     if dropped:
         logger.warning("dropped a client's results for calls that have one", extra=counted(dropped))
     return tuple(merged)
+
+
+def merge_recognised(stored: tuple[Message, ...], sent: tuple[Message, ...]) -> tuple[Message, ...]:
+    """As `merge_history`, for messages that were recognised: where these begin with the thread, it goes on as it is."""
+    if sent[: len(stored)] == stored:
+        return append_history(stored, sent[len(stored) :])
+    return merge_history(stored, sent)
 
 
 def append_history(stored: Sequence[Message], sent: Sequence[Message]) -> tuple[Message, ...]:
@@ -197,13 +204,17 @@ def _with_media(
     return [*with_media, *merged[-1:]]
 
 
-def _words(sent: Sequence[Message]) -> dict[str, Message]:
-    """A client's own messages by id: the last of an id counts, and none is this server's answer."""
+def _words(sent: Sequence[Message], known: Mapping[str, Message] = {}) -> dict[str, Message]:
+    """A client's own messages by id: the last of an id counts, and none is this server's answer, unless it is `known`
+    itself.
+    """
     words = {message.id: message for message in sent}
     if len(words) < len(sent):
         logger.warning("dropped messages whose id stands twice", extra={"count": len(sent) - len(words)})
     # Only the server knows who made a message: a client cannot claim a turn.
-    claims = [message for message in words.values() if message.turn_id is not None]
+    claims = [
+        message for message in words.values() if message.turn_id is not None and known.get(message.id) is not message
+    ]
     for message in claims:
         words[message.id] = replace(message, turn_id=None)
     return words

@@ -234,8 +234,13 @@ class _Run:
             on_kept=None if conversation is None else conversation.kept,
             max_answer_bytes=self._budgets.max_answer_bytes,
             max_calls=self._budgets.max_calls_per_answer,
+            call_prefix=(prefix := self._context.input.call_prefix),
+            next_call=self._calls_so_far() if prefix else 0,
             trace=self._context.trace,
         )
+
+    def _calls_so_far(self) -> int:
+        return sum(len(message.tool_calls) for message in self._fold.transcript.messages)
 
     def _tool_choice(self) -> ToolChoice:
         if self.limit is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Container, Hashable, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
@@ -73,6 +73,7 @@ class AnswerBuilder:
         self._said: list[tuple[str, str]] = []  # kind and id of its texts, reasoning and media
         self._sealed_bytes = 0
         self._calls = 0
+        self._next_call = request.next_call
 
     @property
     def has_calls(self) -> bool:
@@ -146,7 +147,8 @@ class AnswerBuilder:
         self._events.append(MediaGiven(message_id, block))
 
     def tool_started(self, key: Hashable, provider_call_id: str | None, name: str) -> None:
-        """A call begins. It gets an id if the provider has none, and a suffix if the thread has that id already.
+        """A call begins. It gets an id if the provider has none, and a suffix if the thread has that id already; or one
+        that leads to its run, where the request wants that.
 
         Raises:
             LimitError: there are too many calls.
@@ -154,7 +156,6 @@ class AnswerBuilder:
         self._calls += 1
         self.expect_calls(self._calls)
         self.close(key)  # some providers give every call the same key
-        call_id = _well_formed(provider_call_id) if provider_call_id else self._mint_call("call", key)
         if self._known_call_ids is None:
             self._known_call_ids = {
                 block.call_id
@@ -162,8 +163,7 @@ class AnswerBuilder:
                 for block in message.content
                 if type(block) is ToolCall
             }
-        if call_id in self._known_call_ids:
-            call_id = self._mint_call(call_id[:24], key)
+        call_id = self._call_id(provider_call_id, key, self._known_call_ids)
         self._known_call_ids.add(call_id)
         if self._parent_id is None:
             self._parent_id = self._mint_message("msg", "the calls")
@@ -275,6 +275,16 @@ class AnswerBuilder:
         if self._seed is None:
             return new_message_id()
         return str(UUID(bytes=self._name(self._seed, kind, place), version=5))
+
+    def _call_id(self, provider_call_id: str | None, key: Hashable, known: Container[str]) -> str:
+        """The id of a new call, which the thread does not have."""
+        if prefix := self._request.call_prefix:
+            while (call_id := f"{prefix}{self._next_call}") in known:
+                self._next_call += 1
+            self._next_call += 1
+            return call_id
+        call_id = _well_formed(provider_call_id) if provider_call_id else self._mint_call("call", key)
+        return call_id if call_id not in known else self._mint_call(call_id[:24], key)
 
     def _mint_call(self, prefix: str, place: Hashable) -> str:
         if self._seed is None:

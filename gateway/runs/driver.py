@@ -37,7 +37,7 @@ from gateway.runs.endings import (
     stopped,
     words_alone,
 )
-from gateway.runs.intake import take_in, up_to_date
+from gateway.runs.intake import recognised, take_in, up_to_date
 from gateway.runs.live_run import LiveRun
 from gateway.runs.phases import Phase
 from gateway.runs.recovery import LeftOpen, recover, restore
@@ -168,18 +168,20 @@ class RunDriver:
         """
         head = self.lines.head(live.record.owner, given.thread_id)
         if head is not None and head.thread is not None:
-            up_to_date(given, head.thread.messages)
+            stored = head.thread.messages
+            up_to_date(recognised(given, stored), stored)
 
     async def _begin(self, live: LiveRun, given: AgentInput, *, waited: bool = False) -> LoopContext:
         """Read the thread, take the input in, store both with RunStarted: from here on the run exists."""
         agent, definition, owner = live.agent, live.terms.definition, live.record.owner
         tools, approvals = await _tools(live) if live.cancel_reason is None else ({}, {})
-        if live.cancel_reason is not None:
-            given = words_alone(given)
-        given = with_frontend_tools(given, tools)
         now = self.clock.now()
         stored = await self.store.load_thread(owner, given.thread_id)
         thread = stored or new_thread(owner, given, definition.id, now)
+        given = recognised(given, thread.messages)
+        if live.cancel_reason is not None:
+            given = words_alone(given)
+        given = with_frontend_tools(given, tools)
         if not thread.collection and (collection := given.collection or agent.collection):
             thread = replace(thread, collection=collection)
         conversation = conversation_of(definition, agent.model.capabilities, thread, given.conversation_id)

@@ -5,7 +5,7 @@ Below: endings, approvals, history. Above: the run driver, which stores the resu
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gateway.agent import Absent, AgentDefinition, AgentInput, Approvers, InterruptAnswer
@@ -14,6 +14,7 @@ from gateway.history.merging import (
     StaleHistoryError,
     append_history,
     merge_history,
+    merge_recognised,
     unseen_messages,
     with_unseen,
 )
@@ -52,8 +53,8 @@ def take_in(
     *,
     waited: bool = False,
 ) -> Intake:
-    """The thread with the input. `tools` are the backend tools by name, `approvals` as in LoopContext; `conversation`
-    is a stateful model's.
+    """The thread with the input, which is `recognised`. `tools` are the backend tools by name, `approvals` as in
+    LoopContext; `conversation` is a stateful model's.
 
     `waited`: the run waited for its turn, so the thread may have messages that were unknown at the request.
 
@@ -67,8 +68,8 @@ def take_in(
     sent = without_claims(up_to_date(given, thread.messages, waited=waited), thread, tools, cache)
     # Without any message there is no history to replace the stored one: the answers alone continue the thread.
     append = not sent or not is_whole_history(given, definition, thread.messages)
-    merge = merge_history if cache is None else cache.merge
-    messages = append_history(thread.messages, sent) if append else merge(thread.messages, sent)
+    merge = append_history if append else _merge_of(given)
+    messages = merge(thread.messages, sent)
     if given.answers and not append:
         messages = (*messages, *_lost_by_client(given.answers, thread, messages))
     if conversation is not None or thread.model_states:
@@ -100,6 +101,22 @@ def take_in(
     if change.makes_version:
         becomes = next_version(becomes, shortened=change.shortened)
     return Intake(becomes, change.keep, change.rewrite, verdict.decisions)
+
+
+def _merge_of(given: AgentInput) -> Callable[[tuple[Message, ...], tuple[Message, ...]], tuple[Message, ...]]:
+    """What merges the input's whole history into its thread."""
+    if given.recognition is not None:
+        return merge_recognised
+    return merge_history if given.history_cache is None else given.history_cache.merge
+
+
+def recognised(given: AgentInput, stored: Sequence[Message]) -> AgentInput:
+    """The input with the thread's own messages in place of their copies. What is left of the client's is new, even
+    where it says the same as a message of the thread's.
+    """
+    if given.recognition is None:
+        return given
+    return replace(given, messages=given.recognition(stored, given.messages), minted_ids=frozenset())
 
 
 def is_whole_history(given: AgentInput, definition: AgentDefinition, stored: Sequence[Message]) -> bool:

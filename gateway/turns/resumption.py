@@ -160,6 +160,7 @@ def kept_input(given: AgentInput, trace: Span | None = None) -> JsonObject:
         "conversation_id": given.conversation_id,
         "parent_run_id": given.parent_run_id,
         "unattended": given.unattended,
+        "names_calls": given.names_calls,
         **({} if given.wishes is None else {"wishes": wishes_record(given.wishes)}),
         **({} if trace is None else {"trace": dict(trace.headers)}),
     }
@@ -183,5 +184,6 @@ def restored_input(kept: JsonObject, thread_id: str, run_id: str) -> AgentInput:
         conversation_id=stored["conversation_id"],
         parent_run_id=stored["parent_run_id"],
         unattended=stored.get("unattended", False),
+        names_calls=stored.get("names_calls", False),
         wishes=stored_wishes(stored["wishes"]) if "wishes" in stored else None,
     )

@@ -196,6 +196,16 @@ def test_an_id_that_the_thread_has_gets_a_suffix_and_the_providers_own_is_kept()
     assert len(calls[4].call_id) < 64
 
 
+def test_calls_that_lead_to_their_run_are_numbered_and_keep_the_providers_ids() -> None:
+    known = Message("a", "assistant", (ToolCall("call_r_4", "tool", "{}"),))
+    response = AnswerBuilder(ModelRequest("turn", (known,), call_prefix="call_r_", next_call=3), "provider", "model")
+    for number, theirs in enumerate(["toolu_1", None, "toolu_1"]):
+        response.tool_started(number, theirs, "tool")
+    calls = [event for event in finished(response) if isinstance(event, ToolCallStarted)]
+    assert [call.call_id for call in calls] == ["call_r_3", "call_r_5", "call_r_6"]
+    assert [call.provider_call_id for call in calls] == ["toolu_1", None, "toolu_1"]
+
+
 def test_names_and_ids_are_well_formed() -> None:
     response = builder()
     response.tool_started(0, "id\ud83d", "name\ude00")
