@@ -36,9 +36,9 @@ class OwnedDocuments:
         with self._counted():
             return await self._documents.put(kind, document_id, self.owner, body, if_version, thread_id=thread_id)
 
-    async def get(self, kind: DocumentKind, document_id: str) -> Document | None:
-        """The document, if it is the owner's."""
-        found = await self._documents.get(kind, document_id, self.owner)
+    async def get(self, kind: DocumentKind, document_id: str, *, unsealed: bool = False) -> Document | None:
+        """The document, if it is the owner's; `unsealed` as in DocumentStore."""
+        found = await self._documents.get(kind, document_id, self.owner, unsealed=unsealed)
         return None if found is None or found.owner != self.owner else found
 
     async def page(self, kind: DocumentKind, *, after: str = "", limit: int) -> list[Document]:
