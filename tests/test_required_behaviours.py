@@ -182,6 +182,7 @@ REQUIRED = [
     "ml-commons-differences",
     "roles-nobody-knows",
     "openai-models",
+    "openai-conversations",
     "openai-errors",
 ]
 

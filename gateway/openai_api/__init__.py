@@ -10,6 +10,8 @@ chat_renderer.py a run as chunks, or as a chat completion
 responses_request.py   the body of `POST /v1/responses`; responses_items.py: its input
 responses_resource.py  the Response object, and the form that a run's record keeps of it
 responses_history.py   recognises what a client replays; reasoning_envelopes.py: signed reasoning, with the store's key
+conversations.py threads as conversations, and what requests say of them; thread_items.py: what was said, as items
+item_lists.py    parts of lists of items; metadata.py: what a client notes
 settings.py      what the operator decides for all callers, or for a key
 routes.py        prefixes, bodies, answers and errors of the routes
 

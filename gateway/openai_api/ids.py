@@ -33,12 +33,12 @@ class ItemPlace(NamedTuple):
 
 def new_run_id(prefix: Literal["resp_", "chatcmpl-"], idempotency_key: str = "") -> str:
     """A new run's id; a key gives the same one every time."""
-    return prefix + _digits(idempotency_key)
+    return prefix + new_digits(idempotency_key)
 
 
 def new_thread_id(idempotency_key: str = "") -> str:
     """The id of a thread that a request begins; a key gives the same one every time."""
-    return "conv_" + _digits(idempotency_key and f"conversation {idempotency_key}")
+    return "conv_" + new_digits(idempotency_key and f"conversation {idempotency_key}")
 
 
 def item_id(kind: ItemKind, run_id: str, number: int) -> str:
@@ -57,6 +57,6 @@ def place_of(item: str) -> ItemPlace | None:
     return None if found is None else ItemPlace(found[1], found[2], int(found[3]))
 
 
-def _digits(key: str) -> str:
-    """32 hexadecimal digits."""
+def new_digits(key: str = "") -> str:
+    """32 hexadecimal digits; a key gives the same every time."""
     return hashlib.blake2b(key.encode(), digest_size=16).hexdigest() if key else os.urandom(16).hex()

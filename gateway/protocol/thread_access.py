@@ -186,6 +186,17 @@ class ThreadAccess(AgentAccess):
         """
         await self._runner.writes.remove(caller.owner, thread_id, message_ids)
 
+    async def leave_messages(
+        self, caller: Caller, thread_id: str, left: Callable[[tuple[Message, ...]], tuple[Message, ...]]
+    ) -> None:
+        """Leave of a thread's current version what `left` gives of its messages; as `remove_messages` otherwise.
+
+        Raises:
+            NotFoundError: no such thread.
+            StoreError, UnavailableError: not now.
+        """
+        await self._runner.writes.leave(caller.owner, thread_id, left)
+
     async def update_thread(self, caller: Caller, thread_id: str, change: ThreadChange) -> None:
         """Change what is told of a thread, also while a run is at work on it.
 

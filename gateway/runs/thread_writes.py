@@ -117,30 +117,48 @@ class ThreadWrites:
             await self._store.write_thread(changed, keep=change.keep, rewrite=change.rewrite)
 
     async def remove(self, owner: str, thread_id: str, message_ids: Collection[str]) -> None:
-        """Take messages out of the thread's current version, with the results of their calls, once the runs before are
-        done with the thread. Those that are not there are ignored, unless none is.
+        """Take messages out of the thread's current version, with the results of their calls, as `leave` does. Those
+        that are not there are ignored, unless none is.
 
         Raises:
             NotFoundError: no such messages.
             StoreError, UnavailableError: not now.
         """
+
+        def left(messages: tuple[Message, ...]) -> tuple[Message, ...]:
+            if not any(each.id in message_ids for each in messages):
+                raise no_message(thread_id, next(iter(message_ids), ""))
+            return tuple(each for each in messages if each.id not in message_ids)
+
+        await self.leave(owner, thread_id, left)
+
+    async def leave(
+        self, owner: str, thread_id: str, left: Callable[[tuple[Message, ...]], tuple[Message, ...]]
+    ) -> None:
+        """Leave of the thread's current version what `left` gives of its messages, without the results of calls that
+        are gone, once the runs before are done with the thread. No version keeps what goes. A thread that is not there
+        has no messages.
+
+        Raises:
+            NotFoundError: no such thread.
+            StoreError, UnavailableError: not now.
+        """
         self._driver.check_open()
         async with self._lines.visit(owner, thread_id, waits=True):
             thread = await self._store.load_thread(owner, thread_id)
-            messages = () if thread is None else thread.messages
-            found = [each for each in messages if each.id in message_ids]
-            if thread is None or not found:
-                raise no_message(thread_id, next(iter(message_ids), ""))
-            gone = {call.call_id for each in found for call in each.tool_calls}
-            left = tuple(each for each in messages if each.id not in message_ids and not _answers(each, gone))
+            stays = left(() if thread is None else thread.messages)
+            if thread is None:
+                raise no_thread(thread_id)
+            gone = _calls(thread.messages) - _calls(stays)
+            stays = tuple(each for each in stays if not _answers(each, gone))
             changed = replace(
                 thread,
-                messages=left,
+                messages=stays,
                 interrupts=tuple(asked for asked in thread.interrupts if asked.call.call_id not in gone),
                 updated_at=self._driver.clock.now(),
             )
-            stays = history_change(messages, left)  # another version would keep what is to go
-            await self._store.write_thread(changed, keep=stays.keep, rewrite=stays.rewrite)
+            change = history_change(thread.messages, stays)  # another version would keep what is to go
+            await self._store.write_thread(changed, keep=change.keep, rewrite=change.rewrite)
 
     async def update(self, owner: str, thread_id: str, change: ThreadChange, limits: RunLimits | None = None) -> None:
         """Change what a thread's owner says of it.
@@ -187,6 +205,10 @@ async def check_room(store: Store, owner: str, limits: RunLimits | None) -> None
     site = site_of(owner)
     if site is not None and limits is not None and limits.max_stored_bytes is not None:
         check_stored(await store.stored_bytes(site), limits)
+
+
+def _calls(messages: Sequence[Message]) -> set[str]:
+    return {call.call_id for message in messages for call in message.tool_calls}
 
 
 def _answers(message: Message, calls: Collection[str]) -> bool:

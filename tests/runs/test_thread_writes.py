@@ -22,7 +22,7 @@ from gateway.errors import (
     UnavailableError,
 )
 from gateway.frozen import replace
-from gateway.messages import JsonObject, Message, TextBlock, ToolResult, ToolSpec
+from gateway.messages import JsonObject, Message, TextBlock, ToolCall, ToolResult, ToolSpec
 from gateway.protocol import ProtocolEnvironment
 from gateway.runs.limits import MOST_METADATA_BYTES
 from gateway.sse import OpenStreams
@@ -234,6 +234,24 @@ async def test_a_message_that_is_taken_out_is_in_no_version_and_the_results_of_i
         for thread_id, message_id, caller in (("t", "m1", ME), ("other", "m2", ME), ("t", "m2", OTHER)):
             work = environment.remove_messages(caller, thread_id, [message_id])
             assert await refused(work, NotFoundError) == "message_not_found"
+
+
+async def test_a_call_that_is_taken_out_of_a_message_goes_with_its_result_and_is_in_no_version() -> None:
+    calls = tuple(ToolCall(each, "look", "{}") for each in ("c1", "c2"))
+    results = [Message(f"r-{each.call_id}", "tool", (ToolResult(each.call_id, ()),)) for each in calls]
+    message = Message("m1", "assistant", (TextBlock("wait"), *calls))
+
+    def without_first(messages: tuple[Message, ...]) -> tuple[Message, ...]:
+        assert message in messages
+        return tuple(replace(each, content=message.content[::2]) if each == message else each for each in messages)
+
+    async with door() as environment:
+        await environment.create_thread(ME, "t", [message, *results])
+        await environment.leave_messages(ME, "t", without_first)
+        page = await environment.messages(ME, "t", limit=50, version=1)
+        assert page.items == (replace(message, content=(TextBlock("wait"), calls[1])), results[1])
+        assert len((await environment.versions(ME, "t", limit=5)).items) == 1
+        assert await refused(environment.leave_messages(ME, "other", lambda messages: ()), NotFoundError)
 
 
 @pytest.mark.parametrize("versions", [1, 2])

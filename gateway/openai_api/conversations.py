@@ -1,0 +1,151 @@
+"""Threads as OpenAI's conversations, and what requests say of them. Pure.
+
+Below: thread_items, responses_items, metadata, the store's data. Above: the protocol of conversations.
+https://platform.openai.com/docs/api-reference/conversations
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+from gateway.errors import FieldProblem, InvalidRequestError, NotFoundError
+from gateway.frozen import replace
+from gateway.messages import JsonObject, Message
+from gateway.openai_api.errors import wrong
+from gateway.openai_api.fields import OpenAIFields
+from gateway.openai_api.ids import new_digits
+from gateway.openai_api.metadata import read_metadata
+from gateway.openai_api.responses_items import ReferenceItem, SaidItem, read_input
+from gateway.openai_api.thread_items import ThreadItem, with_ids
+from gateway.store import ThreadSummary
+
+MOST_ITEMS: Final = 20
+_KINDS: Final = {"reasoning": "rs", "tool": "fco"}
+
+
+def conversation_json(thread: ThreadSummary) -> JsonObject:
+    """A conversation as OpenAI shows it. Of its metadata it has what OpenAI's may have: texts."""
+    noted: JsonObject = {name: value for name, value in thread.metadata.items() if isinstance(value, str)}
+    created = int(thread.created_at)
+    return {"id": thread.thread_id, "object": "conversation", "created_at": created, "metadata": noted}
+
+
+def deleted_json(thread_id: str) -> JsonObject:
+    """The answer to the deletion of a conversation."""
+    return {"id": thread_id, "object": "conversation.deleted", "deleted": True}
+
+
+def metadata_after(before: JsonObject, given: JsonObject) -> JsonObject:
+    """A thread's metadata once a request has replaced its texts. What other protocols keep there stays."""
+    return {**{name: value for name, value in before.items() if not isinstance(value, str)}, **given}
+
+
+def read_new(body: JsonObject) -> tuple[tuple[Message, ...], JsonObject]:
+    """The items of a new conversation as messages, and its metadata. Raises InvalidRequestError (400)."""
+    fields = OpenAIFields(body)
+    messages, metadata = _messages(fields), read_metadata(fields)
+    fields.check()
+    return messages, metadata or {}
+
+
+def read_change(body: JsonObject) -> JsonObject:
+    """The metadata that a request gives a conversation; null takes it away. Raises InvalidRequestError (400)."""
+    fields = OpenAIFields(body)
+    metadata = read_metadata(fields)
+    if "metadata" not in body:
+        fields.wrong("metadata", "metadata is missing; it must be an object")
+    fields.check()
+    return metadata or {}
+
+
+def read_added(body: JsonObject) -> tuple[Message, ...]:
+    """The items that a request adds to a conversation, as messages. Raises InvalidRequestError (400)."""
+    fields = OpenAIFields(body)
+    messages = _messages(fields)
+    if not messages and not fields.problems:
+        fields.wrong("items", f"items is missing or empty; it must be an array of 1 to {MOST_ITEMS} items")
+    fields.check()
+    return messages
+
+
+def _messages(fields: OpenAIFields) -> tuple[Message, ...]:
+    items = read_input(fields, "items")
+    if len(items) > MOST_ITEMS:
+        fields.wrong("items", f"items has {len(items):,} items; it may have {MOST_ITEMS}")
+    messages: list[Message] = []
+    for item in items:
+        if isinstance(item, SaidItem):
+            messages += item.messages
+        else:
+            what = "a stored item can stand" if isinstance(item, ReferenceItem) else "a question is answered"
+            fields.problems.append(FieldProblem(item.at, f"{what} in the input of a response alone"))
+    return tuple(messages)
+
+
+def named(messages: Sequence[Message], key: str) -> tuple[Message, ...]:
+    """The messages of one request under new ids, which tell their kind; a request's `key` gives the same every time."""
+    digits = [new_digits(key and f"{key} {number}") for number in range(len(messages))]
+    return tuple(
+        replace(message, id=f"{_KINDS.get(message.role, 'msg')}_{name}")
+        for message, name in zip(messages, digits, strict=True)
+    )
+
+
+@contextmanager
+def conversation_named(thread_id: str) -> Generator[None]:
+    """Tell of a thread that is not there in OpenAI's words."""
+    try:
+        yield
+    except NotFoundError as error:
+        if error.code != "thread_not_found":
+            raise
+        message = f"Conversation with id {thread_id[:200]!r} not found."
+        raise NotFoundError(message, code="conversation_not_found") from None
+
+
+@contextmanager
+def items_refused() -> Generator[None]:
+    """Name the field of items that the thread does not take."""
+    try:
+        yield
+    except InvalidRequestError as error:
+        if error.code != "result_not_allowed":
+            raise
+        raise wrong(f"items has a {error.message}", "/items", code=error.code) from None
+
+
+def item_with(items: Sequence[ThreadItem], thread_id: str, item_id: str) -> ThreadItem:
+    """The item of that id. Raises NotFoundError."""
+    if (found := next((item for item in items if item.id == item_id), None)) is None:
+        message = f"Item with id {item_id[:200]!r} not found in conversation {thread_id[:200]!r}."
+        raise NotFoundError(message, code="item_not_found")
+    return found
+
+
+def without_item(items: Sequence[ThreadItem], item: ThreadItem) -> Callable[[tuple[Message, ...]], tuple[Message, ...]]:
+    """What is left of a thread's messages without the item. Items of the same run note their ids: without the one that
+    goes they would be counted otherwise.
+    """
+    ids: dict[str, list[str]] = {}
+    for each in items:
+        if each.run_id and each.run_id == item.run_id and each is not item:
+            ids.setdefault(each.message_id, []).append(each.id)
+
+    def left(messages: tuple[Message, ...]) -> tuple[Message, ...]:
+        stays = (_without(message, item) for message in messages)
+        return tuple(with_ids(each, ids[each.id]) if each.id in ids else each for each in stays if each is not None)
+
+    return left
+
+
+def _without(message: Message, item: ThreadItem) -> Message | None:
+    """What is left of the message; None: nothing."""
+    if message.id != item.message_id:
+        return message
+    if item.call_id:
+        content = tuple(block for block in message.content if getattr(block, "call_id", "") != item.call_id)
+    else:
+        content = message.tool_calls
+    return replace(message, content=content) if content else None

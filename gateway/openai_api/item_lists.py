@@ -1,0 +1,90 @@
+"""Lists of items: which part of one a request asks for, and the answer.
+
+Below: errors. Above: the protocols of conversations and of stored responses. Pure.
+https://platform.openai.com/docs/api-reference/responses/input-items
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from gateway.messages import JsonObject
+from gateway.openai_api.errors import wrong
+
+_USUAL: Final = 20
+_MOST: Final = 100
+ENCRYPTED: Final = "reasoning.encrypted_content"
+INCLUDES: Final = frozenset(
+    {
+        ENCRYPTED,
+        "code_interpreter_call.outputs",
+        "computer_call_output.output.image_url",
+        "file_search_call.results",
+        "message.input_image.image_url",
+        "message.output_text.logprobs",
+        "web_search_call.action.sources",
+        "web_search_call.results",
+    }
+)
+"""What `include` may name. All but ENCRYPTED changes nothing: it is there in any case, or there is no such item."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListPart:
+    """At most `limit` items behind the one with the id `after`, the latest first unless `oldest_first`."""
+
+    limit: int = _USUAL
+    after: str | None = None
+    oldest_first: bool = False
+
+    def of(self, items: Sequence[JsonObject]) -> JsonObject:
+        """The answer with this part of all items, which are in the order in which they were said.
+
+        Raises:
+            InvalidRequestError: 400, there is no item with the id `after`.
+        """
+        ordered = items if self.oldest_first else items[::-1]
+        begin = 0
+        if self.after is not None:
+            places = (place for place, item in enumerate(ordered) if item["id"] == self.after)
+            if (place := next(places, None)) is None:
+                raise wrong(f"after is {self.after[:200]!r}, which is the id of no item here", "/after")
+            begin = place + 1
+        return item_list(ordered[begin : begin + self.limit], has_more=len(ordered) > begin + self.limit)
+
+
+def item_list(items: Sequence[JsonObject], *, has_more: bool = False) -> JsonObject:
+    """The answer with these items."""
+    return {
+        "object": "list",
+        "data": [*items],
+        "first_id": items[0]["id"] if items else None,
+        "last_id": items[-1]["id"] if items else None,
+        "has_more": has_more,
+    }
+
+
+def part_asked(query: Sequence[tuple[str, str]]) -> ListPart:
+    """The part that a query asks for. Raises InvalidRequestError (400)."""
+    given = dict(query)
+    limit = given.get("limit", str(_USUAL))
+    if not (limit.isascii() and limit.isdigit() and len(limit) <= 9 and 1 <= int(limit) <= _MOST):
+        raise wrong(f"limit is {limit[:64]!r}; it must be a number from 1 to {_MOST}", "/limit")
+    order = given.get("order", "desc")
+    if order not in ("asc", "desc"):
+        raise wrong(f"order is {order[:64]!r}; it must be 'asc' or 'desc'", "/order")
+    return ListPart(int(limit), given.get("after") or None, oldest_first=order == "asc")
+
+
+def includes_asked(query: Sequence[tuple[str, str]]) -> frozenset[str]:
+    """What a query wants to be included: `include[]=...`, as the SDKs write it, or `include=...`.
+
+    Raises:
+        InvalidRequestError: 400
+    """
+    asked = frozenset(value for name, value in query if name in ("include", "include[]"))
+    for each in sorted(asked - INCLUDES):
+        raise wrong(f"include has {each[:64]!r}; it may name {', '.join(sorted(INCLUDES))}", "/include")
+    return asked
