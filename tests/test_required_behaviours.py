@@ -159,6 +159,8 @@ REQUIRED = [
     "last-iteration",
     "ml-fuzz",
     "openai-api-shared-readers",
+    "chat-requests",
+    "chat-completions",
     "ml-stream",
     "ml-stream-ag-ui",
     "ml-refusals",

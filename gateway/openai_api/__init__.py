@@ -12,6 +12,8 @@ responses_resource.py  the Response object, and the form that a run's record kee
 responses_history.py   recognises what a client replays; reasoning_envelopes.py: signed reasoning, with the store's key
 conversations.py threads as conversations, and what requests say of them; thread_items.py: what was said, as items
 item_lists.py    parts of lists of items; metadata.py: what a client notes
+chat_request.py  the body of a chat completion; chat_history.py: recognises a history that is sent again
+chat_start.py    begins the run that a chat completion asks for, on its thread
 settings.py      what the operator decides for all callers, or for a key
 routes.py        prefixes, bodies, answers and errors of the routes
 

@@ -91,7 +91,7 @@ def _linked(
     fields: OpenAIFields, name: str, kind: type[ImageBlock | VideoBlock | DocumentBlock], title: str | None = None
 ) -> MediaBlock | None:
     """The medium at a URL; one that holds the data itself is of the kind that it says."""
-    url = fields.required(name)
+    url = fields.required(name, filled=True)
     if url.lower().startswith(_FETCHED):
         return kind(UrlSource(url), title)
     if (source := _data_source(url)) is not None:
@@ -111,7 +111,7 @@ def _audio(part: OpenAIFields) -> AudioBlock | None:
         if part.value.get("input_audio") is None:
             part.wrong("input_audio", f"{part.called('input_audio')} is missing; give it data and a format")
         return None
-    data, media_type = inside.required("data"), inside.word("format", _AUDIO_TYPES)
+    data, media_type = inside.required("data", filled=True), inside.word("format", _AUDIO_TYPES)
     if inside.value.get("format") is None:
         inside.wrong("format", f"{inside.called('format')} is missing; it must be one of {', '.join(_AUDIO_TYPES)}")
     return AudioBlock(Base64Source(data, media_type)) if data and media_type else None

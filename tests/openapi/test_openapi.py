@@ -108,6 +108,7 @@ ENDPOINTS = {
     ("get", "/_plugins/_ml/memory/message/{messageId}"),
     ("put", "/_plugins/_ml/memory/message/{messageId}"),
     ("get", "/_plugins/_ml/memory/message/{messageId}/traces"),
+    ("post", "/v1/chat/completions"),
     ("get", "/v1/models"),
     ("get", "/v1/models/{model}"),
     ("post", "/v1/conversations"),
@@ -173,6 +174,7 @@ def test_every_answer_carries_a_request_id_and_every_stream_is_one() -> None:
         "/agents/{agentId}/connect",
         "/runs/{runId}/events",
         "/_plugins/_ml/agents/{agentId}/_execute/stream",
+        "/v1/chat/completions",
     }
 
 

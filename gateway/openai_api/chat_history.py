@@ -1,0 +1,191 @@
+"""Recognises a history that a client of Chat Completions sends again, without the thread's ids. Pure.
+
+Below: chat_messages. Above: chat_start, which gives it to the run as AgentInput.recognition.
+
+A thread has more messages than its client was shown: reasoning, calls of backend tools with their results, media, texts
+of several turns. So its messages are taken in groups, each of which is one message of the client's: a person's words, a
+result of the client's tool, or all that the agent said until one of these. Groups are compared with what was sent, from
+the first on, by role, words and call ids. What is the same stays as the thread has it; the rest is new.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from gateway.messages import MediaBlock, Message, TextBlock
+from gateway.openai_api.chat_messages import is_copy, is_note, shown_answer, shown_content
+
+_INSTRUCTIONS: Final = ("system", "developer")
+_AGENTS: Final = ("assistant", "reasoning")
+# What clients write into an answer themselves: https://github.com/open-webui/open-webui, utils/middleware.py
+_ADDED: Final = re.compile(
+    r"<(think|thinking|thought|reasoning)>.*?</\1>|<details type=.*?</details>", re.DOTALL | re.IGNORECASE
+)
+
+
+class _Sent(NamedTuple):
+    """Messages of a client that stand for one group. `call_ids` are those of its own calls."""
+
+    end: int
+    words: str
+    call_ids: frozenset[str]
+
+
+def recognise(stored: Sequence[Message], sent: tuple[Message, ...]) -> tuple[Message, ...]:
+    """The sent messages, with the thread's own in place of the beginning that is a copy of them."""
+    known, new = common_beginning(stored, sent)
+    return (*stored[:known], *sent[new:])
+
+
+def common_beginning(stored: Sequence[Message], sent: Sequence[Message]) -> tuple[int, int]:
+    """How many of the thread's messages were recognised, and of how many of the sent ones they are the originals."""
+    results = _Results(stored)
+    known = new = 0
+    while known < len(stored) and stored[known].role in _INSTRUCTIONS and _role_at(sent, 0) not in _INSTRUCTIONS:
+        known += 1  # a client's own instructions at the beginning are not stored, so others stored these
+    while new < len(sent):
+        if known == len(stored):
+            return known, _behind_notes(sent, new)
+        first, theirs = stored[known], sent[new]
+        end = _group_end(stored, known)
+        if end - known == 1 and first.role not in _AGENTS:
+            if not _is_same(first, theirs):
+                if theirs.role == "assistant" and is_note(theirs.text):
+                    new += 1
+                    continue
+                break
+            new += 1
+        elif theirs.role == "assistant":
+            said = _sent_answer(sent, new, results)
+            if not _is_answer(stored[known:end], said, results):
+                break
+            new = said.end
+        elif not _is_silent(stored[known:end], results):
+            break
+        known = end
+    return known, new
+
+
+def _role_at(messages: Sequence[Message], place: int) -> str:
+    return messages[place].role if place < len(messages) else ""
+
+
+def _behind_notes(sent: Sequence[Message], place: int) -> int:
+    while place < len(sent) and sent[place].role == "assistant" and is_note(sent[place].text):
+        place += 1
+    return place
+
+
+class _Results:
+    """Who answered the thread's calls. Most threads are asked only about few calls, and many about none."""
+
+    def __init__(self, stored: Sequence[Message]) -> None:
+        self._stored = stored
+        self._found: tuple[frozenset[str], frozenset[str]] | None = None
+
+    @property
+    def by_gateway(self) -> frozenset[str]:
+        """The calls that the gateway answered: no client is shown them."""
+        return self._both[0]
+
+    @property
+    def by_client(self) -> frozenset[str]:
+        """The calls that a client answered."""
+        return self._both[1]
+
+    @property
+    def _both(self) -> tuple[frozenset[str], frozenset[str]]:
+        if self._found is None:
+            results = [
+                (message.turn_id is not None, result.call_id)
+                for message in self._stored
+                if message.role == "tool" and (result := message.tool_result) is not None
+            ]
+            self._found = (
+                frozenset(call_id for is_own, call_id in results if is_own),
+                frozenset(call_id for is_own, call_id in results if not is_own),
+            )
+        return self._found
+
+
+def _group_end(stored: Sequence[Message], start: int) -> int:
+    """Where the group ends that begins there."""
+    end = start
+    while end < len(stored) and _is_hidden_or_said(stored[end]):
+        end += 1
+    return max(end, start + 1)
+
+
+def _is_hidden_or_said(message: Message) -> bool:
+    """Whether it belongs to an answer: the agent's words and thoughts, and results of backend tools."""
+    role = message.role
+    return role == "assistant" or role == "reasoning" or (role == "tool" and message.turn_id is not None)
+
+
+def _is_same(stored: Message, sent: Message) -> bool:
+    """Whether two messages that are no answers say the same."""
+    if stored.role != sent.role and not (stored.role in _INSTRUCTIONS and sent.role in _INSTRUCTIONS):
+        return False
+    ours, theirs = stored.content, sent.content
+    if (result := stored.tool_result) is not None:
+        given = sent.tool_result
+        if given is None or given.call_id != result.call_id:
+            return False
+        ours, theirs = result.content, given.content
+    if len(ours) == len(theirs) == 1 and type(one := ours[0]) is type(other := theirs[0]) is TextBlock:
+        return one.text == other.text or one.text.strip() == other.text.strip()
+    return _essence(ours) == _essence(theirs)
+
+
+def _essence(content: Sequence[object]) -> tuple[str, list[object]]:
+    texts = [text for block in content if isinstance(block, TextBlock) and (text := block.text.strip())]
+    return "\n".join(texts), [block.source for block in content if isinstance(block, MediaBlock)]
+
+
+def _sent_answer(sent: Sequence[Message], start: int, results: _Results) -> _Sent:
+    """The client's messages for one group: an answer may have been cut into several, and may have calls of backend
+    tools with their results where the client read the thread itself.
+    """
+    words: list[str] = []
+    call_ids: frozenset[str] = frozenset()
+    place = start
+    while place < len(sent) and not call_ids:
+        message = sent[place]
+        if message.role == "assistant":
+            if text := message.text:
+                words.append(text)
+            if calls := message.tool_calls:
+                call_ids = frozenset(call.call_id for call in calls) - results.by_gateway
+        elif (result := message.tool_result) is None or result.call_id not in results.by_gateway:
+            break
+        place += 1
+    while place < len(sent) and (result := sent[place].tool_result) is not None:
+        if result.call_id not in results.by_gateway:
+            break
+        place += 1
+    return _Sent(place, "\n\n".join(words), call_ids)
+
+
+def _is_answer(group: Sequence[Message], said: _Sent, results: _Results) -> bool:
+    """Whether a client's words and calls are those of the group."""
+    calls = frozenset(call.call_id for message in group for call in message.tool_calls)
+    if (calls or said.call_ids) and not (calls & results.by_client <= said.call_ids <= calls - results.by_gateway):
+        return False
+    words, shown = said.words, shown_content(group)
+    if is_copy(words, shown):
+        return True
+    if group[-1].incomplete and words.strip() and shown.startswith(words.strip()):
+        return True  # a client that stops an answer may have less of it
+    if "<" in words and is_copy(_ADDED.sub("", words), shown):
+        return True
+    refusal = shown_answer(group).refusal
+    return bool(refusal) and is_copy(words, refusal)
+
+
+def _is_silent(group: Sequence[Message], results: _Results) -> bool:
+    """Whether a client has nothing of the group: no words, and no call that it answered."""
+    return not shown_content(group).strip() and not any(
+        call.call_id in results.by_client for message in group for call in message.tool_calls
+    )

@@ -1,0 +1,157 @@
+"""Begins the run that a request of Chat Completions asks for: finds its thread, and the run that it began before.
+
+Below: chat_request, chat_history, chat_renderer, protocol. Above: the protocol `chat_completions`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from gateway.access.callers import Caller
+from gateway.agent import AgentInput, InputNames
+from gateway.errors import InvalidRequestError, NotFoundError
+from gateway.messages import JsonObject, Message
+from gateway.openai_api.chat_history import common_beginning, recognise
+from gateway.openai_api.chat_renderer import ChatForm, form_of
+from gateway.openai_api.chat_request import ChatRequest, read_chat_request
+from gateway.openai_api.errors import unknown_model, wrong
+from gateway.openai_api.ids import new_run_id, new_thread_id, place_of
+from gateway.openai_api.routes import THREAD_HEADER
+from gateway.openai_api.settings import ChatSettings
+from gateway.protocol import ProtocolEnvironment
+from gateway.runs.viewer import Viewer
+
+ORIGIN: Final = "chat_completions"
+RUN_HEADER: Final = "x-run-id"
+_KEY_HEADER: Final = "idempotency-key"
+_LONGEST_ID: Final = 256
+_NAMES: Final = InputNames(run_id="Idempotency-Key", instructions="messages")
+_COMPARED: Final = 20  # messages of a thread of which a request may be no part
+
+
+@dataclass(frozen=True, slots=True)
+class StartedChat:
+    """A run that has begun. Close the viewer at the end. `form` is what its answer needs, `headers` are on it."""
+
+    viewer: Viewer
+    form: ChatForm
+    stream: bool
+    headers: Mapping[str, str]
+
+
+async def start_chat(
+    environment: ProtocolEnvironment,
+    caller: Caller,
+    body: JsonObject,
+    headers: Mapping[str, str],
+    *,
+    request_id: str = "",
+) -> StartedChat:
+    """Begin the run that a body asks for; a repeated request with an Idempotency-Key gets its earlier run.
+
+    Raises:
+        GatewayError: as `read_chat_request` and `ProtocolEnvironment.start`; NotFoundError for an unknown model.
+    """
+    request = read_chat_request(body)
+    try:
+        await environment.check_agent(caller, request.model)
+    except NotFoundError:
+        raise unknown_model(request.model) from None
+    settings = environment.protocol_settings(caller, ChatSettings)
+    key = headers.get(_KEY_HEADER, "")
+    known = await _thread_of(environment, caller, request, headers, settings)
+    thread_id = known or new_thread_id(key)
+    form = ChatForm(
+        new_run_id("chatcmpl-", key),
+        int(environment.now()),
+        request.model,
+        include_usage=request.include_usage,
+        backend_tools=settings.backend_tools,
+        store=request.store,
+        metadata=request.metadata,
+    )
+    given = AgentInput(
+        thread_id,
+        form.id,
+        request.messages,
+        tools=request.tools,
+        history="replace",
+        minted_ids=frozenset(message.id for message in request.messages),
+        request_id=request_id,
+        short_lived=known is None,
+        origin=ORIGIN,
+        request=form.remembered,
+        wishes=request.wishes,
+        recognition=recognise,
+        names_calls=True,
+        names=_NAMES,
+    )
+    viewer = await environment.start(caller, request.model, given, from_first=True)
+    try:
+        if key:  # the run may be an earlier request's, whose answer named another time
+            form = form_of(await environment.run(caller, form.id))
+    except BaseException:
+        viewer.close()
+        raise
+    return StartedChat(viewer, form, request.stream, {THREAD_HEADER: thread_id, RUN_HEADER: form.id})
+
+
+async def _thread_of(
+    environment: ProtocolEnvironment,
+    caller: Caller,
+    request: ChatRequest,
+    headers: Mapping[str, str],
+    settings: ChatSettings,
+) -> str | None:
+    """The thread that a request names, or to which its calls lead; None: it begins one."""
+    if named := _id_of(headers.get(THREAD_HEADER, ""), "", "X-Thread-Id"):
+        return named
+    noted = (request.metadata or {}).get("thread_id")
+    if isinstance(noted, str) and (named := _id_of(noted, "/metadata/thread_id", "metadata.thread_id")):
+        return named
+    for header in settings.thread_headers:
+        if named := _id_of(headers.get(header, ""), "", header):
+            goes_on = request.stream or await _is_part_of(environment, caller, named, request.messages)
+            return named if goes_on else None
+    return await _thread_of_calls(environment, caller, request)
+
+
+def _id_of(value: str, pointer: str, called: str) -> str:
+    """A thread's id as a request has it; empty where it names none.
+
+    Raises:
+        InvalidRequestError: it can be no id.
+    """
+    if len(value) <= _LONGEST_ID and value.isprintable():
+        return value
+    message = f"{called} must be the id of a thread: 1 to {_LONGEST_ID} printable characters"
+    if pointer:
+        raise wrong(message, pointer)
+    raise InvalidRequestError(message, code="invalid_value", status=400)
+
+
+async def _is_part_of(
+    environment: ProtocolEnvironment, caller: Caller, thread_id: str, messages: tuple[Message, ...]
+) -> bool:
+    """Whether a request goes on with that thread, which may be new.
+
+    Chat applications send a chat's id also with what they ask about the chat for themselves, such as for its title.
+    """
+    try:
+        page = await environment.messages(caller, thread_id, limit=_COMPARED)
+    except NotFoundError:
+        return True
+    return not page.items or common_beginning(page.items, messages)[1] > 0
+
+
+async def _thread_of_calls(environment: ProtocolEnvironment, caller: Caller, request: ChatRequest) -> str | None:
+    """The thread of the last run that made one of the calls in the request."""
+    for call_id in reversed(request.call_ids):
+        if (place := place_of(call_id)) is not None:
+            try:
+                return (await environment.run(caller, place.run_id)).thread_id
+            except NotFoundError:
+                return None
+    return None
