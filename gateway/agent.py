@@ -252,6 +252,16 @@ class InputNames:
     selected_tools: str = "selected_tools"
 
 
+@dataclass(frozen=True, slots=True)
+class ThreadPoint:
+    """A place in a thread's version: behind so many messages, the last of which has that id (None: `length` counts)."""
+
+    thread_id: str
+    version: int
+    length: int
+    last_message_id: str | None = None
+
+
 @quickly_made
 @dataclass(frozen=True, slots=True)
 class AgentInput:
@@ -267,9 +277,10 @@ class AgentInput:
     the calls of the run's models lead back to the run (`call_prefix`). `request_id` identifies the request in the log.
     `must_answer`: the input only carries `answers`, and begins nothing if none of their interrupts is open.
     `unattended`: the run needs no viewers. `short_lived`: a thread that it begins is hidden, and is deleted with its
-    logs an hour after its last run. `collection`: for a thread that is in none, in place of the agent's. `origin` is
-    the name of the protocol that it came by, and `request` what that protocol wants to know of it later;
-    the run's record keeps both. `names` are the protocol's own.
+    logs an hour after its last run. `collection`: for a thread that is in none, in place of the agent's.
+    `begins_from`: a thread that it begins goes on from there, as a fork of that thread does. `origin` is the name of
+    the protocol that it came by, and `request` what that protocol wants to know of it later; the run's record keeps
+    both. `names` are the protocol's own.
     """
 
     thread_id: str
@@ -297,6 +308,7 @@ class AgentInput:
     wishes: RunWishes | None = None
     recognition: Recognition | None = field(default=None, compare=False, repr=False)
     names_calls: bool = False
+    begins_from: ThreadPoint | None = None
     names: InputNames = field(default=InputNames(), compare=False, repr=False)
 
     @property

@@ -20,14 +20,15 @@ from gateway.frozen import replace
 from gateway.messages import JsonValue, Message, new_id
 from gateway.model_state import conversation_of_call
 from gateway.runs.driver import RunDriver
-from gateway.runs.endings import approval_answered, input_digest, no_message, no_thread, run_exists
+from gateway.runs.endings import approval_answered, input_digest, no_message, no_thread, no_version, run_exists
 from gateway.runs.ids import RunIds
 from gateway.runs.intake import is_whole_history, recognised
 from gateway.runs.limits import RunLimits, check_input, check_request
 from gateway.runs.live_run import LiveRun
 from gateway.runs.replay import join, last_event, replay, without_log
 from gateway.runs.run_terms import check_wishes, terms_of
-from gateway.runs.thread_versions import ThreadVersions, no_version
+from gateway.runs.thread_points import begun_from
+from gateway.runs.thread_versions import ThreadVersions
 from gateway.runs.thread_writes import ThreadWrites, check_room
 from gateway.runs.viewer import Prelude, Viewer
 from gateway.store import MOST_VERSIONS, Approval, Page, RunRecord, RunStatus, ThreadSummary
@@ -135,17 +136,19 @@ class Runner:
             TooManyRequestsError: its site has no room left in the store.
         """
         await check_room(self.store, owner, limits)
-        messages, state = await self._standing(owner, given.thread_id)
+        messages, state = await self._standing(owner, given)
         given = recognised(given, messages)
         replaces = is_whole_history(given, agent.definition, messages)
         check_input(given, limits, messages, state, replaces=replaces)
 
-    async def _standing(self, owner: str, thread_id: str) -> tuple[Sequence[Message], JsonValue | Absent]:
-        """A thread's messages and state, including what the running run has added so far."""
-        head = self._lines.head(owner, thread_id)
+    async def _standing(self, owner: str, given: AgentInput) -> tuple[Sequence[Message], JsonValue | Absent]:
+        """The messages and the state of the input's thread, including what the running run has added so far."""
+        head = self._lines.head(owner, given.thread_id)
         if head is not None and head.thread is not None:
             return (*head.thread.messages, *head.fold.transcript.messages), head.fold.state
-        thread = await self.store.load_thread(owner, thread_id)
+        thread = await self.store.load_thread(owner, given.thread_id)
+        if thread is None and given.begins_from is not None:
+            thread = (await begun_from(self.store, owner, given, given.begins_from, self.clock.now())).thread
         return ((), ABSENT) if thread is None else (thread.messages, thread.state)
 
     def _record(self, owner: str, agent: OpenAgent, given: AgentInput) -> RunRecord:

@@ -14,7 +14,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
-from gateway.agent import ABSENT, Absent, Secret
+from gateway.agent import ABSENT, Absent, Secret, ThreadPoint
 from gateway.clock import Clock
 from gateway.documents.document import DocumentKind, DocumentStore
 from gateway.events import Event, OpenInterrupt, Usage
@@ -73,6 +73,13 @@ class RunRecord:
     thread_version: int = 1
     thread_length: int | None = None
     last_message_id: str | None = None
+
+    @property
+    def end(self) -> ThreadPoint | None:
+        """Where the run left its thread; None while it has not ended."""
+        if self.thread_length is None:
+            return None
+        return ThreadPoint(self.thread_id, self.thread_version, self.thread_length, self.last_message_id)
 
     @property
     def client_id(self) -> str:
@@ -166,6 +173,28 @@ class ThreadVersion:
     parent: int | None
     from_message: str | None
     created_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class VersionContent:
+    """A version with all of its messages, those that it hides too. `thread`: what the thread is, or would be, with this
+    version as its current one. `times` as Store.message_times.
+    """
+
+    thread: Thread
+    times: tuple[float | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Fork:
+    """`thread`, which is new, begins with messages of another thread of its owner's: those of the `version` of thread
+    `of` from number `start` on, among all that it has.
+    """
+
+    thread: Thread
+    of: str
+    version: int
+    start: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,6 +377,9 @@ class Store(Protocol):
     async def list_versions(self, owner: str, thread_id: str, *, limit: int, cursor: str | None) -> Page[ThreadVersion]:
         """By number. Every thread has one that is current. Empty for an unknown thread. Raises as list_threads."""
 
+    async def load_version(self, owner: str, thread_id: str, version: int) -> VersionContent | None:
+        """None: no such thread or version."""
+
     async def select_version(self, owner: str, thread_id: str, version: int) -> bool:
         """Make it the current version: the thread becomes what it was when that version was last current. False: there
         is no such version.
@@ -410,6 +442,7 @@ class Store(Protocol):
         keep: int,
         rewrite: Rewrite | None = None,
         records: EventRecords = NO_EVENTS,
+        fork: Fork | None = None,
     ) -> None:
         """In one transaction: the run's row (insert, or the queued row made `running`), the thread as it now is, and
         the run's first events, numbered from 1.
@@ -424,8 +457,11 @@ class Store(Protocol):
 
         Messages that `rewrite` hides leave the thread; list_messages gives them when it is asked for the version.
 
+        With a `fork` the thread is stored as that first, as fork_thread does.
+
         Raises:
-            ConflictError: the run was begun already.
+            ConflictError: the run was begun already; or the fork cannot be made, as in fork_thread.
+            NotFoundError: there is no thread or version that the fork begins with.
         """
 
     async def queue_run(self, run: RunRecord) -> None:

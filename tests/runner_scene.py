@@ -34,7 +34,7 @@ from gateway.runs.viewer import Viewer
 from gateway.sqlite.address import Address
 from gateway.sqlite.store import SqliteStore
 from gateway.sqlite.tables import KeptThread
-from gateway.store import DueDeletion, Kept, RunRecord, Store, StoreEnvironment, Thread, ThreadDocuments
+from gateway.store import DueDeletion, Fork, Kept, RunRecord, Store, StoreEnvironment, Thread, ThreadDocuments
 from gateway.tool import SingleTool, Tool, Toolbox
 from tests.movable_clock import MovableClock
 from tests.waiting import until
@@ -115,9 +115,10 @@ class GatedStore:
         keep: int,
         rewrite: Rewrite | None = None,
         records: EventRecords = NO_EVENTS,
+        fork: Fork | None = None,
     ) -> None:
         await self._pass("begin_run")
-        await self._store.begin_run(run, thread, keep=keep, rewrite=rewrite, records=records)
+        await self._store.begin_run(run, thread, keep=keep, rewrite=rewrite, records=records, fork=fork)
 
     def end_run(
         self,

@@ -151,6 +151,7 @@ REQUIRED = [
     "run-options",
     "recognised-histories",
     "named-calls",
+    "begun-forks",
     "run-wishes",
     "call-executors",
     "renderers",

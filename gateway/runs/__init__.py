@@ -8,6 +8,7 @@ viewer.py        one reader of a run's events
 paced_viewer.py  a log with the pauses that it was stored with
 thread_queue.py  one run at a time on each thread; the others wait in line
 thread_versions.py lists, chooses, deletes and forks a thread's versions
+thread_points.py where a run left its thread, and which of its messages are the run's
 thread_writes.py threads that are written outside a run
 intake.py        takes a request's input into its thread
 approvals.py     matches a request's answers with open interrupts

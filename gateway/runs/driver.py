@@ -44,8 +44,9 @@ from gateway.runs.recovery import LeftOpen, recover, restore
 from gateway.runs.removal import ThreadRemoval
 from gateway.runs.run_terms import RunTerms, check_selected_tools, terms_of, with_choice
 from gateway.runs.run_trace import begin_trace, end_trace
+from gateway.runs.thread_points import begun_from
 from gateway.runs.thread_queue import ThreadLines
-from gateway.store import RunRecord, RunStatus, Store, Thread
+from gateway.store import Fork, RunRecord, RunStatus, Store, Thread
 from gateway.tool import SharedState, Tool
 from gateway.traces import NO_HEADERS, Tracer, current, part_of
 from gateway.turns.resumption import kept_trace
@@ -136,6 +137,7 @@ class RunDriver:
             TooManyRequestsError: too many runs wait for the thread.
             InvalidRequestError: an answer does not fit its interrupt, or a selected tool is not there.
             StaleHistoryError: the thread has messages that the client has not seen.
+            NotFoundError: what the thread is to begin from is not there.
             StoreError: the store cannot be used now.
         """
         try:
@@ -173,17 +175,14 @@ class RunDriver:
 
     async def _begin(self, live: LiveRun, given: AgentInput, *, waited: bool = False) -> LoopContext:
         """Read the thread, take the input in, store both with RunStarted: from here on the run exists."""
-        agent, definition, owner = live.agent, live.terms.definition, live.record.owner
+        agent, definition = live.agent, live.terms.definition
         tools, approvals = await _tools(live) if live.cancel_reason is None else ({}, {})
         now = self.clock.now()
-        stored = await self.store.load_thread(owner, given.thread_id)
-        thread = stored or new_thread(owner, given, definition.id, now)
+        thread, fork = await self._thread_of(live, given, now)
         given = recognised(given, thread.messages)
         if live.cancel_reason is not None:
             given = words_alone(given)
         given = with_frontend_tools(given, tools)
-        if not thread.collection and (collection := given.collection or agent.collection):
-            thread = replace(thread, collection=collection)
         conversation = conversation_of(definition, agent.model.capabilities, thread, given.conversation_id)
         taken = take_in(given, thread, definition, tools, approvals, now, conversation, waited=waited)
         if taken.thread.version != thread.version:
@@ -196,11 +195,25 @@ class RunDriver:
         started = live.follow([RunStarted(given.thread_id, given.run_id, given.parent_run_id)])
         _, records = live.number(started)
         with part_of(live.trace, "commit begin_run", {"db.operation.name": "begin_run"}):
-            await self.store.begin_run(record, taken.thread, keep=taken.keep, rewrite=taken.rewrite, records=records)
+            await self.store.begin_run(
+                record, taken.thread, keep=taken.keep, rewrite=taken.rewrite, records=records, fork=fork
+            )
         live.enter(Phase.RUNNING)
         self.metrics.runs_active.inc()
         live.publish_numbered()
         return self._context(live, given, tools, approvals, decisions=taken.decisions)
+
+    async def _thread_of(self, live: LiveRun, given: AgentInput, now: float) -> tuple[Thread, Fork | None]:
+        """The input's thread as it is stored, or as the input begins it."""
+        owner, fork = live.record.owner, None
+        thread = await self.store.load_thread(owner, given.thread_id)
+        if thread is None and given.begins_from is not None:
+            fork = await begun_from(self.store, owner, given, given.begins_from, now)
+            thread = fork.thread
+        thread = thread or new_thread(owner, given, live.terms.definition.id, now)
+        if not thread.collection and (collection := given.collection or live.agent.collection):
+            thread = replace(thread, collection=collection)
+        return thread, fork
 
     async def make_room_for_version(self, thread: Thread) -> None:
         """Delete the oldest version of a thread that is about to have one more than the operator allows."""
@@ -372,7 +385,10 @@ class RunDriver:
         produced = live.fold.transcript.messages
         count_failed_tools(self.metrics, produced, live.agent.definition)
         thread = ended_thread(live.thread, produced, terminal, now, live.fold.state, live.conversation)
-        record = ended_record(live.record, terminal, now, thread)
+        begun = live.record
+        if begun.started_at is None:  # it was stopped before its turn, and began for its input alone
+            begun = replace(begun, started_at=live.thread.updated_at)
+        record = ended_record(begun, terminal, now, thread)
         first, records = live.number(events)
         keep = len(live.thread.messages)
         end = self.store.end_run(record, thread, keep=keep, first=first, records=records, erase=live.retracted)

@@ -197,9 +197,38 @@ def conversation_of(
 
 def new_thread(owner: str, given: AgentInput, agent_id: str, now: float) -> Thread:
     """The thread that an input begins."""
-    thread = Thread(owner, given.thread_id, agent_id, now, now)
+    return with_life_of(Thread(owner, given.thread_id, agent_id, now, now), given, now)
+
+
+def forked(thread: Thread, thread_id: str, messages: tuple[Message, ...], now: float) -> Thread:
+    """A new thread that begins with these messages of `thread`.
+
+    It has the thread's state. It has no open questions, and nothing of it is held by a provider: both belong to the
+    thread that it was forked from, and go with it.
+    """
+    return replace(
+        thread,
+        thread_id=thread_id,
+        created_at=now,
+        updated_at=now,
+        messages=messages,
+        interrupts=(),
+        last_run_id=None,
+        model_states={},
+        version=1,
+        last_version=1,
+        shortened=False,
+    )
+
+
+def with_life_of(thread: Thread, given: AgentInput, now: float) -> Thread:
+    """The thread that an input begins, living as long as the input says: not as long as a thread that it was forked
+    from.
+    """
     if given.short_lived:
-        thread = replace(thread, listed=False, hidden=True, expires_at=now + LEAST_LIFE_SECONDS)
+        return replace(thread, listed=False, hidden=True, expires_at=now + LEAST_LIFE_SECONDS)
+    if thread.expires_at is not None:
+        return replace(thread, listed=True, hidden=False, expires_at=None)
     return thread
 
 
@@ -287,6 +316,11 @@ def no_message(thread_id: str, message_id: str) -> NotFoundError:
 def no_thread(thread_id: str) -> NotFoundError:
     """The error for a thread that does not exist, or belongs to another owner."""
     return NotFoundError(f"there is no thread {thread_id!r}", code="thread_not_found")
+
+
+def no_version(thread_id: str, version: int) -> NotFoundError:
+    """The error for a version that is not there."""
+    return NotFoundError(f"thread {thread_id!r} has no version {version}", code="version_not_found")
 
 
 def approval_answered() -> ConflictError:

@@ -5,11 +5,10 @@ Below: the run driver, its threads' lines, removal, endings. Above: the runner. 
 
 from __future__ import annotations
 
-from gateway.errors import FieldProblem, InvalidRequestError, NotFoundError
-from gateway.frozen import replace
+from gateway.errors import FieldProblem, InvalidRequestError
 from gateway.messages import new_id
 from gateway.runs.driver import RunDriver
-from gateway.runs.endings import no_thread
+from gateway.runs.endings import forked, no_thread, no_version
 from gateway.runs.limits import RunLimits
 from gateway.runs.thread_writes import check_room
 from gateway.store import Page, ThreadVersion
@@ -52,10 +51,7 @@ class ThreadVersions:
             raise no_version(thread_id, version)
 
     async def fork(self, owner: str, thread_id: str, from_message: str, limits: RunLimits | None = None) -> str:
-        """A new thread with the messages of the current version up to and with that one; its id.
-
-        It has the thread's state. It has no open questions, and nothing of it is held by a provider: both belong to the
-        thread that it was forked from, and go with it.
+        """A new thread with the messages of the current version up to and with that one; its id. See `forked`.
 
         Raises:
             NotFoundError: no such thread.
@@ -74,25 +70,7 @@ class ThreadVersions:
                 code="message_not_found",
                 problems=[FieldProblem("/fromMessage", "expected the id of a message of the thread")],
             )
-        now = self._driver.clock.now()
-        fork = replace(
-            thread,
-            thread_id=new_id("thread"),
-            created_at=now,
-            updated_at=now,
-            messages=thread.messages[:place],
-            interrupts=(),
-            last_run_id=None,
-            model_states={},
-            version=1,
-            last_version=1,
-            shortened=False,
-        )
+        fork = forked(thread, new_id("thread"), thread.messages[:place], self._driver.clock.now())
         if not await self._store.fork_thread(owner, thread_id, fork):
             raise no_thread(thread_id)
         return fork.thread_id
-
-
-def no_version(thread_id: str, version: int) -> NotFoundError:
-    """What is told of a version that is not there."""
-    return NotFoundError(f"thread {thread_id!r} has no version {version}", code="version_not_found")

@@ -74,9 +74,17 @@ class CollectedThreads:
             self._follow(connection, thread.owner, thread.thread_id, _Documented(), thread.messages)
         return kept
 
-    def fork_thread(self, connection: sqlite3.Connection, owner: str, thread_id: str, fork: Thread) -> bool:
+    def fork_thread(
+        self,
+        connection: sqlite3.Connection,
+        owner: str,
+        thread_id: str,
+        fork: Thread,
+        number: int | None = None,
+        start: int = 0,
+    ) -> bool:
         """As tables.fork_thread."""
-        made = tables.fork_thread(connection, owner, thread_id, fork)
+        made = tables.fork_thread(connection, owner, thread_id, fork, number, start)
         if made and fork.collection:
             self._follow(connection, fork.owner, fork.thread_id, _Documented(), fork.messages)
         return made

@@ -61,6 +61,11 @@ def cut(spans: Iterable[Span], start: int, count: int) -> list[Span]:
     return found
 
 
+def behind(layout: Layout, start: int = 0) -> list[Span]:
+    """The spans of what a version shows, from number `start` on."""
+    return cut(layout.spans, layout.hidden + start, total(layout.spans))
+
+
 def joined(spans: Iterable[Span]) -> tuple[Span, ...]:
     """The same messages in as few spans as may be."""
     found: list[Span] = []

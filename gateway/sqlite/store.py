@@ -46,6 +46,7 @@ from gateway.sqlite.writes import RunLog, pages_of
 from gateway.store import (
     Approval,
     DueDeletion,
+    Fork,
     Kept,
     NumberedEvent,
     Page,
@@ -56,6 +57,7 @@ from gateway.store import (
     ThreadChange,
     ThreadSummary,
     ThreadVersion,
+    VersionContent,
 )
 
 logger = logging.getLogger(__name__)
@@ -199,6 +201,9 @@ class SqliteStore:
     async def expired_threads(self, *, by: float, limit: int) -> list[tuple[str, str]]:
         return await self._read(lambda connection: summary_rows.read_expired(connection, by, limit))
 
+    async def load_version(self, owner: str, thread_id: str, version: int) -> VersionContent | None:
+        return await self._read(lambda connection: tables.read_version(connection, owner, thread_id, version))
+
     async def select_version(self, owner: str, thread_id: str, version: int) -> bool:
         return await self._change(
             owner, thread_id, lambda connection: tables.select_version(connection, owner, thread_id, version)
@@ -258,8 +263,11 @@ class SqliteStore:
         keep: int,
         rewrite: Rewrite | None = None,
         records: EventRecords = NO_EVENTS,
+        fork: Fork | None = None,
     ) -> None:
         def work(connection: sqlite3.Connection) -> tuple[int, KeptThread]:
+            if fork is not None:
+                self._begin_fork(connection, run.owner, fork)
             key = run_rows.start_run(connection, run)
             run_logs.begin(connection, key, records)
             return key, self._collected.write_thread(connection, thread, keep, rewrite)
@@ -279,6 +287,10 @@ class SqliteStore:
             pages=_RUN_PAGES + _message_pages(thread, keep),
             long=bool(thread.collection),
         )
+
+    def _begin_fork(self, connection: sqlite3.Connection, owner: str, fork: Fork) -> None:
+        if not self._collected.fork_thread(connection, owner, fork.of, fork.thread, fork.version, fork.start):
+            raise NotFoundError(f"there is no version {fork.version} of thread {fork.of!r}", code="version_not_found")
 
     async def queue_run(self, run: RunRecord) -> None:
         work = run_rows.insert_run if run.status is RunStatus.QUEUED else run_rows.start_run

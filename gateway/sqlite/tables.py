@@ -9,6 +9,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from gateway.agent import ABSENT, Absent
 from gateway.errors import ConflictError, StoreError
@@ -29,13 +30,24 @@ from gateway.sqlite.row_values import (
     to_optional_text,
     to_text,
 )
-from gateway.sqlite.spans import Span, cut, rewritten
+from gateway.sqlite.spans import Span, behind, cut, rewritten
 from gateway.sqlite.version_rows import CurrentVersion
-from gateway.store import LEAST_LIFE_SECONDS, Approval, DueDeletion, Thread
+from gateway.store import LEAST_LIFE_SECONDS, Approval, DueDeletion, Thread, VersionContent
 
 _UPDATE_THREAD = (
     "UPDATE threads SET agent_id = ?, title = ?, updated_at = ?, message_count = ?, last_run_id = ?, interrupts = ?,"
     " state = ?, model_states = ?, listed = ?, hidden = ?, expires_at = ?, collection = ? WHERE key = ?"
+)
+# What each version has of its own, and what all versions of a thread have in common.
+_CONTENT = "agent_id, last_run_id, interrupts, state, model_states"
+_STATE = 3
+_OF_ALL_VERSIONS = "title, threads.created_at, updated_at, listed, hidden, expires_at, last_version, collection"
+_VERSION_ROW = (
+    f"SELECT key, {_CONTENT}, {_OF_ALL_VERSIONS} FROM threads WHERE owner = :owner AND id = :id AND version = :number"
+    " UNION ALL SELECT threads.key, "
+    + ", ".join(f"versions.{name}" for name in _CONTENT.split(", "))
+    + f", {_OF_ALL_VERSIONS} FROM threads JOIN versions ON thread = threads.key"
+    " WHERE owner = :owner AND id = :id AND number = :number AND version <> :number"
 )
 _MESSAGES_BEHIND = "FROM messages WHERE thread = ? AND position >= ?"
 
@@ -84,18 +96,42 @@ def find_thread(connection: sqlite3.Connection, owner: str, thread_id: str) -> i
 def read_thread(connection: sqlite3.Connection, owner: str, thread_id: str) -> LoadedThread | None:
     """The whole thread."""
     row = connection.execute(
-        "SELECT key, agent_id, title, created_at, updated_at, last_run_id, interrupts, state, model_states, listed,"
-        " hidden, expires_at, version, last_version, message_count, spans, collection FROM threads"
+        f"SELECT key, message_count, spans, {_CONTENT}, {_OF_ALL_VERSIONS}, version FROM threads"
         " WHERE owner = ? AND id = ?",
         (to_text(owner), to_text(thread_id)),
     ).fetchone()
     if row is None:
         return None
-    key, agent_id, title, created_at, updated_at, last_run_id, interrupts, state, model_states, listed, *rest = row
-    hidden, expires_at, version, last_version, count, spans, collection = rest
+    key, count, spans, *content, version = row
     layout = version_rows.layout_of(key, count, spans)
     records = list(read_records(connection, cut(layout.spans, layout.hidden, count)))
-    thread = Thread(
+    shortened = spans is not None and version_rows.is_shortened(connection, key, version)
+    thread = _thread(owner, thread_id, content, version, records, shortened=shortened)
+    return LoadedThread(thread, [len(record) for record in records], len(content[_STATE] or b""))
+
+
+def read_version(connection: sqlite3.Connection, owner: str, thread_id: str, number: int) -> VersionContent | None:
+    """A version with all of its messages."""
+    layout = version_rows.find_layout(connection, owner, thread_id, number)
+    if layout is None:
+        return None
+    row = connection.execute(
+        _VERSION_ROW, {"owner": to_text(owner), "id": to_text(thread_id), "number": number}
+    ).fetchone()
+    key, *content = row
+    spans = behind(layout)
+    shortened = version_rows.is_shortened(connection, key, number)
+    thread = _thread(owner, thread_id, content, number, read_records(connection, spans), shortened=shortened)
+    return VersionContent(thread, tuple(read_times(connection, spans)))
+
+
+def _thread(
+    owner: str, thread_id: str, content: Sequence[Any], version: int, records: Iterable[bytes], *, shortened: bool
+) -> Thread:
+    """The thread of these columns (_CONTENT and _OF_ALL_VERSIONS) and messages."""
+    agent_id, last_run_id, interrupts, state, model_states, title, created_at, updated_at, *rest = content
+    listed, hidden, expires_at, last_version, collection = rest
+    return Thread(
         owner=owner,
         thread_id=thread_id,
         agent_id=from_text(agent_id),
@@ -112,10 +148,9 @@ def read_thread(connection: sqlite3.Connection, owner: str, thread_id: str) -> L
         expires_at=expires_at,
         version=version,
         last_version=last_version,
-        shortened=spans is not None and version_rows.is_shortened(connection, key, version),
+        shortened=shortened,
         collection=from_text(collection),
     )
-    return LoadedThread(thread, [len(record) for record in records], len(state or b""))
 
 
 def write_thread(
@@ -281,13 +316,16 @@ def delete_version(
     return True
 
 
-def fork_thread(connection: sqlite3.Connection, owner: str, thread_id: str, fork: Thread) -> bool:
-    """Write a thread whose messages are the first ones of another thread. False where there is no such thread.
+def fork_thread(
+    connection: sqlite3.Connection, owner: str, thread_id: str, fork: Thread, number: int | None = None, start: int = 0
+) -> bool:
+    """Write a thread whose messages are those of a version of another thread from `start` on: of the current one, as
+    it is shown, without a number. False where there is no such thread or version.
 
     Raises:
         ConflictError: they are not, or the fork's id is taken.
     """
-    layout = version_rows.share(connection, owner, thread_id, fork)
+    layout = version_rows.share(connection, owner, thread_id, fork, number, start)
     if layout is None:
         return False
     if find_thread(connection, fork.owner, fork.thread_id) is not None:

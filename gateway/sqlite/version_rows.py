@@ -17,7 +17,7 @@ from gateway.records import decode_message
 from gateway.sqlite import stored_bytes
 from gateway.sqlite.message_rows import let_go, read_records, read_times, sources_of
 from gateway.sqlite.row_values import from_optional_text, to_optional_text, to_text
-from gateway.sqlite.spans import Layout, Span, cut, decode_layout, encode_layout, joined, plain, total
+from gateway.sqlite.spans import Layout, Span, behind, cut, decode_layout, encode_layout, joined, plain, total
 from gateway.store import Thread, ThreadVersion
 
 _CONTENT = "agent_id, message_count, last_run_id, interrupts, state, model_states"
@@ -147,11 +147,8 @@ def find_layout(connection: sqlite3.Connection, owner: str, thread_id: str, numb
 
 def read_message_times(connection: sqlite3.Connection, owner: str, thread_id: str, start: int) -> list[float | None]:
     """When the messages of the current version came, from number `start` on; see message_rows.read_times."""
-    current = find_current(connection, owner, thread_id)
-    if current is None:
-        return []
-    hidden, spans = current.layout
-    return list(read_times(connection, cut(spans, hidden + start, total(spans))))
+    layout = find_layout(connection, owner, thread_id, None)
+    return [] if layout is None else list(read_times(connection, behind(layout, start)))
 
 
 def read_states(connection: sqlite3.Connection, owner: str, thread_id: str) -> dict[int, Mapping[str, ModelState]]:
@@ -210,19 +207,22 @@ def delete_version(connection: sqlite3.Connection, owner: str, thread_id: str, n
     return True
 
 
-def share(connection: sqlite3.Connection, owner: str, thread_id: str, fork: Thread) -> Layout | None:
-    """The layout of a thread that begins as this one's current version, with the fork's messages; the caller writes
-    the fork. None where there is no such thread.
+def share(
+    connection: sqlite3.Connection, owner: str, thread_id: str, fork: Thread, number: int | None = None, start: int = 0
+) -> Layout | None:
+    """The layout of a thread that begins with the fork's messages, which are those of a version of this one from
+    `start` on: as `find_layout` gives it. The caller writes the fork. None where there is no such thread or version.
 
     Raises:
-        ConflictError: it does not begin with them.
+        ConflictError: these are not its messages.
     """
     current = find_current(connection, owner, thread_id)
-    if current is None:
+    layout = find_layout(connection, owner, thread_id, number)
+    if current is None or layout is None:
         return None
-    hidden, spans = current.layout
+    hidden, spans = layout
     count = len(fork.messages)
-    shared = joined(cut(spans, hidden, count))
+    shared = joined(cut(spans, hidden + start, count))
     last = [decode_message(record).id for record in read_records(connection, cut(shared, count - 1, 1))]
     if total(shared) != count or last != [message.id for message in fork.messages[-1:]]:
         raise ConflictError(f"thread {thread_id!r} was changed meanwhile; try again")

@@ -1,0 +1,99 @@
+"""Finds in a thread's versions where a run left the thread, and which of its messages are the run's.
+
+Below: store, endings. Above: the run driver, which begins threads from such a point; the runner. A version goes on
+behind a run, may hide its first messages later, and shares messages with those that were made from it. So a point is
+found by the id of its last message, and a run's messages by the time when they came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from gateway.agent import AgentInput, ThreadPoint
+from gateway.errors import NotFoundError
+from gateway.messages import Message
+from gateway.runs.endings import forked, no_message, no_thread, no_version, with_life_of
+from gateway.runs.live_run import LiveRun
+from gateway.store import Fork, RunRecord, Store, VersionContent
+
+
+@dataclass(frozen=True, slots=True)
+class RunMessages:
+    """What its thread's version has of a run: the messages `before` it, those that its request put in (`given`), and
+    those that it `produced`.
+    """
+
+    before: tuple[Message, ...] = ()
+    given: tuple[Message, ...] = ()
+    produced: tuple[Message, ...] = ()
+
+
+async def begun_from(store: Store, owner: str, given: AgentInput, point: ThreadPoint, now: float) -> Fork:
+    """The thread that the input begins: a fork of the point's thread. How long it lives the input says.
+
+    Raises:
+        NotFoundError: no such thread, version or message.
+    """
+    found = await _version(store, owner, point.thread_id, point.version)
+    messages, end = found.thread.messages, _end(found, point)
+    start = max(0, end - point.length) if found.thread.shortened else 0  # it has hidden some since
+    fork = forked(found.thread, given.thread_id, messages[start:end], now)
+    return Fork(with_life_of(fork, given, now), point.thread_id, point.version, start)
+
+
+async def run_messages(store: Store, record: RunRecord, live: LiveRun | None) -> RunMessages:
+    """What the run's thread has of it, with or without its log; of a run under way (`live`), what it produced so far.
+    Nothing of a run that has not begun.
+
+    A message that was taken out of the thread is missing, and so is one that somebody else has changed since.
+
+    Raises:
+        NotFoundError: the version on which the run was at work is gone.
+    """
+    if record.started_at is None or (live is not None and live.thread is None):
+        return RunMessages()
+    version = record.thread_version if live is None or live.thread is None else live.thread.version
+    found = await _version(store, record.owner, record.thread_id, version)
+    messages = found.thread.messages
+    given = [place for place in _came_at(found, record.started_at) if messages[place].turn_id is None]
+    produced: list[int] = []
+    if live is None and record.finished_at is not None:
+        produced = [place for place in _came_at(found, record.finished_at) if messages[place].turn_id is not None]
+    if given or produced:
+        first = min((*given, *produced))
+    else:
+        first = len(messages) if record.end is None else _end(found, record.end)
+    return RunMessages(
+        messages[:first],
+        tuple(messages[place] for place in given),
+        tuple(messages[place] for place in produced) if live is None else live.fold.transcript.messages,
+    )
+
+
+async def _version(store: Store, owner: str, thread_id: str, number: int) -> VersionContent:
+    found = await store.load_version(owner, thread_id, number)
+    if found is None:
+        there = await store.load_summary(owner, thread_id)
+        raise no_thread(thread_id) if there is None else no_version(thread_id, number)
+    return found
+
+
+def _end(found: VersionContent, point: ThreadPoint) -> int:
+    """How many messages of the version are before the point. Raises NotFoundError."""
+    messages = found.thread.messages
+    if point.last_message_id is None:
+        if point.length > len(messages):
+            raise NotFoundError(
+                f"thread {point.thread_id!r} has no {point.length} messages in its version {point.version}",
+                code="message_not_found",
+            )
+        return point.length
+    for end in range(len(messages), 0, -1):
+        if messages[end - 1].id == point.last_message_id:
+            return end
+    raise no_message(point.thread_id, point.last_message_id)
+
+
+def _came_at(found: VersionContent, at: float) -> Iterable[int]:
+    return (place for place, time in enumerate(found.times) if time == at)
