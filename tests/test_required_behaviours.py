@@ -161,6 +161,8 @@ REQUIRED = [
     "ml-fuzz",
     "openai-api-shared-readers",
     "chat-requests",
+    "chat-answers",
+    "protocols-agree",
     "chat-completions",
     "ml-stream",
     "ml-stream-ag-ui",

@@ -1,0 +1,275 @@
+"""One question asked over any protocol, and what its client understood of the answer, in words that all of them share.
+
+A speaker is one protocol in one form: a stream, or one body. Another protocol is another `Speaker` in `SPEAKERS`; what
+it cannot say stands in the table of the test.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import httpx
+
+from gateway.openai_api.ids import new_run_id
+from tests.running_gateway import GatewayClient
+from tests.waiting import until_answered
+
+_PICTURE: Final = re.compile(r"\s*!\[[^\]]*\]\(data:([^;]+);base64,([^)]*)\)\s*")
+_NOTE: Final = re.compile(r"(?:\A|\n\n)\[Approval needed\] (.*?) Answer over .*\Z", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a client understood of one run.
+
+    `text` has all of the assistant's words, with single spaces between them. `backend` are the calls that the gateway
+    ran: name, arguments, result. `pending` are the client's own: name and arguments. `media` are media types with data.
+    `questions` are what a person is asked. `outcome`: `completed`, `client_tools`, `asks`, `length`, `cancelled` or
+    `failed`; `error` is the code of a failure.
+    """
+
+    text: str = ""
+    refusal: str = ""
+    reasoning: str = ""
+    backend: tuple[tuple[str, str, str], ...] = ()
+    pending: tuple[tuple[str, str], ...] = ()
+    media: tuple[tuple[str, str], ...] = ()
+    questions: tuple[str, ...] = ()
+    outcome: str = "completed"
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A user's message to an agent. `id` is unique; `tools` are the client's, as names. `cancel`: once the run has
+    said something, somebody cancels it.
+    """
+
+    agent_id: str
+    text: str
+    id: str
+    tools: tuple[str, ...] = ()
+    cancel: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Speaker:
+    """`ask` gives what the client of a protocol was told."""
+
+    protocol: str
+    form: str
+    ask: Callable[[GatewayClient, Question], Any]
+
+    @property
+    def name(self) -> str:
+        return f"{self.protocol} {self.form}"
+
+
+def words(text: str) -> str:
+    """The text with single spaces: protocols part texts in ways of their own."""
+    return " ".join(text.split())
+
+
+# --- asking --------------------------------------------------------------------------------------------------------
+
+
+async def _streamed(
+    gateway: GatewayClient, path: str, body: Mapping[str, Any], question: Question, run_id: str
+) -> bytes:
+    """The whole answer. A run that is to be cancelled has said `part` before."""
+    answer = b""
+    async with gateway.http.stream("POST", path, json=body, headers={"Idempotency-Key": question.id}) as response:
+        asked = False
+        async for piece in response.aiter_raw():
+            answer += piece
+            if question.cancel and not asked and b"part" in answer:
+                asked = True
+                await _cancel(gateway, run_id)
+        assert response.status_code == 200, answer
+    return answer
+
+
+async def _whole(gateway: GatewayClient, path: str, body: Mapping[str, Any], question: Question, run_id: str) -> Any:
+    """Status and JSON of one answer."""
+    sending = asyncio.create_task(gateway.http.post(path, json=body, headers={"Idempotency-Key": question.id}))
+    if question.cancel:
+        await until_answered(lambda: gateway.http.get(f"/runs/{run_id}"), _is_running)
+        await _cancel(gateway, run_id)
+    answer: httpx.Response = await sending
+    return answer.status_code, answer.json()
+
+
+def _is_running(answer: httpx.Response) -> bool:
+    return answer.status_code == 200 and answer.json()["status"] == "running"
+
+
+async def _cancel(gateway: GatewayClient, run_id: str) -> None:
+    answer = await gateway.http.post(f"/runs/{run_id}/cancel")
+    assert answer.status_code in (200, 202), answer.text
+
+
+def _data(answer: bytes) -> Iterator[Any]:
+    """The data of a stream's frames; `[DONE]` must be the last one."""
+    lines = [line[6:] for line in answer.split(b"\n") if line.startswith(b"data: ")]
+    assert lines.index(b"[DONE]") == len(lines) - 1
+    return map(json.loads, lines[:-1])
+
+
+def _schema() -> dict[str, Any]:
+    return {"type": "object", "properties": {"question": {"type": "string"}}}
+
+
+# --- AG-UI ---------------------------------------------------------------------------------------------------------
+
+
+async def _ask_ag_ui(gateway: GatewayClient, question: Question) -> Told:
+    body = {
+        "threadId": f"thread-{question.id}",
+        "runId": f"run-{question.id}",
+        "protocolVersion": "1.0",
+        "messages": [{"id": f"user-{question.id}", "role": "user", "content": question.text}],
+        "tools": [{"name": name, "description": "Asks.", "parameters": _schema()} for name in question.tools],
+    }
+    path, run_id = f"/agents/{question.agent_id}/run", body["runId"]
+    answer = await _streamed(gateway, path, body, question, str(run_id))
+    events = [json.loads(line[6:]) for line in answer.split(b"\n") if line.startswith(b"data: ")]
+    return told_by_ag_ui(events)
+
+
+@dataclass(slots=True)
+class _Heard:
+    """What of an AG-UI stream is put together from pieces."""
+
+    texts: dict[str, str] = field(default_factory=dict)
+    reasoning: dict[str, str] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
+    arguments: dict[str, str] = field(default_factory=dict)
+    results: dict[str, str] = field(default_factory=dict)
+    media: list[tuple[str, str]] = field(default_factory=list)
+
+
+def told_by_ag_ui(events: Sequence[Mapping[str, Any]]) -> Told:
+    """What AG-UI's events tell."""
+    heard = _Heard()
+    for event in events:
+        match event["type"]:
+            case "TEXT_MESSAGE_START":
+                heard.texts[event["messageId"]] = ""
+            case "TEXT_MESSAGE_CONTENT":
+                heard.texts[event["messageId"]] += event["delta"]
+            case "REASONING_MESSAGE_START":
+                heard.reasoning[event["messageId"]] = ""
+            case "REASONING_MESSAGE_CONTENT":
+                heard.reasoning[event["messageId"]] += event["delta"]
+            case "TOOL_CALL_START":
+                heard.names[event["toolCallId"]] = event["toolCallName"]
+                heard.arguments[event["toolCallId"]] = ""
+            case "TOOL_CALL_ARGS":
+                heard.arguments[event["toolCallId"]] += event["delta"]
+            case "TOOL_CALL_RESULT":
+                heard.results[event["toolCallId"]] = event["content"]
+            case "ACTIVITY_SNAPSHOT" if event["activityType"] == "agui_gateway.media":
+                heard.media.append((event["content"]["mediaType"], event["content"]["data"]))
+            case "CUSTOM" if event["name"] == "agui_gateway.retracted":
+                heard.texts[event["value"]["messageId"]] = event["value"]["content"]
+    told = Told(
+        words(" ".join(heard.texts.values())),
+        reasoning=words(" ".join(heard.reasoning.values())),
+        backend=tuple((heard.names[id], heard.arguments[id], result) for id, result in heard.results.items()),
+        media=tuple(heard.media),
+    )
+    return _end_of_ag_ui(told, events[-1], heard)
+
+
+def _end_of_ag_ui(told: Told, last: Mapping[str, Any], heard: _Heard) -> Told:
+    if last["type"] == "RUN_ERROR":
+        return replace(told, outcome="failed", error=last["code"])
+    outcome = last["outcome"]
+    if outcome["type"] == "interrupt":
+        return replace(told, outcome="asks", questions=tuple(each["message"] for each in outcome["interrupts"]))
+    if pending := outcome.get("pendingToolCallIds"):
+        calls = tuple((heard.names[id], heard.arguments[id]) for id in pending)
+        return replace(told, outcome="client_tools", pending=calls)
+    if outcome["type"] == "cancelled":
+        return replace(told, outcome="cancelled")
+    stopped = last.get("result", {}).get("stopReason")
+    return replace(told, outcome="length" if stopped == "max_tokens" else "completed")
+
+
+# --- Chat Completions ------------------------------------------------------------------------------------------------
+
+
+def _chat_body(question: Question, *, stream: bool) -> dict[str, Any]:
+    tools = [
+        {"type": "function", "function": {"name": name, "description": "Asks.", "parameters": _schema()}}
+        for name in question.tools
+    ]
+    return {
+        "model": question.agent_id,
+        "messages": [{"role": "user", "content": question.text}],
+        "stream": stream,
+        **({"tools": tools} if tools else {}),
+    }
+
+
+async def _ask_chat_stream(gateway: GatewayClient, question: Question) -> Told:
+    body, run_id = _chat_body(question, stream=True), new_run_id("chatcmpl-", question.id)
+    return told_by_chat_stream([*_data(await _streamed(gateway, "/v1/chat/completions", body, question, run_id))])
+
+
+async def _ask_chat_body(gateway: GatewayClient, question: Question) -> Told:
+    body, run_id = _chat_body(question, stream=False), new_run_id("chatcmpl-", question.id)
+    status, answer = await _whole(gateway, "/v1/chat/completions", body, question, run_id)
+    if status != 200:
+        return _failed(answer["error"]["code"])
+    (choice,) = answer["choices"]
+    return _told_by_chat(choice["message"], choice["finish_reason"])
+
+
+def told_by_chat_stream(chunks: Sequence[Mapping[str, Any]]) -> Told:
+    """What the chunks of a completion tell: a client adds up their deltas."""
+    message: dict[str, Any] = {"tool_calls": []}
+    reason, error = "", ""
+    for chunk in chunks:
+        error = chunk.get("error", {}).get("code", "")
+        for choice in chunk.get("choices", ()):
+            reason = choice["finish_reason"] or reason
+            for name in ("content", "refusal", "reasoning_content"):
+                message[name] = message.get(name, "") + choice["delta"].get(name, "")
+            message["tool_calls"] += choice["delta"].get("tool_calls", ())
+    told = _told_by_chat(message, reason)
+    failed = _failed(error)
+    return replace(told, outcome=failed.outcome, error=failed.error) if error else told
+
+
+def _told_by_chat(message: Mapping[str, Any], reason: str) -> Told:
+    content = message["content"] or ""
+    question = _NOTE.search(content)
+    content = _NOTE.sub("", content)
+    calls = message.get("tool_calls") or ()
+    outcomes = {"stop": "asks" if question else "completed", "tool_calls": "client_tools"}
+    return Told(
+        words(_PICTURE.sub(" ", content)),
+        refusal=words(message.get("refusal") or ""),
+        reasoning=words(message.get("reasoning_content") or ""),
+        pending=tuple((call["function"]["name"], call["function"]["arguments"]) for call in calls),
+        media=tuple((found[1], found[2]) for found in _PICTURE.finditer(content)),
+        questions=(question[1],) if question else (),
+        outcome=outcomes.get(reason, reason),
+    )
+
+
+def _failed(code: str) -> Told:
+    return Told(outcome="cancelled") if code == "cancelled" else Told(outcome="failed", error=code)
+
+
+SPEAKERS: Final[tuple[Speaker, ...]] = (
+    Speaker("AG-UI", "stream", _ask_ag_ui),
+    Speaker("Chat", "stream", _ask_chat_stream),
+    Speaker("Chat", "body", _ask_chat_body),
+)
