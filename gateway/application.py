@@ -32,6 +32,7 @@ from gateway.clock import Clock, SystemClock
 from gateway.configuration.agent_body import CallerRules, parts_for_callers, read_agent
 from gateway.configuration.definitions import PartEnvironments
 from gateway.configuration.known_parts import KnownParts, known_parts, scheme
+from gateway.endpoints.closed_protocols import ClosedProtocols
 from gateway.endpoints.error_forms import ErrorForms
 from gateway.endpoints.paths import path_with_marked_slashes
 from gateway.endpoints.routes import check_open_to_visitors
@@ -48,6 +49,7 @@ from gateway.openapi.routes import docs_routes
 from gateway.page import WebPage, read_page
 from gateway.parts import collect, find
 from gateway.protocol import ProtocolEnvironment, WireProtocol
+from gateway.protocol.protocol_settings import ProtocolSettings
 from gateway.runner import Runner
 from gateway.runs.driver import RunDriver, RunOptions
 from gateway.search_engine import SearchEngine
@@ -98,6 +100,7 @@ class Application:
         if tracer is not None:
             self.parts = _traced(self.parts)
         self._page = page or read_page()
+        self._off = {name for name, own in settings.protocols.items() if own is None}
         self._opening: AgentOpening | None = None  # set while it serves
         self._warming: set[asyncio.Task[None]] = set()
         self.redaction = redaction or Redaction(settings.secrets)
@@ -117,12 +120,15 @@ class Application:
         callers = settings.callers
         self.endpoints = EndpointPolicy(callers.endpoints, private_addresses=callers.private_addresses)
         served = self._serve_protocols(protocols)
+        self._closed = ClosedProtocols(served, _turned_off(settings))
         # Routes are tried in this order: the most used stand first.
         self.starlette = Starlette(routes=[route for _, routes in served for route in routes], lifespan=self._lifespan)
         self.asgi = self._guarded(served)
 
     def _serve_protocols(self, found: Sequence[WireProtocol]) -> list[tuple[WireProtocol, Sequence[BaseRoute]]]:
-        """Collect the protocols' routes; their descriptions make the API document."""
+        """Collect the protocols' routes; their descriptions make the API document. What a protocol that is turned off
+        has stored is taken care of as before.
+        """
         server = self.settings.server
         runs = Meter(self.clock, "runs", most_at_once=server.max_concurrent_runs)
         open_paths = (*_OWN_OPEN_PATHS, *self._page.open_paths)
@@ -137,11 +143,13 @@ class Application:
             open_to_all=server.allow_unauthenticated,
             endpoints=self.endpoints,
             sections={"ml_commons": self.settings.ml_commons},
+            settings=ProtocolSettings(self.settings.protocols, {key.name: key.protocols for key in server.api_keys}),
         )
         self._opens = [partial(each.open, environment) for each in protocols if each.open is not None]
-        self._api_document = openapi_document([protocol.api for protocol in protocols])
         self._sweeps = [partial(protocol.sweep, environment) for protocol in protocols if protocol.sweep is not None]
-        return [(protocol, protocol.routes(environment)) for protocol in protocols]
+        served = [protocol for protocol in protocols if not protocol.is_off(self._off)]
+        self._api_document = openapi_document([protocol.api for protocol in served])
+        return [(protocol, protocol.routes(environment)) for protocol in served]
 
     def _guarded(self, served: Sequence[tuple[WireProtocol, Sequence[BaseRoute]]]) -> ASGIApp:
         """The routes inside the access middleware."""
@@ -175,8 +183,11 @@ class Application:
         raw_path = scope["raw_path"].lower()
         if b"%2f" in raw_path or b"%00" in raw_path:
             scope["path"] = path_with_marked_slashes(scope["raw_path"])
-        if self.visitors is not None and "caller" in scope["state"] and scope["state"]["caller"].is_visitor:
-            check_open_to_visitors(self.starlette.routes, scope)
+        caller = scope["state"].get("caller")
+        if caller is not None:
+            if self.visitors is not None and caller.is_visitor:
+                check_open_to_visitors(self.starlette.routes, scope)
+            self._closed.check(caller, scope)
         await self.starlette.router(scope, receive, send)
 
     async def stop(self) -> None:
@@ -422,6 +433,15 @@ class Application:
     async def _metrics(self, request: Request) -> Response:
         content, content_type = self.metrics.render(request.headers.get("accept", ""))
         return Response(content, headers={"content-type": content_type})
+
+
+def _turned_off(settings: Settings) -> dict[str, list[str]]:
+    """The protocols' settings that are turned off for each key, also because they are for all."""
+    return {
+        key.name: [name for name in settings.protocols if key.protocols.get(name, settings.protocols[name]) is None]
+        for key in settings.server.api_keys
+        if None in key.protocols.values()
+    }
 
 
 def _are_same(one: AgentDefinition, other: AgentDefinition) -> bool:

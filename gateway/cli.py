@@ -27,7 +27,6 @@ from gateway import __version__
 from gateway.agent import AgentDefinition
 from gateway.clock import SystemClock
 from gateway.configuration.known_parts import known_parts
-from gateway.configuration.sections import json_schema
 from gateway.errors import ConfigurationError, GatewayError
 from gateway.logs import configure_logging
 from gateway.settings import (
@@ -35,6 +34,7 @@ from gateway.settings import (
     Flags,
     Settings,
     check_settings,
+    configuration_schema,
     example_configuration,
     load_settings,
     store_file,
@@ -264,7 +264,7 @@ def _config_check(arguments: argparse.Namespace) -> int:
 
 
 def _config_schema(_: argparse.Namespace) -> int:
-    print(json.dumps(json_schema(), indent=2))
+    print(json.dumps(configuration_schema(), indent=2))
     return 0
 
 

@@ -14,10 +14,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from importlib.resources import files
 from pathlib import Path
 from urllib.parse import urlsplit
+
+from pydantic import BaseModel
 
 from gateway.access.limits import KeyLimits, VisitorLimits
 from gateway.access.visitors import PublishableKey
@@ -48,6 +50,13 @@ from gateway.configuration.file import (
     read_configuration,
 )
 from gateway.configuration.known_parts import KnownParts, known_parts, scheme
+from gateway.configuration.protocol_sections import (
+    NamedSettings,
+    SettingsKinds,
+    general_settings,
+    settings_of_key,
+    with_protocols,
+)
 from gateway.configuration.reading import read_sections
 from gateway.configuration.sections import (
     ConfigurationSection,
@@ -55,12 +64,15 @@ from gateway.configuration.sections import (
     LogLevel,
     MlCommonsSection,
     ServerSection,
+    json_schema,
 )
 from gateway.errors import ConfigurationError
 from gateway.http_client.clients import HttpClients
 from gateway.loop import LoopEnvironment
 from gateway.messages import JsonObject, JsonValue
 from gateway.model import ModelEnvironment
+from gateway.parts import collect
+from gateway.protocol import WireProtocol
 from gateway.store import StoreEnvironment
 from gateway.tool import ToolEnvironment
 
@@ -70,13 +82,16 @@ _ENVIRONMENT_PREFIX = "AGUI_GATEWAY__"
 
 @dataclass(frozen=True, slots=True)
 class ApiKey:
-    """A bearer key. `name` is the owner of its threads and runs."""
+    """A bearer key. `name` is the owner of its threads and runs. `protocols` has the settings of those protocols for
+    which the key has a section of its own, and None for those that it may not use.
+    """
 
     name: str
     key: Secret
     limits: KeyLimits
     approvals: bool = False
     admin: bool = False
+    protocols: NamedSettings = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +162,9 @@ class Settings:
     """Everything the operator decided.
 
     `store` and `search` are URLs; relative paths in `store` are relative to `store_directory`, all others to
-    `directory` (the file's own). `ml_commons`: the section's fields by their names in OpenSearch. `source` is None
-    where there is no file. `secrets` are all texts that no log may show.
+    `directory` (the file's own). `protocols` has the settings of each protocol that has some, None where it is turned
+    off. `ml_commons`: the section's fields by their names in OpenSearch. `source` is None where there is no file.
+    `secrets` are all texts that no log may show.
     """
 
     server: ServerSettings
@@ -157,6 +173,7 @@ class Settings:
     search: str | None
     agents: tuple[AgentDefinition, ...]
     callers: CallersSettings
+    protocols: NamedSettings
     ml_commons: JsonObject
     directory: Path
     source: Path | None
@@ -224,9 +241,8 @@ def needing_restart(running: Settings, loaded: Settings) -> list[str]:
         for each in fields(ServerSettings)
         if getattr(running.server, each.name) != getattr(loaded.server, each.name)
     ]
-    return server + [
-        name for name in ("store", "search", "callers", "ml_commons") if getattr(running, name) != getattr(loaded, name)
-    ]
+    others = ("store", "search", "callers", "protocols", "ml_commons")
+    return server + [name for name in others if getattr(running, name) != getattr(loaded, name)]
 
 
 def example_configuration() -> str:
@@ -234,12 +250,27 @@ def example_configuration() -> str:
     return files("gateway").joinpath("example.yaml").read_text(encoding="utf-8")
 
 
+def configuration_schema() -> JsonObject:
+    """The file's JSON Schema, for editors."""
+    return json_schema(with_protocols(_settings_kinds()))
+
+
+def _settings_kinds() -> SettingsKinds:
+    """The settings of all protocols there are. Raises ConfigurationError: two protocols have other ones of one name."""
+    kinds: dict[str, type[BaseModel]] = {}
+    for protocol in collect("protocols", WireProtocol).values():
+        for name, kind in protocol.settings.items():
+            if kinds.setdefault(name, kind) is not kind:
+                raise ConfigurationError(f"two protocols have different settings called {name!r}; rename those of one")
+    return kinds
+
+
 def _load(flags: Flags, environ: Mapping[str, str], parts: KnownParts) -> tuple[Settings, ConfigurationText]:
     source = _source(flags, environ)
     text = _demonstration() if source is None else read_configuration(source, environ)
     _apply_environment(text, environ)
     _apply_flags(text, flags)
-    section = read_sections(text)
+    section = read_sections(text, with_protocols(_settings_kinds()))
     if section is None:
         raise InvalidConfigurationError(_in_order(text.problems))
     text.report_all(configuration_problems(section, parts, text.expanded))
@@ -326,13 +357,15 @@ def _settings(
     here = Path.cwd()
     directory = source.parent.absolute() if source is not None else here
     store_in_file = source is None or text.place(("store",)).startswith(f"{source}:")
+    protocols = general_settings(section.protocols)
     return Settings(
-        server=_server_settings(section.server),
+        server=_server_settings(section.server, protocols),
         store=section.store,
         store_directory=directory if store_in_file else here,
         search=section.search,
         agents=tuple(agent_definition(agent, parts) for agent in section.agents or ()),
         callers=_callers_settings(section, parts),
+        protocols=protocols,
         ml_commons=_ml_commons_settings(section.ml_commons),
         directory=directory,
         source=source,
@@ -354,11 +387,18 @@ def _ml_commons_settings(section: MlCommonsSection) -> JsonObject:
     return {**own, "memory.retention_enabled": section.memory.retention_enabled}
 
 
-def _server_settings(section: ServerSection) -> ServerSettings:
+def _server_settings(section: ServerSection, protocols: NamedSettings) -> ServerSettings:
     own = {"api_keys", "publishable_keys", "visitor_secret", "master_keys"}
     values = {name: getattr(section, name) for name in ServerSection.model_fields if name not in own}
     keys = tuple(
-        ApiKey(entry.name, Secret(entry.key), KeyLimits(**entry.limits.model_dump()), entry.approvals, entry.admin)
+        ApiKey(
+            entry.name,
+            Secret(entry.key),
+            KeyLimits(**entry.limits.model_dump()),
+            entry.approvals,
+            entry.admin,
+            settings_of_key(entry.protocols, protocols),
+        )
         for entry in section.api_keys
     )
     publishable_keys = tuple(

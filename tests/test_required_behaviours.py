@@ -189,6 +189,7 @@ REQUIRED = [
     "openai-models",
     "openai-conversations",
     "openai-errors",
+    "protocol-settings",
 ]
 
 

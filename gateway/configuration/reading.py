@@ -17,8 +17,10 @@ from gateway.configuration.file import ConfigurationText, FieldPath, did_you_mea
 from gateway.configuration.sections import MINIMUM_KEY_LENGTH, ConfigurationSection
 
 
-def read_sections(text: ConfigurationText) -> ConfigurationSection | None:
-    """The file's sections; their problems are in `text.problems`.
+def read_sections(
+    text: ConfigurationText, kind: type[ConfigurationSection] = ConfigurationSection
+) -> ConfigurationSection | None:
+    """The file's sections, which are those of `kind`; their problems are in `text.problems`.
 
     Invalid values are left out or replaced, so that the caller can check the rest and report every problem at once.
     None: too much is invalid for that.
@@ -27,13 +29,13 @@ def read_sections(text: ConfigurationText) -> ConfigurationSection | None:
     values.pop("$schema", None)  # JSON files name their schema for editors with this key
     for _ in range(_MAX_PASSES):
         try:
-            return ConfigurationSection.model_validate(values)
+            return kind.model_validate(values)
         except ValidationError as error:
             for details in error.errors(include_url=False):
                 if details["type"] == "too_short" and details["input"]:
                     continue  # pydantic counts only valid entries; the others have problems of their own
-                text.report(details["loc"], _message(text, details["loc"], details))
-                _replace(values, details["loc"], details["type"])
+                text.report(details["loc"], _message(text, kind, details))
+                _replace(values, details["loc"], details["type"], kind)
     return None
 
 
@@ -42,20 +44,22 @@ _MAX_PASSES = 8
 _PLACEHOLDER = "x" * MINIMUM_KEY_LENGTH  # valid as an id, a name and a key
 
 
-def _replace(values: Any, path: FieldPath, kind: str) -> None:
+def _replace(values: Any, path: FieldPath, problem: str, kind: type[ConfigurationSection]) -> None:
     *parents, last = path
     for part in parents:
         values = values[part]
-    if kind == "missing" or isinstance(last, int):
-        section, is_list = _kind_of(path)
+    if problem == "missing" or isinstance(last, int):
+        section, is_list = _kind_of(path, kind)
         values[last] = {} if section is not None else [_PLACEHOLDER] if is_list else _PLACEHOLDER
     else:
         values.pop(last, None)
 
 
-def _kind_of(path: FieldPath) -> tuple[type[BaseModel] | None, bool]:
-    """The section at `path`, None if there is none; and whether it is a list of sections."""
-    section: type[BaseModel] | None = ConfigurationSection
+def _kind_of(path: FieldPath, kind: type[ConfigurationSection]) -> tuple[type[BaseModel] | None, bool]:
+    """The section at `path` of a file with the sections of `kind`, None if there is none; and whether it is a list of
+    sections.
+    """
+    section: type[BaseModel] | None = kind
     is_list = False
     for part in path:
         if isinstance(part, int):
@@ -110,6 +114,7 @@ _PATTERNS = {
     "name": "use letters, digits and '.', '_', '@', '-', beginning with a letter or digit, at most 64",
     "publishable name": "use letters, digits and '.', '_', '-', beginning with a letter or digit, at most 64",
     "key": "use visible ASCII characters without spaces",
+    "thread_headers": "write the name of a header: 'X-OpenWebUI-Chat-Id'",
 }
 _LIMITS = {
     "greater_than_equal": "is too small; it must be at least {ge}",
@@ -120,18 +125,25 @@ _LIMITS = {
 }
 
 
-def _message(text: ConfigurationText, path: FieldPath, details: ErrorDetails) -> str:
-    kind, context, value = details["type"], details.get("ctx", {}), details["input"]
+def _message(text: ConfigurationText, sections: type[ConfigurationSection], details: ErrorDetails) -> str:
+    kind, path, context, value = details["type"], details["loc"], details.get("ctx", {}), details["input"]
     shown = _shown(text, path, value)
+    is_protocol = path[-2:-1] == ("protocols",)
     match kind:
         case "missing":
             return "is missing; add it"
+        case "extra_forbidden" if is_protocol:
+            known = _known_keys(path[:-1], sections)
+            near = did_you_mean(str(path[-1]), known)
+            return f"no protocol with settings has this name{near}; there are: {', '.join(known)}"
+        case "model_type" | "model_attributes_type" if is_protocol:
+            return f"must be a mapping of keys to values, or false, not {shown}"
         case "extra_forbidden":
-            if places := _places_of(path):
+            if places := _places_of(path, sections):
                 return (
                     f"is not a known key here; did you mean {' or '.join(repr(spell_path(place)) for place in places)}?"
                 )
-            known = _known_keys(path[:-1])
+            known = _known_keys(path[:-1], sections)
             near = did_you_mean(str(path[-1]), known) or f"; the keys here are: {', '.join(known)}"
             return f"is not a known key{near}"
         case "literal_error":
@@ -141,17 +153,22 @@ def _message(text: ConfigurationText, path: FieldPath, details: ErrorDetails) ->
         case "too_short":
             return "is empty; at least one entry is needed"
         case "string_pattern_mismatch":
-            field = "publishable name" if path[1:2] == ("publishable_keys",) and path[-1] == "name" else str(path[-1])
-            return f"{shown} cannot be used; {_PATTERNS[field]}"
+            field = next(str(part) for part in reversed(path) if isinstance(part, str))
+            if path[1:2] == ("publishable_keys",) and field == "name":
+                field = "publishable name"
+            right = _PATTERNS.get(field, f"it must match {context['pattern']}")
+            return f"{shown} cannot be used; {right}"
+        case "value_error":  # of a protocol's own section
+            return f"{shown} cannot be used: {context['error']}"
         case _ if kind in _LIMITS:
             return f"{shown} {_LIMITS[kind].format(**context)}"
         case _:
             return f"{_NEEDED.get(kind, 'must be something else')}, not {shown}"
 
 
-def _known_keys(path: FieldPath) -> list[str]:
+def _known_keys(path: FieldPath, sections: type[ConfigurationSection]) -> list[str]:
     """The keys of the section at `path`."""
-    section, _ = _kind_of(path)
+    section, _ = _kind_of(path, sections)
     assert section is not None, f"{path} is a section"
     return list(section.model_fields)
 
@@ -166,12 +183,12 @@ _USUAL_KEYS: dict[FieldPath, frozenset[str]] = {
 }
 
 
-def _places_of(path: FieldPath) -> list[FieldPath]:
+def _places_of(path: FieldPath, sections: type[ConfigurationSection]) -> list[FieldPath]:
     """Where else a key of this name belongs: the places nearest to `path`. In a list that `path` is not in, the first
     entry stands for all.
     """
     key = str(path[-1])
-    places = [place for place in _section_places() if place[-1] == key]
+    places = [place for place in _section_places(sections) if place[-1] == key]
     nearest = sorted(places, key=lambda place: (-_shared(place, path), len(place)))[:1]
     nearest += [(*place, key) for place, keys in _USUAL_KEYS.items() if key in keys]
     most = max((_shared(place, path) for place in nearest), default=0)
@@ -188,8 +205,8 @@ def _shared(place: FieldPath, path: FieldPath) -> int:
     return shared
 
 
-@functools.cache
-def _section_places() -> tuple[FieldPath, ...]:
+@functools.lru_cache(maxsize=1)
+def _section_places(sections: type[ConfigurationSection]) -> tuple[FieldPath, ...]:
     """The path of every key that a section has, in the first entry of each list."""
 
     def walk(section: type[BaseModel], path: FieldPath) -> Iterator[FieldPath]:
@@ -199,7 +216,7 @@ def _section_places() -> tuple[FieldPath, ...]:
             if inner is not None:
                 yield from walk(inner, (*path, name, 0) if is_list else (*path, name))
 
-    return tuple(walk(ConfigurationSection, ()))
+    return tuple(walk(sections, ()))
 
 
 _SECRET_FIELDS = frozenset({"credential", "api_keys", "visitor_secret", "master_keys"})

@@ -126,6 +126,12 @@ class VisitorLimitsSection(Section):
     """What all visitors together may have in the store: messages, states and logs. Then new runs are answered 429."""
 
 
+class ProtocolsSection(Section):
+    """Settings of protocols, by their names; false turns one off."""
+
+    # the fields are those of the protocols there are, see protocol_sections
+
+
 class ApiKeySection(Section):
     """A key that a client sends as `Authorization: Bearer <key>`."""
 
@@ -146,6 +152,8 @@ class ApiKeySection(Section):
     """
     admin: bool = False
     """Allow it to change settings of the whole gateway (PUT /_cluster/settings)."""
+    protocols: ProtocolsSection = ProtocolsSection()
+    """Settings of protocols for this key, in place of the file's own; false: this key may not use it."""
 
 
 class PublishableKeySection(Section):
@@ -481,13 +489,15 @@ class ConfigurationSection(Section):
     """The agents. Without any, the gateway answers requests but has nothing to run."""
     callers: CallersSection = CallersSection()
     """Rules for the agents that callers make at run time."""
+    protocols: ProtocolsSection = ProtocolsSection()
+    """How protocols work, for all callers; what a key's own `protocols` says comes first."""
     ml_commons: MlCommonsSection = MlCommonsSection()
     """Settings of ml-commons' REST API."""
 
 
-def json_schema() -> JsonObject:
-    """The file's JSON Schema, for editors."""
-    schema = ConfigurationSection.model_json_schema(schema_generator=_SchemaGenerator)
+def json_schema(section: type[ConfigurationSection]) -> JsonObject:
+    """The JSON Schema of a file with these sections, for editors."""
+    schema = section.model_json_schema(schema_generator=_SchemaGenerator)
     schema["properties"]["$schema"] = {"type": "string"}
     return {"$schema": GenerateJsonSchema.schema_dialect, **schema, "title": "agui-gateway configuration"}
 

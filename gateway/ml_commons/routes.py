@@ -5,11 +5,13 @@ Above: the protocols under `/_plugins/_ml`. Below: protocol, errors.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Final
 
 import orjson
+from pydantic import BaseModel
 from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
@@ -17,6 +19,7 @@ from starlette.routing import BaseRoute, Match, Route
 from starlette.types import Message, Receive, Scope, Send
 
 from gateway.access.authentication import check_json, has_body
+from gateway.configuration.sections import Section
 from gateway.endpoints.paths import unmarked
 from gateway.endpoints.requests import read_json
 from gateway.endpoints.routes import allowed_methods
@@ -29,6 +32,14 @@ from gateway.problems import Problem
 from gateway.protocol import ProtocolEnvironment
 
 PREFIX: Final = "/_plugins/_ml"
+
+
+class MlCommonsProtocol(Section):
+    """ml-commons' REST API: `/_plugins/_ml` and `/_cluster/settings`. Its settings are the section `ml_commons`."""
+
+
+SETTINGS: Final[Mapping[str, type[BaseModel]]] = MappingProxyType({"ml_commons": MlCommonsProtocol})
+"""The settings that all of its protocols share."""
 _MEDIA_TYPE: Final = "application/json; charset=UTF-8"
 _BASIC: Final = 'Basic realm="agui-gateway", charset="UTF-8"'
 _SHOWN_CHARACTERS: Final = 200

@@ -9,11 +9,21 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Annotated, Final, Literal, TypeAlias
 
-from pydantic import BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field
 
 from gateway.configuration.sections import Section
 
-HeaderName: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}$")]
+
+def _not_secret(name: str) -> str:
+    if name.lower() in _SECRET_HEADERS:
+        raise ValueError("it holds a secret, which must not become the id of a thread")
+    return name
+
+
+_SECRET_HEADERS: Final = frozenset({"authorization", "proxy-authorization", "cookie"})
+HeaderName: TypeAlias = Annotated[
+    str, Field(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}$"), AfterValidator(_not_secret)
+]
 
 
 class ChatSettings(Section):
@@ -35,7 +45,7 @@ class ResponsesSettings(Section):
     """How the client is asked whether a call may run: by an item that it answers, or by words alone."""
 
 
-SECTIONS: Final[Mapping[str, type[BaseModel]]] = MappingProxyType(
-    {"chat_completions": ChatSettings, "responses": ResponsesSettings}
-)
-"""The settings of both protocols, by their names in the file."""
+CHAT_SECTION: Final[Mapping[str, type[BaseModel]]] = MappingProxyType({"chat_completions": ChatSettings})
+"""WireProtocol.settings of Chat Completions."""
+RESPONSES_SECTION: Final[Mapping[str, type[BaseModel]]] = MappingProxyType({"responses": ResponsesSettings})
+"""WireProtocol.settings of Responses and what belongs to it."""

@@ -8,9 +8,7 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager, nullcontext
 from functools import partial
-from typing import TypeVar
 
-from pydantic import BaseModel
 from starlette.requests import Request
 
 from gateway.access.callers import Caller
@@ -22,10 +20,9 @@ from gateway.errors import ForbiddenError
 from gateway.http_client.endpoint_policy import EndpointPolicy
 from gateway.messages import JsonObject
 from gateway.owners import GATEWAY
+from gateway.protocol.protocol_settings import ProtocolSettings, SettingsT
 from gateway.runner import Admission, Runner
 from gateway.sse import OpenStreams
-
-SettingsT = TypeVar("SettingsT", bound=BaseModel)
 
 
 class CallerAccess:
@@ -36,6 +33,7 @@ class CallerAccess:
         "_open_to_all",
         "_runner",
         "_runs",
+        "_settings",
         "_shared",
         "endpoints",
         "sections",
@@ -54,15 +52,18 @@ class CallerAccess:
         open_to_all: bool = False,
         endpoints: EndpointPolicy | None = None,
         sections: Mapping[str, JsonObject] | None = None,
+        settings: ProtocolSettings | None = None,
     ) -> None:
         """`runs` counts them. `open_to_all`: other machines' users may be among the callers without a key. `endpoints`:
-        which ones callers' agents may reach. `sections` of the configuration file belong to protocols.
+        which ones callers' agents may reach. `sections` of the configuration file belong to protocols; `settings` are
+        its section `protocols`, and those of its keys.
         """
         self._runner = runner
         self._runs = runs
         self._configured_url = configured_url
         self._open_to_all = open_to_all
         self._shared: dict[object, object] = {}
+        self._settings = settings or ProtocolSettings({}, {})
         self.streams = streams
         self.visitors = visitors
         self.endpoints = endpoints or EndpointPolicy(())
@@ -84,7 +85,7 @@ class CallerAccess:
 
     def protocol_settings(self, caller: Caller, kind: type[SettingsT]) -> SettingsT:
         """The settings of this kind that hold for the caller."""
-        return kind()
+        return self._settings.of(caller, kind)
 
     def public_url(self, request: Request) -> str:
         """The URL by which the caller reaches the gateway, without a slash at the end."""

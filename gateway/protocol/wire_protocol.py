@@ -5,17 +5,16 @@ Below: the environment that each of them gets; problems, openapi.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from pydantic import BaseModel
 from starlette.routing import BaseRoute
 
 from gateway.openapi.description import ApiDescription
 from gateway.problems import ErrorForm, problem_json
 from gateway.protocol.environment import ProtocolEnvironment
-from gateway.store import (
-    ThreadDocuments,
-)
+from gateway.store import ThreadDocuments
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +29,10 @@ class WireProtocol:
     and where there is no route. `api` is its part of the API document. `sweep` is called at the start and then once an
     hour, to delete what is due. `thread_documents` says what the store keeps of threads in a collection; of several
     protocols the first one's counts.
+
+    `settings` are pydantic models of its settings, by their names below `protocols` in the configuration file;
+    protocols may share one. Where all of them are turned off (`protocols.<name>: false`), the protocol has no routes
+    and no part of the API document; what it stored is swept and kept as before. Without any it cannot be turned off.
     """
 
     name: str
@@ -42,3 +45,8 @@ class WireProtocol:
     open: Callable[[ProtocolEnvironment], Awaitable[None]] | None = None
     sweep: Callable[[ProtocolEnvironment], Awaitable[None]] | None = None
     thread_documents: ThreadDocuments | None = None
+    settings: Mapping[str, type[BaseModel]] = field(default_factory=dict)
+
+    def is_off(self, names: Collection[str]) -> bool:
+        """Whether it is turned off where the settings of these names are."""
+        return bool(self.settings) and all(name in names for name in self.settings)

@@ -15,6 +15,7 @@ from gateway.openai_api.api_document import openai_api, openai_operation
 from gateway.openai_api.chat_renderer import ChatChunks, ChatCompletion
 from gateway.openai_api.chat_start import start_chat
 from gateway.openai_api.routes import answer_with_body, openai_error_form, openai_routes, read_object
+from gateway.openai_api.settings import CHAT_SECTION
 from gateway.protocol import Endpoint, ProtocolEnvironment, WireProtocol, caller_of, request_id_of
 from gateway.renderer import rendered_stream
 
@@ -62,4 +63,4 @@ _API = openai_api(
     ]
 )
 
-PROTOCOL = WireProtocol("chat_completions", _routes, error_form=openai_error_form, api=_API)
+PROTOCOL = WireProtocol("chat_completions", _routes, error_form=openai_error_form, api=_API, settings=CHAT_SECTION)

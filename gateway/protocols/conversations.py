@@ -32,6 +32,7 @@ from gateway.openai_api.conversations import (
 from gateway.openai_api.ids import new_thread_id
 from gateway.openai_api.item_lists import includes_asked, item_list, part_asked
 from gateway.openai_api.routes import answer_json, openai_error_form, openai_routes, read_object
+from gateway.openai_api.settings import RESPONSES_SECTION
 from gateway.openai_api.thread_items import ThreadItem, items_of, message_items
 from gateway.protocol import Endpoint, ProtocolEnvironment, WireProtocol, caller_of, path_id
 from gateway.store import ThreadChange
@@ -204,4 +205,6 @@ _API = openai_api(
     itemId="The item's id.",
 )
 
-PROTOCOL = WireProtocol("openai_conversations", _routes, error_form=openai_error_form, api=_API)
+PROTOCOL = WireProtocol(
+    "openai_conversations", _routes, error_form=openai_error_form, api=_API, settings=RESPONSES_SECTION
+)

@@ -26,7 +26,7 @@ from gateway.ml_commons.memory_access import container_of
 from gateway.ml_commons.memory_containers import new_container
 from gateway.ml_commons.memory_kinds import CONTAINERS
 from gateway.ml_commons.registration import AGENT_ID, Registration, read_change, read_registration, registered_id
-from gateway.ml_commons.routes import PREFIX, ml_response, ml_routes, opensearch_error_form, read_object
+from gateway.ml_commons.routes import PREFIX, SETTINGS, ml_response, ml_routes, opensearch_error_form, read_object
 from gateway.protocol import ProtocolEnvironment, WireProtocol, caller_of, path_id
 from gateway.wire.log_counts import counted
 
@@ -193,4 +193,4 @@ _API = ml_api(
     ],
 )
 
-PROTOCOL = WireProtocol("ml_agents", _routes, error_form=opensearch_error_form, api=_API)
+PROTOCOL = WireProtocol("ml_agents", _routes, error_form=opensearch_error_form, api=_API, settings=SETTINGS)

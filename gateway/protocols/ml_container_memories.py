@@ -24,7 +24,7 @@ from gateway.ml_commons.memory_documents import memories_of
 from gateway.ml_commons.memory_kinds import Memories, MemoryType
 from gateway.ml_commons.memory_messages import ThreadsAsMemory
 from gateway.ml_commons.memory_requests import no_vectors, payload_type
-from gateway.ml_commons.routes import PREFIX, ml_response, ml_routes, opensearch_error_form, read_object
+from gateway.ml_commons.routes import PREFIX, SETTINGS, ml_response, ml_routes, opensearch_error_form, read_object
 from gateway.openapi.description import Operation
 from gateway.protocol import ProtocolEnvironment, WireProtocol, caller_of, path_id
 
@@ -235,4 +235,5 @@ PROTOCOL = WireProtocol(
     error_form=opensearch_error_form,
     api=_API,
     thread_documents=ThreadsAsMemory(),
+    settings=SETTINGS,
 )

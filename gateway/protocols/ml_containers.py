@@ -23,7 +23,7 @@ from gateway.ml_commons.memory_containers import CONTAINER_ID, changed_container
 from gateway.ml_commons.memory_kinds import CONTAINER_INDEX, CONTAINERS
 from gateway.ml_commons.memory_requests import types_to_delete
 from gateway.ml_commons.retention_sweep import apply_policy, policy_result, sweep, sweep_of
-from gateway.ml_commons.routes import PREFIX, ml_response, ml_routes, opensearch_error_form, read_object
+from gateway.ml_commons.routes import PREFIX, SETTINGS, ml_response, ml_routes, opensearch_error_form, read_object
 from gateway.protocol import ProtocolEnvironment, WireProtocol, caller_of, path_id
 
 _CONTAINERS = PREFIX + "/memory_containers"
@@ -178,4 +178,6 @@ _API = ml_api(
     containerId="The memory container's id.",
 )
 
-PROTOCOL = WireProtocol("ml_containers", _routes, error_form=opensearch_error_form, api=_API, sweep=sweep)
+PROTOCOL = WireProtocol(
+    "ml_containers", _routes, error_form=opensearch_error_form, api=_API, sweep=sweep, settings=SETTINGS
+)

@@ -23,7 +23,14 @@ from gateway.ml_commons.execution import ExecutionAnswer, ExecutionFailedError
 from gateway.ml_commons.execution_start import start_execution
 from gateway.ml_commons.feature_settings import FEATURE_OFF
 from gateway.ml_commons.parameters import is_true
-from gateway.ml_commons.routes import PREFIX, execution_error_response, ml_response, ml_routes, opensearch_error_form
+from gateway.ml_commons.routes import (
+    PREFIX,
+    SETTINGS,
+    execution_error_response,
+    ml_response,
+    ml_routes,
+    opensearch_error_form,
+)
 from gateway.ml_commons.tasks import begin_task
 from gateway.problems import Problem, problem_of
 from gateway.protocol import Endpoint, ProtocolEnvironment, WireProtocol, caller_of, path_id, read_json, request_id_of
@@ -101,4 +108,4 @@ _API = ml_api(
     ]
 )
 
-PROTOCOL = WireProtocol("ml_execute", _routes, error_form=opensearch_error_form, api=_API)
+PROTOCOL = WireProtocol("ml_execute", _routes, error_form=opensearch_error_form, api=_API, settings=SETTINGS)

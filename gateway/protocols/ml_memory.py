@@ -26,7 +26,7 @@ from gateway.ml_commons.memory_search import (
     search_documents,
     with_total,
 )
-from gateway.ml_commons.routes import PREFIX, ml_response, ml_routes, opensearch_error_form, read_object
+from gateway.ml_commons.routes import PREFIX, SETTINGS, ml_response, ml_routes, opensearch_error_form, read_object
 from gateway.protocol import ProtocolEnvironment, WireProtocol, caller_of, path_id
 from gateway.store import ThreadChange
 
@@ -157,4 +157,4 @@ _API = ml_api(
     conversationId="The memory's id, which is a thread's.",
 )
 
-PROTOCOL = WireProtocol("ml_memory", _routes, error_form=opensearch_error_form, api=_API)
+PROTOCOL = WireProtocol("ml_memory", _routes, error_form=opensearch_error_form, api=_API, settings=SETTINGS)

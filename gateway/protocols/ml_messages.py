@@ -29,7 +29,7 @@ from gateway.ml_commons.memories import MESSAGE_INDEX, stretch_asked
 from gateway.ml_commons.memory_reading import ReadMemory, memory_named, no_message, read_memory
 from gateway.ml_commons.memory_search import check_count, search_documents
 from gateway.ml_commons.posted_traces import TRACES, edit_trace, put_trace, traces_of
-from gateway.ml_commons.routes import PREFIX, ml_response, ml_routes, opensearch_error_form, read_object
+from gateway.ml_commons.routes import PREFIX, SETTINGS, ml_response, ml_routes, opensearch_error_form, read_object
 from gateway.protocol import ProtocolEnvironment, WireProtocol, caller_of, path_id
 
 _MEMORY = PREFIX + "/memory"
@@ -228,4 +228,4 @@ _API = ml_api(
     messageId="The interaction's id, which is that of its first question.",
 )
 
-PROTOCOL = WireProtocol("ml_messages", _routes, error_form=opensearch_error_form, api=_API)
+PROTOCOL = WireProtocol("ml_messages", _routes, error_form=opensearch_error_form, api=_API, settings=SETTINGS)

@@ -21,7 +21,7 @@ from gateway.ml_commons.api_document import ml_api, ml_operation
 from gateway.ml_commons.chunks import Chunks
 from gateway.ml_commons.cluster_settings import ClusterSettings
 from gateway.ml_commons.execution_start import start_execution
-from gateway.ml_commons.routes import PREFIX, ml_routes, opensearch_error_form
+from gateway.ml_commons.routes import PREFIX, SETTINGS, ml_routes, opensearch_error_form
 from gateway.problems import Problem, problem_json
 from gateway.protocol import Endpoint, ProtocolEnvironment, WireProtocol, caller_of, path_id, request_id_of
 from gateway.renderer import rendered_stream
@@ -107,4 +107,4 @@ _API = ml_api(
     ]
 )
 
-PROTOCOL = WireProtocol("ml_stream", _routes, error_form=_error_form, api=_API)
+PROTOCOL = WireProtocol("ml_stream", _routes, error_form=_error_form, api=_API, settings=SETTINGS)

@@ -14,7 +14,7 @@ from starlette.routing import BaseRoute, Route
 from gateway.ml_commons.answers import search_answer, write_answer
 from gateway.ml_commons.api_document import ml_api, ml_operation, ml_searches
 from gateway.ml_commons.execution import answer_of
-from gateway.ml_commons.routes import PREFIX, ml_response, ml_routes, opensearch_error_form, read_object
+from gateway.ml_commons.routes import PREFIX, SETTINGS, ml_response, ml_routes, opensearch_error_form, read_object
 from gateway.ml_commons.tasks import TASK_INDEX, Tasks
 from gateway.protocol import ProtocolEnvironment, WireProtocol, caller_of, path_id
 
@@ -69,4 +69,4 @@ _API = ml_api(
     taskId="The task's id.",
 )  # fmt: skip
 
-PROTOCOL = WireProtocol("ml_tasks", _routes, error_form=opensearch_error_form, api=_API)
+PROTOCOL = WireProtocol("ml_tasks", _routes, error_form=opensearch_error_form, api=_API, settings=SETTINGS)

@@ -18,6 +18,7 @@ from gateway.messages import JsonObject, JsonValue, TextBlock
 from gateway.ml_commons.api_document import ml_api, ml_operation
 from gateway.ml_commons.routes import (
     PREFIX,
+    SETTINGS,
     execution_error_response,
     ml_response,
     ml_routes,
@@ -113,4 +114,5 @@ PROTOCOL = WireProtocol(
     error_form=opensearch_error_form,
     api=_API,
     basic_paths=[PREFIX, PREFIX + "/"],
+    settings=SETTINGS,
 )

@@ -1,4 +1,5 @@
 """OpenAI's list of models: the agents that a caller may use. All of `/v1` that no other protocol serves is its own.
+It is there while Chat Completions or Responses is.
 
 Below: the protocols' environment, openai_api.
 https://platform.openai.com/docs/api-reference/models
@@ -19,6 +20,7 @@ from gateway.messages import JsonObject
 from gateway.openai_api.api_document import openai_api, openai_operation
 from gateway.openai_api.errors import unknown_model
 from gateway.openai_api.routes import PREFIXES, answer_json, openai_error_form, openai_routes
+from gateway.openai_api.settings import CHAT_SECTION, RESPONSES_SECTION
 from gateway.protocol import Endpoint, ProtocolEnvironment, WireProtocol, caller_of, path_id
 
 _PAGE: Final = 500
@@ -90,4 +92,5 @@ PROTOCOL = WireProtocol(
     paths=[f"{prefix}/{{rest:path}}" for prefix in PREFIXES],
     error_form=openai_error_form,
     api=_API,
+    settings={**CHAT_SECTION, **RESPONSES_SECTION},
 )

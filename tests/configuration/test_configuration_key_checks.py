@@ -15,8 +15,8 @@ from gateway.access.limits import KeyLimits, VisitorLimits
 from gateway.access.visitors import PublishableKey
 from gateway.agent import Secret
 from gateway.configuration.file import InvalidConfigurationError
-from gateway.configuration.sections import KeyLimitsSection, VisitorLimitsSection, json_schema
-from gateway.settings import Flags, Settings, example_configuration, load_settings
+from gateway.configuration.sections import KeyLimitsSection, VisitorLimitsSection
+from gateway.settings import Flags, Settings, configuration_schema, example_configuration, load_settings
 
 SHOP: dict[str, Any] = {
     "name": "shop",
@@ -189,7 +189,7 @@ def test_what_the_example_shows_is_right_once_it_is_no_comment(tmp_path: Path) -
 
 
 def test_editors_know_all_of_it() -> None:
-    schema = jsonschema_rs.Draft202012Validator(json_schema())
+    schema = jsonschema_rs.Draft202012Validator(configuration_schema())
     changes: list[tuple[dict[str, Any], bool]] = [
         ({}, True),
         ({"key": "${env:KEY}"}, True),
