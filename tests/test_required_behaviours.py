@@ -112,6 +112,8 @@ REQUIRED = [
     "traces",
     "traces-off",
     "front-end-stories",
+    "responses-stream",
+    "responses-object",
     "fault-any-provider",
     "fault-random-walk",
     "fault-requests",

@@ -9,6 +9,7 @@ chat_messages.py what a run said, as Chat Completions' one message; whether a cl
 chat_renderer.py a run as chunks, or as a chat completion
 responses_request.py   the body of `POST /v1/responses`; responses_items.py: its input
 responses_resource.py  the Response object, and the form that a run's record keeps of it
+responses_renderer.py  a run as the events of a stream, or as that object; responses_output.py: its items
 responses_history.py   recognises what a client replays; reasoning_envelopes.py: signed reasoning, with the store's key
 conversations.py threads as conversations, and what requests say of them; thread_items.py: what was said, as items
 item_lists.py    parts of lists of items; metadata.py: what a client notes

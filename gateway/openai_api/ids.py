@@ -15,12 +15,12 @@ import os
 import re
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-ItemKind: TypeAlias = Literal["msg", "rs", "fc", "mcp", "mcpr", "ig", "call"]
-"""`msg`: a message; `rs`: reasoning; `fc`: a call of a client's tool; `mcp`: a call of a backend tool; `mcpr`: a
-question whether a call may run; `ig`: a picture. `call`: what `call_id` names.
+ItemKind: TypeAlias = Literal["msg", "rs", "fc", "fco", "mcp", "mcpr", "ig", "call"]
+"""`msg`: a message; `rs`: reasoning; `fc`: a call of a function; `fco`: its output; `mcp`: a call of a backend tool;
+`mcpr`: a question whether a call may run, with the call's number; `ig`: a picture. `call`: what `call_id` names.
 """
 
-_ITEM: Final = re.compile(r"(msg|rs|fc|mcp|mcpr|ig|call)_(.+)_([0-9]{1,6})", re.DOTALL)
+_ITEM: Final = re.compile(r"(msg|rs|fc|fco|mcp|mcpr|ig|call)_(.+)_([0-9]{1,6})", re.DOTALL)
 
 
 class ItemPlace(NamedTuple):

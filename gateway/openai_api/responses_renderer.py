@@ -1,0 +1,451 @@
+"""Renders a run as a Response: the events of a stream, or the one object.
+
+Below: responses_output, responses_resource, errors. Above: the protocol `responses`, and what shows stored ones. Pure.
+https://platform.openai.com/docs/api-reference/responses-streaming (November 2026), https://www.openresponses.org
+
+    event: response.output_text.delta
+    data: {"type":"response.output_text.delta","item_id":"msg_..._0","output_index":0,...,"sequence_number":4}
+
+`sequence_number` counts the frames from 0, so a client goes on behind the last number that it has; the last frame is
+`[DONE]`, without one. Each item is added, grows and is done; `response.completed`, `.incomplete` or `.failed` has them
+all once more. Words are done at the event behind their end, which tells whether a failure or a cancel cut them off.
+
+Words that are taken back stay in the deltas that were sent: there is no event that removes them. What replaces them
+stands in the item's done events where it follows the words directly, and in the Response at the end in any case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Final, TypeVar
+
+import orjson
+
+from gateway.events import (
+    Cancelled,
+    Completed,
+    Event,
+    Incomplete,
+    Interrupt,
+    Interrupted,
+    MediaGiven,
+    MessageRetracted,
+    ModelCallEnded,
+    ReasoningDelta,
+    ReasoningEnded,
+    ReasoningStarted,
+    RunFailed,
+    RunFinished,
+    RunStarted,
+    StepEnded,
+    StopReason,
+    TextDelta,
+    TextEnded,
+    TextStarted,
+    ToolCallDelta,
+    ToolCallEnded,
+    ToolCallStarted,
+    ToolReturned,
+    UsageReported,
+)
+from gateway.messages import Base64Source, ImageBlock, JsonObject, ToolCall
+from gateway.openai_api.errors import RunFailedError, failure_of
+from gateway.openai_api.ids import ItemKind, item_id
+from gateway.openai_api.media_out import markdown_of
+from gateway.openai_api.responses_output import (
+    CallItem,
+    Fact,
+    GivenItem,
+    ItemStatus,
+    McpCallItem,
+    MessageItem,
+    OutputItem,
+    PictureItem,
+    ReasoningItem,
+    Seal,
+    WordsItem,
+    approval_request,
+    function_output,
+    result_text,
+)
+from gateway.openai_api.responses_resource import (
+    EarlierCall,
+    ResponseForm,
+    ResponseStatus,
+    incomplete_details,
+    response_error,
+    response_object,
+    response_usage,
+)
+from gateway.tool_output import encodable
+from gateway.wire import strict_json
+
+ItemT = TypeVar("ItemT", bound=OutputItem)
+
+_DONE: Final = b"data: [DONE]\n\n"
+_UNKNOWN: Final = "unknown"
+# Behind an item's end, what does not tell whether it is complete.
+_TELLS_NOTHING: Final = frozenset({TextEnded, ReasoningEnded, ToolCallEnded, StepEnded, UsageReported})
+_CUT_OFF: Final = frozenset({StopReason.MAX_TOKENS, StopReason.CONTENT_FILTER, StopReason.CONTEXT_OVERFLOW})
+
+
+@dataclass(slots=True)
+class _Call:
+    """A call of this run. `item` is None as long as it is not shown."""
+
+    started: ToolCallStarted
+    number: int
+    parts: list[str] = field(default_factory=list)
+    item: CallItem | None = None
+
+
+class ResponsesRenderer:
+    """The renderer of one Response (renderer.Renderer). `items` are those that are shown, `number` is the next one's.
+
+    All items of a run count, also those that these settings do not show, so that an id does not depend on settings.
+    """
+
+    def __init__(
+        self,
+        form: ResponseForm,
+        *,
+        to_operator: bool = True,
+        seal: Seal | None = None,
+        shows_failure: bool = False,
+        completed_at: float | None = None,
+    ) -> None:
+        """`to_operator`: the caller may see why a model failed. `shows_failure`: a run that failed or was cancelled is
+        an object, too. `completed_at`: when the run ended, which is known of one that has a record of that.
+        """
+        self._form = form
+        self._to_operator = to_operator
+        self._seal = seal if form.seals else None
+        self._shows_failure = shows_failure
+        self._completed_at = completed_at
+        self.items: list[OutputItem] = []
+        self.number = 0
+        self._sequence = 0
+        self._words: dict[str, WordsItem] = {}  # by message, also those that are done
+        self._pictures: dict[str, PictureItem] = {}
+        self._calls: dict[str, _Call] = {}
+        self._earlier = {call.call_id: call for call in form.earlier}
+        self._ended: list[OutputItem] = []  # not done yet
+        self._failure: RunFailedError | None = None
+        self._response: JsonObject | None = None
+        # of the last delta: its item's message, its frames' beginning, its parts
+        self._words_id = ""
+        self._head = b""
+        self._parts: list[str] = []
+
+    def render(self, events: Sequence[Event], first: int) -> Sequence[bytes]:
+        """The frames of the next events."""
+        head, words_id, parts, sequence = self._head, self._words_id, self._parts, self._sequence
+        frames: list[bytes] = []
+        for event in events:
+            kind = type(event)
+            if (kind is TextDelta or kind is ReasoningDelta) and event.message_id == words_id:  # type: ignore[union-attr]
+                text = event.text  # type: ignore[union-attr]
+                parts.append(text)
+                try:
+                    frames.append(b'%b%b,"sequence_number":%d}\n\n' % (head, orjson.dumps(text), sequence))
+                except TypeError:  # half a surrogate pair
+                    frames.append(b'%b%b,"sequence_number":%d}\n\n' % (head, strict_json.dump(text), sequence))
+                sequence += 1
+            elif kind in _RULES or kind is MessageRetracted or self._ended:
+                self._sequence = sequence
+                frames += self._rare(event)
+                head, words_id, parts, sequence = self._head, self._words_id, self._parts, self._sequence
+        self._sequence = sequence
+        return frames
+
+    def final(self) -> JsonObject:
+        """The Response.
+
+        Raises:
+            RunFailedError: the run failed, or was cancelled.
+        """
+        assert self._response is not None, "a run ends before its answer is wanted"
+        if self._failure is not None and not self._shows_failure:
+            raise self._failure
+        return self._response
+
+    # --- frames
+
+    def _rare(self, event: Event) -> list[bytes]:
+        if isinstance(event, MessageRetracted):  # before its item is done
+            self._retract(event)
+        kind = type(event)
+        frames: list[bytes] = []
+        if self._ended and kind not in _TELLS_NOTHING:
+            ended, self._ended = self._ended, []
+            status = _status_behind(event)
+            frames += self._frames(fact for item in ended for fact in item.closed(status))
+        if (rule := _RULES.get(kind)) is not None:
+            frames += rule(self, event)
+        return frames
+
+    def _frames(self, facts: Iterable[Fact]) -> list[bytes]:
+        return [self._frame(kind, members) for kind, members in facts]
+
+    def _frame(self, kind: str, members: JsonObject) -> bytes:
+        name, sequence = kind.encode(), self._sequence
+        self._sequence = sequence + 1
+        data = strict_json.dump(members)[1:-1]
+        return b'event: %b\ndata: {"type":"%b",%b,"sequence_number":%d}\n\n' % (name, name, data, sequence)
+
+    def _delta_frame(self, head: bytes, text: str) -> bytes:
+        sequence = self._sequence
+        self._sequence = sequence + 1
+        return b'%b%b,"sequence_number":%d}\n\n' % (head, strict_json.dump(text), sequence)
+
+    def _lifecycle(self, status: ResponseStatus, kind: str = "") -> bytes:
+        """A frame with the Response as it is before its end."""
+        return self._frame(f"response.{kind or status}", {"response": response_object(self._form, status)})
+
+    # --- items
+
+    def _take(self) -> int:
+        number = self.number
+        self.number = number + 1
+        return number
+
+    def _id(self, kind: ItemKind, number: int) -> str:
+        return item_id(kind, self._form.run_id, number)
+
+    def _add(self, item: ItemT) -> ItemT:
+        """The item has the next place in the output."""
+        self.items.append(item)
+        return item
+
+    def _end_item(self, item: OutputItem) -> None:
+        """It is done at the next event that tells more."""
+        self._ended.append(item)
+        self._words_id = ""
+
+    # --- the run's frame
+
+    def _open(self, event: RunStarted | None = None) -> list[bytes]:
+        if self._sequence:
+            return []
+        if not self._form.background:
+            return [self._lifecycle("in_progress", "created"), self._lifecycle("in_progress")]
+        return [self._lifecycle("queued", "created"), self._lifecycle("queued"), self._lifecycle("in_progress")]
+
+    def _end(self, last: RunFinished | RunFailed) -> list[bytes]:
+        frames = self._open()
+        for item in self.items:
+            if item.status == "in_progress":
+                frames += self._frames(item.closed("incomplete"))
+        if isinstance(last, RunFinished) and isinstance(last.outcome, Completed | Interrupted):
+            for call in last.outcome.pending_calls:
+                frames += self._frames(self._pending(call))
+        if isinstance(last, RunFinished) and isinstance(last.outcome, Interrupted):
+            for interrupt in last.outcome.interrupts:
+                frames += self._question(interrupt)
+        self._failure = failure_of(last, to_operator=self._to_operator)
+        self._response = self._ended_response(last)
+        status = self._response["status"]
+        kind = "incomplete" if status == "cancelled" else status  # there is no event for a cancel
+        return [*frames, self._frame(f"response.{kind}", {"response": self._response}), _DONE]
+
+    def _ended_response(self, last: RunFinished | RunFailed) -> JsonObject:
+        output = [item.value() for item in self.items]
+        usage = response_usage(last.usage)
+        if isinstance(last, RunFailed):
+            assert self._failure is not None, "it is a failure's"
+            error = response_error(last.code, encodable(self._failure.message))
+            return response_object(self._form, "failed", output, usage=usage, error=error)
+        match last.outcome:
+            case Completed() | Interrupted():
+                completed_at = self._completed_at
+                return response_object(self._form, "completed", output, usage=usage, completed_at=completed_at)
+            case Incomplete():
+                details = incomplete_details(last.outcome)
+                return response_object(self._form, "incomplete", output, usage=usage, incomplete_details=details)
+            case _:
+                return response_object(self._form, "cancelled", output, usage=usage)
+
+    # --- words and pictures
+
+    def _begin_text(self, event: TextStarted) -> list[bytes]:
+        number = self._take()
+        if event.role != "assistant":
+            return []
+        item = MessageItem(self._id("msg", number), len(self.items), event.message_id, refusal=event.refusal)
+        self._words[event.message_id] = self._add(item)
+        return self._frames(item.opened())
+
+    def _begin_reasoning(self, event: ReasoningStarted) -> list[bytes]:
+        item = ReasoningItem(self._id("rs", self._take()), len(self.items), event.message_id, self._seal)
+        self._words[event.message_id] = self._add(item)
+        return self._frames(item.opened())
+
+    def _first_delta(self, event: TextDelta | ReasoningDelta) -> list[bytes]:
+        """The next words of another text than the last ones."""
+        if (item := self._words.get(event.message_id)) is None:
+            return []
+        frames = [] if item.parts else self._frames(item.begun())
+        item.parts.append(event.text)
+        self._words_id, self._head, self._parts = event.message_id, item.head, item.parts
+        return [*frames, self._delta_frame(item.head, event.text)]
+
+    def _end_words(self, event: TextEnded | ReasoningEnded) -> list[bytes]:
+        if (item := self._words.get(event.message_id)) is not None:
+            item.opaque = event.opaque
+            self._end_item(item)
+        return []
+
+    def _retract(self, event: MessageRetracted) -> None:
+        if (item := self._words.get(event.message_id)) is not None:
+            item.replace(event.text)
+        elif (picture := self._pictures.get(event.message_id)) is not None:
+            picture.take_back()
+
+    def _show_medium(self, event: MediaGiven) -> list[bytes]:
+        number, source = self._take(), event.block.source
+        if isinstance(event.block, ImageBlock) and isinstance(source, Base64Source):
+            picture = PictureItem(self._id("ig", number), len(self.items), event.message_id, source)
+            self._pictures[event.message_id] = self._add(picture)
+            return self._frames(picture.whole())
+        item = self._add(MessageItem(self._id("msg", number), len(self.items), event.message_id))
+        self._words[event.message_id] = item
+        return self._say(item, markdown_of(event.block))
+
+    def _say(self, item: MessageItem, text: str) -> list[bytes]:
+        """A message that comes at once."""
+        frames = self._frames(item.opened())
+        item.parts.append(text)
+        frames.append(self._delta_frame(item.head, text))
+        return [*frames, *self._frames(item.closed("completed"))]
+
+    # --- calls
+
+    def _begin_call(self, event: ToolCallStarted) -> list[bytes]:
+        call = self._calls[event.call_id] = _Call(event, self._take())
+        # A client's call is shown once it waits for the client, a question once it is asked.
+        if event.executor != "backend" or event.asks or self._form.backend_tools == "hidden":
+            return []
+        call.item = self._add(self._call_item(call.number, event.call_id, event.name, event.server))
+        return self._frames(call.item.opened())
+
+    def _call_item(
+        self, number: int, call_id: str, name: str, server: str | None, approval_request_id: str | None = None
+    ) -> CallItem:
+        """The item of a call of a backend tool."""
+        index = len(self.items)
+        if self._form.backend_tools == "function_call":
+            return CallItem(self._id("fc", number), index, call_id, name)
+        return McpCallItem(self._id("mcp", number), index, call_id, name, server, approval_request_id)
+
+    def _call_delta(self, event: ToolCallDelta) -> list[bytes]:
+        call = self._calls[event.call_id]
+        call.parts.append(event.arguments)
+        if (item := call.item) is None:
+            return []
+        item.parts.append(event.arguments)
+        return [self._delta_frame(item.head, event.arguments)]
+
+    def _end_call(self, event: ToolCallEnded) -> list[bytes]:
+        call = self._calls.get(event.call_id)
+        if call is None or (item := call.item) is None:
+            return []
+        if not isinstance(item, McpCallItem):  # it is done without its result
+            self._end_item(item)
+        return self._frames(item.written())
+
+    def _return(self, event: ToolReturned) -> list[bytes]:
+        number, shown = self._take(), self._form.backend_tools
+        call = self._calls.get(event.call_id)
+        if shown == "hidden" or (call is not None and call.started.executor == "client"):
+            return []
+        facts: list[Fact] = []
+        item = None if call is None else call.item
+        if item is None:
+            item, facts = self._late_item(event.call_id, number)
+            if not isinstance(item, McpCallItem):
+                facts += item.closed("completed")
+        output = result_text(event.content)
+        if isinstance(item, McpCallItem):
+            return self._frames([*facts, *item.returned(output, is_error=event.is_error)])
+        given = self._given("fco", number, event.call_id, function_output(event.call_id, output))
+        return self._frames([*facts, *given])
+
+    def _late_item(self, call_id: str, number: int) -> tuple[CallItem, list[Fact]]:
+        """The item of a call that has a result, and was not shown: it is an earlier run's, or somebody was to be asked.
+        `number` is the result's.
+        """
+        if (call := self._calls.get(call_id)) is not None:
+            item = self._call_item(call.number, call_id, call.started.name, call.started.server)
+            arguments = "".join(call.parts)
+        else:
+            earlier = self._earlier.get(call_id) or EarlierCall(call_id, _UNKNOWN, "")
+            item = self._call_item(number, call_id, earlier.name, earlier.server, earlier.approval_request_id)
+            arguments = earlier.arguments
+        return self._add(item), [*item.whole(arguments)]
+
+    def _given(self, kind: ItemKind, number: int, source_id: str, value: JsonObject) -> list[Fact]:
+        """The events of an item that comes at once."""
+        item = self._add(GivenItem(self._id(kind, number), len(self.items), source_id, value))
+        return [*item.opened(), *item.closed("completed")]
+
+    # --- what the run waits for
+
+    def _pending(self, call: ToolCall) -> list[Fact]:
+        """A call that waits for the client."""
+        made = self._calls.get(call.call_id)
+        number = self._take() if made is None else made.number
+        item = self._add(CallItem(self._id("fc", number), len(self.items), call.call_id, call.name))
+        return [*item.whole(call.arguments), *item.closed("completed")]
+
+    def _question(self, interrupt: Interrupt) -> list[bytes]:
+        """A question to a person. Its id has the number of its call, so that an answer leads to the call."""
+        call_id = interrupt.call_id or ""
+        if (made := self._calls.get(call_id)) is not None:
+            name, arguments, server = made.started.name, "".join(made.parts), made.started.server
+            asked = self._id("mcpr", made.number)
+        else:
+            earlier = self._earlier.get(call_id) or EarlierCall(call_id, _UNKNOWN, "")
+            name, arguments, server = earlier.name, earlier.arguments, earlier.server
+            asked = earlier.approval_request_id or self._id("mcpr", self._take())
+        index = len(self.items)
+        if interrupt.call_id is not None and self._form.approvals == "mcp_approval_request":
+            value = approval_request(name, arguments, server)
+            item = self._add(GivenItem(asked, index, call_id, value))
+            return self._frames([*item.opened(), *item.closed("completed")])
+        answer = f' Answer with {{"type": "mcp_approval_response", "approval_request_id": "{asked}", "approve": true}}.'
+        message = self._add(MessageItem(self._id("msg", self._take()), index, call_id))
+        return self._say(message, encodable(interrupt.message) + (answer if interrupt.call_id is not None else ""))
+
+
+def _status_behind(event: Event) -> ItemStatus:
+    """Whether what ended before this event is complete."""
+    match event:
+        case ModelCallEnded(reason):
+            return "incomplete" if reason in _CUT_OFF else "completed"
+        case RunFailed() | RunFinished(outcome=Incomplete() | Cancelled()):
+            return "incomplete"
+        case _:
+            return "completed"
+
+
+# What each kind of event shows. A look-up: a `match` asks for one class after the other.
+_RULES: Final[Mapping[type[Event], Callable[[ResponsesRenderer, Any], list[bytes]]]] = MappingProxyType(
+    {
+        RunStarted: ResponsesRenderer._open,
+        TextStarted: ResponsesRenderer._begin_text,
+        TextDelta: ResponsesRenderer._first_delta,
+        TextEnded: ResponsesRenderer._end_words,
+        ReasoningStarted: ResponsesRenderer._begin_reasoning,
+        ReasoningDelta: ResponsesRenderer._first_delta,
+        ReasoningEnded: ResponsesRenderer._end_words,
+        MediaGiven: ResponsesRenderer._show_medium,
+        ToolCallStarted: ResponsesRenderer._begin_call,
+        ToolCallDelta: ResponsesRenderer._call_delta,
+        ToolCallEnded: ResponsesRenderer._end_call,
+        ToolReturned: ResponsesRenderer._return,
+        RunFinished: ResponsesRenderer._end,
+        RunFailed: ResponsesRenderer._end,
+    }
+)

@@ -1,0 +1,121 @@
+"""Runs of any shape as Responses: the SDK's strict helper reads every stream, however its events were cut."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gateway.events import (
+    Completed,
+    Event,
+    Events,
+    Interrupt,
+    Interrupted,
+    RunFinished,
+    TextDelta,
+    ToolCallStarted,
+)
+from gateway.messages import ToolCall
+from gateway.openai_api.ids import place_of
+from gateway.openai_api.responses_resource import BackendTools, ResponseForm
+from tests.event_samples import batches, batches_of_a_run, seal
+from tests.responses_frames import FORM, check_open_responses, checked, fold, read_by_the_sdk, rendered
+from tests.word_samples import REPEATABLE
+
+forms = st.builds(
+    lambda **settings: replace(FORM, **settings),
+    backend_tools=st.sampled_from(["mcp_call", "function_call", "hidden"]),
+    approvals=st.sampled_from(["mcp_approval_request", "message"]),
+    background=st.booleans(),
+    encrypted=st.booleans(),
+)
+whose = st.dictionaries(
+    st.sampled_from(["a", "b", "c"]), st.sampled_from([("backend", False), ("backend", True), ("client", False)])
+)
+cuts = st.sets(st.integers(1, 40))
+
+
+def seal_words(text: str, opaque: object) -> str:
+    return f"sealed {text}"
+
+
+def run(said: list[Events], owners: dict[str, Any], *, waits: bool = False) -> list[Event]:
+    """What leaves of it, with calls of both sides; at the end those wait that have no result."""
+    events: list[Event] = []
+    for event in seal(*said):
+        if isinstance(event, ToolCallStarted) and event.call_id in owners:
+            executor, asks = owners[event.call_id]
+            event = replace(event, executor=executor, asks=asks)
+        events.append(event)
+    if waits:
+        events[-1] = waiting(events)
+    return events
+
+
+def waiting(events: list[Event]) -> RunFinished:
+    calls = [event for event in events if isinstance(event, ToolCallStarted)]
+    pending = [ToolCall(call.call_id, call.name, "{}") for call in calls if call.executor == "client"]
+    asked = tuple(Interrupt(f"int-{call.call_id}", "tool_call", "?", call.call_id) for call in calls if call.asks)
+    return RunFinished(Interrupted(asked, tuple(pending)) if asked else Completed(tuple(pending)))
+
+
+@settings(REPEATABLE)
+@given(said=batches, owners=whose, form=forms, at=cuts, waits=st.booleans())
+def test_every_stream_is_read_by_the_strict_helper_and_gives_the_body(
+    said: list[Events], owners: dict[str, Any], form: ResponseForm, at: set[int], waits: bool
+) -> None:
+    events = run(said, owners, waits=waits)
+    frames, renderer = rendered(events, form, seal=seal_words, shows_failure=True, cuts=at)
+    shown = checked(frames)
+    completed = read_by_the_sdk(shown)
+    response = renderer.final()
+    assert shown[-1]["response"] == response
+    assert fold(shown) or not response["output"]
+    assert (completed is not None) == (response["status"] == "completed")
+    assert rendered(events, form, seal=seal_words)[0] == frames, "frames do not depend on how events are cut"
+
+
+@settings(REPEATABLE)
+@given(said=batches_of_a_run, owners=whose, form=forms)
+def test_without_retractions_the_done_events_give_the_output(
+    said: list[Events], owners: dict[str, Any], form: ResponseForm
+) -> None:
+    frames, renderer = rendered(run(said, owners), form, seal=seal_words, shows_failure=True)
+    assert fold(checked(frames)) == renderer.final()["output"]
+
+
+@settings(REPEATABLE)
+@given(said=batches_of_a_run, owners=whose)
+def test_item_ids_do_not_depend_on_the_settings(said: list[Events], owners: dict[str, Any]) -> None:
+    events = run(said, owners, waits=True)
+    numbers: dict[tuple[str, str], int] = {}
+    ways: list[BackendTools] = ["mcp_call", "function_call", "hidden"]
+    for backend_tools in ways:
+        _, renderer = rendered(events, replace(FORM, backend_tools=backend_tools))
+        for item in renderer.items:
+            place = place_of(item.id)
+            assert place is not None
+            shown = (item.source_id, place.kind.replace("mcp", "fc"))  # a call is either of them
+            assert numbers.setdefault(shown, place.number) == place.number
+
+
+@settings(REPEATABLE)
+@given(said=batches_of_a_run, owners=whose, waits=st.booleans())
+def test_where_tools_are_hidden_every_frame_is_as_open_responses_publishes_it(
+    said: list[Events], owners: dict[str, Any], waits: bool
+) -> None:
+    form = replace(FORM, backend_tools="hidden", approvals="message", encrypted=True)
+    frames, renderer = rendered(run(said, owners, waits=waits), form, seal=seal_words)
+    if not any(item.id.startswith("ig_") for item in renderer.items):
+        check_open_responses(checked(frames))
+
+
+@settings(REPEATABLE)
+@given(said=batches_of_a_run, owners=whose)
+def test_a_log_whose_words_were_erased_gives_as_many_frames(said: list[Events], owners: dict[str, Any]) -> None:
+    events = run(said, owners)
+    erased: list[Event] = [replace(event, text="") if isinstance(event, TextDelta) else event for event in events]
+    assert len(rendered(erased)[0]) == len(rendered(events)[0])
