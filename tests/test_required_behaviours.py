@@ -166,6 +166,7 @@ REQUIRED = [
     "chat-answers",
     "protocols-agree",
     "chat-completions",
+    "openai-clients",
     "ml-stream",
     "ml-stream-ag-ui",
     "ml-refusals",
