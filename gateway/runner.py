@@ -27,7 +27,7 @@ from gateway.runs.limits import RunLimits, check_input, check_request
 from gateway.runs.live_run import LiveRun
 from gateway.runs.replay import join, last_event, replay, without_log
 from gateway.runs.run_terms import check_wishes, terms_of
-from gateway.runs.thread_points import begun_from
+from gateway.runs.thread_points import RunMessages, begun_from, run_messages
 from gateway.runs.thread_versions import ThreadVersions
 from gateway.runs.thread_writes import ThreadWrites, check_room
 from gateway.runs.viewer import Prelude, Viewer
@@ -198,6 +198,21 @@ class Runner:
         """A run's record. Raises NotFoundError."""
         return await self._ids.newest(owner, run_id)
 
+    async def run_messages(self, owner: str, run_id: str) -> RunMessages:
+        """What its thread has of a run, with or without its log; of a run under way, so far. Nothing of a run that has
+        not begun, or whose messages were deleted.
+
+        Raises:
+            NotFoundError: no such run; or the version of the thread is gone on which it was at work.
+        """
+        record = await self.run(owner, run_id)
+        return await run_messages(self.store, record, self._ids.live(record))
+
+    async def last_run_id(self, owner: str, thread_id: str) -> str | None:
+        """The run that began last on the thread's current version; None: there is none."""
+        thread = await self.store.load_thread(owner, thread_id)
+        return None if thread is None else thread.last_run_id
+
     async def delete_run(self, owner: str, run_id: str) -> None:
         """Forget a run and its events; what it said stays on its thread.
 
@@ -212,15 +227,23 @@ class Runner:
             await self.store.delete_run(owner, record.run_id)
 
     async def attach(
-        self, owner: str, run_id: str, *, after: int, log_id: str = "", pace: float | None = None
+        self,
+        owner: str,
+        run_id: str,
+        *,
+        after: int,
+        log_id: str = "",
+        pace: float | None = None,
+        needs_log: bool = False,
     ) -> Viewer | None:
         """Watch a run's events after that number; None if the run is over and has no more.
 
         `log_id` is the prefix of the event id that had the number (RunRecord.log_id). `pace`: logged events come with
-        the pauses between them, divided by it.
+        the pauses between them, divided by it. `needs_log`: a log that was deleted is an error, and not one without
+        events.
 
         Raises:
-            NotFoundError: no such run.
+            NotFoundError: no such run; or `log_expired`.
             InvalidRequestError: the run's log does not reach that number.
         """
         while True:
@@ -230,6 +253,10 @@ class Runner:
                 break
         live = self._ids.live(record)
         last = live.sequence if live is not None else await self.store.last_sequence(owner, record.run_id)
+        if needs_log and last == 0 and record.status.ended and record.started_at is not None:
+            raise NotFoundError(
+                f"the log of run {run_id!r} was deleted; what it said is on its thread", code="log_expired"
+            )
         if after > last:
             raise InvalidRequestError(
                 f"run {run_id!r} has no event {after}; its last is {last}", code="invalid_cursor", status=400

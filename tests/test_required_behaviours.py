@@ -154,6 +154,7 @@ REQUIRED = [
     "recognised-histories",
     "named-calls",
     "begun-forks",
+    "run-messages",
     "run-wishes",
     "call-executors",
     "renderers",

@@ -9,6 +9,7 @@ from gateway.access.callers import Caller
 from gateway.agent import AgentInput, InterruptAnswer
 from gateway.errors import ForbiddenError
 from gateway.protocol.agent_access import AgentAccess
+from gateway.runs.thread_points import RunMessages
 from gateway.runs.viewer import Viewer
 from gateway.store import (
     Approval,
@@ -56,18 +57,28 @@ class RunAccess(AgentAccess):
         return await self._runner.connect(caller.owner, agent_id, given)
 
     async def attach(
-        self, caller: Caller, run_id: str, *, after: int = 0, log_id: str = "", pace: float | None = None
+        self,
+        caller: Caller,
+        run_id: str,
+        *,
+        after: int = 0,
+        log_id: str = "",
+        pace: float | None = None,
+        needs_log: bool = False,
     ) -> Viewer | None:
         """Watch a run's events after that number; None if the run is over and has no more.
 
         `log_id` is the prefix of the event id that had the number (RunRecord.log_id). `pace`: logged events come with
-        the pauses between them, divided by it.
+        the pauses between them, divided by it. `needs_log`: a log that was deleted is an error, and not one without
+        events.
 
         Raises:
-            NotFoundError: no such run.
+            NotFoundError: no such run; or `log_expired`.
             InvalidRequestError: the run's log does not reach that number.
         """
-        return await self._runner.attach(caller.owner, run_id, after=after, log_id=log_id, pace=pace)
+        return await self._runner.attach(
+            caller.owner, run_id, after=after, log_id=log_id, pace=pace, needs_log=needs_log
+        )
 
     async def cancel(self, caller: Caller, run_id: str) -> RunRecord:
         """Cancel a run; gives its record as it is now: one that has not ended will end within a second. Raises
@@ -78,6 +89,19 @@ class RunAccess(AgentAccess):
     async def run(self, caller: Caller, run_id: str) -> RunRecord:
         """A run's record. Raises NotFoundError."""
         return await self._runner.run(caller.owner, run_id)
+
+    async def run_messages(self, caller: Caller, run_id: str) -> RunMessages:
+        """What its thread has of a run, with or without its log; of a run under way, so far. Nothing of a run that has
+        not begun, or whose messages were deleted.
+
+        Raises:
+            NotFoundError: no such run; or the version of the thread is gone on which it was at work.
+        """
+        return await self._runner.run_messages(caller.owner, run_id)
+
+    async def last_run_id(self, caller: Caller, thread_id: str) -> str | None:
+        """The run that began last on the thread's current version; None: there is none."""
+        return await self._runner.last_run_id(caller.owner, thread_id)
 
     async def delete_run(self, caller: Caller, run_id: str) -> None:
         """Forget a run and its events; what it said stays on its thread.
