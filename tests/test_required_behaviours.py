@@ -193,6 +193,7 @@ REQUIRED = [
     "openai-models",
     "openai-conversations",
     "openai-errors",
+    "openai-no-retry",
     "protocol-settings",
 ]
 

@@ -18,10 +18,16 @@ from gateway.problems import Problem
 from gateway.providers.failure_words import public_message
 
 NO_RETRY: Mapping[str, str] = MappingProxyType({"x-should-retry": "false"})
-"""On the answer to a request whose run has begun: the SDKs do not send it again, so that no tool runs twice."""
+"""The SDKs send a request again after a 409, a 429 and a 5xx, but not with these headers. They are on the answer to a
+request whose run has begun, so that no tool runs twice.
+"""
+_PASSES: Final = frozenset({"thread_busy", "version_conflict"})
+"""The conflicts that a later request may not meet."""
 
 _TYPES: Final = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 _CODES: Final = {
+    "agent_not_found": "model_not_found",
+    "model_not_found": "model_unavailable",  # the agent's own model, which its provider does not know
     "model_context_overflow": "context_length_exceeded",
     "model_content_filter": "content_filter",
     "unauthenticated": "invalid_api_key",
@@ -31,7 +37,7 @@ _CODES: Final = {
 }
 _INVALID: Final = 400
 _SERVER: Final = 500
-_CANCELLED: Final = 409
+_CONFLICT: Final = 409
 
 
 class RunFailedError(GatewayError):
@@ -50,7 +56,7 @@ def wrong(message: str, pointer: str, *, code: str = "invalid_value", right: str
 def unknown_model(name: str) -> NotFoundError:
     """The error of a request for an agent that is not there for its caller; OpenAI's clients call it a model."""
     message = f"The model {name!r} does not exist, or this key may not use it; GET /v1/models lists those there are"
-    return NotFoundError(message, code="model_not_found", problems=[FieldProblem("/model", message)])
+    return NotFoundError(message, code="agent_not_found", problems=[FieldProblem("/model", message)])
 
 
 def openai_error(problem: Problem) -> JsonObject:
@@ -70,6 +76,11 @@ def status_of(problem: Problem) -> int:
     return _INVALID if problem.status == 422 else problem.status
 
 
+def retry_headers(problem: Problem) -> Mapping[str, str]:
+    """What an answer says to SDKs that would ask again in vain."""
+    return NO_RETRY if problem.status == _CONFLICT and problem.code not in _PASSES else {}
+
+
 def param_of(pointer: str) -> str | None:
     """A JSON pointer as OpenAI writes it: `messages[0].content`; None for the whole body."""
     parts = [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]]
@@ -83,6 +94,6 @@ def failure_of(last: RunFinished | RunFailed, *, to_operator: bool = True) -> Ru
     """
     if isinstance(last, RunFinished):
         cancelled = isinstance(last.outcome, Cancelled)
-        return RunFailedError("the run was cancelled", "cancelled", _CANCELLED) if cancelled else None
+        return RunFailedError("the run was cancelled", "cancelled", _CONFLICT) if cancelled else None
     message = last.message if to_operator else public_message(last.code, last.message)
     return RunFailedError(message, last.code, failure_status(last.code))

@@ -19,7 +19,7 @@ from gateway.endpoints.requests import read_json
 from gateway.endpoints.routes import allowed_methods
 from gateway.errors import GatewayError, InvalidRequestError
 from gateway.messages import JsonObject, JsonValue, json_kind
-from gateway.openai_api.errors import NO_RETRY, openai_error, status_of
+from gateway.openai_api.errors import NO_RETRY, openai_error, retry_headers, status_of
 from gateway.problems import Problem, problem_of, shown_path
 from gateway.renderer import Renderer, rendered_body
 from gateway.runs.viewer import Viewer
@@ -70,7 +70,7 @@ async def answer_with_body(
 
 def openai_error_form(problem: Problem, scope: Scope) -> Response:
     """The error form of these protocols, see protocol.WireProtocol."""
-    headers = {}
+    headers = dict(retry_headers(problem))
     if problem.status == 404 and "endpoint" not in scope:
         detail = f"nothing is served at {shown_path(scope)}; is the base URL right? GET /docs lists all paths"
         problem = replace(problem, detail=detail, code="unknown_url")

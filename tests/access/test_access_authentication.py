@@ -269,7 +269,8 @@ async def test_cors_headers_are_on_every_kind_of_answer() -> None:
         for status, answer in [*answers.items(), (200, streamed)]:
             assert answer.status_code == status
             assert answer.headers["access-control-allow-origin"] == ORIGIN
-            assert "x-request-id" in answer.headers["access-control-expose-headers"]
+            exposed = answer.headers["access-control-expose-headers"].split(", ")
+            assert {"x-request-id", "retry-after", "x-thread-id", "x-run-id", "x-should-retry"} <= set(exposed)
             assert "origin" in answer.headers["vary"].lower()
             assert "access-control-allow-credentials" not in answer.headers
             assert answer.headers["x-request-id"]
