@@ -168,6 +168,7 @@ REQUIRED = [
     "protocols-agree",
     "chat-completions",
     "openai-clients",
+    "openai-front-ends",
     "ml-stream",
     "ml-stream-ag-ui",
     "ml-refusals",
