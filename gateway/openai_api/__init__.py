@@ -12,10 +12,10 @@ responses_resource.py  the Response object, and the form that a run's record kee
 responses_renderer.py  a run as the events of a stream, or as that object; responses_output.py: its items
 responses_history.py   recognises what a client replays; reasoning_envelopes.py: signed reasoning, with the store's key
 conversations.py threads as conversations, and what requests say of them; thread_items.py: what was said, as items
-response_view.py how a caller is shown runs as responses; run_events.py: what a run left on its thread, as events
 item_lists.py    parts of lists of items; metadata.py: what a client notes
 chat_request.py  the body of a chat completion; chat_history.py: recognises a history that is sent again
 chat_start.py    begins the run that a chat completion asks for, on its thread
+responses_start.py     begins a run; responses_chain.py: what it goes on with; responses_references.py: what ids lead to
 settings.py      what the operator decides for all callers, or for a key
 routes.py        prefixes, bodies, answers and errors of the routes
 

@@ -155,8 +155,8 @@ def _read_backend_call(item: OpenAIFields) -> InputItem | None:
     error = item.value.get("error")
     output = _error_text(error) if error is not None else item.text("output")
     call = _message("assistant", (ToolCall(call_id, name, arguments),))
-    if output is None:
-        return _said(item, call)
+    if output is None:  # it never came to its end
+        return _said(item)
     blocks = (TextBlock(output),) if output else ()
     return _said(item, call, _message("tool", (ToolResult(call_id, blocks, is_error=error is not None),)))
 

@@ -109,6 +109,7 @@ ENDPOINTS = {
     ("put", "/_plugins/_ml/memory/message/{messageId}"),
     ("get", "/_plugins/_ml/memory/message/{messageId}/traces"),
     ("post", "/v1/chat/completions"),
+    ("post", "/v1/responses"),
     ("get", "/v1/models"),
     ("get", "/v1/models/{model}"),
     ("post", "/v1/conversations"),
@@ -175,6 +176,7 @@ def test_every_answer_carries_a_request_id_and_every_stream_is_one() -> None:
         "/runs/{runId}/events",
         "/_plugins/_ml/agents/{agentId}/_execute/stream",
         "/v1/chat/completions",
+        "/v1/responses",
     }
 
 

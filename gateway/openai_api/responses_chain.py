@@ -1,0 +1,185 @@
+"""What a request of Responses goes on with: an earlier response, a conversation, or the thread that its own items came
+from.
+
+Below: the protocols' environment, responses_items. Above: responses_start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+from gateway.access.callers import Caller
+from gateway.errors import ConflictError, InvalidRequestError, NotFoundError
+from gateway.events import Interrupt
+from gateway.messages import Message
+from gateway.openai_api.errors import wrong
+from gateway.openai_api.ids import place_of
+from gateway.openai_api.responses_items import ApprovalItem, InputItem, ReferenceItem, SaidItem
+from gateway.openai_api.responses_request import ResponsesRequest
+from gateway.protocol import ProtocolEnvironment
+from gateway.store import RunRecord, ThreadSummary
+
+WHOLE_THREAD: Final = 1_000_000
+_MOST_TRIED: Final = 3  # runs of which a client replays items; usually the last one is there
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """What a request goes on with. `messages` are all that were said before it.
+
+    `record` is the run behind which it goes on, None: the thread as it is. `is_last`: no run of the thread came behind
+    it. `replays`: the request's items are the whole history.
+    """
+
+    thread: ThreadSummary
+    messages: Sequence[Message]
+    interrupts: Sequence[Interrupt] = ()
+    record: RunRecord | None = None
+    is_last: bool = True
+    replays: bool = False
+
+    @property
+    def is_short_lived(self) -> bool:
+        return self.thread.expires_at is not None
+
+
+async def find_chain(environment: ProtocolEnvironment, caller: Caller, request: ResponsesRequest) -> Chain | None:
+    """What the request goes on with; None: it begins a thread.
+
+    Raises:
+        InvalidRequestError: what it names is not there, or cannot be gone on with.
+    """
+    if request.previous_response_id is not None:
+        if request.conversation is not None:
+            message = "previous_response_id and conversation exclude each other; leave one of them out"
+            raise wrong(message, "/previous_response_id", code="mutually_exclusive_parameters")
+        return await _behind_response(environment, caller, request.previous_response_id)
+    if request.conversation is not None:
+        return await _of_conversation(environment, caller, request.conversation)
+    replayed = [item for item in request.items if not isinstance(item, ApprovalItem)]
+    for run_id in islice(_own_runs(request.items), _MOST_TRIED):
+        try:
+            record = await environment.run(caller, run_id)
+            if record.status.ended and record.thread_length is not None:
+                replays = run_id in _own_runs(replayed)
+                return await _behind(environment, caller, record, replays=replays)
+        except NotFoundError:
+            continue
+    return None
+
+
+async def _behind_response(environment: ProtocolEnvironment, caller: Caller, response_id: str) -> Chain:
+    try:
+        record = await environment.run(caller, response_id)
+        if (
+            (record.request or {}).get("store") is not False
+            and record.status.ended
+            and record.thread_length is not None
+        ):
+            return await _behind(environment, caller, record)
+    except NotFoundError:
+        raise _no_response(response_id) from None
+    if record.status.ended:
+        raise _no_response(response_id)
+    raise wrong(
+        f"Previous response with id {response_id!r} is still in progress; wait for its end, or cancel it",
+        "/previous_response_id",
+        code="previous_response_in_progress",
+    )
+
+
+def _no_response(response_id: str) -> InvalidRequestError:
+    return wrong(
+        f"Previous response with id '{response_id[:256]}' not found.",
+        "/previous_response_id",
+        code="previous_response_not_found",
+    )
+
+
+async def _behind(
+    environment: ProtocolEnvironment, caller: Caller, record: RunRecord, *, replays: bool = False
+) -> Chain:
+    """Behind a run that has ended. Raises NotFoundError if its thread, or that version of it, is gone."""
+    thread = await environment.thread(caller, record.thread_id)
+    said = await environment.run_messages(caller, record.client_id)
+    is_last = await environment.last_run_id(caller, record.thread_id) == record.run_id
+    return Chain(
+        thread,
+        (*said.before, *said.given, *said.produced),
+        await environment.interrupts(caller, record.thread_id) if is_last else (),
+        record,
+        is_last=is_last,
+        replays=replays,
+    )
+
+
+async def _of_conversation(environment: ProtocolEnvironment, caller: Caller, thread_id: str) -> Chain:
+    try:
+        thread = await environment.thread(caller, thread_id)
+        page = await environment.messages(caller, thread_id, limit=WHOLE_THREAD)
+    except NotFoundError:
+        message = f"Conversation with id '{thread_id[:256]}' not found."
+        problems = wrong(message, "/conversation").problems
+        raise NotFoundError(message, code="conversation_not_found", problems=problems) from None
+    return Chain(thread, page.items, await environment.interrupts(caller, thread_id))
+
+
+def _own_runs(items: Sequence[InputItem]) -> Iterator[str]:
+    """The runs that the items came from, the last first; each of them once."""
+    seen: set[str] = set()
+    for item in reversed(items):
+        for item_id in _ids_of(item):
+            if (place := place_of(item_id)) is not None and place.run_id not in seen:
+                seen.add(place.run_id)
+                yield place.run_id
+
+
+def _ids_of(item: InputItem) -> Iterator[str]:
+    match item:
+        case ReferenceItem(_, item_id):
+            yield item_id
+        case ApprovalItem(_, request_id):
+            yield request_id
+        case SaidItem(_, messages, item_id):
+            yield item_id
+            for message in messages:
+                yield from (call.call_id for call in message.tool_calls)
+                if (result := message.tool_result) is not None:
+                    yield result.call_id
+
+
+# --- open calls ------------------------------------------------------------------------------------------------------
+
+
+def check_outputs(pending: Sequence[str], items: Sequence[InputItem]) -> None:
+    """Refuse outputs of unknown calls, and an input without the output of a call that waits for one.
+
+    `pending` are the calls of the client's tools that wait before the input.
+
+    Raises:
+        InvalidRequestError
+    """
+    waiting: dict[str, None] = dict.fromkeys(pending)
+    known: set[str] = set(waiting)
+    for item in items:
+        for message in item.messages if isinstance(item, SaidItem) else ():
+            for call in message.tool_calls:
+                waiting[call.call_id] = None
+                known.add(call.call_id)
+            if (result := message.tool_result) is not None:
+                if result.call_id not in known:
+                    raise wrong(
+                        f"No tool call found for function call output with call_id {result.call_id[:256]}.",
+                        f"{item.at}/call_id",
+                    )
+                waiting.pop(result.call_id, None)
+    if waiting:
+        raise wrong(f"No tool output found for function call {next(iter(waiting))[:256]}.", "/input")
+
+
+def approval_gone() -> ConflictError:
+    """The error for an answer that comes too late."""
+    return ConflictError("the question was answered or withdrawn meanwhile, or has expired", code="approval_answered")

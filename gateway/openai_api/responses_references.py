@@ -1,0 +1,168 @@
+"""What the ids in a request's items lead to: items of stored responses, and the questions that wait for a person.
+
+Below: responses_chain. Above: responses_start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from typing import NamedTuple, TypeAlias
+
+from gateway.access.callers import Caller
+from gateway.agent import InterruptAnswer
+from gateway.errors import NotFoundError
+from gateway.messages import ContentBlock, Message, ReasoningBlock, ToolCall, ToolResult, new_message_id
+from gateway.openai_api.errors import wrong
+from gateway.openai_api.ids import place_of
+from gateway.openai_api.responses_chain import Chain, approval_gone
+from gateway.openai_api.responses_items import ApprovalItem, InputItem, ReferenceItem, SaidItem
+from gateway.protocol import ProtocolEnvironment
+
+
+class StoredItem(NamedTuple):
+    """An item of a stored response: its block, and the message that this stands in."""
+
+    message: Message
+    block: ContentBlock
+
+
+ItemsByNumber: TypeAlias = Mapping[int, StoredItem]
+
+
+class StoredItems:
+    """The items of a caller's stored responses; each response is read once."""
+
+    def __init__(self, environment: ProtocolEnvironment, caller: Caller) -> None:
+        self._environment = environment
+        self._caller = caller
+        self._read: dict[str, ItemsByNumber] = {}
+
+    async def of(self, run_id: str) -> ItemsByNumber:
+        """By number; none of an unknown response."""
+        if run_id not in self._read:
+            self._read[run_id] = await self._items(run_id)
+        return self._read[run_id]
+
+    async def _items(self, run_id: str) -> ItemsByNumber:
+        try:
+            said = await self._environment.run_messages(self._caller, run_id)
+        except NotFoundError:
+            return {}
+        return numbered(said.produced)
+
+
+def numbered(produced: Sequence[Message]) -> ItemsByNumber:
+    """The items of the messages that a run produced. Each text, reasoning, call, medium and result has a number, in the
+    order of their begin.
+    """
+    items: list[StoredItem] = []
+    for (_, is_result), messages in groupby(produced, lambda message: (message.turn_id, message.role == "tool")):
+        found = [StoredItem(message, block) for message in messages for block in message.content]
+        if not is_result and all(item.block.index >= 0 for item in found if not isinstance(item.block, ToolResult)):
+            found.sort(key=_index)
+        items += found
+    return dict(enumerate(items))
+
+
+def _index(item: StoredItem) -> int:
+    return -1 if isinstance(item.block, ToolResult) else item.block.index
+
+
+async def resolved(
+    items: Sequence[InputItem], chain: Chain | None, stored: StoredItems
+) -> list[SaidItem | ApprovalItem]:
+    """The items with stored ones in place of their references, and without what the chain has already.
+
+    Raises:
+        NotFoundError: there is no such item.
+    """
+    known = set() if chain is None or chain.replays else {message.id for message in chain.messages}
+    calls = {call.call_id for message in chain.messages for call in message.tool_calls} if known and chain else set()
+    found: list[SaidItem | ApprovalItem] = []
+    for item in items:
+        if isinstance(item, ApprovalItem):
+            found.append(item)
+        elif isinstance(item, ReferenceItem):
+            if item.item_id not in known:
+                found += await _referred(item, known, stored)
+        elif not await _is_known(item, known, calls, stored):
+            found.append(item)
+    return found
+
+
+async def _referred(item: ReferenceItem, known: set[str], stored: StoredItems) -> list[SaidItem]:
+    """The item that a reference stands for; none where the chain has it."""
+    place = place_of(item.item_id)
+    items = {} if place is None else await stored.of(place.run_id)
+    if place is None or (there := items.get(place.number)) is None:
+        message = f"Item with id '{item.item_id[:256]}' not found; send the item itself, or leave it out"
+        raise NotFoundError(message, code="item_not_found", problems=wrong(message, "/input").problems)
+    if there.message.id in known:
+        return []
+    return [SaidItem(item.at, tuple(_alone(there, items)), item.item_id)]
+
+
+def _alone(item: StoredItem, items: ItemsByNumber) -> list[Message]:
+    """An item as messages of its own: a call that the gateway made has its result."""
+    message, block = item
+    role = "reasoning" if isinstance(block, ReasoningBlock) else message.role
+    said = [Message(new_message_id(), role, (block,))]
+    if isinstance(block, ToolCall):
+        said += (
+            Message(new_message_id(), "tool", (other.block,))
+            for other in items.values()
+            if isinstance(other.block, ToolResult) and other.block.call_id == block.call_id
+        )
+    return said
+
+
+async def _is_known(item: SaidItem, known: set[str], calls: set[str], stored: StoredItems) -> bool:
+    """Whether the chain has the item already: a client may send again what a response showed it."""
+    if not known:
+        return False
+    if (place := place_of(item.item_id)) is not None:
+        there = (await stored.of(place.run_id)).get(place.number)
+        return there is not None and there.message.id in known
+    return any(call.call_id in calls for message in item.messages for call in message.tool_calls)
+
+
+# --- questions -------------------------------------------------------------------------------------------------------
+
+
+async def answers_of(
+    items: Sequence[SaidItem | ApprovalItem], chain: Chain | None, stored: StoredItems
+) -> tuple[InterruptAnswer, ...]:
+    """A person's answers to the questions of the chain's thread.
+
+    Raises:
+        InvalidRequestError: there is no such question.
+        ConflictError: it is not open any more.
+    """
+    answers = []
+    for item in items:
+        if isinstance(item, ApprovalItem):
+            call_id = await _asked_call(item, chain, stored)
+            asked = next((each for each in chain.interrupts if each.call_id == call_id), None) if chain else None
+            if asked is None:
+                raise approval_gone()
+            answer = InterruptAnswer(asked.id, "resolved", approved=item.approve, reason=item.reason)
+            answers.append(answer)
+    return tuple(answers)
+
+
+async def _asked_call(item: ApprovalItem, chain: Chain | None, stored: StoredItems) -> str:
+    """The call that a question is about."""
+    place = place_of(item.request_id)
+    if chain is not None and place is not None and place.kind == "mcpr":
+        there = (await stored.of(place.run_id)).get(place.number)
+        if there is not None and isinstance(there.block, ToolCall) and _is_on(chain, there.block.call_id):
+            return there.block.call_id
+    raise wrong(
+        f"No approval request found with id '{item.request_id[:256]}'; give the id of an mcp_approval_request item",
+        f"{item.at}/approval_request_id",
+    )
+
+
+def _is_on(chain: Chain, call_id: str) -> bool:
+    return any(call.call_id == call_id for message in chain.messages for call in message.tool_calls)

@@ -1,0 +1,275 @@
+"""Begins the run that a request of Responses asks for.
+
+Below: responses_request, responses_chain, responses_references, protocol. Above: the protocol `responses`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import orjson
+
+from gateway.access.callers import Caller
+from gateway.agent import ABSENT, AgentInput, InputNames, InterruptAnswer
+from gateway.errors import ConflictError, NotFoundError
+from gateway.history.model_view import open_calls
+from gateway.messages import JsonObject, Message, ToolCall
+from gateway.openai_api.errors import unknown_model, wrong
+from gateway.openai_api.ids import item_id, new_run_id, new_thread_id, place_of
+from gateway.openai_api.reasoning_envelopes import EnvelopeKey
+from gateway.openai_api.responses_chain import Chain, check_outputs, find_chain
+from gateway.openai_api.responses_history import recognised
+from gateway.openai_api.responses_items import ApprovalItem, SaidItem
+from gateway.openai_api.responses_references import StoredItems, answers_of, resolved
+from gateway.openai_api.responses_request import ResponsesRequest, read_request
+from gateway.openai_api.responses_resource import EarlierCall, ResponseForm, form_of
+from gateway.openai_api.settings import ResponsesSettings
+from gateway.protocol import ProtocolEnvironment
+from gateway.runs.viewer import Viewer
+
+logger = logging.getLogger(__name__)
+
+ORIGIN: Final = "responses"
+_KEY_HEADER: Final = "idempotency-key"
+_DIGEST: Final = "digest"
+_TAKEN: Final = frozenset({"thread_busy", "stale_history"})
+_NAMES: Final = InputNames(run_id="Idempotency-Key", answers="input", response_format="text/format")
+
+
+@dataclass(frozen=True, slots=True)
+class StartedResponse:
+    """A run that has begun. Close the viewer at the end. `form` is what its answer needs."""
+
+    viewer: Viewer
+    form: ResponseForm
+    stream: bool
+
+
+async def start_response(
+    environment: ProtocolEnvironment,
+    caller: Caller,
+    body: JsonObject,
+    headers: Mapping[str, str],
+    *,
+    request_id: str = "",
+) -> StartedResponse:
+    """Begin the run that a body asks for; a repeated request with an Idempotency-Key gets its earlier run.
+
+    Raises:
+        GatewayError: as `read_request`, `find_chain`, `resolved`, `answers_of`, `check_outputs` and
+            `ProtocolEnvironment.start`; NotFoundError for an unknown model.
+    """
+    request = read_request(body)
+    try:
+        await environment.check_agent(caller, request.model)
+    except NotFoundError:
+        raise unknown_model(request.model) from None
+    key = headers.get(_KEY_HEADER, "")
+    run_id, digest = new_run_id("resp_", key), _digest(body) if key else ""
+    if key and (begun := await _begun_before(environment, caller, run_id, digest)) is not None:
+        return StartedResponse(*begun, request.stream)
+    chain = await find_chain(environment, caller, request)
+    said = await _said(environment, caller, request, chain)
+    settings = environment.protocol_settings(caller, ResponsesSettings)
+    form = ResponseForm(
+        run_id,
+        new_thread_id(key),
+        request.model,
+        int(environment.now()),
+        request.echoed,
+        store=request.store,
+        background=request.background,
+        backend_tools=settings.backend_tools,
+        approvals=settings.approvals,
+        encrypted=request.encrypted,
+        earlier=said.earlier,
+    )
+    plan = _Plan(request, chain, said, form, digest, request_id)
+    if chain is None or not _goes_on(chain, request, said.answers):
+        viewer = await environment.start(caller, request.model, plan.new_thread(), from_first=True)
+        return StartedResponse(viewer, form, request.stream)
+    there = replace(plan, form=replace(form, thread_id=chain.thread.thread_id))
+    try:
+        viewer = await environment.start(caller, request.model, there.same_thread(), from_first=True)
+    except ConflictError as error:
+        if error.code not in _TAKEN or chain.record is None or said.answers:
+            raise
+        viewer = await environment.start(caller, request.model, plan.new_thread(), from_first=True)
+        return StartedResponse(viewer, form, request.stream)
+    return StartedResponse(viewer, there.form, request.stream)
+
+
+# --- a request that came before --------------------------------------------------------------------------------------
+
+
+def _digest(body: JsonObject) -> str:
+    return hashlib.blake2b(orjson.dumps(body, option=orjson.OPT_SORT_KEYS), digest_size=16).hexdigest()
+
+
+async def _begun_before(
+    environment: ProtocolEnvironment, caller: Caller, run_id: str, digest: str
+) -> tuple[Viewer, ResponseForm] | None:
+    """The run that an earlier request with the same key began, from its first event on; None: there is none.
+
+    Raises:
+        ConflictError: it was another request, or did not begin.
+        NotFoundError: its log was deleted; GET gives what it said.
+    """
+    try:
+        record = await environment.run(caller, run_id)
+    except NotFoundError:
+        return None
+    if (record.request or {}).get(_DIGEST) != digest:
+        raise ConflictError(
+            "the Idempotency-Key was sent with another request; use a new one for each", code="idempotency_key_reused"
+        )
+    if (viewer := await environment.attach(caller, run_id, needs_log=True)) is None:
+        raise ConflictError("the request was cancelled before it began; send it with another key", code="cancelled")
+    return viewer, form_of(record)
+
+
+# --- what is said ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """What a request says. `earlier` are the calls of its thread that wait for a person."""
+
+    messages: tuple[Message, ...]
+    answers: tuple[InterruptAnswer, ...] = ()
+    earlier: tuple[EarlierCall, ...] = ()
+
+
+async def _said(
+    environment: ProtocolEnvironment, caller: Caller, request: ResponsesRequest, chain: Chain | None
+) -> _Said:
+    """Raises as `resolved`, `answers_of` and `check_outputs`."""
+    if chain is None and not request.items:
+        raise wrong(
+            "input is missing; give it a string, or an array of items", "/input", code="missing_required_parameter"
+        )
+    stored = StoredItems(environment, caller)
+    items = await _unsealed(environment, caller, await resolved(request.items, chain, stored))
+    answers = await answers_of(items, chain, stored)
+    check_outputs(await _pending(environment, caller, request.model, chain), items)
+    messages = tuple(message for item in items if isinstance(item, SaidItem) for message in item.messages)
+    return _Said(messages, answers, await _waiting(chain, stored))
+
+
+async def _unsealed(
+    environment: ProtocolEnvironment, caller: Caller, items: Sequence[SaidItem | ApprovalItem]
+) -> Sequence[SaidItem | ApprovalItem]:
+    """The items with the reasoning in their envelopes; where nobody here made the envelope, the summary stays."""
+    if not any(isinstance(item, SaidItem) and item.sealed for item in items):
+        return items
+    envelopes = await environment.shared(EnvelopeKey).envelopes()
+    found: list[SaidItem | ApprovalItem] = []
+    for item in items:
+        if isinstance(item, SaidItem) and item.sealed:
+            if (block := envelopes.opened(caller.owner, item.sealed)) is None:
+                logger.warning(
+                    "ignored a reasoning's envelope that this gateway did not make", extra={"field": item.at}
+                )
+            else:
+                item = replace(item, messages=(replace(item.messages[0], content=(block,)),))
+        found.append(item)
+    return found
+
+
+async def _pending(environment: ProtocolEnvironment, caller: Caller, model: str, chain: Chain | None) -> Sequence[str]:
+    """The calls of the client's tools that wait for their output."""
+    calls = () if chain is None or chain.replays else open_calls(chain.messages)
+    if not calls:
+        return ()
+    async with environment.agent(caller, model) as agent:
+        tools, _ = await agent.tools()
+    return [call.call_id for call in calls if call.name not in tools]
+
+
+async def _waiting(chain: Chain | None, stored: StoredItems) -> tuple[EarlierCall, ...]:
+    """The calls of the thread that wait for a person."""
+    if chain is None or not chain.interrupts:
+        return ()
+    calls = {call.call_id: call for message in chain.messages for call in message.tool_calls}
+    asked = [calls[each.call_id] for each in chain.interrupts if each.call_id in calls]
+    return tuple(
+        [
+            EarlierCall(call.call_id, call.name, call.arguments, None, await _question_of(call.call_id, stored))
+            for call in asked
+        ]
+    )
+
+
+async def _question_of(call_id: str, stored: StoredItems) -> str | None:
+    """The id of the question about a call, as its response shows it."""
+    if (place := place_of(call_id)) is None:
+        return None
+    for number, (_, block) in (await stored.of(place.run_id)).items():
+        if isinstance(block, ToolCall) and block.call_id == call_id:
+            return item_id("mcpr", place.run_id, number)
+    return None
+
+
+# --- the run ---------------------------------------------------------------------------------------------------------
+
+
+def _goes_on(chain: Chain, request: ResponsesRequest, answers: Sequence[InterruptAnswer]) -> bool:
+    """Whether the run is on the chain's thread, and not on a new one that begins as that does."""
+    if chain.record is None or answers:
+        return True
+    # what is not to be stored stays apart from what is
+    return chain.is_short_lived is not request.store and (chain.replays or chain.is_last)
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """All that a run's input is made of. The form names its thread."""
+
+    request: ResponsesRequest
+    chain: Chain | None
+    said: _Said
+    form: ResponseForm
+    digest: str
+    request_id: str
+
+    def new_thread(self) -> AgentInput:
+        """The input of a run that begins a thread: as the chain's, where there is one."""
+        record = None if self.chain is None else self.chain.record
+        given = self._input(begins=True)
+        return given if record is None else replace(given, begins_from=record.end)
+
+    def same_thread(self) -> AgentInput:
+        """The input of a run on the chain's thread."""
+        chain = self.chain
+        seen = chain.record.last_message_id if chain and chain.record and not chain.replays else None
+        return replace(self._input(begins=False), seen=ABSENT if seen is None else seen)
+
+    def _input(self, *, begins: bool) -> AgentInput:
+        request, said, form = self.request, self.said, self.form
+        replays = self.chain is not None and self.chain.replays
+        remembered: JsonObject = {**form.remembered, "begins_thread": begins}
+        if self.digest:
+            remembered[_DIGEST] = self.digest
+        return AgentInput(
+            form.thread_id,
+            form.run_id,
+            said.messages,
+            tools=request.tools,
+            answers=said.answers,
+            history="replace" if replays else "append",
+            minted_ids=frozenset(message.id for message in said.messages),
+            request_id=self.request_id,
+            must_answer=bool(said.answers) and not said.messages,
+            unattended=request.background,
+            short_lived=begins and not request.store,
+            origin=ORIGIN,
+            request=remembered,
+            wishes=request.wishes,
+            recognition=recognised if replays else None,
+            names_calls=True,
+            names=_NAMES,
+        )

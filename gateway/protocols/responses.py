@@ -1,0 +1,108 @@
+"""OpenAI's Responses: an agent's answer as one object, as it comes, or in the background.
+
+Below: openai_api, protocol. https://platform.openai.com/docs/api-reference/responses (November 2026)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from gateway.access.callers import Caller
+from gateway.openai_api.api_document import openai_api, openai_operation
+from gateway.openai_api.reasoning_envelopes import EnvelopeKey
+from gateway.openai_api.responses_renderer import ResponsesRenderer
+from gateway.openai_api.responses_resource import ResponseForm, response_object
+from gateway.openai_api.responses_start import StartedResponse, start_response
+from gateway.openai_api.routes import (
+    THREAD_HEADER,
+    answer_json,
+    answer_with_body,
+    openai_error_form,
+    openai_routes,
+    read_object,
+)
+from gateway.protocol import Endpoint, ProtocolEnvironment, WireProtocol, caller_of, request_id_of
+from gateway.renderer import rendered_stream
+from gateway.store import RunStatus
+
+_RUN_HEADER: Final = "x-run-id"
+
+
+class _Endpoints:
+    def __init__(self, environment: ProtocolEnvironment) -> None:
+        self._environment = environment
+
+    async def respond(self, request: Request) -> Response:
+        environment, caller, body = self._environment, caller_of(request), await read_object(request)
+        started = await start_response(environment, caller, body, request.headers, request_id=request_id_of(request))
+        try:
+            return await self._answer(request, caller, started)
+        except BaseException:
+            started.viewer.close()
+            raise
+
+    async def _answer(self, request: Request, caller: Caller, started: StartedResponse) -> Response:
+        form, viewer, headers = started.form, started.viewer, _headers(started.form)
+        in_background = form.background and not started.stream
+        if in_background:
+            record = await self._environment.run(caller, form.run_id)
+            if not record.status.ended:
+                viewer.close()
+                begun = record.status is not RunStatus.QUEUED
+                return answer_json(response_object(form, "in_progress" if begun else "queued"), headers)
+        renderer = await self._renderer(caller, form, shows_failure=in_background)
+        if started.stream:
+            return rendered_stream(viewer, renderer, self._environment.streams, headers=headers)
+        return await answer_with_body(request, viewer, renderer, headers)
+
+    async def _renderer(self, caller: Caller, form: ResponseForm, *, shows_failure: bool) -> ResponsesRenderer:
+        environment = self._environment
+        envelopes = await environment.shared(EnvelopeKey).envelopes() if form.seals else None
+        seal = None if envelopes is None else partial(envelopes.seal, caller.owner)
+        to_operator = environment.is_operators(caller)
+        return ResponsesRenderer(form, to_operator=to_operator, seal=seal, shows_failure=shows_failure)
+
+
+def _headers(form: ResponseForm) -> Mapping[str, str]:
+    return {THREAD_HEADER: form.thread_id, _RUN_HEADER: form.run_id}
+
+
+def _routes(environment: ProtocolEnvironment) -> Sequence[BaseRoute]:
+    on = _Endpoints(environment)
+    return openai_routes([Route("/responses", Endpoint(on.respond), methods=["POST"])])
+
+
+_API = openai_api(
+    [
+        openai_operation(
+            "post",
+            "/responses",
+            "createResponse",
+            "Answer an input",
+            body=(
+                "`model` is an agent's id, `input` a text or items. `tools` are the client's own functions. "
+                "`previous_response_id` or `conversation` say what it goes on with. Unknown members are ignored."
+            ),
+            result=(
+                "A `response`; with `stream` its events; with `background` a response that is under way. Header "
+                "`X-Thread-Id` names the thread."
+            ),
+            runs=True,
+            streams=True,
+            description=(
+                "`previous_response_id` is any run of the caller's, of whichever protocol. Behind the last run of a "
+                "thread the thread goes on; behind an earlier one a new thread begins as that one did. Items of "
+                "earlier responses lead back to their thread. `Idempotency-Key` names the run: a repeated request gets "
+                "its answer."
+            ),
+        )
+    ]
+)
+
+PROTOCOL = WireProtocol("responses", _routes, error_form=openai_error_form, api=_API)

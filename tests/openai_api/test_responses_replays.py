@@ -1,0 +1,138 @@
+"""Clients that keep the history themselves: replayed items, references, sealed reasoning."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.responses_scene import (
+    WEATHER,
+    kinds,
+    output,
+    responses_gateway,
+    text_of,
+    thread_of,
+    user,
+)
+
+ENCRYPTED = {"include": ["reasoning.encrypted_content"]}
+WHOLE_TURN = ["user", "reasoning", "assistant", "tool", "assistant"]
+
+
+def references(response: dict[str, Any]) -> list[dict[str, Any]]:
+    return [{"type": "item_reference", "id": item["id"]} for item in response["output"]]
+
+
+def shown(response: dict[str, Any]) -> list[dict[str, Any]]:
+    return [item for item in response["output"] if item["type"] == "message"]
+
+
+@pytest.mark.parametrize("replayed", [lambda response: response["output"], references, shown])
+async def test_replayed_items_lead_back_to_their_thread_and_hidden_turns_stay(tmp_path: Path, replayed: Any) -> None:
+    async with responses_gateway(tmp_path) as scene:
+        first = await scene.create(input="sum")
+        second = await scene.create(input=[user("sum"), *replayed(first), user("thanks")])
+        said, versions = await scene.said(thread_of(first)), await scene.versions(thread_of(first))
+
+    assert kinds(first) == ["reasoning", "message", "mcp_call", "message"]
+    assert text_of(second) == "Hello thanks."
+    assert thread_of(second) == thread_of(first)
+    assert (said, versions) == ([*WHOLE_TURN, "user", "assistant"], 1)
+
+
+async def test_a_client_of_its_own_tools_may_replay_calls_and_outputs(tmp_path: Path) -> None:
+    async with responses_gateway(tmp_path) as scene:
+        history: list[dict[str, Any]] = [user("weather")]
+        first = await scene.create(input=history, tools=[WEATHER], store=False)
+        call = first["output"][-1]
+        history += [*first["output"], output(call["call_id"], "sunny")]
+        second = await scene.post({"input": history, "tools": [WEATHER], "store": False})
+        history += [*second.json()["output"], user("thanks")]
+        third = await scene.post({"input": history, "tools": [WEATHER], "store": False})
+        said = await scene.said(third.headers["x-thread-id"])
+        unanswered = await scene.error(400, input=[user("weather"), *first["output"]])
+
+    assert text_of(second.json()) == "It is sunny."
+    assert second.headers["x-thread-id"] == third.headers["x-thread-id"]
+    assert said == ["user", "assistant", "tool", "assistant", "user", "assistant"]
+    assert unanswered["message"] == f"No tool output found for function call {call['call_id']}."
+
+
+async def test_what_differs_is_an_edit_of_the_thread(tmp_path: Path) -> None:
+    async with responses_gateway(tmp_path) as scene:
+        first = await scene.create(input="sum")
+        await scene.create(input=[user("sum"), *first["output"], user("thanks")])
+        other = await scene.create(input=[user("sum"), *first["output"], user("why")])
+        thread_id = thread_of(first)
+        said, versions = await scene.stored(thread_id), await scene.versions(thread_id)
+
+    assert thread_of(other) == thread_id
+    assert [message["role"] for message in said] == [*WHOLE_TURN, "user", "assistant"]
+    assert (said[5]["content"], versions) == ("why", 2)
+
+
+async def test_items_whose_thread_is_gone_are_taken_as_they_are(tmp_path: Path) -> None:
+    async with responses_gateway(tmp_path) as scene:
+        first = await scene.create(input="sum")
+        await scene.http.delete(f"/threads/{thread_of(first)}")
+        second = await scene.create(input=[user("sum"), *first["output"], user("thanks")])
+        said = await scene.said(thread_of(second))
+        reference = await scene.error(404, input=[user("sum"), *references(first), user("thanks")])
+
+    assert thread_of(second) != thread_of(first)
+    roles = [role for role in said if role != "reasoning"]
+    assert roles == ["user", "assistant", "assistant", "tool", "assistant", "user", "assistant"]
+    assert (reference["code"], reference["param"]) == ("item_not_found", "input")
+
+
+async def test_an_item_of_another_thread_can_be_referred_to_and_one_of_the_same_is_not_said_twice(
+    tmp_path: Path,
+) -> None:
+    async with responses_gateway(tmp_path) as scene:
+        first, other = await scene.create(input="sum"), await scene.create(input="one")
+        given = [*references(first), *first["output"], *references(other), user("two")]
+        second = await scene.create(input=given, previous_response_id=first["id"])
+        said = await scene.stored(thread_of(first))
+
+    assert thread_of(second) == thread_of(first)
+    assert [message["role"] for message in said] == [*WHOLE_TURN, "assistant", "user", "assistant"]
+    assert said[5]["content"] == "Hello one."
+
+
+async def test_what_is_stored_and_what_is_not_do_not_share_a_thread(tmp_path: Path) -> None:
+    async with responses_gateway(tmp_path) as scene:
+        first = await scene.create(input="sum")
+        apart = await scene.post({"input": [user("sum"), *first["output"], user("thanks")], "store": False})
+        kept = await scene.create(
+            input=[user("sum"), *first["output"], user("thanks"), *apart.json()["output"], user("x")]
+        )
+        threads = {thread_of(first), apart.headers["x-thread-id"], thread_of(kept)}
+        said = [await scene.said(each) for each in (thread_of(first), apart.headers["x-thread-id"], thread_of(kept))]
+
+    assert len(threads) == 3
+    assert said[0] == WHOLE_TURN
+    assert said[1] == [*WHOLE_TURN, "user", "assistant"]
+    assert said[2] == [*WHOLE_TURN, "user", "assistant", "user", "assistant"]
+
+
+async def test_sealed_reasoning_comes_back_to_its_model_and_a_forged_one_does_not(tmp_path: Path) -> None:
+    async with responses_gateway(tmp_path) as scene:
+        first = await scene.create(input="sum", **ENCRYPTED)
+        plain = await scene.create(input="sum")
+        await scene.http.delete(f"/threads/{thread_of(first)}")
+        reasoning, *rest = first["output"]
+        forged = {**reasoning, "encrypted_content": reasoning["encrypted_content"][:-4] + "AAAA"}
+        threads = [
+            thread_of(await scene.create(input=[user("sum"), each, *rest, user("x")], **ENCRYPTED))
+            for each in (reasoning, forged)
+        ]
+        stored = [(await scene.stored(each))[1] for each in threads]
+
+    assert reasoning["encrypted_content"]
+    assert plain["output"][0].get("encrypted_content") is None
+    assert [message["role"] for message in stored] == ["reasoning", "reasoning"]
+    assert "encryptedValue" in stored[0]
+    assert "encryptedValue" not in stored[1]
+    assert stored[1]["content"] == "Sums need the tool."
