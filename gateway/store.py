@@ -29,6 +29,9 @@ Item = TypeVar("Item")
 LEAST_LIFE_SECONDS = 3600.0
 """How long a thread stays behind its last write, so that retries and those who watch again find it."""
 
+PAUSED_LIFE_SECONDS = 86_400.0
+"""How long one stays that waits for its client or for a person: these may come back the next day."""
+
 
 # More than a thread may ever have: what the operator may set as max_versions.
 MOST_VERSIONS = 1000
@@ -97,7 +100,7 @@ class RunRecord:
 @dataclass(frozen=True, slots=True)
 class ThreadSummary:
     """What is told of a thread without its messages. `agent_id` is empty where no agent has worked on it yet.
-    `metadata` is its owner's. `listed`, `expires_at` and `collection` as in Thread.
+    `metadata` is its owner's. `listed` and `collection` as in Thread; `expires_at` is the later one of a paused thread.
     """
 
     owner: str
@@ -132,7 +135,8 @@ class Thread:
     `model_states` says what providers' servers keep of the thread's conversations, by agent. A thread that is not
     `listed` is left out by list_threads; its id still works. One that is `hidden` is never listed, whatever its runs
     say. `expires_at`: it is to be deleted then; each write moves that to LEAST_LIFE_SECONDS behind itself, if that is
-    later. None: never.
+    later; one that is `paused` stays for PAUSED_LIFE_SECONDS behind its last write, however early it expires. None:
+    never.
 
     `version` is the number of the thread's current version: the messages, state, interrupts, last run and
     `model_states` are that version's. `last_version` is the highest number so far. A version is `shortened` if a
@@ -156,6 +160,7 @@ class Thread:
     listed: bool = True
     hidden: bool = False
     expires_at: float | None = None
+    paused: bool = False
     version: int = 1
     last_version: int = 1
     shortened: bool = False
@@ -372,7 +377,7 @@ class Store(Protocol):
         """
 
     async def expired_threads(self, *, by: float, limit: int) -> list[tuple[str, str]]:
-        """Owners and ids of threads that expired before then, those that did first in front."""
+        """Owners and ids of threads whose life ended before then (see Thread), those that expired first in front."""
 
     async def list_versions(self, owner: str, thread_id: str, *, limit: int, cursor: str | None) -> Page[ThreadVersion]:
         """By number. Every thread has one that is current. Empty for an unknown thread. Raises as list_threads."""

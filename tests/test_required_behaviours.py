@@ -155,6 +155,7 @@ REQUIRED = [
     "named-calls",
     "begun-forks",
     "run-messages",
+    "paused-threads-live",
     "run-wishes",
     "call-executors",
     "renderers",

@@ -124,7 +124,8 @@ class ThreadAccess(AgentAccess):
     ) -> None:
         """Make a thread without a run, which counts as one for the caller. Without a title its first words are its
         title. One that is not `listed` stays so, whatever runs on it. With `expires_at` it is deleted then, but not
-        within an hour of its last write (LEAST_LIFE_SECONDS). `collection` as in store.Thread.
+        within an hour of its last write (LEAST_LIFE_SECONDS), nor within a day while it waits for somebody.
+        `collection` as in store.Thread.
 
         Raises:
             NotFoundError: no such agent for this caller.

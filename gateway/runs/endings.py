@@ -213,6 +213,7 @@ def forked(thread: Thread, thread_id: str, messages: tuple[Message, ...], now: f
         updated_at=now,
         messages=messages,
         interrupts=(),
+        paused=False,
         last_run_id=None,
         model_states={},
         version=1,
@@ -254,7 +255,21 @@ def ended_thread(
     if conversation is not None:
         model_states = {**model_states, thread.agent_id: conversation.state}
     return replace(
-        thread, messages=messages, interrupts=interrupts, state=state, updated_at=now, model_states=model_states
+        thread,
+        messages=messages,
+        interrupts=interrupts,
+        paused=bool(interrupts) or _waits_for_client(terminal),
+        state=state,
+        updated_at=now,
+        model_states=model_states,
+    )
+
+
+def _waits_for_client(terminal: Terminal) -> bool:
+    return (
+        isinstance(terminal, RunFinished)
+        and isinstance(terminal.outcome, Completed)
+        and bool(terminal.outcome.pending_calls)
     )
 
 

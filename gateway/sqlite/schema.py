@@ -215,10 +215,13 @@ _COLLECTIONS: Migration = ("ALTER TABLE threads ADD COLUMN collection TEXT NOT N
 # When a message came, in Unix seconds; NULL: before this was kept.
 _MESSAGE_TIMES: Migration = ("ALTER TABLE messages ADD COLUMN at REAL",)
 
+# Whether a thread waits for its client or for a person.
+_PAUSED_THREADS: Migration = ("ALTER TABLE threads ADD COLUMN paused INTEGER NOT NULL DEFAULT 0",)
+
 MIGRATIONS: Sequence[Migration] = (
     *(_FIRST, _SECRETS, _MODEL_STATES, _DUE_DELETIONS, _LISTED_THREADS, _REUSED_IDS),
     *(_VISITORS, _APPROVALS, _REMEMBERED_REQUESTS, _EVENT_TIMES, _OWNERS_WORDS, _VERSIONS),
-    *(_COLLECTIONS, _MESSAGE_TIMES),
+    *(_COLLECTIONS, _MESSAGE_TIMES, _PAUSED_THREADS),
 )
 
 

@@ -13,9 +13,11 @@ from gateway.agent import Absent
 from gateway.records import dump_json, load_json
 from gateway.sqlite import stored_bytes
 from gateway.sqlite.row_values import from_optional_text, from_text, to_optional_text, to_text
-from gateway.store import ThreadChange, ThreadSummary
+from gateway.store import PAUSED_LIFE_SECONDS, ThreadChange, ThreadSummary
 
-_COLUMNS = "owner, id, title, agent_id, created_at, updated_at, metadata, listed, expires_at, collection"
+_LONGER = f"max(expires_at, updated_at + {PAUSED_LIFE_SECONDS})"
+_EXPIRES_AT = f"CASE WHEN paused THEN {_LONGER} ELSE expires_at END"
+_COLUMNS = f"owner, id, title, agent_id, created_at, updated_at, metadata, listed, {_EXPIRES_AT}, collection"
 
 
 def read_summary(connection: sqlite3.Connection, owner: str, thread_id: str) -> ThreadSummary | None:
@@ -74,7 +76,8 @@ def update_thread(connection: sqlite3.Connection, owner: str, thread_id: str, ch
 def read_expired(connection: sqlite3.Connection, by: float, limit: int) -> list[tuple[str, str]]:
     """Owners and ids of threads that expired before then, those that did first in front."""
     rows = connection.execute(
-        "SELECT owner, id FROM threads WHERE expires_at < ? ORDER BY expires_at LIMIT ?", (by, limit)
+        f"SELECT owner, id FROM threads WHERE expires_at < ? AND {_EXPIRES_AT} < ? ORDER BY expires_at LIMIT ?",
+        (by, by, limit),
     )
     return [(from_text(owner), from_text(thread_id)) for owner, thread_id in rows]
 

@@ -36,12 +36,12 @@ from gateway.store import LEAST_LIFE_SECONDS, Approval, DueDeletion, Thread, Ver
 
 _UPDATE_THREAD = (
     "UPDATE threads SET agent_id = ?, title = ?, updated_at = ?, message_count = ?, last_run_id = ?, interrupts = ?,"
-    " state = ?, model_states = ?, listed = ?, hidden = ?, expires_at = ?, collection = ? WHERE key = ?"
+    " state = ?, model_states = ?, listed = ?, hidden = ?, expires_at = ?, paused = ?, collection = ? WHERE key = ?"
 )
 # What each version has of its own, and what all versions of a thread have in common.
 _CONTENT = "agent_id, last_run_id, interrupts, state, model_states"
 _STATE = 3
-_OF_ALL_VERSIONS = "title, threads.created_at, updated_at, listed, hidden, expires_at, last_version, collection"
+_OF_ALL_VERSIONS = "title, threads.created_at, updated_at, listed, hidden, expires_at, paused, last_version, collection"
 _VERSION_ROW = (
     f"SELECT key, {_CONTENT}, {_OF_ALL_VERSIONS} FROM threads WHERE owner = :owner AND id = :id AND version = :number"
     " UNION ALL SELECT threads.key, "
@@ -130,7 +130,7 @@ def _thread(
 ) -> Thread:
     """The thread of these columns (_CONTENT and _OF_ALL_VERSIONS) and messages."""
     agent_id, last_run_id, interrupts, state, model_states, title, created_at, updated_at, *rest = content
-    listed, hidden, expires_at, last_version, collection = rest
+    listed, hidden, expires_at, paused, last_version, collection = rest
     return Thread(
         owner=owner,
         thread_id=thread_id,
@@ -146,6 +146,7 @@ def _thread(
         listed=bool(listed),
         hidden=bool(hidden),
         expires_at=expires_at,
+        paused=bool(paused),
         version=version,
         last_version=last_version,
         shortened=shortened,
@@ -191,6 +192,7 @@ def write_thread(
         listed,
         hidden,
         expires_at,
+        thread.paused,
         collection or to_text(thread.collection),
     )
     before = None
@@ -381,8 +383,8 @@ def _insert_thread(connection: sqlite3.Connection, thread: Thread, fields: tuple
     values = (to_text(thread.owner), to_text(thread.thread_id), thread.created_at, *fields)
     row = connection.execute(
         "INSERT INTO threads (owner, id, created_at, agent_id, title, updated_at, message_count, last_run_id,"
-        " interrupts, state, model_states, listed, hidden, expires_at, collection, version, last_version)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        " interrupts, state, model_states, listed, hidden, expires_at, paused, collection, version, last_version)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (*values, thread.version, thread.last_version),
     )
     return row.lastrowid or 0

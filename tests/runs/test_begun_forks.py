@@ -12,9 +12,9 @@ from gateway.errors import ConflictError, GatewayError, NotFoundError, StoreErro
 from gateway.frozen import replace
 from gateway.messages import Message
 from gateway.runs.limits import RunLimits
-from gateway.store import Thread
+from gateway.store import LEAST_LIFE_SECONDS, Thread
 from tests.loop_runs import user
-from tests.runner_scene import OWNER, Scene, agent_of, question, read, runner_scene
+from tests.runner_scene import HANGS, OWNER, Scene, agent_of, question, read, runner_scene
 
 ECHO: list[list[dict[str, Any]]] = [[{"text": "I heard: {{user}}"}]]
 
@@ -122,6 +122,27 @@ async def test_how_long_it_lives_its_own_request_says(short_lived: bool) -> None
         await read(await scene.start("a", onward(point, short_lived=short_lived)))
         fork = await thread_of(scene, "fork")
         assert (fork.expires_at is not None, fork.hidden, fork.listed) == (short_lived, short_lived, not short_lived)
+
+
+async def test_one_that_is_not_to_be_kept_is_found_for_an_hour_and_takes_nothing_with_it() -> None:
+    async with runner_scene(agent_of("a", ECHO), agent_of("hangs", HANGS)) as scene:
+        points = await talked(scene, "one")
+        before = await thread_of(scene, "t")
+        given = onward(points[0], short_lived=True)
+        viewer = await scene.start("hangs", given)
+        assert not (await scene.runner.cancel(OWNER, "f1")).status.ended, "it is found to be cancelled"
+        first = await read(viewer)
+        await scene.until_idle()
+        await scene.clock.advance(LEAST_LIFE_SECONDS)
+        assert await scene.runner.delete_expired() == 0
+        assert await read(await scene.start("hangs", given)) == first, "the same request again finds its run"
+        await scene.clock.advance(1)
+        assert await scene.runner.delete_expired() == 1
+        with pytest.raises(NotFoundError):
+            await scene.runner.run(OWNER, "f1")
+        assert await scene.kept_events("f1") == []
+        assert await scene.store.load_thread(OWNER, "fork") is None
+        assert await thread_of(scene, "t") == before
 
 
 @pytest.mark.parametrize(

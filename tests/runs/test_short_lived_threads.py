@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 
 from gateway.access.callers import LOCAL_OWNER
-from gateway.agent import AgentInput, Budgets
+from gateway.agent import AgentInput, Budgets, InterruptAnswer
 from gateway.errors import NotFoundError
-from gateway.events import TextDelta
+from gateway.events import Interrupted, RunFinished, TextDelta
 from gateway.frozen import replace
+from gateway.messages import Message, TextBlock, ToolResult, ToolSpec
 from gateway.store import RunRecord, RunStatus, Thread, ThreadChange
+from tests.loop_runs import adder
 from tests.movable_clock import MovableClock
 from tests.responses_events import message_item
 from tests.runner_scene import HANGS, OWNER, SAYS_HELLO, Scene, agent_of, question, read, read_until, runner_scene
@@ -21,7 +23,9 @@ from tests.stateful_scene import StatefulScene, stateful_scene
 from tests.waiting import until_answered
 
 HOUR = 3600.0
+DAY = 24 * HOUR
 ENDLESS = Budgets(max_run_seconds=None)
+PATIENT = Budgets(approval_timeout_seconds=2 * DAY)
 
 
 def without_memory(**more: Any) -> AgentInput:
@@ -94,6 +98,70 @@ async def test_a_run_that_a_killed_process_left_behind_gives_it_an_hour_from_its
         assert await scene.status("r") == "failed"
         await scene.clock.advance(HOUR + 1)
         assert await scene.runner.delete_expired() == 1
+
+
+PICK = ToolSpec("pick", "Pick.", {"type": "object"})
+PICKS: list[list[dict[str, Any]]] = [[{"tool": "pick", "id": "c1"}], [{"text": "Red it is."}]]
+ADDS: list[list[dict[str, Any]]] = [[{"tool": "add", "arguments": {"a": 1, "b": 2}}], [{"text": "3"}]]
+
+
+async def lives(scene: Scene, seconds: float) -> None:
+    """Move the clock; it is there for exactly so long."""
+    await scene.until_idle()
+    await scene.clock.advance(seconds)
+    assert await scene.runner.delete_expired() == 0
+    await scene.clock.advance(1)
+    assert await scene.runner.delete_expired() == 1
+
+
+async def test_one_that_waits_for_its_clients_tool_lives_a_day() -> None:
+    async with runner_scene(agent_of("a", PICKS)) as scene:
+        await ask(scene, without_memory(tools=(PICK,)))
+        await lives(scene, DAY)
+
+
+async def test_once_the_clients_tool_has_answered_an_hour_counts_again() -> None:
+    async with runner_scene(agent_of("a", PICKS)) as scene:
+        await ask(scene, without_memory(tools=(PICK,)))
+        await scene.clock.advance(2 * HOUR)
+        result = Message("o", "tool", (ToolResult("c1", (TextBlock("red"),)),))
+        await ask(scene, replace(without_memory(run_id="r2", tools=(PICK,)), messages=(result,)))
+        await lives(scene, HOUR)
+
+
+@pytest.mark.parametrize("is_answered", [False, True])
+async def test_one_that_waits_for_a_person_lives_a_day_until_the_person_has_answered(is_answered: bool) -> None:
+    async with runner_scene(agent_of("a", ADDS, (adder(), "always"), budgets=PATIENT)) as scene:
+        events = await read(await scene.start("a", without_memory()))
+        await scene.until_idle()
+        await scene.clock.advance(2 * HOUR)
+        if is_answered:
+            outcome = events[-1].outcome if isinstance(events[-1], RunFinished) else None
+            assert isinstance(outcome, Interrupted)
+            answers = tuple(InterruptAnswer(each.id, "resolved", approved=True) for each in outcome.interrupts)
+            await ask(scene, replace(without_memory(run_id="r2", answers=answers), messages=()))
+            await lives(scene, HOUR)
+        else:
+            await lives(scene, DAY - 2 * HOUR)
+
+
+async def test_one_whose_client_goes_on_without_answering_lives_an_hour() -> None:
+    async with runner_scene(agent_of("a", PICKS), agent_of("b", SAYS_HELLO)) as scene:
+        await ask(scene, without_memory(tools=(PICK,)))
+        await read(await scene.start("b", without_memory(run_id="r2")))
+        await lives(scene, HOUR)
+
+
+async def test_a_question_that_a_killed_process_left_open_keeps_its_thread_for_the_day() -> None:
+    async with runner_scene(agent_of("a", ADDS, (adder(), "always"), budgets=PATIENT)) as scene:
+        await ask(scene, without_memory())
+        await scene.until_idle()
+        record = RunRecord(OWNER, "r2", "t", "a", RunStatus.RUNNING, scene.clock.now(), scene.clock.now())
+        thread = await scene.store.load_thread(OWNER, "t")
+        assert thread is not None
+        await scene.store.begin_run(record, thread, keep=len(thread.messages))
+        await scene.runner.driver.recover()
+        await lives(scene, DAY)
 
 
 async def test_a_thread_with_a_memory_keeps_it() -> None:

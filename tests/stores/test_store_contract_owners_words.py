@@ -12,7 +12,7 @@ from gateway.frozen import replace
 from gateway.messages import JsonObject
 from gateway.owners import visitor_owner
 from gateway.records import dump_json, encode_message
-from gateway.store import LEAST_LIFE_SECONDS, Store, ThreadChange, ThreadSummary
+from gateway.store import LEAST_LIFE_SECONDS, PAUSED_LIFE_SECONDS, Store, ThreadChange, ThreadSummary
 from tests.stored_samples import OWNER, begin, ended, message, messages, records, run, thread, within
 
 METADATA: JsonObject = {"name": "half \ud83d", "nested": {"list": [1, None, 2**70]}}
@@ -187,6 +187,27 @@ async def test_each_write_of_a_thread_that_expires_keeps_it_for_the_least_life(s
     await within(store.update_thread(OWNER, "t1", ThreadChange(expires_at=late)))
     await within(store.write_thread(replace(begun, updated_at=600.0, messages=messages(2)), keep=1))
     assert (await summary(store)).expires_at == late, "it has longer to live already"
+
+
+async def test_a_thread_that_waits_for_somebody_lives_longer_until_it_does_not_wait_any_more(store: Store) -> None:
+    held = replace(thread(), expires_at=110.0, paused=True)
+    await within(store.begin_run(run(), replace(held, paused=False), keep=0))
+    await within(store.end_run(ended(), held, keep=1, first=1, records=records(1, 1)))
+    waits_until = 100.0 + PAUSED_LIFE_SECONDS
+    loaded = await within(store.load_thread(OWNER, "t1"))
+    assert loaded is not None
+    assert (loaded.paused, (await summary(store)).expires_at) == (True, waits_until)
+    assert await expired(store, waits_until) == []
+    assert await expired(store, waits_until + 1) == ["t1"]
+    await within(store.begin_run(run("r2"), replace(loaded, updated_at=500.0, paused=False), keep=1))
+    assert (await summary(store)).expires_at == 500.0 + LEAST_LIFE_SECONDS
+    assert await expired(store, 501.0 + LEAST_LIFE_SECONDS) == ["t1"]
+
+
+async def test_a_paused_thread_that_never_expires_does_not_do_so_later(store: Store) -> None:
+    await within(store.create_thread(replace(thread(), paused=True), {}))
+    assert (await summary(store)).expires_at is None
+    assert await expired(store, 1e12) == []
 
 
 async def test_a_thread_that_does_not_expire_is_not_made_to_by_a_write(store: Store) -> None:
