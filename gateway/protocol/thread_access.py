@@ -12,6 +12,7 @@ from gateway.agent import AgentInput
 from gateway.events import Interrupt
 from gateway.messages import JsonObject, Message
 from gateway.protocol.agent_access import AgentAccess
+from gateway.runs.thread_points import message_runs
 from gateway.store import (
     Page,
     RunRecord,
@@ -46,6 +47,12 @@ class ThreadAccess(AgentAccess):
         for an unknown thread.
         """
         return await self._runner.store.message_times(caller.owner, thread_id)
+
+    async def message_runs(self, caller: Caller, thread_id: str) -> list[str | None]:
+        """For each message of a thread's current version, in order, the id of the thread's run that was given or
+        produced it; None: there is none. Empty for an unknown thread.
+        """
+        return await message_runs(self._runner.store, caller.owner, thread_id)
 
     async def find_message(self, caller: Caller, message_id: str, *, limit: int = 1) -> list[str]:
         """The ids of the caller's threads that have a message of that id: the latest first, behind them those that are

@@ -17,6 +17,8 @@ from gateway.runs.endings import forked, no_message, no_thread, no_version, with
 from gateway.runs.live_run import LiveRun
 from gateway.store import Fork, RunRecord, Store, VersionContent
 
+_PAGE = 500
+
 
 @dataclass(frozen=True, slots=True)
 class RunMessages:
@@ -69,6 +71,21 @@ async def run_messages(store: Store, record: RunRecord, live: LiveRun | None) ->
         tuple(messages[place] for place in given),
         tuple(messages[place] for place in produced) if live is None else live.fold.transcript.messages,
     )
+
+
+async def message_runs(store: Store, owner: str, thread_id: str) -> list[str | None]:
+    """For each message of the thread's current version the id of the thread's run that was given or produced it. None:
+    it came without a run, by a run that was deleted, or from the thread that this one was forked from.
+    """
+    times = await store.message_times(owner, thread_id)
+    runs: dict[float | None, str] = {}
+    cursor: str | None = None
+    while True:
+        page = await store.list_runs(owner, thread_id, limit=_PAGE, cursor=cursor)
+        for record in page.items:
+            runs |= {record.started_at: record.client_id, record.finished_at: record.client_id}
+        if (cursor := page.next_cursor) is None:
+            return [None if at is None else runs.get(at) for at in times]
 
 
 async def _version(store: Store, owner: str, thread_id: str, number: int) -> VersionContent:

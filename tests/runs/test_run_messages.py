@@ -11,7 +11,7 @@ from gateway.agent import AgentInput, InterruptAnswer
 from gateway.errors import NotFoundError
 from gateway.events import Interrupted, RunFinished, TextDelta
 from gateway.messages import Message, TextBlock, ToolResult, ToolSpec
-from gateway.runs.thread_points import RunMessages
+from gateway.runs.thread_points import RunMessages, message_runs
 from tests.loop_runs import adder, user
 from tests.runner_scene import HANGS, OWNER, Scene, agent_of, end_of, question, read, read_until, runner_scene
 from tests.waiting import until
@@ -116,6 +116,19 @@ async def test_a_thread_that_began_as_a_fork_counts_what_it_began_with_as_before
         found = await of(scene, "f1")
         assert (said(found.given), said(found.produced)) == (["question f1"], ["I heard: question f1"])
         assert found.before == await thread_messages(scene)
+
+
+async def test_each_message_of_a_thread_says_which_run_brought_it() -> None:
+    async with runner_scene(agent_of("a", ECHO)) as scene:
+        for number in range(1, 4):
+            await ask(scene, f"r{number}")
+        point = (await scene.runner.run(OWNER, "r2")).end
+        await ask(scene, "f1", thread_id="fork", begins_from=point)
+        await scene.runner.writes.append(OWNER, AgentInput("t", "", (user("without a run", "u9"),)))
+        by_run = [f"r{number}" for number in (1, 1, 2, 2, 3, 3)]
+        assert await message_runs(scene.store, OWNER, "t") == [*by_run, None]
+        assert await message_runs(scene.store, OWNER, "fork") == [None] * 4 + ["f1"] * 2
+        assert await message_runs(scene.store, OWNER, "unknown") == []
 
 
 async def test_a_run_under_way_has_said_what_came_so_far() -> None:
