@@ -7,20 +7,16 @@ that the gateway made.
 from __future__ import annotations
 
 import copy
-import json
 import random
 from collections import defaultdict, deque
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import quote
 
+from tests.mutated_json import mutated
+
 _POOL: Final = 4  # few, so that an id of a container and one of what is in it fit together
-_ODD: Final[tuple[Any, ...]] = (
-    None, True, False, 0, -1, 1, 3, 10**9, 10**30, -(10**19), 0.5, 1e308, "", " ", "x", "0", "-1", "true", "null",
-    "\x00", "\u202e", "\ud800", "é" * 600, "${parameters.x}", "${env:HOME}", "../../etc", "a/b", "_search", "*", "(((",
-    [], {}, [[]], [{}], [None], {"": ""}, {"query": {}}, {"match_all": {}}, {"script": {"source": "1"}},
-    {"bool": {"must": {"bool": {}}}}, {"range": {"created_time": {"gte": "now-1d||/x"}}}, ["a", 1, None], "x" * 20_000,
-)  # fmt: skip
+_NAMES: Final = ("x", "", "_id", "owner", "definition", "about", "é")
 _IDS: Final = ("nope", "_search", "..", ".", "%2e%2e", "a/b", "a b", "é", "x" * 513, "\u202e", "_all", "*", "-", "'")
 _QUERIES: Final = (
     "", "pretty", "pretty=false", "async=true", "async=maybe", "max_results=2", "max_results=-1", "max_results=x",
@@ -202,36 +198,8 @@ class Fuzz:
         return self._random.choice(values)
 
     def _content(self, body: Any) -> bytes:
-        rng = self._random
-        if rng.random() < 0.05:
-            return rng.choice((b"", b"{", b"[]", b'"x"', b"NaN", b"\xff\xfe", b'{"a":1,"a":2}', b"[" * 3_000, b"null"))
-        holder = {"body": body}
-        for _ in range(rng.choice((0, 1, 1, 1, 2, 3))):
-            self._mutate(holder)
-        raw = json.dumps(holder.get("body"), ensure_ascii=rng.random() < 0.5, default=str)
-        return raw.encode("utf-8", "surrogatepass")
-
-    def _mutate(self, holder: dict[str, Any]) -> None:
-        rng = self._random
-        nodes = _nodes(holder)
-        if not nodes:  # the body itself was taken away
-            return
-        container, key = rng.choice(nodes)
-        match rng.randrange(6):
-            case 0:
-                del container[key]
-            case 1:
-                container[key] = [container[key]]
-            case 2 if isinstance(container, dict):
-                container[rng.choice(("x", "", "_id", "owner", "definition", "about", "é"))] = container[key]
-            case 3:
-                other, place = rng.choice(nodes)
-                container[key] = copy.deepcopy(other[place]) if _has(other, place) else None
-            case 4:
-                known = [each for pool in self._ids.values() for each in pool]
-                container[key] = rng.choice(known) if known else "nope"
-            case _:
-                container[key] = copy.deepcopy(rng.choice(_ODD))
+        known = [each for pool in self._ids.values() for each in pool]
+        return mutated(body, self._random, _NAMES, known)
 
 
 class _Places(dict[str, str]):
@@ -241,18 +209,3 @@ class _Places(dict[str, str]):
 
     def __missing__(self, name: str) -> str:
         return self._fuzz.place(name)
-
-
-def _nodes(value: Any) -> list[tuple[Any, Any]]:
-    """Every place of a JSON value, as its container and its key."""
-    keys: list[Any] = list(value) if isinstance(value, dict) else list(range(len(value)))
-    found: list[tuple[Any, Any]] = []
-    for key in keys:
-        found.append((value, key))
-        if isinstance(value[key], dict | list):
-            found += _nodes(value[key])
-    return found
-
-
-def _has(container: Any, key: Any) -> bool:
-    return key in container if isinstance(container, dict) else key < len(container)

@@ -198,6 +198,7 @@ REQUIRED = [
     "openai-models",
     "openai-conversations",
     "openai-errors",
+    "openai-fuzz",
     "openai-no-retry",
     "protocol-settings",
 ]

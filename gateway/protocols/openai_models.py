@@ -89,7 +89,7 @@ _API = openai_api(
 PROTOCOL = WireProtocol(
     "openai_models",
     _routes,
-    paths=[f"{prefix}/{{rest:path}}" for prefix in PREFIXES],
+    paths=[path for prefix in PREFIXES for path in (prefix, f"{prefix}/{{rest:path}}")],
     error_form=openai_error_form,
     api=_API,
     settings={**CHAT_SECTION, **RESPONSES_SECTION},

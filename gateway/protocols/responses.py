@@ -27,6 +27,7 @@ from gateway.openai_api.routes import (
     openai_routes,
     read_object,
 )
+from gateway.openai_api.settings import RESPONSES_SECTION
 from gateway.protocol import Endpoint, ProtocolEnvironment, WireProtocol, caller_of, request_id_of
 from gateway.renderer import rendered_stream
 from gateway.store import RunStatus
@@ -105,4 +106,4 @@ _API = openai_api(
     ]
 )
 
-PROTOCOL = WireProtocol("responses", _routes, error_form=openai_error_form, api=_API)
+PROTOCOL = WireProtocol("responses", _routes, error_form=openai_error_form, api=_API, settings=RESPONSES_SECTION)

@@ -64,7 +64,7 @@ def error(answer: httpx.Response, status: int) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("prefix", ["/v1", "/compatible-mode/v1"])
-@pytest.mark.parametrize("path", ["/models", "/models/helper", "/chat/completions", "/responses", "/x/y", "/"])
+@pytest.mark.parametrize("path", ["/models", "/models/helper", "/chat/completions", "/responses", "/x/y", "/", ""])
 async def test_without_a_key_every_path_answers_in_openai_s_form(gateway: LocalGateway, prefix: str, path: str) -> None:
     answer = await gateway.client.http.get(prefix + path)
     found = error(answer, 401)
