@@ -6,18 +6,21 @@ Below: responses_chain. Above: responses_start.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from gateway.access.callers import Caller
 from gateway.agent import InterruptAnswer
 from gateway.errors import NotFoundError
-from gateway.messages import ContentBlock, Message, ReasoningBlock, ToolCall, ToolResult, new_message_id
+from gateway.messages import ContentBlock, Message, ReasoningBlock, TextBlock, ToolCall, ToolResult, new_message_id
 from gateway.openai_api.errors import wrong
 from gateway.openai_api.ids import place_of
 from gateway.openai_api.responses_chain import Chain, approval_gone
 from gateway.openai_api.responses_items import ApprovalItem, InputItem, ReferenceItem, SaidItem
 from gateway.protocol import ProtocolEnvironment
+
+_QUESTION: Final = '"mcp_approval_response"'  # stands in what asks a person by words alone
 
 
 class StoredItem(NamedTuple):
@@ -43,6 +46,12 @@ class StoredItems:
         if run_id not in self._read:
             self._read[run_id] = await self._items(run_id)
         return self._read[run_id]
+
+    async def message(self, message_id: str) -> Message | None:
+        """The message of that id: it is an item of a conversation."""
+        for thread_id in await self._environment.find_message(self._caller, message_id):
+            return await self._environment.message(self._caller, thread_id, message_id)
+        return None
 
     async def _items(self, run_id: str) -> ItemsByNumber:
         try:
@@ -87,20 +96,25 @@ async def resolved(
             if item.item_id not in known:
                 found += await _referred(item, known, stored)
         elif not await _is_known(item, known, calls, stored):
-            found.append(item)
+            found += await _as_stored(item, stored)
     return found
 
 
 async def _referred(item: ReferenceItem, known: set[str], stored: StoredItems) -> list[SaidItem]:
     """The item that a reference stands for; none where the chain has it."""
-    place = place_of(item.item_id)
-    items = {} if place is None else await stored.of(place.run_id)
-    if place is None or (there := items.get(place.number)) is None:
-        message = f"Item with id '{item.item_id[:256]}' not found; send the item itself, or leave it out"
-        raise NotFoundError(message, code="item_not_found", problems=wrong(message, "/input").problems)
-    if there.message.id in known:
-        return []
-    return [SaidItem(item.at, tuple(_alone(there, items)), item.item_id)]
+    if (place := place_of(item.item_id)) is None:
+        if (message := await stored.message(item.item_id)) is None:
+            raise _no_item(item.item_id)
+        return [SaidItem(item.at, (replace(message, id=new_message_id(), turn_id=None),))]
+    items = await stored.of(place.run_id)
+    if (there := items.get(place.number)) is None:
+        raise _no_item(item.item_id)
+    return [] if there.message.id in known else [SaidItem(item.at, tuple(_alone(there, items)), item.item_id)]
+
+
+def _no_item(item_id: str) -> NotFoundError:
+    message = f"Item with id '{item_id[:256]}' not found; send the item itself, or leave it out"
+    return NotFoundError(message, code="item_not_found", problems=wrong(message, "/input").problems)
 
 
 def _alone(item: StoredItem, items: ItemsByNumber) -> list[Message]:
@@ -115,6 +129,23 @@ def _alone(item: StoredItem, items: ItemsByNumber) -> list[Message]:
             if isinstance(other.block, ToolResult) and other.block.call_id == block.call_id
         )
     return said
+
+
+async def _as_stored(item: SaidItem, stored: StoredItems) -> list[SaidItem]:
+    """The item as its thread has it, if a response showed something else as words: a medium, or a note of its own."""
+    if not (item.item_id and any(_may_stand_for_another(message.text) for message in item.messages)):
+        return [item]
+    place = place_of(item.item_id)
+    items = {} if place is None else await stored.of(place.run_id)
+    if place is None or not items:
+        return [item]
+    if (there := items.get(place.number)) is None:
+        return []  # a question to a person is no part of the thread
+    return [item if isinstance(there.block, TextBlock) else replace(item, messages=tuple(_alone(there, items)))]
+
+
+def _may_stand_for_another(text: str) -> bool:
+    return _QUESTION in text or (text.endswith((")", "]")) and text.startswith(("![", "[")))
 
 
 async def _is_known(item: SaidItem, known: set[str], calls: set[str], stored: StoredItems) -> bool:

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from gateway.messages import JsonObject, JsonValue, ToolSpec, json_kind
+from gateway.messages import JsonObject, JsonValue, ToolSpec
 from gateway.openai_api.fields import OpenAIFields
 from gateway.openai_api.generation import read_generation
+from gateway.openai_api.metadata import read_metadata
 from gateway.openai_api.responses_items import InputItem, read_input
 from gateway.openai_api.tools import read_tool_choice, read_tools
 from gateway.wishes.run_wishes import RunWishes, WishedLimits
@@ -56,9 +57,6 @@ _INCLUDES: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 _TRUNCATIONS: Final[Mapping[str, str]] = MappingProxyType({each: each for each in ("auto", "disabled")})
-_MOST_PAIRS: Final = 16
-_LONGEST_KEY: Final = 64
-_LONGEST_VALUE: Final = 512
 _ECHOED: Final = (
     "instructions", "parallel_tool_calls", "temperature", "top_p", "max_output_tokens", "max_tool_calls", "metadata",
     "text", "truncation", "service_tier", "safety_identifier", "prompt_cache_key", "previous_response_id",
@@ -76,7 +74,7 @@ def read_request(body: JsonObject) -> ResponsesRequest:
     wishes = RunWishes(
         options=read_generation(fields),
         tool_choice=choice,
-        instructions=_instructions(fields),
+        instructions=fields.text("instructions") or "",
         limits=WishedLimits(max_tool_calls=fields.number("max_tool_calls", least=1)),
         detached=bool(fields.boolean("background")),
     )
@@ -99,10 +97,6 @@ def read_request(body: JsonObject) -> ResponsesRequest:
     return request
 
 
-def _instructions(fields: OpenAIFields) -> str:
-    return fields.text("instructions") or ""
-
-
 def _conversation(fields: OpenAIFields) -> str | None:
     """The conversation's id, which may stand in an object."""
     value = fields.value.get("conversation")
@@ -123,7 +117,7 @@ def _included(fields: OpenAIFields) -> list[str]:
 
 def _check_rest(fields: OpenAIFields, request: ResponsesRequest) -> None:
     """Note what is wrong with members that are read for nothing else."""
-    _check_metadata(fields)
+    read_metadata(fields)
     fields.word("truncation", _TRUNCATIONS)
     for name in ("service_tier", "safety_identifier", "prompt_cache_key"):
         fields.text(name)
@@ -135,20 +129,6 @@ def _check_rest(fields: OpenAIFields, request: ResponsesRequest) -> None:
             fields.wrong(name, f"{name} is not offered here; leave it out")
     if fields.number("top_logprobs"):
         fields.wrong("top_logprobs", "top_logprobs must be 0: this gateway knows no log probabilities")
-
-
-def _check_metadata(fields: OpenAIFields) -> None:
-    metadata = fields.object("metadata") or {}
-    if len(metadata) > _MOST_PAIRS:
-        fields.wrong("metadata", f"metadata has {len(metadata)} pairs; it may have {_MOST_PAIRS}")
-    inside = fields.below("metadata", metadata)
-    for key, value in list(metadata.items())[:_MOST_PAIRS]:
-        if len(key) > _LONGEST_KEY:
-            inside.wrong(key, f"metadata has a key of {len(key)} characters; it may have {_LONGEST_KEY}")
-        elif not isinstance(value, str):
-            inside.wrong(key, f"{inside.called(key)} must be a string, not {json_kind(value)}")
-        elif len(value) > _LONGEST_VALUE:
-            inside.wrong(key, f"{inside.called(key)} has {len(value)} characters; it may have {_LONGEST_VALUE}")
 
 
 # --- what the Response repeats ---------------------------------------------------------------------------------------

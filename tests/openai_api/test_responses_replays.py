@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.responses_scene import (
+    CAREFUL,
     WEATHER,
     kinds,
     output,
@@ -16,6 +17,7 @@ from tests.responses_scene import (
     thread_of,
     user,
 )
+from tests.running_gateway import agent, scripted
 
 ENCRYPTED = {"include": ["reasoning.encrypted_content"]}
 WHOLE_TURN = ["user", "reasoning", "assistant", "tool", "assistant"]
@@ -99,6 +101,36 @@ async def test_an_item_of_another_thread_can_be_referred_to_and_one_of_the_same_
     assert thread_of(second) == thread_of(first)
     assert [message["role"] for message in said] == [*WHOLE_TURN, "assistant", "user", "assistant"]
     assert said[5]["content"] == "Hello one."
+
+
+async def test_a_message_of_a_conversation_can_be_referred_to(tmp_path: Path) -> None:
+    async with responses_gateway(tmp_path) as scene:
+        conversation = await scene.sdk.conversations.create(items=[{"role": "user", "content": "one"}])
+        (item,) = (await scene.sdk.conversations.items.list(conversation.id)).data
+        reference = {"type": "item_reference", "id": item.id}
+        inside = await scene.create(input=[reference, user("two")], conversation=conversation.id)
+        elsewhere = await scene.create(input=[reference, user("two")])
+        said = [[each["content"] for each in await scene.stored(thread_of(it))] for it in (inside, elsewhere)]
+        unknown = await scene.error(404, input=[{"id": "msg_of_nobody"}])
+
+    assert said == [["one", "two", "Hello two."]] * 2
+    assert unknown["param"] == "input"
+
+
+async def test_what_a_response_wrote_for_something_else_is_not_taken_for_words(tmp_path: Path) -> None:
+    sound = {"medium": "UklGRg==", "media_type": "audio/wav"}
+    asking = {"protocols": {"responses": {"approvals": "message"}}}
+    singer = agent("singer", scripted([sound], [{"text": "Hello {{user}}."}]))
+    async with responses_gateway(tmp_path, [CAREFUL, singer], sections=asking) as scene:
+        for model, text in (("careful", "sum"), ("singer", "sing")):
+            first = await scene.create(model=model, input=text)
+            assert kinds(first)[-1] == "message"
+            second = await scene.create(model=model, input=[user(text), *first["output"], user("thanks")])
+            thread_id = thread_of(first)
+            assert thread_of(second) == thread_id
+            said = await scene.stored(thread_id)
+            assert [each["content"] for each in said if each["role"] == "user"] == [text, "thanks"]
+            assert await scene.versions(thread_id) == 1
 
 
 async def test_what_is_stored_and_what_is_not_do_not_share_a_thread(tmp_path: Path) -> None:

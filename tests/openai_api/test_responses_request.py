@@ -109,7 +109,7 @@ def test_include_asks_for_sealed_reasoning_and_knows_openais_other_values() -> N
         ({"text": {"format": {"type": "yaml"}}}, ["/text/format/type"]),
         ({"reasoning": {"effort": "immense"}}, ["/reasoning/effort"]),
         ({"metadata": {str(number): "" for number in range(17)}}, ["/metadata"]),
-        ({"metadata": {"k" * 65: ""}}, [f"/metadata/{'k' * 65}"]),
+        ({"metadata": {"k" * 65: ""}}, ["/metadata"]),
         ({"metadata": {"k": "v" * 513, "n": 1}}, ["/metadata/k", "/metadata/n"]),
         ({"truncation": "never"}, ["/truncation"]),
         ({"include": ["everything"]}, ["/include/0"]),
