@@ -166,6 +166,7 @@ REQUIRED = [
     "openai-api-shared-readers",
     "chat-requests",
     "chat-answers",
+    "chat-input-cache",
     "protocols-agree",
     "chat-completions",
     "responses-requests",

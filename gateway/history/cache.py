@@ -71,7 +71,7 @@ class HistoryCache:
         # Every run asks one, and most have nothing to tell it.
         self._merged = _NOTHING_MERGED
         self._view = _NOTHING_SEEN
-        self._digested: tuple[Messages, Any] = ((), None)
+        self._digested: tuple[Messages, Any, bool] = ((), None, False)
 
     def merge(self, stored: Messages, sent: Messages) -> Messages:
         """As `history.merge_history`."""
@@ -129,36 +129,37 @@ class HistoryCache:
             return model_view(messages), None
         return seen.settled.messages + model_view(last), seen.settled
 
-    def digest(self, messages: Messages, rest: bytes) -> str:
-        """The hash of the messages' rows and of `rest`, as `runs.endings.input_digest` forms them.
+    def digest(self, messages: Messages, rest: bytes, *, anonymous: bool = False) -> str:
+        """The hash of the messages' rows and of `rest`, as `runs.endings.input_digest` forms them. `anonymous`: ids do
+        not count.
 
         Raises:
             TypeError: the encoder cannot take one of them.
         """
-        digested, hasher = self._digested
-        if not digested or messages[: len(digested)] != digested:
+        digested, hasher, without_ids = self._digested
+        if not digested or without_ids != anonymous or messages[: len(digested)] != digested:
             digested, hasher = (), hashlib.blake2b(b"[[", digest_size=16)
         # The kept part ends before the last message, which people edit most often.
         for end in (len(messages) - 1, len(messages)):
             if new := messages[len(digested) : end]:
-                rows = orjson.dumps(digest_rows(new))
+                rows = orjson.dumps(digest_rows(new, anonymous=anonymous))
                 hasher = hasher.copy()
                 hasher.update((b"," if digested else b"") + rows[1:-1])
                 digested = messages[:end]
                 if end < len(messages):
-                    self._digested = (digested, hasher)
+                    self._digested = (digested, hasher, anonymous)
         whole = hasher.copy()
         whole.update(b"]," + rest + b"]")
         digest: str = whole.hexdigest()
         return digest
 
 
-def digest_rows(messages: Iterable[Message]) -> list[tuple[str, str, object]]:
-    """What distinguishes two requests' messages: ids, roles and contents."""
+def digest_rows(messages: Iterable[Message], *, anonymous: bool = False) -> list[tuple[str | None, str, object]]:
+    """What distinguishes two requests' messages: ids, unless they are `anonymous`, roles and contents."""
     # Text alone where there is nothing else, as nearly always: the encoder takes a tenth of the time.
     return [
         (
-            message.id,
+            None if anonymous else message.id,
             message.role,
             block.text
             if len(content := message.content) == 1

@@ -14,6 +14,7 @@ responses_history.py   recognises what a client replays; reasoning_envelopes.py:
 conversations.py threads as conversations, and what requests say of them; thread_items.py: what was said, as items
 item_lists.py    parts of lists of items; metadata.py: what a client notes
 chat_request.py  the body of a chat completion; chat_history.py: recognises a history that is sent again
+chat_input_cache.py    what was read and recognised of a thread's last request
 chat_start.py    begins the run that a chat completion asks for, on its thread
 responses_start.py     begins a run; responses_chain.py: what it goes on with; responses_references.py: what ids lead to
 settings.py      what the operator decides for all callers, or for a key

@@ -39,11 +39,20 @@ def recognise(stored: Sequence[Message], sent: tuple[Message, ...]) -> tuple[Mes
     return (*stored[:known], *sent[new:])
 
 
-def common_beginning(stored: Sequence[Message], sent: Sequence[Message]) -> tuple[int, int]:
-    """How many of the thread's messages were recognised, and of how many of the sent ones they are the originals."""
+def common_beginning(
+    stored: Sequence[Message], sent: Sequence[Message], start: tuple[int, int] = (0, 0)
+) -> tuple[int, int]:
+    """How many of the thread's messages were recognised, and of how many of the sent ones they are the originals. What
+    is before `start` is recognised already, and ends with a person's message.
+    """
     results = _Results(stored)
-    known = new = 0
-    while known < len(stored) and stored[known].role in _INSTRUCTIONS and _role_at(sent, 0) not in _INSTRUCTIONS:
+    known, new = start
+    while (
+        not new
+        and known < len(stored)
+        and stored[known].role in _INSTRUCTIONS
+        and _role_at(sent, 0) not in _INSTRUCTIONS
+    ):
         known += 1  # a client's own instructions at the beginning are not stored, so others stored these
     while new < len(sent):
         if known == len(stored):

@@ -42,8 +42,18 @@ _INSTRUCTIONS: Final = ("system", "developer")
 
 
 @dataclass(frozen=True, slots=True)
+class ReadItems:
+    """A body's messages behind its leading instructions, and what was read of them. It ends with a whole request."""
+
+    items: Sequence[JsonValue]
+    messages: tuple[Message, ...]
+    call_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ChatRequest:
-    """What a body asks for. `model` is the agent's id; `call_ids` are those of all calls in its messages.
+    """What a body asks for. `model` is the agent's id; `call_ids` are those of all calls in its messages. `read` is for
+    the next body, which may begin with the same messages.
 
     The messages are the conversation without the leading instructions, which are among the wishes. Their ids were made
     here.
@@ -58,17 +68,18 @@ class ChatRequest:
     include_usage: bool
     store: bool | None
     metadata: JsonObject | None
+    read: ReadItems | None
 
 
-def read_chat_request(value: JsonObject) -> ChatRequest:
-    """What the body asks for.
+def read_chat_request(value: JsonObject, known: ReadItems | None = None) -> ChatRequest:
+    """What the body asks for. What is `known` is not read again; that changes no result, but the messages' ids.
 
     Raises:
         InvalidRequestError: 400, something in it is wrong; all of it is named.
     """
     body = OpenAIFields(value)
     model = body.required("model", filled=True)
-    conversation = _Conversation(body)
+    conversation = _Conversation(body, known)
     tools, choice = read_tool_choice(body, read_tools(body))
     options = read_generation(body)
     stream_options = body.inner("stream_options")
@@ -82,6 +93,7 @@ def read_chat_request(value: JsonObject) -> ChatRequest:
         (stream_options is not None and stream_options.boolean("include_usage")) or False,
         body.boolean("store"),
         read_metadata(body),
+        conversation.read,
     )
     _refuse_unsupported(body)
     body.check()
@@ -107,8 +119,9 @@ def _refuse_unsupported(body: OpenAIFields) -> None:
 class _Conversation:
     """The messages of a body. `instructions` are those that stand before all others."""
 
-    def __init__(self, body: OpenAIFields) -> None:
+    def __init__(self, body: OpenAIFields, known: ReadItems | None = None) -> None:
         self._body = body
+        self.read: ReadItems | None = None
         self.messages: list[Message] = []
         self.call_ids: list[str] = []
         self.instructions = ""
@@ -118,16 +131,25 @@ class _Conversation:
             said = "is empty" if given == [] else "is missing" if given is None else f"is {json_kind(given)}"
             body.wrong("messages", f"messages {said}; it must be an array of at least one message")
             return
-        leading = self._read(given)
+        first = next((place for place, item in enumerate(given) if not _is_instruction(item)), len(given))
+        leading = self._read(given[:first])
+        start = first
+        if known is not None and given[first : first + len(known.items)] == known.items:
+            self.messages += known.messages
+            self.call_ids += known.call_ids
+            start += len(known.items)
+        leading += self._read(given[start:], start, is_leading=start == first)
         self._refuse_unanswered()
         if leading < len(self.messages):  # without any other message they are the conversation
             self.instructions = "\n\n".join(message.text for message in self.messages[:leading] if message.text)
             del self.messages[:leading]
+            if leading == first:
+                self.read = ReadItems(given[first:], tuple(self.messages), tuple(self.call_ids))
 
-    def _read(self, given: Sequence[JsonValue]) -> int:
-        """Read the messages; how many instructions they begin with."""
-        leading, is_leading = 0, True
-        for place, item in enumerate(given):
+    def _read(self, given: Sequence[JsonValue], start: int = 0, *, is_leading: bool = True) -> int:
+        """Read the messages from a place on; how many of them are leading instructions."""
+        leading = 0
+        for place, item in enumerate(given, start):
             message = _usual(item) or self._unusual(item, place)
             if message is None:
                 continue
@@ -186,6 +208,10 @@ class _Conversation:
                 "tool_call_id right behind the assistant's message",
             )
         self._unanswered = {}
+
+
+def _is_instruction(item: JsonValue) -> bool:
+    return isinstance(item, dict) and item.get("role") in _INSTRUCTIONS
 
 
 def _usual(item: JsonValue) -> Message | None:

@@ -13,7 +13,8 @@ from gateway.access.callers import Caller
 from gateway.agent import AgentInput, InputNames
 from gateway.errors import InvalidRequestError, NotFoundError
 from gateway.messages import JsonObject, Message
-from gateway.openai_api.chat_history import common_beginning, recognise
+from gateway.openai_api.chat_history import common_beginning
+from gateway.openai_api.chat_input_cache import ChatInputCache
 from gateway.openai_api.chat_renderer import ChatForm, form_of
 from gateway.openai_api.chat_request import ChatRequest, read_chat_request
 from gateway.openai_api.errors import unknown_model, wrong
@@ -46,32 +47,30 @@ async def start_chat(
     caller: Caller,
     body: JsonObject,
     headers: Mapping[str, str],
+    cache: ChatInputCache,
     *,
     request_id: str = "",
 ) -> StartedChat:
-    """Begin the run that a body asks for; a repeated request with an Idempotency-Key gets its earlier run.
+    """Begin the run that a body asks for; a repeated request with an Idempotency-Key gets its earlier run. The `cache`
+    changes no result.
 
     Raises:
         GatewayError: as `read_chat_request` and `ProtocolEnvironment.start`; NotFoundError for an unknown model.
     """
-    request = read_chat_request(body)
+    settings = environment.protocol_settings(caller, ChatSettings)
+    named = _named_thread(headers, body, settings)
+    chat = cache.find(caller.owner, named)
+    request = read_chat_request(body, chat.read)
     try:
         await environment.check_agent(caller, request.model)
     except NotFoundError:
         raise unknown_model(request.model) from None
-    settings = environment.protocol_settings(caller, ChatSettings)
+    if named:
+        cache.keep(caller.owner, named, chat, request.read)
     key = headers.get(_KEY_HEADER, "")
     known = await _thread_of(environment, caller, request, headers, settings)
     thread_id = known or new_thread_id(key)
-    form = ChatForm(
-        new_run_id("chatcmpl-", key),
-        int(environment.now()),
-        request.model,
-        include_usage=request.include_usage,
-        backend_tools=settings.backend_tools,
-        store=request.store,
-        metadata=request.metadata,
-    )
+    form = _form(request, new_run_id("chatcmpl-", key), environment.now(), settings)
     given = AgentInput(
         thread_id,
         form.id,
@@ -84,7 +83,8 @@ async def start_chat(
         origin=ORIGIN,
         request=form.remembered,
         wishes=request.wishes,
-        recognition=recognise,
+        recognition=chat.recognise,
+        history_cache=chat.history,
         names_calls=True,
         names=_NAMES,
     )
@@ -96,6 +96,26 @@ async def start_chat(
         viewer.close()
         raise
     return StartedChat(viewer, form, request.stream, {THREAD_HEADER: thread_id, RUN_HEADER: form.id})
+
+
+def _form(request: ChatRequest, run_id: str, now: float, settings: ChatSettings) -> ChatForm:
+    return ChatForm(
+        run_id,
+        int(now),
+        request.model,
+        include_usage=request.include_usage,
+        backend_tools=settings.backend_tools,
+        store=request.store,
+        metadata=request.metadata,
+    )
+
+
+def _named_thread(headers: Mapping[str, str], body: JsonObject, settings: ChatSettings) -> str:
+    """What seems to name the thread: only where to look for what is known of it. Empty: nothing does."""
+    metadata = body.get("metadata")
+    noted = metadata.get("thread_id") if isinstance(metadata, dict) else None
+    sent = (headers.get(name) for name in (THREAD_HEADER, *settings.thread_headers))
+    return next(filter(None, (*sent, noted if isinstance(noted, str) else "")), "")
 
 
 async def _thread_of(

@@ -12,6 +12,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from gateway.openai_api.api_document import openai_api, openai_operation
+from gateway.openai_api.chat_input_cache import ChatInputCache
 from gateway.openai_api.chat_renderer import ChatChunks, ChatCompletion
 from gateway.openai_api.chat_start import start_chat
 from gateway.openai_api.routes import answer_with_body, openai_error_form, openai_routes, read_object
@@ -23,10 +24,13 @@ from gateway.renderer import rendered_stream
 class _Endpoints:
     def __init__(self, environment: ProtocolEnvironment) -> None:
         self._environment = environment
+        self._cache = ChatInputCache()
 
     async def complete(self, request: Request) -> Response:
         environment, caller, body = self._environment, caller_of(request), await read_object(request)
-        started = await start_chat(environment, caller, body, request.headers, request_id=request_id_of(request))
+        started = await start_chat(
+            environment, caller, body, request.headers, self._cache, request_id=request_id_of(request)
+        )
         to_operator = environment.is_operators(caller)
         if not started.stream:
             completion = ChatCompletion(started.form, to_operator=to_operator)

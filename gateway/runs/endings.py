@@ -56,11 +56,12 @@ def input_digest(given: AgentInput, produced: frozenset[str] = frozenset()) -> s
     """
     minted = given.minted_ids
     answers = [(answer.interrupt_id, answer.status, answer.payload) for answer in given.answers]
-    if given.history_cache is not None and not minted and not produced:
+    anonymous = len(minted) == len(given.messages)
+    if given.history_cache is not None and (anonymous or not minted) and not produced:
         with contextlib.suppress(TypeError):  # as below
-            return given.history_cache.digest(given.messages, orjson.dumps(answers))
+            return given.history_cache.digest(given.messages, orjson.dumps(answers), anonymous=anonymous)
     messages = [message for message in given.messages if message.id not in produced] if produced else given.messages
-    rows: Sequence[tuple[str | None, str, object]] = digest_rows(messages)
+    rows = digest_rows(messages)
     if minted:
         rows = [(None if message_id in minted else message_id, role, said) for message_id, role, said in rows]
     try:
