@@ -174,6 +174,8 @@ REQUIRED = [
     "responses-chaining",
     "responses-replays",
     "openai-clients",
+    "chat-history",
+    "chat-failures",
     "ml-stream",
     "ml-stream-ag-ui",
     "ml-refusals",
