@@ -176,6 +176,7 @@ REQUIRED = [
     "openai-clients",
     "chat-history",
     "chat-failures",
+    "openai-front-ends",
     "ml-stream",
     "ml-stream-ag-ui",
     "ml-refusals",

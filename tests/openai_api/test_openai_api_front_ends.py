@@ -1,0 +1,188 @@
+"""The requests of Open WebUI and LibreChat as they send them: the thread is recognised, hidden tool turns are kept, and
+what they ask for themselves about a chat leaves its thread alone.
+
+https://github.com/open-webui/open-webui (backend/open_webui/routers/openai.py, routers/tasks.py, utils/headers.py),
+https://github.com/danny-avila/LibreChat (api/server/controllers/agents/client.js), both of November 2026
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests.openai_scene import PICTURE, OpenAIScene, openai_gateway
+
+CHAT: Final = "8c3e0f0e-6a3b-4b5f-9c39-d1c2b7a4f001"
+SECTIONS: Final = {"protocols": {"chat_completions": {"thread_headers": ["X-OpenWebUI-Chat-Id", "x-conversation-id"]}}}
+# Open WebUI with ENABLE_FORWARD_USER_INFO_HEADERS; it sends them with a chat's requests and with its tasks alike
+OPEN_WEBUI: Final[Mapping[str, str]] = {
+    "Authorization": "Bearer key",
+    "X-OpenWebUI-User-Name": "Ada%20Lovelace",
+    "X-OpenWebUI-User-Id": "0b6f3a51-0000-4000-8000-000000000001",
+    "X-OpenWebUI-User-Email": "ada@example.org",
+    "X-OpenWebUI-User-Role": "user",
+    "X-OpenWebUI-Chat-Id": CHAT,
+}
+# LibreChat with `headers: {x-conversation-id: "{{LIBRECHAT_BODY_CONVERSATIONID}}"}` at the endpoint
+LIBRECHAT: Final[Mapping[str, str]] = {"Authorization": "Bearer key", "x-conversation-id": CHAT}
+HIDDEN: Final = ["user", "assistant", "tool", "assistant"]
+TITLE: Final = (
+    "### Task:\nGenerate a concise, 3-5 word title with an emoji summarizing the chat history.\n### Chat History:\n"
+    "<chat_history>\nUSER: 2 and 3?\nASSISTANT: I add.\n</chat_history>"
+)
+TAGS: Final = TITLE.replace("a concise, 3-5 word title with an emoji", "1-3 broad tags")
+# what both ask for themselves, beside the chat
+TASKS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "title": {"messages": [{"role": "user", "content": TITLE}], "stream": False, "max_tokens": 1000},
+    "tags": {"messages": [{"role": "user", "content": TAGS}], "stream": False},
+    "librechat": {
+        "messages": [{"role": "user", "content": "Provide a title of at most five words.\n\nUser: 2 and 3?"}],
+        "user": "65f1c0ffee00000000000001",
+    },
+}
+
+
+@pytest.fixture
+async def scene(tmp_path: Path) -> AsyncGenerator[OpenAIScene]:
+    async with openai_gateway(tmp_path, sections=SECTIONS) as running:
+        yield running
+
+
+def open_webui(messages: Sequence[Mapping[str, Any]], model: str = "adder") -> dict[str, Any]:
+    return {"stream": True, "model": model, "messages": messages, "stream_options": {"include_usage": True}}
+
+
+def librechat(messages: Sequence[Mapping[str, Any]], model: str = "adder") -> dict[str, Any]:
+    """Its answers and what it sends again are lists of parts."""
+    return {
+        "model": model,
+        "user": "65f1c0ffee00000000000001",
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "messages": [
+            {**message, "content": [{"type": "text", "text": message["content"]}]}
+            if message["role"] == "assistant"
+            else message
+            for message in messages
+        ],
+    }
+
+
+async def said(scene: OpenAIScene, body: Mapping[str, Any], headers: Mapping[str, str]) -> str:
+    """The words of an answer."""
+    answer = await scene.post("/chat/completions", body, **headers)
+    assert answer.status_code == 200, answer.text
+    if not body.get("stream"):
+        content: str = answer.json()["choices"][0]["message"]["content"]
+        return content
+    frames = [line.removeprefix("data: ") for line in answer.text.splitlines() if line.startswith("data: ")]
+    assert frames[-1] == "[DONE]"
+    choices = [choice for frame in frames[:-1] for choice in json.loads(frame)["choices"]]
+    return "".join(choice["delta"].get("content") or "" for choice in choices)
+
+
+async def roles(scene: OpenAIScene) -> list[str]:
+    return [message["role"] for message in await scene.ag_ui_messages(CHAT)]
+
+
+applications = pytest.mark.parametrize(
+    ("body_of", "headers"), [(open_webui, OPEN_WEBUI), (librechat, LIBRECHAT)], ids=["Open WebUI", "LibreChat"]
+)
+
+
+@applications
+async def test_a_chat_is_a_thread_that_keeps_the_calls_it_does_not_show(
+    scene: OpenAIScene, body_of: Any, headers: Mapping[str, str]
+) -> None:
+    messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "2 and 3?"}]
+    first = await said(scene, body_of(messages), headers)
+    messages += [{"role": "assistant", "content": first.strip()}, {"role": "user", "content": "and again?"}]
+    second = await said(scene, body_of(messages), headers)
+
+    assert first.endswith("The sum is 5.0.")
+    assert second.endswith("The sum is 5.0.")
+    assert await roles(scene) == HIDDEN * 2
+
+
+@applications
+@pytest.mark.parametrize("task", TASKS)
+async def test_what_is_asked_about_a_chat_leaves_its_thread_alone(
+    scene: OpenAIScene, body_of: Any, headers: Mapping[str, str], task: str
+) -> None:
+    messages = [{"role": "user", "content": "2 and 3?"}]
+    first = await said(scene, body_of(messages), headers)
+    answer = await scene.post("/chat/completions", {"model": "words", **TASKS[task]}, **headers)
+    aside = answer.headers["x-thread-id"]
+    messages += [{"role": "assistant", "content": first}, {"role": "user", "content": "and again?"}]
+    await said(scene, body_of(messages), headers)
+
+    assert answer.status_code == 200, answer.text
+    assert aside != CHAT
+    assert await roles(scene) == HIDDEN * 2
+    assert aside not in [thread["id"] for thread in (await scene.gateway.client.get("/threads"))["threads"]]
+
+
+@applications
+async def test_an_answer_asked_for_anew_or_after_an_edit_is_a_version_of_the_thread(
+    scene: OpenAIScene, body_of: Any, headers: Mapping[str, str]
+) -> None:
+    messages = [{"role": "user", "content": "2 and 3?"}]
+    first = await said(scene, body_of(messages), headers)
+    messages += [{"role": "assistant", "content": first}, {"role": "user", "content": "and again?"}]
+    await said(scene, body_of(messages), headers)
+    messages[-1] = {"role": "user", "content": "no, something else"}
+    await said(scene, body_of(messages), headers)
+
+    kept = await scene.ag_ui_messages(CHAT)
+    assert [message["role"] for message in kept] == HIDDEN * 2
+    assert kept[4]["content"] == "no, something else"
+    versions = await scene.gateway.client.get(f"/threads/{CHAT}/versions")
+    assert len(versions["versions"]) == 2
+
+
+async def test_pictures_and_parameters_are_taken_as_open_webui_sends_them(scene: OpenAIScene) -> None:
+    parts = [
+        {"type": "text", "text": "What is this?"},
+        {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PICTURE}"}},
+    ]
+    parameters = {
+        "temperature": 0.2, "top_p": 0.9, "max_tokens": 200, "frequency_penalty": 0.1, "seed": 7, "stop": ["END"],
+        "logit_bias": {"50256": -100}, "reasoning_effort": "low",
+    }  # fmt: skip
+    body = {**open_webui([{"role": "user", "content": parts}], "words"), **parameters}
+
+    assert await said(scene, body, OPEN_WEBUI) == "I heard: What is this?"
+
+
+async def test_open_webuis_native_tools_go_on_with_its_empty_contents(scene: OpenAIScene) -> None:
+    tool = {"type": "function", "function": {"name": "get_weather", "description": "", "parameters": {
+        "type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}}  # fmt: skip
+    messages: list[dict[str, Any]] = [{"role": "user", "content": "weather?"}]
+    called = await scene.post(
+        "/chat/completions", {**open_webui(messages, "weather"), "stream": False, "tools": [tool]}, **OPEN_WEBUI
+    )
+    [call] = called.json()["choices"][0]["message"]["tool_calls"]
+    messages += [
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": call["id"], "content": "fine"},
+    ]
+    answer = await said(scene, {**open_webui(messages, "weather"), "tools": [tool]}, OPEN_WEBUI)
+
+    assert answer == "It is fine."
+    assert await roles(scene) == ["user", "assistant", "tool", "assistant"]
+
+
+async def test_the_same_person_in_two_chats_has_two_threads(scene: OpenAIScene) -> None:
+    """`user` names no thread: it is one person's in all chats."""
+    body = librechat([{"role": "user", "content": "hello"}], "words")
+    threads = []
+    for chat in ("one", "two", None):
+        headers = {} if chat is None else {"x-conversation-id": chat}
+        threads.append((await scene.post("/chat/completions", body, **headers)).headers["x-thread-id"])
+
+    assert threads[:2] == ["one", "two"]
+    assert threads[2] not in ("one", "two", body["user"])
