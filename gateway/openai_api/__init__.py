@@ -12,6 +12,7 @@ responses_resource.py  the Response object, and the form that a run's record kee
 responses_renderer.py  a run as the events of a stream, or as that object; responses_output.py: its items
 responses_history.py   recognises what a client replays; reasoning_envelopes.py: signed reasoning, with the store's key
 conversations.py threads as conversations, and what requests say of them; thread_items.py: what was said, as items
+response_view.py how a caller is shown runs as responses; run_events.py: what a run left on its thread, as events
 item_lists.py    parts of lists of items; metadata.py: what a client notes
 chat_request.py  the body of a chat completion; chat_history.py: recognises a history that is sent again
 chat_input_cache.py    what was read and recognised of a thread's last request

@@ -125,17 +125,18 @@ def item_with(items: Sequence[ThreadItem], thread_id: str, item_id: str) -> Thre
 
 
 def without_item(items: Sequence[ThreadItem], item: ThreadItem) -> Callable[[tuple[Message, ...]], tuple[Message, ...]]:
-    """What is left of a thread's messages without the item. Items of the same run note their ids: without the one that
-    goes they would be counted otherwise.
-    """
-    ids: dict[str, list[str]] = {}
+    """What is left of a thread's messages without the item; what is left of its run notes its ids."""
+    run, beside = item.part
+    noted: dict[str, list[str]] = {} if run is None else {message.id: [] for message in beside}
     for each in items:
-        if each.run_id and each.run_id == item.run_id and each is not item:
-            ids.setdefault(each.message_id, []).append(each.id)
+        if each is not item and each.message_id in noted:
+            noted[each.message_id].append(each.id)
 
     def left(messages: tuple[Message, ...]) -> tuple[Message, ...]:
-        stays = (_without(message, item) for message in messages)
-        return tuple(with_ids(each, ids[each.id]) if each.id in ids else each for each in stays if each is not None)
+        stays = [each for message in messages if (each := _without(message, item)) is not None]
+        if run is None:
+            return tuple(stays)
+        return tuple(with_ids(each, run.client_id, noted[each.id]) if each.id in noted else each for each in stays)
 
     return left
 

@@ -1,16 +1,18 @@
-"""What clients said on a thread as items: messages, calls and their outputs.
+"""A thread's messages as items.
 
-Below: media_out, messages. Above: conversations, responses_stored. Pure.
+Below: responses_renderer, run_events, media_out. Above: conversations, responses_stored. Pure.
 
-A message's item has the message's id. A call is an item of its own, with the id `fc_<call id>`; where the message says
-nothing else, the call stands for it.
+What a run added are the items of its response, with their ids. They are counted anew each time, so where one is
+deleted, the messages of the others note theirs. Any other message's item has the message's id, and a call of it is an
+item of its own, `fc_<call id>`: what clients said, and answers of runs that an edit cut off, that a fork took over or
+that nobody knows any more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from gateway.frozen import quickly_made, replace
 from gateway.messages import (
@@ -33,37 +35,116 @@ from gateway.messages import (
     VideoBlock,
 )
 from gateway.openai_api.media_out import address_of, markdown_of
+from gateway.openai_api.response_view import ResponseView
+from gateway.openai_api.responses_output import OutputItem
+from gateway.openai_api.responses_resource import EarlierCall
+from gateway.openai_api.run_events import events_of
 from gateway.store import RunRecord
 from gateway.tool_output import encodable
 
 _NOTE: Final = "openai_api"  # the member of a message's metadata that says how its items are called
 
 
+class RunPart(NamedTuple):
+    """Messages of a thread that follow each other, and the run that added them; None: that is not known, or it is one
+    message of a client's.
+    """
+
+    run: RunRecord | None
+    messages: tuple[Message, ...]
+
+
+_NO_RUN: Final = RunPart(None, ())
+
+
 @quickly_made
 @dataclass(frozen=True, slots=True)
 class ThreadItem:
-    """An item, and the message that it is of. `call_id`: of the message it is this call alone. `run_id`: the run that
-    shows it in its response; empty where none does.
+    """An item, the message that it is of, and the part in which it is shown. `call_id`: of the message it is this call
+    alone.
     """
 
     value: JsonObject
     message_id: str
     call_id: str = ""
-    run_id: str = ""
+    part: RunPart = _NO_RUN
 
     @property
     def id(self) -> str:
         return str(self.value["id"])
 
 
-def items_of(messages: Iterable[Message], runs: Sequence[RunRecord]) -> list[ThreadItem]:
-    """The items of a thread. `runs` are the thread's, the newest first."""
-    return [item for message in messages for item in message_items(message)]
+def items_of(messages: Sequence[Message], runs: Sequence[RunRecord], view: ResponseView) -> list[ThreadItem]:
+    """The items of a thread, the oldest first. `runs` are all of the thread's, the newest first."""
+    answered = {
+        result.call_id for each in messages if each.turn_id is None and (result := each.tool_result) is not None
+    }
+    calls: dict[str, tuple[str, ToolCall]] = {}
+    items: list[ThreadItem] = []
+    for part in _parts(messages, runs):
+        calls |= {call.call_id: (message.id, call) for message in part.messages for call in message.tool_calls}
+        if part.run is None:
+            items += [item for message in part.messages for item in message_items(message)]
+        else:
+            renderer = view.renderer(part.run, [_earlier(call) for _, call in calls.values()])
+            renderer.render(events_of(part.run, part.messages, answered), 1)
+            items += _response_items(part, renderer.items, calls)
+    return items
 
 
-def with_ids(message: Message, ids: Sequence[str]) -> Message:
-    """The message that notes the ids of its items."""
-    return replace(message, metadata={**(message.metadata or {}), _NOTE: {"items": [*ids]}})
+def _parts(messages: Iterable[Message], runs: Sequence[RunRecord]) -> Iterator[RunPart]:
+    ends = {run.last_message_id: run for run in runs if run.status.ended}
+    known = {run.client_id: run for run in reversed(runs)}
+    name, produced = "", list[Message]()
+    for message in messages:
+        noted, _ = _noted(message)
+        if produced and (message.turn_id is None or noted != name):
+            yield RunPart(known.get(name), tuple(produced))
+            produced = []
+        if message.turn_id is None:
+            yield RunPart(None, (message,))
+            continue
+        name = noted
+        produced.append(message)
+        if (run := ends.get(message.id)) is not None:
+            yield RunPart(run, tuple(produced))
+            produced = []
+    yield RunPart(known.get(name), tuple(produced))
+
+
+def _response_items(
+    part: RunPart, shown: Iterable[OutputItem], calls: Mapping[str, tuple[str, ToolCall]]
+) -> Iterator[ThreadItem]:
+    """The items of a run's response. `calls` are all up to its end, each with the id of its message."""
+    results = {result.call_id: each.id for each in part.messages if (result := each.tool_result) is not None}
+    noted = {message.id: _noted(message)[1] for message in part.messages}
+    for item in shown:
+        value, message_id, call_id = item.value(), item.source_id, ""
+        if message_id in calls:
+            message_id, call_id = calls[item.source_id][0], item.source_id
+            if value["type"] == "function_call_output":
+                message_id, call_id = results[item.source_id], ""
+        if ids := noted.get(message_id):
+            value["id"] = ids.pop(0)
+        yield ThreadItem(value, message_id, call_id, part)
+
+
+def _earlier(call: ToolCall) -> EarlierCall:
+    return EarlierCall(call.call_id, call.name, call.arguments)
+
+
+def _noted(message: Message) -> tuple[str, list[JsonValue]]:
+    """What the message notes: the run that added it, and the ids of its items."""
+    note = (message.metadata or {}).get(_NOTE)
+    run_id, ids = (note.get("run"), note.get("items")) if isinstance(note, dict) else ("", [])
+    return run_id if isinstance(run_id, str) else "", [*ids] if isinstance(ids, list) else []
+
+
+def with_ids(message: Message, run_id: str, ids: Sequence[str]) -> Message:
+    """The message that notes its run, and the ids of its items: where others of the run are gone, they cannot be
+    counted any more.
+    """
+    return replace(message, metadata={**(message.metadata or {}), _NOTE: {"run": run_id, "items": [*ids]}})
 
 
 def message_items(message: Message) -> list[ThreadItem]:

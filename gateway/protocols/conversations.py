@@ -30,7 +30,8 @@ from gateway.openai_api.conversations import (
     without_item,
 )
 from gateway.openai_api.ids import new_thread_id
-from gateway.openai_api.item_lists import includes_asked, item_list, part_asked
+from gateway.openai_api.item_lists import ENCRYPTED, includes_asked, item_list, part_asked
+from gateway.openai_api.response_view import view_of
 from gateway.openai_api.routes import answer_json, openai_error_form, openai_routes, read_object
 from gateway.openai_api.settings import RESPONSES_SECTION
 from gateway.openai_api.thread_items import ThreadItem, items_of, message_items
@@ -81,8 +82,8 @@ class _Endpoints:
 
     async def items(self, request: Request) -> Response:
         query = request.query_params.multi_items()
-        part, _ = part_asked(query), includes_asked(query)
-        items = await self._items(caller_of(request), path_id(request, "conversation"))
+        part, encrypted = part_asked(query), ENCRYPTED in includes_asked(query)
+        items = await self._items(caller_of(request), path_id(request, "conversation"), encrypted=encrypted)
         return answer_json(part.of([item.value for item in items]))
 
     async def add(self, request: Request) -> Response:
@@ -94,9 +95,9 @@ class _Endpoints:
         return answer_json(item_list([item.value for message in kept for item in message_items(message)]))
 
     async def item(self, request: Request) -> Response:
-        includes_asked(request.query_params.multi_items())
+        encrypted = ENCRYPTED in includes_asked(request.query_params.multi_items())
         thread_id, item_id = path_id(request, "conversation"), path_id(request, "item_id")
-        items = await self._items(caller_of(request), thread_id)
+        items = await self._items(caller_of(request), thread_id, encrypted=encrypted)
         return answer_json(item_with(items, thread_id, item_id).value)
 
     async def delete_item(self, request: Request) -> Response:
@@ -108,12 +109,12 @@ class _Endpoints:
             await self._environment.leave_messages(caller, thread_id, without_item(items, item))
         return await self._conversation(caller, thread_id)
 
-    async def _items(self, caller: Caller, thread_id: str) -> list[ThreadItem]:
+    async def _items(self, caller: Caller, thread_id: str, *, encrypted: bool = False) -> list[ThreadItem]:
         """All items of the conversation, the oldest first."""
         with conversation_named(thread_id):
             messages = (await self._environment.messages(caller, thread_id, limit=_WHOLE_THREAD)).items
             runs = (await self._environment.thread_runs(caller, thread_id, limit=_WHOLE_THREAD)).items
-        return items_of(messages, runs)
+        return items_of(messages, runs, await view_of(self._environment, caller, encrypted=encrypted))
 
 
 def _routes(environment: ProtocolEnvironment) -> Sequence[BaseRoute]:

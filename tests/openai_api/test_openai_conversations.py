@@ -15,6 +15,22 @@ SERVER = {"api_keys": [{"name": "alice", "key": ALICE}, {"name": "bob", "key": B
 AS_ALICE = {"authorization": f"Bearer {ALICE}"}
 HELPER = agent("helper", scripted([{"reasoning": "let me think"}, {"text": "hello back"}], [{"text": "and again"}]))
 
+ADDER = agent(
+    "adder",
+    scripted(
+        [
+            {"reasoning": "I add twice"},
+            {"text": "let me see"},
+            {"tool": "add", "arguments": {"a": 2, "b": 3}},
+            {"tool": "add", "arguments": {"a": 4, "b": 5}},
+        ],
+        [{"text": "done"}],
+    ),
+    tools=[{"type": "PythonTool", "name": "add", "parameters": {"function": "gateway.sample_tools:add"}}],
+    history="append",
+)
+MESSAGES = [{"id": f"u{number}", "role": "user", "content": "add"} for number in range(3)]
+
 
 def sdk(gateway: LocalGateway, key: str = ALICE, prefix: str = "/v1") -> openai.AsyncOpenAI:
     return openai.AsyncOpenAI(base_url=gateway.client.base_url + prefix, api_key=key, max_retries=0)
@@ -116,6 +132,46 @@ async def test_any_thread_is_a_conversation(tmp_path: Path) -> None:
     assert found.id == "a/thread"
     assert [item.type for item in items] == ["message", "reasoning", "message"]
     assert items[0].id == "user-run-1"
+
+
+async def ids_of(client: openai.AsyncOpenAI, conversation: str) -> list[str]:
+    return [str(item.id) async for item in client.conversations.items.list(conversation, order="asc")]
+
+
+async def test_the_items_of_a_run_are_those_of_its_response(tmp_path: Path) -> None:
+    async with local_gateway(tmp_path, [ADDER], server=SERVER) as gateway, sdk(gateway) as client:
+        for number in (1, 2):
+            body = run_body("add", thread_id="t", run_id=f"r{number}", messages=[MESSAGES[number]])
+            await gateway.client.run("adder", body, **AS_ALICE)
+        items = [dumped(item) async for item in client.conversations.items.list("t", order="asc")]
+    assert [item["id"] for item in items] == [
+        "u1", "rs_r1_0", "msg_r1_1", "mcp_r1_2", "mcp_r1_3", "msg_r1_6",
+        "u2", "rs_r2_0", "msg_r2_1", "mcp_r2_2", "mcp_r2_3", "msg_r2_6",
+    ]  # fmt: skip
+    assert items[3] == {
+        "id": "mcp_r1_2",
+        "type": "mcp_call",
+        "status": "completed",
+        "server_label": "gateway",
+        "name": "add",
+        "arguments": '{"a":2,"b":3}',
+        "output": "5.0",
+        "error": None,
+        "approval_request_id": None,
+    }
+
+
+@pytest.mark.parametrize("gone", [1, 2, 3, 4, 5])
+async def test_the_ids_of_a_runs_other_items_stay_when_one_is_deleted(tmp_path: Path, gone: int) -> None:
+    async with local_gateway(tmp_path, [ADDER], server=SERVER) as gateway, sdk(gateway) as client:
+        body = run_body("add", thread_id="t", run_id="r1", messages=[MESSAGES[1]])
+        await gateway.client.run("adder", body, **AS_ALICE)
+        there = await ids_of(client, "t")
+        await client.conversations.items.delete(there[gone], conversation_id="t")
+        assert await ids_of(client, "t") == [*there[:gone], *there[gone + 1 :]]
+        for item_id in (*there[1:gone], *there[gone + 1 :]):
+            await client.conversations.items.delete(item_id, conversation_id="t")
+        assert await ids_of(client, "t") == ["u1"]
 
 
 async def test_a_deleted_item_is_gone_and_the_others_stay(tmp_path: Path) -> None:

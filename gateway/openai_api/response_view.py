@@ -1,0 +1,54 @@
+"""How a caller is shown runs as responses, whichever protocol they came by.
+
+Below: responses_renderer, reasoning_envelopes, protocol. Above: thread_items, responses_stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from gateway.access.callers import Caller
+from gateway.openai_api.reasoning_envelopes import EnvelopeKey
+from gateway.openai_api.responses_output import Seal
+from gateway.openai_api.responses_renderer import ResponsesRenderer
+from gateway.openai_api.responses_resource import EarlierCall, form_of
+from gateway.openai_api.settings import ResponsesSettings
+from gateway.protocol import ProtocolEnvironment
+from gateway.store import RunRecord
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseView:
+    """`settings` hold for runs of other protocols; a response is shown as it was. `encrypted`: with sealed reasoning,
+    whatever the response's request said.
+    """
+
+    settings: ResponsesSettings
+    seal: Seal
+    to_operator: bool
+    encrypted: bool = False
+
+    def renderer(self, record: RunRecord, earlier: Sequence[EarlierCall] = ()) -> ResponsesRenderer:
+        """The renderer of a run. `earlier` are calls of earlier runs, where the run's own record names none."""
+        form = form_of(record)
+        if record.origin != "responses":
+            form = replace(form, backend_tools=self.settings.backend_tools, approvals=self.settings.approvals)
+        form = replace(form, encrypted=form.encrypted or self.encrypted, earlier=form.earlier or tuple(earlier))
+        return ResponsesRenderer(
+            form,
+            to_operator=self.to_operator,
+            seal=self.seal,
+            shows_failure=True,
+            completed_at=record.finished_at,
+        )
+
+
+async def view_of(environment: ProtocolEnvironment, caller: Caller, *, encrypted: bool = False) -> ResponseView:
+    """How this caller is shown responses."""
+    envelopes = await environment.shared(EnvelopeKey).envelopes()
+    settings = environment.protocol_settings(caller, ResponsesSettings)
+    return ResponseView(
+        settings, partial(envelopes.seal, caller.owner), environment.is_operators(caller), encrypted=encrypted
+    )

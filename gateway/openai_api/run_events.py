@@ -1,0 +1,113 @@
+"""What a run left on its thread as the events that said it, for renderers of runs whose log is gone.
+
+Below: events, the store's data. Above: thread_items, responses_stored. Pure. Events that only a log knows are not
+there: steps, state, which MCP server had a tool, that an answer was cut off at a limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from itertools import groupby
+
+from gateway.events import (
+    Cancelled,
+    Completed,
+    Event,
+    Executor,
+    Interrupt,
+    Interrupted,
+    MediaGiven,
+    ModelCallEnded,
+    ModelCallStarted,
+    ReasoningDelta,
+    ReasoningEnded,
+    ReasoningStarted,
+    RunFailed,
+    RunFinished,
+    RunStarted,
+    StopReason,
+    TextDelta,
+    TextEnded,
+    TextStarted,
+    ToolCallDelta,
+    ToolCallEnded,
+    ToolCallStarted,
+    ToolReturned,
+)
+from gateway.messages import ContentBlock, Message, ReasoningBlock, TextBlock, ToolCall, ToolResult
+from gateway.store import RunRecord, RunStatus
+
+
+def events_of(record: RunRecord, produced: Sequence[Message], answered: Collection[str] = ()) -> list[Event]:
+    """The events of an ended run that added these messages. `answered` are calls that a client answered later."""
+    returned = {result.call_id for message in produced if (result := message.tool_result) is not None}
+    calls = [call for message in produced for call in message.tool_calls]
+    waiting = [call for call in calls if call.call_id not in returned]
+    asked = [call for call in waiting if record.status is RunStatus.INTERRUPTED and call.call_id not in answered]
+    pending = tuple(call for call in waiting if call not in asked)
+    events: list[Event] = [RunStarted(record.thread_id, record.client_id)]
+    is_whole = record.status in (RunStatus.COMPLETED, RunStatus.INTERRUPTED)
+    clients = {call.call_id for call in pending} if is_whole else set()
+    for turn_id, messages in groupby(produced, key=lambda message: None if message.role == "tool" else message.turn_id):
+        if turn_id is None:
+            events += (_returned(message) for message in messages)
+        else:
+            events += _answer(turn_id, [*messages], clients, {call.call_id for call in asked})
+    return [*events, _end(record, pending, asked)]
+
+
+def _returned(message: Message) -> ToolReturned:
+    result = message.tool_result
+    assert result is not None, "a tool's message has a result"
+    return ToolReturned(message.id, result.call_id, result.content, result.is_error)
+
+
+def _answer(
+    turn_id: str, messages: Sequence[Message], clients: Collection[str], asked: Collection[str]
+) -> Iterator[Event]:
+    """What a model said at once: its blocks in the order in which they began."""
+    yield ModelCallStarted(turn_id, "", "")
+    blocks = [(message, block) for message in messages for block in message.content]
+    if all(not isinstance(block, ToolResult) and block.index >= 0 for _, block in blocks):
+        blocks.sort(key=lambda each: getattr(each[1], "index", -1))
+    for message, block in blocks:
+        executor: Executor = "client" if isinstance(block, ToolCall) and block.call_id in clients else "backend"
+        yield from _block(message, block, executor, asks=isinstance(block, ToolCall) and block.call_id in asked)
+    if not any(message.incomplete for message in messages):
+        yield ModelCallEnded(StopReason.END_TURN)
+
+
+def _block(message: Message, block: ContentBlock, executor: Executor, *, asks: bool) -> Iterator[Event]:
+    match block:
+        case TextBlock(text, index, opaque, refusal):
+            yield TextStarted(message.id, message.role, index, refusal)
+            if text:
+                yield TextDelta(message.id, text)
+            yield TextEnded(message.id, opaque)
+        case ReasoningBlock(text, index, opaque):
+            yield ReasoningStarted(message.id, index)
+            if text:
+                yield ReasoningDelta(message.id, text)
+            yield ReasoningEnded(message.id, opaque)
+        case ToolCall(call_id, name, arguments, index, opaque, provider_call_id):
+            yield ToolCallStarted(call_id, name, message.id, index, provider_call_id, executor, asks=asks)
+            if arguments:
+                yield ToolCallDelta(call_id, arguments)
+            yield ToolCallEnded(call_id, opaque)
+        case ToolResult():
+            pass
+        case _:
+            yield MediaGiven(message.id, block)
+
+
+def _end(record: RunRecord, pending: tuple[ToolCall, ...], asked: Sequence[ToolCall]) -> RunFinished | RunFailed:
+    match record.status:
+        case RunStatus.FAILED:
+            return RunFailed(record.error_code or "internal_error", record.error_message or "", record.usage)
+        case RunStatus.CANCELLED:
+            return RunFinished(Cancelled(), record.usage)
+        case RunStatus.INTERRUPTED:
+            questions = tuple(Interrupt(call.call_id, "tool_call", "", call.call_id) for call in asked)
+            return RunFinished(Interrupted(questions, pending), record.usage)
+        case _:
+            return RunFinished(Completed(pending), record.usage)
