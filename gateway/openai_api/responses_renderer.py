@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
@@ -86,6 +87,7 @@ ItemT = TypeVar("ItemT", bound=OutputItem)
 
 _DONE: Final = b"data: [DONE]\n\n"
 _UNKNOWN: Final = "unknown"
+_MANY: Final = 32  # events: fewer are written sooner one by one
 # Behind an item's end, what does not tell whether it is complete.
 _TELLS_NOTHING: Final = frozenset({TextEnded, ReasoningEnded, ToolCallEnded, StepEnded, UsageReported})
 _CUT_OFF: Final = frozenset({StopReason.MAX_TOKENS, StopReason.CONTENT_FILTER, StopReason.CONTEXT_OVERFLOW})
@@ -102,7 +104,7 @@ class _Call:
 
 
 class ResponsesRenderer:
-    """The renderer of one Response (renderer.Renderer). `items` are those that are shown, `number` is the next one's.
+    """The renderer of one Response (renderer.Renderer). `items` are those that are shown so far.
 
     All items of a run count, also those that these settings do not show, so that an id does not depend on settings.
     """
@@ -125,7 +127,7 @@ class ResponsesRenderer:
         self._shows_failure = shows_failure
         self._completed_at = completed_at
         self.items: list[OutputItem] = []
-        self.number = 0
+        self._number = 0  # of the next item
         self._sequence = 0
         self._words: dict[str, WordsItem] = {}  # by message, also those that are done
         self._pictures: dict[str, PictureItem] = {}
@@ -133,6 +135,7 @@ class ResponsesRenderer:
         self._earlier = {call.call_id: call for call in form.earlier}
         self._ended: list[OutputItem] = []  # not done yet
         self._failure: RunFailedError | None = None
+        self._begun: JsonObject = {}
         self._response: JsonObject | None = None
         # of the last delta: its item's message, its frames' beginning, its parts
         self._words_id = ""
@@ -141,6 +144,15 @@ class ResponsesRenderer:
 
     def render(self, events: Sequence[Event], first: int) -> Sequence[bytes]:
         """The frames of the next events."""
+        if len(events) < _MANY:
+            return self._one_by_one(events)
+        frames: list[bytes] = []
+        for kind, group in groupby(events, type):
+            alike = [*group]
+            frames += self._texts(alike) if kind is TextDelta else self._one_by_one(alike)  # type: ignore[arg-type]
+        return frames
+
+    def _one_by_one(self, events: Sequence[Event]) -> list[bytes]:
         head, words_id, parts, sequence = self._head, self._words_id, self._parts, self._sequence
         frames: list[bytes] = []
         for event in events:
@@ -160,6 +172,27 @@ class ResponsesRenderer:
         self._sequence = sequence
         return frames
 
+    def _texts(self, deltas: Sequence[TextDelta]) -> list[bytes]:
+        """The frames of deltas; of many plain ones of one text in less time."""
+        frames = self._one_by_one(deltas[:1])
+        rest = deltas[1:]
+        if len(rest) < _MANY or {delta.message_id for delta in rest} != {self._words_id}:
+            return frames + self._one_by_one(rest)
+        said = [delta.text for delta in rest]
+        try:
+            written = orjson.dumps(said)
+        except TypeError:  # half a surrogate pair
+            return frames + self._one_by_one(rest)
+        if b'\\","' in written:  # a text that ends with '",', as JSON often does, contains the separator
+            return frames + self._one_by_one(rest)
+        self._parts += said
+        head, sequence = self._head, self._sequence
+        self._sequence = sequence + len(said)
+        for piece in written[2:-2].split(b'","'):
+            frames.append(b'%b"%b","sequence_number":%d}\n\n' % (head, piece, sequence))
+            sequence += 1
+        return frames
+
     def final(self) -> JsonObject:
         """The Response.
 
@@ -170,6 +203,10 @@ class ResponsesRenderer:
         if self._failure is not None and not self._shows_failure:
             raise self._failure
         return self._response
+
+    def so_far(self, status: ResponseStatus) -> JsonObject:
+        """The Response of a run that goes on."""
+        return response_object(self._form, status, [item.value() for item in self.items])
 
     # --- frames
 
@@ -200,15 +237,17 @@ class ResponsesRenderer:
         self._sequence = sequence + 1
         return b'%b%b,"sequence_number":%d}\n\n' % (head, strict_json.dump(text), sequence)
 
-    def _lifecycle(self, status: ResponseStatus, kind: str = "") -> bytes:
-        """A frame with the Response as it is before its end."""
-        return self._frame(f"response.{kind or status}", {"response": response_object(self._form, status)})
+    def _snapshot(self, kind: str, response: bytes) -> bytes:
+        name, sequence = kind.encode(), self._sequence
+        self._sequence = sequence + 1
+        form = b'event: response.%b\ndata: {"type":"response.%b","response":%b,"sequence_number":%d}\n\n'
+        return form % (name, name, response, sequence)
 
     # --- items
 
     def _take(self) -> int:
-        number = self.number
-        self.number = number + 1
+        number = self._number
+        self._number = number + 1
         return number
 
     def _id(self, kind: ItemKind, number: int) -> str:
@@ -229,9 +268,16 @@ class ResponsesRenderer:
     def _open(self, event: RunStarted | None = None) -> list[bytes]:
         if self._sequence:
             return []
+        self._begun = response_object(self._form, "in_progress")
+        begun = strict_json.dump(self._begun)
         if not self._form.background:
-            return [self._lifecycle("in_progress", "created"), self._lifecycle("in_progress")]
-        return [self._lifecycle("queued", "created"), self._lifecycle("queued"), self._lifecycle("in_progress")]
+            return [self._snapshot("created", begun), self._snapshot("in_progress", begun)]
+        queued = strict_json.dump({**self._begun, "status": "queued"})
+        return [
+            self._snapshot("created", queued),
+            self._snapshot("queued", queued),
+            self._snapshot("in_progress", begun),
+        ]
 
     def _end(self, last: RunFinished | RunFailed) -> list[bytes]:
         frames = self._open()
@@ -245,27 +291,26 @@ class ResponsesRenderer:
             for interrupt in last.outcome.interrupts:
                 frames += self._question(interrupt)
         self._failure = failure_of(last, to_operator=self._to_operator)
-        self._response = self._ended_response(last)
-        status = self._response["status"]
-        kind = "incomplete" if status == "cancelled" else status  # there is no event for a cancel
-        return [*frames, self._frame(f"response.{kind}", {"response": self._response}), _DONE]
-
-    def _ended_response(self, last: RunFinished | RunFailed) -> JsonObject:
+        status, members = self._ending(last)
         output = [item.value() for item in self.items]
         usage = response_usage(last.usage)
+        self._response = {**self._begun, "status": status, "output": [*output], "usage": usage, **members}
+        kind = "incomplete" if status == "cancelled" else status  # there is no event for a cancel
+        return [*frames, self._snapshot(kind, strict_json.dump(self._response)), _DONE]
+
+    def _ending(self, last: RunFinished | RunFailed) -> tuple[ResponseStatus, JsonObject]:
+        """The status of a run that has ended, and what the Response says of its end."""
         if isinstance(last, RunFailed):
             assert self._failure is not None, "it is a failure's"
-            error = response_error(last.code, encodable(self._failure.message))
-            return response_object(self._form, "failed", output, usage=usage, error=error)
+            return "failed", {"error": response_error(last.code, encodable(self._failure.message))}
         match last.outcome:
             case Completed() | Interrupted():
-                completed_at = self._completed_at
-                return response_object(self._form, "completed", output, usage=usage, completed_at=completed_at)
+                at = self._completed_at
+                return "completed", {} if at is None else {"completed_at": int(at)}
             case Incomplete():
-                details = incomplete_details(last.outcome)
-                return response_object(self._form, "incomplete", output, usage=usage, incomplete_details=details)
-            case _:
-                return response_object(self._form, "cancelled", output, usage=usage)
+                return "incomplete", {"incomplete_details": incomplete_details(last.outcome)}
+            case Cancelled():
+                return "cancelled", {}
 
     # --- words and pictures
 

@@ -139,29 +139,20 @@ def form_of(record: RunRecord) -> ResponseForm:
     )
 
 
-def response_object(
-    form: ResponseForm,
-    status: ResponseStatus,
-    output: Sequence[JsonObject] = (),
-    *,
-    usage: JsonObject | None = None,
-    error: JsonObject | None = None,
-    incomplete_details: JsonObject | None = None,
-    completed_at: float | None = None,
-) -> JsonObject:
-    """A Response with all of its members. `completed_at` is only known of a run that has a record of its end."""
+def response_object(form: ResponseForm, status: ResponseStatus, output: Sequence[JsonObject] = ()) -> JsonObject:
+    """A Response that has not ended, with all of its members."""
     return {
         "id": form.run_id,
         "object": "response",
         "created_at": form.created_at,
-        "completed_at": int(completed_at) if completed_at is not None and status == "completed" else None,
+        "completed_at": None,
         "status": status,
         "background": form.background,
-        "error": error,
-        "incomplete_details": incomplete_details,
+        "error": None,
+        "incomplete_details": None,
         "model": form.model,
         "output": [*output],
-        "usage": usage,
+        "usage": None,
         "store": form.store,
         "conversation": {"id": form.thread_id} if form.store else None,
         **_echo(form.echoed),

@@ -439,6 +439,23 @@ def test_strict_open_responses_clients_read_every_frame_where_tools_are_hidden()
     check_open_responses(checked(rendered(cut, replace(form, background=True))[0]))
 
 
+@pytest.mark.parametrize("odd", ["word", '",', '","', "\\", "\ud83d", ""])
+def test_many_deltas_at_once_are_the_frames_that_they_are_one_by_one(odd: str) -> None:
+    said: list[Event] = [TextDelta("m1", text) for text in (["a", odd, '"', "b"] * 20)]
+    events = [*START, TextStarted("m1"), *said, TextEnded("m1"), ENDS, FINISHED]
+    frames, renderer = rendered(events)
+    again, other = rendered(events, cuts=range(len(events)))
+    assert again == frames
+    assert other.final() == renderer.final()
+
+
+def test_a_run_that_goes_on_is_shown_with_what_there_is() -> None:
+    _, renderer = rendered([*START, *THINKS, *SAYS])
+    said: Any = renderer.so_far("in_progress")
+    assert (said["status"], said["usage"]) == ("in_progress", None)
+    assert [item["status"] for item in said["output"]] == ["completed", "in_progress"]
+
+
 def test_the_last_frame_is_done() -> None:
     assert rendered([*START, FINISHED])[0][-1] == Frame(DONE, None)
 

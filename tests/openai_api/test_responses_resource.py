@@ -51,16 +51,15 @@ def without_schema(response: JsonObject) -> JsonObject:
 @pytest.mark.parametrize("echoed", [{}, SAID])
 def test_a_response_has_all_that_the_published_schemas_require(echoed: JsonObject) -> None:
     usage = response_usage([Usage("p", "m", 3, 4, 1, 2)])
-    failed = response_object(
-        form(echoed=echoed), "failed", usage=usage, error=response_error("model_throttled", "too many")
-    )
-    for shown in (failed, response_object(form(echoed=echoed), "queued")):
+    queued = response_object(form(echoed=echoed), "queued")
+    failed: JsonObject = {"status": "failed", "usage": usage, "error": response_error("model_throttled", "too many")}
+    for shown in (queued, {**queued, **failed}):
         Response.model_validate(shown)
         ResponseResource.model_validate(without_schema(shown))
 
 
 def test_a_response_repeats_its_request_and_fills_in_the_rest() -> None:
-    shown = response_object(form(echoed=SAID), "completed", completed_at=9.5)
+    shown = response_object(form(echoed=SAID), "in_progress")
     assert shown["temperature"] == 1.0
     assert shown["tools"] == [
         {
@@ -81,7 +80,11 @@ def test_a_response_repeats_its_request_and_fills_in_the_rest() -> None:
         }
     }
     assert shown["reasoning"] == {"effort": "low", "summary": None}
-    assert (shown["completed_at"], shown["conversation"]) == (9, {"id": "conv_1"})
+    assert shown["conversation"] == {"id": "conv_1"}
+
+
+def test_a_response_that_is_not_stored_names_no_conversation() -> None:
+    assert response_object(form(store=False), "queued")["conversation"] is None
 
 
 def test_a_form_comes_back_from_its_runs_record() -> None:
