@@ -1,4 +1,4 @@
-# make run | test | clients | check | page | dist | benchmark | clean; needs nothing but make and a Python of 3.11 or newer.
+# make run | test | clients | conformance | check | page | dist | benchmark | clean; needs nothing but make and a Python of 3.11 or newer.
 #   make run ARGS="--port 9000"     make test PYTEST_ARGS="-k ag_ui -x"     make benchmark BENCHMARK_ARGS="..."
 #   make run PYTHON=python3.12      takes that Python for a new .venv instead of looking for one
 
@@ -11,6 +11,7 @@ BIN = .venv/bin
 CLIENTS = tests/clients/node_modules/.stamp
 FRONT_ENDS = tests/front_ends/node_modules/.stamp
 MICROSOFT = tests/front_ends/.venv/.stamp
+OPENAI_CLIENTS = tests/openai_clients/.venv/.stamp tests/openai_clients/node_modules/.stamp
 WEB_DEMO = web-demo/node_modules/.stamp
 PAGE = gateway/page_files/.stamp
 PAGE_SOURCES = $(shell find web-demo -name node_modules -prune -o -path web-demo/tests -prune -o -type f -print)
@@ -34,7 +35,7 @@ USE_NODE = if ! { $(VITE_TAKES_NODE) && npm --version; } >/dev/null 2>&1; then \
 	NODE_USE_SYSTEM_CA=1; export NODE_USE_SYSTEM_CA
 NPM_CI = npm ci --ignore-scripts --no-audit --no-fund --no-update-notifier --loglevel=error --fetch-retries=2 --fetch-retry-mintimeout=2000
 
-.PHONY: run test clients check page dist benchmark clean
+.PHONY: run test clients conformance check page dist benchmark clean
 
 run: .venv/run-stamp
 	@$(MAKE) --silent --no-print-directory page || \
@@ -46,9 +47,14 @@ test: .venv/dev-stamp $(CLIENTS) $(PAGE)
 	@$(USE_NODE); cd web-demo && npm test
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
-# CopilotKit, assistant-ui and Microsoft's client, as people install them (800 MB), before a real gateway
-clients: .venv/dev-stamp $(FRONT_ENDS) $(MICROSOFT)
-	$(BIN)/python -m pytest tests/front_ends $(PYTEST_ARGS)
+# CopilotKit, assistant-ui and Microsoft's client; openai-agents, LangChain, litellm and the Vercel AI SDK: as people
+# install them (1.3 GB), before a real gateway
+clients: .venv/dev-stamp $(FRONT_ENDS) $(MICROSOFT) $(OPENAI_CLIENTS)
+	$(BIN)/python -m pytest tests/front_ends tests/openai_clients $(PYTEST_ARGS)
+
+# the HTTP tests of Open Responses' compliance suite, and its published schemas over every frame
+conformance: .venv/dev-stamp
+	$(BIN)/python -m pytest tests/conformance/test_open_responses.py $(PYTEST_ARGS)
 
 page: $(PAGE)
 
@@ -69,7 +75,8 @@ benchmark: .venv/dev-stamp
 	$(BIN)/python -m tests.benchmarks $(BENCHMARK_ARGS)
 
 clean:
-	rm -rf .venv tests/clients/node_modules $(addprefix tests/front_ends/,node_modules build .venv) web-demo/node_modules gateway/page_files build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis \
+	rm -rf .venv tests/clients/node_modules $(addprefix tests/front_ends/,node_modules build .venv) \
+		$(addprefix tests/openai_clients/,node_modules .venv) web-demo/node_modules gateway/page_files build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis \
 		.import_linter_cache
 	find gateway tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -113,6 +120,15 @@ $(FRONT_ENDS): tests/front_ends/package.json tests/front_ends/package-lock.json
 $(MICROSOFT): tests/front_ends/requirements.txt | .venv/bin/python
 	$(BIN)/python -m venv --clear tests/front_ends/.venv
 	PIP_DISABLE_PIP_VERSION_CHECK=1 tests/front_ends/.venv/bin/python -m pip install --quiet --requirement tests/front_ends/requirements.txt
+	@touch $@
+
+tests/openai_clients/.venv/.stamp: tests/openai_clients/requirements.txt | .venv/bin/python
+	$(BIN)/python -m venv --clear tests/openai_clients/.venv
+	PIP_DISABLE_PIP_VERSION_CHECK=1 tests/openai_clients/.venv/bin/python -m pip install --quiet --requirement tests/openai_clients/requirements.txt
+	@touch $@
+
+tests/openai_clients/node_modules/.stamp: tests/openai_clients/package.json tests/openai_clients/package-lock.json
+	@$(USE_NODE); echo "npm ci in tests/openai_clients, Node $$(node --version)"; cd tests/openai_clients && $(NPM_CI)
 	@touch $@
 
 $(WEB_DEMO): web-demo/package.json web-demo/package-lock.json

@@ -85,7 +85,7 @@ REFUNDER: Final = agent(
     tools=[_REFUND],
 )
 PAINTER: Final = agent("painter", scripted([{"text": "Here it is."}, {"medium": PICTURE, "media_type": "image/png"}]))
-REFUSER: Final = agent("refuser", scripted([{"text": "I will not.", "refusal": True}, {"stop": "refusal"}]))
+REFUSER: Final = agent("refuser", scripted([{"text": "I will not.", "refusal": True}]))
 BREAKING: Final = agent(
     "breaking", scripted([{"text": "one two", "chunk_characters": 4}, {"error": "overloaded"}]), parameters=_ONCE
 )

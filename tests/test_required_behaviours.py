@@ -177,6 +177,8 @@ REQUIRED = [
     "chat-history",
     "chat-failures",
     "openai-front-ends",
+    "openai-retries",
+    "open-responses",
     "ml-stream",
     "ml-stream-ag-ui",
     "ml-refusals",

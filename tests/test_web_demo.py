@@ -15,7 +15,8 @@ import pytest
 WEB_DEMO = Path(__file__).parent.parent / "web-demo"
 
 
-FOLDERS = (WEB_DEMO, Path(__file__).parent / "clients", Path(__file__).parent / "front_ends")
+TESTS = Path(__file__).parent
+FOLDERS = (WEB_DEMO, TESTS / "clients", TESTS / "front_ends", TESTS / "openai_clients")
 every_folder = pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
 
 

@@ -186,3 +186,20 @@ async def test_the_same_person_in_two_chats_has_two_threads(scene: OpenAIScene) 
 
     assert threads[:2] == ["one", "two"]
     assert threads[2] not in ("one", "two", body["user"])
+
+
+async def test_open_webuis_responses_connection_replays_what_it_kept(scene: OpenAIScene) -> None:
+    """It keeps the items of a response, and sends of each only the members that it knows."""
+    asked = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "2 and 3?"}]}
+    body: dict[str, Any] = {"stream": False, "model": "adder", "instructions": "Be brief."}
+    first = (await scene.post("/responses", {**body, "input": [asked]}, **OPEN_WEBUI)).json()
+    known = {"message": ("type", "role", "content"), "function_call": ("type", "call_id", "name", "arguments", "id")}
+    replayed = [
+        {name: item[name] for name in known[item["type"]]} if item["type"] in known else item
+        for item in first["output"]
+    ]
+    again = {**asked, "content": [{"type": "input_text", "text": "and again?"}]}
+    answer = await scene.post("/responses", {**body, "input": [asked, *replayed, again]}, **OPEN_WEBUI)
+
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["output"][-1]["content"][0]["text"] == "The sum is 5.0."

@@ -103,7 +103,7 @@ async def test_a_refusal_stands_in_its_own_field(scene: OpenAIScene) -> None:
     answer = await scene.openai.chat.completions.create(model="refuser", messages=said("do it"))
     streamed = [chunk.choices[0].delta for chunk in await chunks_of(scene, "refuser") if chunk.choices]
 
-    assert answer.choices[0].message.refusal == "I will not."
+    assert (answer.choices[0].message.refusal, answer.choices[0].finish_reason) == ("I will not.", "stop")
     assert not answer.choices[0].message.content
     assert "".join(delta.refusal or "" for delta in streamed) == "I will not."
 

@@ -1,0 +1,151 @@
+"""What the official client asks again and what it does not, so that no tool runs twice: over real sockets, with the
+faults of a provider behind the agent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias
+
+import openai
+import pytest
+from openai import AsyncOpenAI
+from openai.types.chat import ChatCompletion
+from openai.types.responses import Response
+
+from tests.openai_chat_server import Script, chat_server, completion, error, text_records
+from tests.openai_scene import AGENTS, BREAKING, KEY, OpenAIScene, openai_gateway
+from tests.running_gateway import agent
+from tests.waiting import until
+
+Surface: TypeAlias = Literal["chat", "responses"]
+every_surface = pytest.mark.parametrize("surface", ["chat", "responses"])
+PATHS: Final = {"chat": "/v1/chat/completions", "responses": "/v1/responses"}
+LIMITED: Final = {"api_keys": [{"name": "tester", "key": KEY, "limits": {"concurrent_runs": 1}}]}
+
+
+async def ask(client: AsyncOpenAI, surface: Surface, model: str, words: str = "hello", **more: Any) -> str:
+    """The id of the answer to one question."""
+    if surface == "chat":
+        completed: ChatCompletion = await client.chat.completions.create(
+            model=model, messages=[{"role": "user", "content": words}], **more
+        )
+        return completed.id
+    answered: Response = await client.responses.create(model=model, input=words, **more)
+    return answered.id
+
+
+def behind(endpoint: str) -> Mapping[str, Any]:
+    model = {"model_provider": "openai/v1/chat/completions", "model_id": "m", "endpoint": endpoint}
+    return agent("behind", model, parameters={"model_attempts": 1})
+
+
+def sent(scene: OpenAIScene, surface: Surface) -> list[int]:
+    """The statuses that came for what was asked."""
+    return [status for request, status in scene.exchanges if request == f"POST {PATHS[surface]}"]
+
+
+@every_surface
+async def test_a_failure_after_the_begin_is_not_asked_again(tmp_path: Path, surface: Surface) -> None:
+    async with openai_gateway(tmp_path, [BREAKING]) as scene:
+        with pytest.raises(openai.APIStatusError) as failed:
+            await ask(scene.retrying(), surface, "breaking")
+
+    assert sent(scene, surface) == [503]
+    assert failed.value.response.headers["x-should-retry"] == "false"
+    assert failed.value.code == "model_overloaded"
+
+
+async def test_a_stream_that_fails_raises_behind_what_was_said(tmp_path: Path) -> None:
+    words = io.StringIO()
+
+    async def read(client: AsyncOpenAI) -> None:
+        stream = await client.chat.completions.create(
+            model="breaking", messages=[{"role": "user", "content": "hello"}], stream=True
+        )
+        async for chunk in stream:
+            words.write(chunk.choices[0].delta.content or "")
+
+    async with openai_gateway(tmp_path, [BREAKING]) as scene:
+        with pytest.raises(openai.APIError) as failed:
+            await read(scene.retrying())
+
+    assert words.getvalue() == "one two"
+    assert failed.value.code == "model_overloaded"
+    assert sent(scene, "chat") == [200]
+
+
+async def test_a_streamed_response_that_fails_ends_as_failed_without_an_exception(tmp_path: Path) -> None:
+    async with openai_gateway(tmp_path, [BREAKING]) as scene:
+        stream = await scene.retrying().responses.create(model="breaking", input="hello", stream=True)
+        events = [event async for event in stream]
+
+    last = events[-1]
+    assert last.type == "response.failed"
+    assert last.response.status == "failed"
+    assert last.response.error is not None
+    assert sent(scene, "responses") == [200]
+
+
+PROVIDER_FAULTS: Final = {
+    "throttled": (error(429, "slow down"), 429, "rate_limit_exceeded"),
+    "broken": (error(500, "oops"), 502, None),
+    "cut off": (Script(pieces=text_records("one ", "two", finish_reason=None), ending="reset"), 502, None),
+    "too long": (
+        error(400, "maximum context length is 10 tokens", code="context_length_exceeded"), 400,
+        "context_length_exceeded",
+    ),
+}  # fmt: skip
+
+
+@every_surface
+@pytest.mark.parametrize("fault", PROVIDER_FAULTS)
+async def test_what_a_provider_fails_at_is_asked_of_it_once(tmp_path: Path, surface: Surface, fault: str) -> None:
+    script, status, code = PROVIDER_FAULTS[fault]
+    async with chat_server() as provider, openai_gateway(tmp_path, [behind(provider.endpoint)]) as scene:
+        provider.answers(script)
+        provider.repeat = True
+        with pytest.raises(openai.APIStatusError) as failed:
+            await ask(scene.retrying(), surface, "behind")
+
+    assert len(provider.requests) == 1
+    assert sent(scene, surface) == [status]
+    assert code is None or failed.value.code == code
+
+
+@every_surface
+async def test_a_limit_before_the_begin_is_asked_again_until_there_is_room(tmp_path: Path, surface: Surface) -> None:
+    async with openai_gateway(tmp_path, AGENTS, server=LIMITED) as scene:
+        stream = await scene.openai.chat.completions.create(
+            model="slow", messages=[{"role": "user", "content": "hello"}], stream=True
+        )
+        first = await anext(aiter(stream))
+        asking = asyncio.create_task(ask(scene.retrying(5), surface, "words"))
+        await until(lambda: 429 in sent(scene, surface))
+        cancelled = await scene.http.post(f"/runs/{first.id}/cancel", headers={"Authorization": f"Bearer {KEY}"})
+        assert cancelled.status_code < 300, cancelled.text
+        await asking
+        await stream.close()
+
+    statuses = sent(scene, surface)
+    assert 429 in statuses
+    assert statuses[-1] == 200
+
+
+@every_surface
+async def test_an_idempotency_key_names_the_run(tmp_path: Path, surface: Surface) -> None:
+    key = {"Idempotency-Key": "order-1234"}
+    async with chat_server() as provider, openai_gateway(tmp_path, [behind(provider.endpoint)]) as scene:
+        provider.answers(completion("once"), completion("twice"))
+        both = await asyncio.gather(*(ask(scene.openai, surface, "behind", extra_headers=key) for _ in range(2)))
+        later = await ask(scene.openai, surface, "behind", extra_headers=key)
+        other = await ask(scene.openai, surface, "behind", extra_headers={"Idempotency-Key": "order-1235"})
+        with pytest.raises(openai.ConflictError):
+            await ask(scene.openai, surface, "behind", "something else", extra_headers=key)
+
+    assert {*both, later} == {later}
+    assert other != later
+    assert len(provider.requests) == 2

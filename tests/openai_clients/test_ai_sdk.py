@@ -1,0 +1,59 @@
+"""The Vercel AI SDK's openai provider in Node, over both of OpenAI's APIs."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pytest
+
+CLIENT: Final = "ai_sdk.mjs"
+pytestmark = pytest.mark.timeout(120)
+every_api = pytest.mark.parametrize("api", ["chat", "responses"])
+
+
+@every_api
+def test_words_come_whole_and_in_pieces_with_their_usage(told: dict[str, Any], api: str) -> None:
+    assert told[api]["words"] == {
+        "text": "I heard: hello",
+        "streamed": "I heard: hello",
+        "pieces": True,
+        "usage": [12, 5],
+        "finish": "stop",
+    }
+
+
+def test_reasoning_is_shown_over_responses(told: dict[str, Any]) -> None:
+    assert told["responses"]["reasoning"] == ["Six times seven.", "It is 42."]
+    assert told["chat"]["reasoning"][1] == "It is 42.", "the provider leaves reasoning_content out"
+
+
+@every_api
+def test_its_own_tools_run_once_each_until_the_agent_has_answered(told: dict[str, Any], api: str) -> None:
+    assert told[api]["clientTools"] == [
+        {"text": "It is sunny in Paris.", "asked": ["Paris"], "steps": 2},
+        {"text": "It is sunny in Rome.", "asked": ["Paris", "Rome"], "steps": 2},
+    ]
+
+
+@every_api
+def test_a_conversation_that_is_sent_again_goes_on(told: dict[str, Any], api: str) -> None:
+    assert told[api]["conversation"] == ["It is sunny in Paris.", "I heard: and now?"]
+
+
+@every_api
+def test_tools_of_the_gateway_are_never_its_own(told: dict[str, Any], api: str) -> None:
+    answer = told[api]["backendTools"]
+    assert answer["text"].endswith("The sum is 5.0.")
+    assert answer["second"].endswith("The sum is 5.0.")
+    assert all(executed for _, _, executed in answer["shown"])
+    assert bool(answer["shown"]) is (api == "responses")
+
+
+@every_api
+def test_an_object_has_its_form(told: dict[str, Any], api: str) -> None:
+    assert told[api]["object"] == {"city": "Paris", "degrees": 21}
+
+
+@every_api
+def test_failures_are_told(told: dict[str, Any], api: str) -> None:
+    assert told[api]["failure"] == {"errors": True, "status": 404, "retryable": False}
