@@ -439,7 +439,7 @@ def test_strict_open_responses_clients_read_every_frame_where_tools_are_hidden()
     check_open_responses(checked(rendered(cut, replace(form, background=True))[0]))
 
 
-@pytest.mark.parametrize("odd", ["word", '",', '","', "\\", "\ud83d", ""])
+@pytest.mark.parametrize("odd", ["word", ",", '",', '","', "\\", "\ud83d", ""])
 def test_many_deltas_at_once_are_the_frames_that_they_are_one_by_one(odd: str) -> None:
     said: list[Event] = [TextDelta("m1", text) for text in (["a", odd, '"', "b"] * 20)]
     events = [*START, TextStarted("m1"), *said, TextEnded("m1"), ENDS, FINISHED]

@@ -9,9 +9,12 @@ from typing import Any, Final
 import pytest
 
 from gateway.agents.open_agent import OpenAgent
-from gateway.messages import ToolSpec
+from gateway.messages import ToolCall, ToolSpec
+from gateway.openai_api.ids import place_of
+from gateway.openai_api.responses_references import numbered
 from gateway.openai_api.responses_renderer import ResponsesRenderer
 from gateway.openai_api.responses_resource import ResponseForm
+from gateway.openai_api.run_events import events_of
 from gateway.renderer import rendered_stream
 from gateway.runs.viewer import Viewer
 from gateway.sse import OpenStreams
@@ -102,6 +105,38 @@ async def test_a_question_is_asked_without_showing_its_call_as_run() -> None:
         output: Any = renderer.final()["output"]
         assert [item["type"] for item in output] == ["message", "mcp_call", "mcp_approval_request"]
         assert [item.get("name") for item in output[1:]] == ["add", "refund"]
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+async def test_a_response_whose_events_are_gone_is_made_from_its_thread(script: str) -> None:
+    async with runner_scene(acting(script)) as scene:
+        renderer, later = renderer_of(), renderer_of()
+        await frames_of(await scene.start("a", question(tools=(PICK,))), renderer)
+        record = await scene.runner.run(OWNER, "r")
+        produced = (await scene.runner.run_messages(OWNER, "r")).produced
+        later.render(events_of(record, produced), 1)
+
+        shown = renderer.final()
+        if script == "cut off":  # no record keeps why a run ended early
+            output: Any = shown["output"]
+            whole: list[Any] = [{**item, "status": "completed"} for item in output]
+            shown = {**shown, "status": "completed", "incomplete_details": None, "output": whole}
+        assert later.final() == shown
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+async def test_an_items_number_leads_to_its_message(script: str) -> None:
+    async with runner_scene(acting(script)) as scene:
+        renderer = renderer_of()
+        await frames_of(await scene.start("a", question(tools=(PICK,))), renderer)
+        items = numbered((await scene.runner.run_messages(OWNER, "r")).produced)
+
+        assert renderer.items
+        for shown in renderer.items:
+            place = place_of(shown.id)
+            assert place is not None
+            message, block = items[place.number]
+            assert shown.source_id == (block.call_id if isinstance(block, ToolCall) else message.id)
 
 
 async def test_ids_of_a_cancelled_run_stay() -> None:
