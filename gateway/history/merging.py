@@ -89,10 +89,10 @@ def merge_history(
     media alone that something follows. A client's result for a call that the server answered is dropped;
     `answered_before` are calls that the server answered in messages outside `stored`.
     """
+    if not stored and not answered_before:
+        return tuple(_words(sent).values())
     known = {message.id: message for message in stored}
     words = _words(sent, known)
-    if not stored and not answered_before:
-        return tuple(words.values())
     turns: dict[str, list[Message]] = {}
     answered: set[str] = set()
     for message in known.values():
