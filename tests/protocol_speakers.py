@@ -268,8 +268,105 @@ def _failed(code: str) -> Told:
     return Told(outcome="cancelled") if code == "cancelled" else Told(outcome="failed", error=code)
 
 
+# --- Responses -------------------------------------------------------------------------------------------------------
+
+
+def _responses_body(question: Question, *, stream: bool) -> dict[str, Any]:
+    tools = [
+        {"type": "function", "name": name, "description": "Asks.", "parameters": _schema()} for name in question.tools
+    ]
+    return {
+        "model": question.agent_id,
+        "input": question.text,
+        "stream": stream,
+        **({"tools": tools} if tools else {}),
+    }
+
+
+async def _ask_responses_stream(gateway: GatewayClient, question: Question) -> Told:
+    body, run_id = _responses_body(question, stream=True), new_run_id("resp_", question.id)
+    return told_by_responses_stream([*_data(await _streamed(gateway, "/v1/responses", body, question, run_id))])
+
+
+async def _ask_responses_end(gateway: GatewayClient, question: Question) -> Told:
+    """What a client knows that looks at a stream's last event alone."""
+    body, run_id = _responses_body(question, stream=True), new_run_id("resp_", question.id)
+    events = [*_data(await _streamed(gateway, "/v1/responses", body, question, run_id))]
+    return told_by_response(events[-1]["response"])
+
+
+async def _ask_responses_body(gateway: GatewayClient, question: Question) -> Told:
+    body, run_id = _responses_body(question, stream=False), new_run_id("resp_", question.id)
+    status, answer = await _whole(gateway, "/v1/responses", body, question, run_id)
+    return told_by_response(answer) if status == 200 else _failed(answer["error"]["code"])
+
+
+def told_by_responses_stream(events: Sequence[Mapping[str, Any]]) -> Told:
+    """What the events of a response tell: a client adds up their deltas, and takes the rest from the finished items."""
+    texts: dict[int, dict[str, str]] = {}
+    done: dict[int, Any] = {}
+    members = {
+        "response.output_text.delta": "text",
+        "response.refusal.delta": "refusal",
+        "response.reasoning_summary_text.delta": "reasoning",
+    }
+    for event in events:
+        if (member := members.get(event["type"])) is not None:
+            said = texts.setdefault(event["output_index"], {})
+            said[member] = said.get(member, "") + event["delta"]
+        elif event["type"] == "response.output_item.done":
+            done[event["output_index"]] = event["item"]
+    assert [event["sequence_number"] for event in events] == [*range(len(events))]
+    response = events[-1]["response"]
+    told = told_by_response({**response, "output": [done[index] for index in sorted(done)]})
+    joined: dict[str, Any] = {
+        member: words(" ".join(texts[index].get(member, "") for index in sorted(texts)))
+        for member in ("text", "refusal", "reasoning")
+    }
+    return replace(told, **joined)
+
+
+def told_by_response(response: Mapping[str, Any]) -> Told:
+    """What a Response tells."""
+    parts: dict[str, list[str]] = {"output_text": [], "refusal": [], "summary_text": []}
+    found: dict[str, list[Any]] = {}
+    for item in response["output"]:
+        found.setdefault(item["type"], []).append(item)
+        for part in (*item.get("content", ()), *item.get("summary", ())):
+            parts[part["type"]].append(part["refusal" if part["type"] == "refusal" else "text"])
+    text = " ".join(parts["output_text"])
+    pictures = tuple(("image/png", item["result"]) for item in found.get("image_generation_call", ()))
+    told = Told(
+        words(_PICTURE.sub(" ", text)),
+        refusal=words(" ".join(parts["refusal"])),
+        reasoning=words(" ".join(parts["summary_text"])),
+        backend=tuple((item["name"], item["arguments"], item["output"]) for item in found.get("mcp_call", ())),
+        pending=tuple((item["name"], item["arguments"]) for item in found.get("function_call", ())),
+        media=(*pictures, *((each[1], each[2]) for each in _PICTURE.finditer(text))),
+        questions=tuple(item["name"] for item in found.get("mcp_approval_request", ())),
+    )
+    return _end_of_response(told, response)
+
+
+def _end_of_response(told: Told, response: Mapping[str, Any]) -> Told:
+    match response["status"]:
+        case "failed":
+            return replace(told, outcome="failed", error=response["error"]["type"])
+        case "incomplete":
+            reason = response["incomplete_details"]["reason"]
+            return replace(told, outcome="length" if reason == "max_output_tokens" else reason)
+        case "completed":
+            outcome = "client_tools" if told.pending else "asks" if told.questions else "completed"
+            return replace(told, outcome=outcome)
+        case status:
+            return replace(told, outcome=status)
+
+
 SPEAKERS: Final[tuple[Speaker, ...]] = (
     Speaker("AG-UI", "stream", _ask_ag_ui),
     Speaker("Chat", "stream", _ask_chat_stream),
     Speaker("Chat", "body", _ask_chat_body),
+    Speaker("Responses", "stream", _ask_responses_stream),
+    Speaker("Responses", "stream's end", _ask_responses_end),
+    Speaker("Responses", "body", _ask_responses_body),
 )

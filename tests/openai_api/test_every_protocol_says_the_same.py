@@ -13,7 +13,7 @@ import pytest
 import pytest_asyncio
 
 from tests.case_tools import PIXEL
-from tests.protocol_speakers import SPEAKERS, Question, Speaker, Told, told_by_ag_ui, words
+from tests.protocol_speakers import SPEAKERS, Question, Speaker, Told, told_by_ag_ui, told_by_response, words
 from tests.running_gateway import LocalGateway, agent, local_gateway, scripted
 
 _ADD: Final = {"type": "PythonTool", "parameters": {"function": "tests.case_tools:add"}}
@@ -134,6 +134,27 @@ CANNOT_SAY: Final = (
         {"text": ""},
         "a run that failed is answered with an error in place of the message",
     ),
+    Difference(
+        "Responses",
+        "",
+        ("approval",),
+        {"questions": ("refund",)},
+        "its question is an item with the tool's name and arguments, without words",
+    ),
+    Difference(
+        "Responses",
+        "stream",
+        ("retraction",),
+        {"text": "A secret."},
+        "a delta cannot be taken back: the finished item and the Response at the end have what replaces it",
+    ),
+    Difference(
+        "Responses",
+        "body",
+        ("failure after some tokens", "cancel"),
+        {"text": ""},
+        "a run that failed is answered with an error in place of the Response",
+    ),
 )
 
 
@@ -184,12 +205,13 @@ _TALKS = agent(
 @dataclass(slots=True)
 class Talk:
     """A person's talk with an agent over clients of several protocols. `shown` is what each of them has on its screen:
-    the questions and answers.
+    the questions and answers. `response_id` is the last run's.
     """
 
     gateway: LocalGateway
     thread_id: str
     shown: list[dict[str, str]]
+    response_id: str = ""
 
     async def say(self, protocol: str, text: str) -> str:
         """The answer's text."""
@@ -206,14 +228,31 @@ class Talk:
         run = {"threadId": self.thread_id, "runId": f"run-{number}", "protocolVersion": "1.0"}
         asked = {"id": f"user-{number}", "role": "user", "content": text}
         frames = await self.gateway.client.run("talks", {**run, "messages": [*kept, asked]})
+        self.response_id = run["runId"]
         return told_by_ag_ui([frame.data for frame in frames]).text
 
     async def _say_chat(self, text: str) -> str:
         """With all that its screen shows, whoever said it."""
         body = {"model": "talks", "messages": [*self.shown, {"role": "user", "content": text}]}
         answer = await self._post("/v1/chat/completions", body, {"X-Thread-Id": self.thread_id})
+        self.response_id = answer["id"]
         content: str = answer["choices"][0]["message"]["content"]
         return content
+
+    async def _say_response(self, text: str) -> str:
+        """Behind the last run, whichever protocol it came by."""
+        body = {"model": "talks", "input": text, "previous_response_id": self.response_id}
+        return await self._respond(body)
+
+    async def _say_conversation(self, text: str) -> str:
+        body = {"model": "talks", "input": text, "conversation": self.thread_id}
+        return await self._respond(body)
+
+    async def _respond(self, body: Mapping[str, Any]) -> str:
+        answer = await self._post("/v1/responses", body, {})
+        self.response_id = answer["id"]
+        assert answer["conversation"] == {"id": self.thread_id}
+        return told_by_response(answer).text
 
     async def _post(self, path: str, body: Mapping[str, Any], headers: Mapping[str, str]) -> Any:
         answer = await self.gateway.client.http.post(path, json=body, headers=headers)
@@ -227,7 +266,7 @@ class Talk:
         return messages
 
 
-_TURNS: Final = ("ag_ui", "chat", "ag_ui", "ag_ui", "chat", "chat", "ag_ui")
+_TURNS: Final = ("ag_ui", "chat", "response", "ag_ui", "conversation", "chat", "chat", "response", "ag_ui")
 
 
 async def test_a_thread_goes_on_whatever_protocol_its_next_turn_comes_by(tmp_path: Path) -> None:
