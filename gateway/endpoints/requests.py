@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from typing import Final
 
 from starlette.requests import ClientDisconnect, Request
 
@@ -15,6 +16,9 @@ from gateway.endpoints.paths import unmarked
 from gateway.errors import InvalidRequestError, TooLargeError
 from gateway.messages import JsonValue
 from gateway.wire import strict_json
+
+END_WITH_INPUT: Final = "agui_gateway.end_with_input"
+"""The server's extension of a request's scope that `end_with_client` calls."""
 
 _PAGE = 50
 _MAX_PAGE = 500
@@ -43,6 +47,15 @@ def page_asked(request: Request, *, usual: int = _PAGE) -> tuple[int, str | None
     if not (text.isascii() and text.isdigit() and len(text) <= 9 and 1 <= int(text) <= _MAX_PAGE):
         raise InvalidRequestError(f"limit is {text[:64]!r}; it must be a number from 1 to {_MAX_PAGE}", status=400)
     return int(text), request.query_params.get("cursor")
+
+
+def end_with_client(request: Request) -> None:
+    """Take a client that closes its sending side before its answer as one that has left: `request.receive` says so.
+
+    Most who do that have left. The others, such as `nc -N`, get no answer.
+    """
+    if (extension := request.scope.get("extensions", {}).get(END_WITH_INPUT)) is not None:
+        extension["ask"]()
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import Scope
 
-from gateway.endpoints.requests import read_json
+from gateway.endpoints.requests import end_with_client, read_json
 from gateway.endpoints.routes import allowed_methods
 from gateway.errors import GatewayError, InvalidRequestError
 from gateway.messages import JsonObject, JsonValue, json_kind
@@ -61,6 +61,7 @@ async def answer_with_body(
     Raises:
         ClientDisconnect: the client has left.
     """
+    end_with_client(request)
     try:
         return answer_json(await rendered_body(request, viewer, renderer), headers)
     except GatewayError as error:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, ClassVar
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from gateway.endpoints.requests import END_WITH_INPUT
 from gateway.problems import problem_details
 
 if TYPE_CHECKING:
@@ -34,14 +35,15 @@ class Connection(HttpToolsProtocol):
 
     Half-closing: a client that sends its requests and then closes its sending side, as `nc -N` does, gets its whole
     answers. A client that leaves looks the same, and most leave in the middle of a stream. So while an answer is being
-    sent, a closed sending side means that the client has left.
+    sent, a closed sending side means that the client has left; before, it means so if the application wants that
+    (endpoints.requests.end_with_client).
     """
 
     # CPython shares attribute tables up to 30 attributes per class. uvicorn has 28: without slots a connection would
     # have a table of its own, 1.3 KB.
     __slots__ = (
-        "_final_bytes", "_head_bytes", "_head_timer", "_in_body", "_in_head", "_in_trailers", "_responding",
-        "_stuck_timer", "_unwritten",
+        "_ends_with_input", "_final_bytes", "_head_bytes", "_head_timer", "_in_body", "_in_head", "_in_trailers",
+        "_responding", "_stuck_timer", "_unwritten",
     )  # fmt: skip
 
     # The time limits for a head to arrive and for an answer to be read. uvicorn makes the connections, so tests use a
@@ -51,6 +53,9 @@ class Connection(HttpToolsProtocol):
 
     _responding: RequestResponseCycle | None
     """The request to whose answer the next written bytes belong, or the last ones."""
+
+    _ends_with_input: bool
+    """Whether that request's client has left once it closes its sending side."""
 
     _final_bytes: bytes | None
     """The last bytes to write, after all answers and before the connection is closed. Once it is not None, nothing is
@@ -67,7 +72,7 @@ class Connection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self._in_head, self._in_body, self._in_trailers, self._head_bytes = False, False, False, 0
         self._responding, self._final_bytes, self._head_timer = None, None, None
-        self._stuck_timer, self._unwritten = None, None
+        self._stuck_timer, self._unwritten, self._ends_with_input = None, None, False
         super().connection_made(transport)
         self.transport = _JoinedHeads(transport, self)
         self._wait_for_head()
@@ -103,13 +108,24 @@ class Connection(HttpToolsProtocol):
 
     def eof_received(self) -> bool | None:  # type: ignore[override]
         """True keeps the sending side open."""
-        is_asked_for = self._responding is not None and not self._responding.response_started and not self._in_body
+        is_asked_for = (
+            self._responding is not None
+            and not self._responding.response_started
+            and not self._in_body
+            and not self._ends_with_input
+        )
         if is_asked_for and self._final_bytes is None:
             self._head_is_there()
             self._end_with(b"")
         if not is_asked_for:  # the transport closes itself
             self.watch_writing()
         return is_asked_for or None
+
+    def end_with_input(self) -> None:
+        """See endpoints.requests.end_with_client."""
+        self._ends_with_input = True
+        if self._final_bytes == b"" and not self.pipeline:  # it is closed already
+            self.transport.close()
 
     def _feed(self, data: bytes) -> None:
         """Parse received bytes. A request to upgrade the protocol, which Java's client sends with every request, is
@@ -146,6 +162,7 @@ class Connection(HttpToolsProtocol):
         if self._asks_for_upgrade():
             return
         self._head_is_there()
+        self.scope["extensions"] = {END_WITH_INPUT: {"ask": self.end_with_input}}
         super().on_headers_complete()
         self._in_body = True
         if self.scope["http_version"] != "1.1":
@@ -169,7 +186,7 @@ class Connection(HttpToolsProtocol):
     # answering
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
-        self._responding = cycle
+        self._responding, self._ends_with_input = cycle, False
         super()._start_asgi_task(cycle, app)
 
     def on_response_complete(self) -> None:

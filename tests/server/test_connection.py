@@ -7,10 +7,13 @@ import json
 import socket
 import struct
 import sys
+from typing import Any
 
 import pytest
+from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
+from gateway.endpoints.requests import end_with_client
 from gateway.server.connection import LARGEST_READ, MAX_HEAD_BYTES, Connection
 from tests.asgi_server import RawClient, serving
 from tests.connection_scene import HEAD, Stream, answer_nothing, keeping, parted
@@ -463,6 +466,37 @@ async def test_who_stops_talking_within_a_stream_has_left() -> None:
         async with asyncio.timeout(10):
             await stream.left.wait()
         await client.close()
+
+
+@pytest.mark.parametrize("at", ["before", "after"])
+async def test_an_application_may_take_who_stops_talking_as_one_who_left(at: str) -> None:
+    waiting, closed = asyncio.Event(), asyncio.Event()
+    received: list[Any] = []
+
+    class HalfClosed(Connection):
+        def eof_received(self) -> bool | None:  # type: ignore[override]
+            stays = super().eof_received()
+            closed.set()
+            return stays
+
+    async def application(scope: Scope, receive: Receive, send: Send) -> None:
+        if at == "after":
+            await closed.wait()
+        end_with_client(Request(scope))
+        waiting.set()
+        while not received or received[-1] != "http.disconnect":
+            received.append((await receive())["type"])
+
+    async with serving(application, HalfClosed) as port:
+        client = await RawClient.connect(port)
+        client.send("GET", "/")
+        if at == "before":
+            async with asyncio.timeout(10):
+                await waiting.wait()
+        client.writer.write_eof()
+        assert await client.read_rest() == b""
+        await client.close()
+    assert received[-1] == "http.disconnect"
 
 
 async def test_half_a_request_is_none() -> None:
