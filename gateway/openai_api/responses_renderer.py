@@ -78,8 +78,8 @@ from gateway.openai_api.responses_resource import (
     incomplete_details,
     response_error,
     response_object,
-    response_usage,
 )
+from gateway.openai_api.usage import responses_usage
 from gateway.tool_output import encodable
 from gateway.wire import strict_json
 
@@ -293,7 +293,7 @@ class ResponsesRenderer:
         self._failure = failure_of(last, to_operator=self._to_operator)
         status, members = self._ending(last)
         output = [item.value() for item in self.items]
-        usage = response_usage(last.usage)
+        usage = responses_usage(last.usage)
         self._response = {**self._begun, "status": status, "output": [*output], "usage": usage, **members}
         kind = "incomplete" if status == "cancelled" else status  # there is no event for a cancel
         return [*frames, self._snapshot(kind, strict_json.dump(self._response)), _DONE]

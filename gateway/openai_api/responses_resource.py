@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, Literal, TypeAlias, cast
 
-from gateway.events import Incomplete, StopReason, Usage
+from gateway.events import Incomplete, StopReason
 from gateway.messages import JsonObject, JsonValue
 from gateway.store import RunRecord
 
@@ -167,36 +167,6 @@ def response_error(code: str, message: str) -> JsonObject:
 def incomplete_details(outcome: Incomplete) -> JsonObject:
     """Why a Response is incomplete; where OpenAI has no word for it, in ours."""
     return {"reason": _INCOMPLETE.get(outcome.reason, outcome.reason.value)}
-
-
-def response_usage(usages: Sequence[Usage]) -> JsonObject | None:
-    """The tokens of a run; None if one of its models did not say how many they are.
-
-    Cached and reasoning tokens are parts of the totals. The published schema knows no null for them: of a model that
-    does not tell them apart they are 0.
-    """
-    if not usages or any(usage.total_tokens is None for usage in usages):
-        return None
-    counted = {
-        name: sum(getattr(usage, name) or 0 for usage in usages)
-        for name in (
-            "input_tokens",
-            "output_tokens",
-            "cached_input_tokens",
-            "cache_write_input_tokens",
-            "reasoning_tokens",
-        )
-    }
-    return {
-        "input_tokens": counted["input_tokens"],
-        "input_tokens_details": {
-            "cached_tokens": counted["cached_input_tokens"],
-            "cache_write_tokens": counted["cache_write_input_tokens"],
-        },
-        "output_tokens": counted["output_tokens"],
-        "output_tokens_details": {"reasoning_tokens": counted["reasoning_tokens"]},
-        "total_tokens": counted["input_tokens"] + counted["output_tokens"],
-    }
 
 
 def _echo(echoed: JsonObject) -> JsonObject:

@@ -30,3 +30,23 @@ def chat_usage(usages: Sequence[Usage]) -> JsonObject | None:
         "completion_tokens_details": {"reasoning_tokens": total.reasoning_tokens},
         "total_tokens": total.total_tokens,
     }
+
+
+def responses_usage(usages: Sequence[Usage]) -> JsonObject | None:
+    """The `usage` of a response, of all models together; None: one of them did not say how many tokens it took.
+
+    Cached and reasoning tokens are parts of the totals. The published schema has no null for them: unknown ones are 0.
+    """
+    if not usages or any(usage.total_tokens is None for usage in usages):
+        return None
+    total = reduce(add_usage, usages)
+    return {
+        "input_tokens": total.input_tokens,
+        "input_tokens_details": {
+            "cached_tokens": total.cached_input_tokens or 0,
+            "cache_write_tokens": total.cache_write_input_tokens or 0,
+        },
+        "output_tokens": total.output_tokens,
+        "output_tokens_details": {"reasoning_tokens": total.reasoning_tokens or 0},
+        "total_tokens": total.total_tokens,
+    }

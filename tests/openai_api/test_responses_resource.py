@@ -17,8 +17,8 @@ from gateway.openai_api.responses_resource import (
     incomplete_details,
     response_error,
     response_object,
-    response_usage,
 )
+from gateway.openai_api.usage import responses_usage
 from gateway.store import RunRecord, RunStatus
 
 SAID: JsonObject = {
@@ -50,7 +50,7 @@ def without_schema(response: JsonObject) -> JsonObject:
 
 @pytest.mark.parametrize("echoed", [{}, SAID])
 def test_a_response_has_all_that_the_published_schemas_require(echoed: JsonObject) -> None:
-    usage = response_usage([Usage("p", "m", 3, 4, 1, 2)])
+    usage = responses_usage([Usage("p", "m", 3, 4, 1, 2)])
     queued = response_object(form(echoed=echoed), "queued")
     failed: JsonObject = {"status": "failed", "usage": usage, "error": response_error("model_throttled", "too many")}
     for shown in (queued, {**queued, **failed}):
@@ -108,12 +108,12 @@ def test_a_run_of_another_protocol_is_a_response_with_the_usual_settings() -> No
 
 
 def test_what_no_model_counted_is_null() -> None:
-    assert response_usage([]) is None
-    assert response_usage([Usage("p", "m", 3, 4), Usage("p", "n")]) is None
+    assert responses_usage([]) is None
+    assert responses_usage([Usage("p", "m", 3, 4), Usage("p", "n")]) is None
 
 
 def test_the_tokens_of_all_models_are_added_up() -> None:
-    assert response_usage([Usage("p", "m", 3, 4, 1, 2, 1), Usage("p", "n", 10, 20)]) == {
+    assert responses_usage([Usage("p", "m", 3, 4, 1, 2, 1), Usage("p", "n", 10, 20)]) == {
         "input_tokens": 13,
         "input_tokens_details": {"cached_tokens": 2, "cache_write_tokens": 1},
         "output_tokens": 24,
