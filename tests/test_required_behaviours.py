@@ -206,6 +206,7 @@ REQUIRED = [
     "openai-errors",
     "openai-fuzz",
     "openai-no-retry",
+    "openai-page",
     "protocol-settings",
 ]
 

@@ -1,0 +1,82 @@
+"""The page about OpenAI's clients: its snippets get answers from the demonstration."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gateway.openai_api.settings import CHAT_SECTION, RESPONSES_SECTION
+from gateway.settings import example_configuration
+from tests.agui_client import find_node
+from tests.documentation import ROOT, code_words, section, snippet
+from tests.running_gateway import DEADLINE_SECONDS, local_gateway
+
+PAGE = "docs/openai.md"
+ADDRESS = "http://127.0.0.1:8000"
+DEMONSTRATION: list[dict[str, Any]] = yaml.safe_load(example_configuration())["agents"]
+ANSWER = "3,519,000"
+CLIENTS = ROOT / "tests" / "openai_clients"  # `make clients` installs them
+
+
+async def printed(directory: Path, code: str, *command: str) -> str:
+    """What the code prints, run by `command` in front of a gateway that has the demonstration's agents."""
+    async with local_gateway(directory, DEMONSTRATION) as gateway:
+        file = directory / ("snippet.mjs" if "node" in command[0] else "snippet.py")
+        file.write_text(code.replace(ADDRESS, gateway.client.base_url), "utf-8")
+        return await output(*command, str(file), directory=directory)
+
+
+async def output(*command: str, directory: Path) -> str:
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        cwd=directory,
+        env={**os.environ, "ALICE_KEY": "any", "NO_PROXY": "*"},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    async with asyncio.timeout(3 * DEADLINE_SECONDS):
+        said, wrong = await process.communicate()
+    assert process.returncode == 0, wrong.decode()
+    return said.decode()
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="no curl is installed here")
+async def test_the_line_of_curl_gets_an_answer(tmp_path: Path) -> None:
+    async with local_gateway(tmp_path, DEMONSTRATION) as gateway:
+        line = snippet("docs/openai.md", "sh", "curl").replace(ADDRESS, gateway.client.base_url)
+        assert ANSWER in await output("sh", "-c", line, directory=tmp_path)
+
+
+async def test_the_python_client_gets_answers_over_both_apis(tmp_path: Path) -> None:
+    said = await printed(tmp_path, snippet("docs/openai.md", "python", "from openai"), sys.executable)
+    assert said.count(ANSWER) == 2
+
+
+@pytest.mark.skipif(not (CLIENTS / ".venv").exists(), reason="LangChain is not installed; make clients installs it")
+async def test_lang_chain_gets_an_answer(tmp_path: Path) -> None:
+    code = snippet("docs/openai.md", "python", "langchain_openai")
+    assert ANSWER in await printed(tmp_path, code, str(CLIENTS / ".venv" / "bin" / "python"))
+
+
+@pytest.mark.parametrize("package", ["openai", "ai"])
+async def test_the_javascript_clients_get_an_answer(tmp_path: Path, package: str) -> None:
+    if not (CLIENTS / "node_modules" / package).exists():
+        pytest.skip(f"{package} is not installed; make clients installs it")
+    codes = {"openai": snippet("docs/openai.md", "js", "new OpenAI"), "ai": snippet("docs/openai.md", "js", "@ai-sdk")}
+    (tmp_path / "node_modules").symlink_to(CLIENTS / "node_modules")
+    assert ANSWER in await printed(tmp_path, codes[package], str(find_node()))
+
+
+def test_the_settings_are_those_there_are() -> None:
+    values = yaml.safe_load(snippet(PAGE, "yaml"))["protocols"]
+    for name, kind in {**CHAT_SECTION, **RESPONSES_SECTION}.items():
+        assert set(values[name]) <= set(kind.model_fields)
+        described = code_words(section("docs/configuration.md", "Protocols"))
+        assert {f"{name}.{field}" for field in kind.model_fields} <= set(described)
