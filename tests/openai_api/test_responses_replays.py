@@ -130,6 +130,7 @@ async def test_what_a_response_wrote_for_something_else_is_not_taken_for_words(t
             assert thread_of(second) == thread_id
             said = await scene.stored(thread_id)
             assert [each["content"] for each in said if each["role"] == "user"] == [text, "thanks"]
+            assert first["output"][-1]["content"][0]["text"] not in [each.get("content") for each in said]
             assert await scene.versions(thread_id) == 1
 
 
