@@ -28,7 +28,8 @@ _MOST_TRIED: Final = 3  # runs of which a client replays items; usually the last
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """What a request goes on with. `messages` are all that were said before it.
+    """What a request goes on with. `messages` are all that were said before it; none where nobody asks for them, see
+    `find_chain`.
 
     `record` is the run behind which it goes on, None: the thread as it is. `is_last`: no run of the thread came behind
     it. `replays`: the request's items are the whole history.
@@ -47,7 +48,8 @@ class Chain:
 
 
 async def find_chain(environment: ProtocolEnvironment, caller: Caller, request: ResponsesRequest) -> Chain | None:
-    """What the request goes on with; None: it begins a thread.
+    """What the request goes on with; None: it begins a thread. Where the request replays its history, the messages are
+    only read for a person's answer.
 
     Raises:
         InvalidRequestError: what it names is not there, or cannot be gone on with.
@@ -65,7 +67,8 @@ async def find_chain(environment: ProtocolEnvironment, caller: Caller, request: 
             record = await environment.run(caller, run_id)
             if record.status.ended and record.thread_length is not None:
                 replays = run_id in _own_runs(replayed)
-                return await _behind(environment, caller, record, replays=replays)
+                needed = len(replayed) < len(request.items)
+                return await _behind(environment, caller, record, replays=replays, needs_messages=needed)
         except NotFoundError:
             continue
     return None
@@ -100,20 +103,22 @@ def _no_response(response_id: str) -> InvalidRequestError:
 
 
 async def _behind(
-    environment: ProtocolEnvironment, caller: Caller, record: RunRecord, *, replays: bool = False
+    environment: ProtocolEnvironment,
+    caller: Caller,
+    record: RunRecord,
+    *,
+    replays: bool = False,
+    needs_messages: bool = True,
 ) -> Chain:
     """Behind a run that has ended. Raises NotFoundError if its thread, or that version of it, is gone."""
     thread = await environment.thread(caller, record.thread_id)
-    said = await environment.run_messages(caller, record.client_id)
     is_last = await environment.last_run_id(caller, record.thread_id) == record.run_id
-    return Chain(
-        thread,
-        (*said.before, *said.given, *said.produced),
-        await environment.interrupts(caller, record.thread_id) if is_last else (),
-        record,
-        is_last=is_last,
-        replays=replays,
-    )
+    interrupts = await environment.interrupts(caller, record.thread_id) if is_last else ()
+    messages: Sequence[Message] = ()
+    if interrupts or needs_messages:
+        said = await environment.run_messages(caller, record.client_id)
+        messages = (*said.before, *said.given, *said.produced)
+    return Chain(thread, messages, interrupts, record, is_last=is_last, replays=replays)
 
 
 async def _of_conversation(environment: ProtocolEnvironment, caller: Caller, thread_id: str) -> Chain:

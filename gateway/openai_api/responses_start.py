@@ -22,7 +22,7 @@ from gateway.openai_api.errors import unknown_model, wrong
 from gateway.openai_api.ids import item_id, new_run_id, new_thread_id, place_of
 from gateway.openai_api.reasoning_envelopes import EnvelopeKey
 from gateway.openai_api.responses_chain import Chain, check_outputs, find_chain
-from gateway.openai_api.responses_history import recognised
+from gateway.openai_api.responses_history import Recognition
 from gateway.openai_api.responses_items import ApprovalItem, SaidItem
 from gateway.openai_api.responses_references import StoredItems, answers_of, resolved
 from gateway.openai_api.responses_request import ResponsesRequest, read_request
@@ -269,7 +269,7 @@ class _Plan:
             origin=ORIGIN,
             request=remembered,
             wishes=request.wishes,
-            recognition=recognised if replays else None,
+            recognition=Recognition() if replays else None,
             names_calls=True,
             names=_NAMES,
         )
