@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import groupby
+from itertools import groupby, starmap
 from typing import Final, NamedTuple, TypeAlias
 
 from gateway.access.callers import Caller
@@ -18,6 +18,7 @@ from gateway.openai_api.errors import wrong
 from gateway.openai_api.ids import place_of
 from gateway.openai_api.responses_chain import Chain, approval_gone
 from gateway.openai_api.responses_items import ApprovalItem, InputItem, ReferenceItem, SaidItem
+from gateway.openai_api.run_events import blocks_in_order
 from gateway.protocol import ProtocolEnvironment
 
 _QUESTION: Final = '"mcp_approval_response"'  # stands in what asks a person by words alone
@@ -66,16 +67,9 @@ def numbered(produced: Sequence[Message]) -> ItemsByNumber:
     order of their begin.
     """
     items: list[StoredItem] = []
-    for (_, is_result), messages in groupby(produced, lambda message: (message.turn_id, message.role == "tool")):
-        found = [StoredItem(message, block) for message in messages for block in message.content]
-        if not is_result and all(item.block.index >= 0 for item in found if not isinstance(item.block, ToolResult)):
-            found.sort(key=_index)
-        items += found
+    for _, answer in groupby(produced, lambda message: (message.turn_id, message.role == "tool")):
+        items += starmap(StoredItem, blocks_in_order([*answer]))
     return dict(enumerate(items))
-
-
-def _index(item: StoredItem) -> int:
-    return -1 if isinstance(item.block, ToolResult) else item.block.index
 
 
 async def resolved(

@@ -65,16 +65,20 @@ def _returned(message: Message) -> ToolReturned:
 def _answer(
     turn_id: str, messages: Sequence[Message], clients: Collection[str], asked: Collection[str]
 ) -> Iterator[Event]:
-    """What a model said at once: its blocks in the order in which they began."""
     yield ModelCallStarted(turn_id, "", "")
-    blocks = [(message, block) for message in messages for block in message.content]
-    if all(not isinstance(block, ToolResult) and block.index >= 0 for _, block in blocks):
-        blocks.sort(key=lambda each: getattr(each[1], "index", -1))
-    for message, block in blocks:
+    for message, block in blocks_in_order(messages):
         executor: Executor = "client" if isinstance(block, ToolCall) and block.call_id in clients else "backend"
         yield from _block(message, block, executor, asks=isinstance(block, ToolCall) and block.call_id in asked)
     if not any(message.incomplete for message in messages):
         yield ModelCallEnded(StopReason.END_TURN)
+
+
+def blocks_in_order(answer: Sequence[Message]) -> list[tuple[Message, ContentBlock]]:
+    """What a model said at once, or what tools gave: the blocks in the order in which they began."""
+    blocks = [(message, block) for message in answer for block in message.content]
+    if all(not isinstance(block, ToolResult) and block.index >= 0 for _, block in blocks):
+        blocks.sort(key=lambda each: getattr(each[1], "index", -1))
+    return blocks
 
 
 def _block(message: Message, block: ContentBlock, executor: Executor, *, asks: bool) -> Iterator[Event]:
