@@ -277,10 +277,10 @@ class AgentInput:
     the calls of the run's models lead back to the run (`call_prefix`). `request_id` identifies the request in the log.
     `must_answer`: the input only carries `answers`, and begins nothing if none of their interrupts is open.
     `unattended`: the run needs no viewers. `short_lived`: a thread that it begins is hidden, and is deleted with its
-    logs an hour after its last run, or a day where that waits for somebody. `collection`: for a thread that is in none,
-    in place of the agent's. `begins_from`: a thread that it begins goes on from there, as a fork of that thread does.
-    `origin` is the name of the protocol that it came by, and `request` what that protocol wants to know of it later;
-    the run's record keeps both. `names` are the protocol's own.
+    logs an hour after its last run, or a day where that waits for somebody; `forgets_pauses`: an hour there too.
+    `collection`: for a thread that is in none, in place of the agent's. `begins_from`: a thread that it begins goes on
+    from there, as a fork of that thread does. `origin` is the name of the protocol that it came by, and `request` what
+    that protocol wants to know of it later; the run's record keeps both. `names` are the protocol's own.
     """
 
     thread_id: str
@@ -302,6 +302,7 @@ class AgentInput:
     must_answer: bool = False
     unattended: bool = False
     short_lived: bool = False
+    forgets_pauses: bool = False
     origin: str = field(default="", compare=False)
     request: JsonObject | None = field(default=None, compare=False)
     collection: str = field(default="", compare=False)

@@ -46,11 +46,6 @@ def item_id(kind: ItemKind, run_id: str, number: int) -> str:
     return f"{kind}_{run_id}_{number}"
 
 
-def call_prefix(run_id: str) -> str:
-    """How the ids of a run's calls begin; their numbers follow."""
-    return f"call_{run_id}_"
-
-
 def place_of(item: str) -> ItemPlace | None:
     """Where an id leads; None: it is none of ours."""
     found = _ITEM.fullmatch(item)

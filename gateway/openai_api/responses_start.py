@@ -266,6 +266,7 @@ class _Plan:
             must_answer=bool(said.answers) and not said.messages,
             unattended=request.background,
             short_lived=begins and not request.store,
+            forgets_pauses=not request.store,
             origin=ORIGIN,
             request=remembered,
             wishes=request.wishes,

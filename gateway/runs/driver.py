@@ -384,7 +384,9 @@ class RunDriver:
         now = self.clock.now()
         produced = live.fold.transcript.messages
         count_failed_tools(self.metrics, produced, live.agent.definition)
-        thread = ended_thread(live.thread, produced, terminal, now, live.fold.state, live.conversation)
+        forgets = live.terms.forgets_pauses
+        state, conversation = live.fold.state, live.conversation
+        thread = ended_thread(live.thread, produced, terminal, now, state, conversation, forgets_pauses=forgets)
         begun = live.record
         if begun.started_at is None:  # it was stopped before its turn, and began for its input alone
             begun = replace(begun, started_at=live.thread.updated_at)

@@ -241,17 +241,22 @@ def ended_thread(
     now: float,
     state: JsonValue | Absent,
     conversation: Conversation | None = None,
+    *,
+    forgets_pauses: bool = False,
 ) -> Thread:
     """The thread after its run: with the produced messages and the interrupts that the run left open.
 
-    `conversation`: the conversation at the model's server; it has only complete responses, however the run ended.
+    `forgets_pauses` as in AgentInput. `conversation`: the conversation at the model's server; it has only complete
+    responses, however the run ended.
     """
     if conversation is not None:
         produced = marked(tuple(produced), (), conversation.mark)
     messages = (*thread.messages, *produced)
-    interrupts = thread.interrupts  # interrupts without an answer stay open if the run could not ask again
+    # Interrupts without an answer stay open if the run could not ask again.
+    interrupts, paused = thread.interrupts, thread.paused
     if isinstance(terminal, RunFinished) and not isinstance(terminal.outcome, Cancelled):
         interrupts = _opened(terminal, messages, thread, now)
+        paused = not forgets_pauses and (bool(interrupts) or _waits_for_client(terminal))
     model_states = thread.model_states
     if conversation is not None:
         model_states = {**model_states, thread.agent_id: conversation.state}
@@ -259,19 +264,15 @@ def ended_thread(
         thread,
         messages=messages,
         interrupts=interrupts,
-        paused=bool(interrupts) or _waits_for_client(terminal),
+        paused=paused,
         state=state,
         updated_at=now,
         model_states=model_states,
     )
 
 
-def _waits_for_client(terminal: Terminal) -> bool:
-    return (
-        isinstance(terminal, RunFinished)
-        and isinstance(terminal.outcome, Completed)
-        and bool(terminal.outcome.pending_calls)
-    )
+def _waits_for_client(terminal: RunFinished) -> bool:
+    return isinstance(terminal.outcome, Completed) and bool(terminal.outcome.pending_calls)
 
 
 def _opened(

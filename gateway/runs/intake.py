@@ -93,7 +93,7 @@ def take_in(
         messages=messages,
         state=thread.state if isinstance(given.state, Absent) else given.state,
         interrupts=verdict.still_open,
-        paused=bool(verdict.still_open),
+        paused=bool(verdict.still_open) and not given.forgets_pauses,
         last_run_id=given.run_id,
         # A thread whose runs all force a tool is not a person's conversation: CopilotKit asks for suggestions this way.
         listed=not thread.hidden and (given.forced_tool is None or (thread.listed and thread.last_run_id is not None)),

@@ -31,7 +31,7 @@ _MOST_NAMED = 20
 @dataclass(frozen=True, slots=True)
 class RunTerms:
     """`definition` is the agent's with the run's options, limits and queueing in it; `fallback` are the models that can
-    be asked as this run wants it. The rest is as in RunWishes.
+    be asked as this run wants it. `forgets_pauses` as in AgentInput; the rest is as in RunWishes.
     """
 
     definition: AgentDefinition
@@ -40,13 +40,14 @@ class RunTerms:
     instructions: str = ""
     selected_tools: tuple[str, ...] | None = None
     detached: bool = False
+    forgets_pauses: bool = False
 
 
 def terms_of(agent: OpenAgent, given: AgentInput) -> RunTerms:
     """What a run of that input goes by."""
     wishes, definition = given.wishes, agent.definition
     if wishes is None:
-        return RunTerms(definition, agent.fallback)
+        return RunTerms(definition, agent.fallback, forgets_pauses=given.forgets_pauses)
     if definition.locked:
         wishes = without(wishes, definition.locked)
     fallback = agent.fallback
@@ -55,7 +56,10 @@ def terms_of(agent: OpenAgent, given: AgentInput) -> RunTerms:
         able = tuple(other for other, options in others if not _lacks(options, wishes, agent, given))
         fallback = replace(fallback, others=able)
     changed = _merged(definition, wishes)
-    return RunTerms(changed, fallback, wishes.tool_choice, wishes.instructions, wishes.tools, wishes.detached)
+    return RunTerms(
+        *(changed, fallback, wishes.tool_choice, wishes.instructions, wishes.tools, wishes.detached),
+        forgets_pauses=given.forgets_pauses,
+    )
 
 
 def check_wishes(agent: OpenAgent, given: AgentInput) -> None:

@@ -120,6 +120,18 @@ async def test_one_that_waits_for_its_clients_tool_lives_a_day() -> None:
         await lives(scene, DAY)
 
 
+async def test_one_of_which_nothing_is_to_be_kept_lives_an_hour_though_it_waits() -> None:
+    async with runner_scene(agent_of("a", PICKS), agent_of("b", ADDS, (adder(), "always"))) as scene:
+        await ask(scene, without_memory(tools=(PICK,), forgets_pauses=True))
+        await lives(scene, HOUR)
+        await read(await scene.start("b", without_memory(run_id="r2", forgets_pauses=True)))
+        await scene.until_idle()
+        await scene.clock.advance(HOUR / 2)
+        more = await read(await scene.start("b", without_memory(run_id="r3", forgets_pauses=True)))
+        assert isinstance(more[-1], RunFinished)
+        await lives(scene, HOUR)
+
+
 async def test_once_the_clients_tool_has_answered_an_hour_counts_again() -> None:
     async with runner_scene(agent_of("a", PICKS)) as scene:
         await ask(scene, without_memory(tools=(PICK,)))

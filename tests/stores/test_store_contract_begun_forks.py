@@ -9,6 +9,8 @@ import pytest
 from gateway.errors import ConflictError, NotFoundError
 from gateway.frozen import replace
 from gateway.history.versions import Rewrite, Stretch
+from gateway.owners import visitor_owner
+from gateway.records import encode_message
 from gateway.store import Fork, Store, Thread
 from tests.stored_samples import OWNER, ended, message, records, run, thread, within
 
@@ -75,6 +77,17 @@ async def test_a_run_begins_on_a_fork_that_is_made_with_it(
     await within(store.end_run(ended("r2", "fork"), after, keep=len(said) + 1, first=2, records=records(2, 2)))
     assert await within(store.delete_thread(OWNER, "t1"))
     assert await within(store.load_thread(OWNER, "fork")) == after
+
+
+async def test_what_a_fork_shares_counts_once_in_what_a_site_has_stored(store: Store) -> None:
+    visitor = visitor_owner("shop", "anna")
+    held = replace(thread(count=4), owner=visitor)
+    await within(store.begin_run(run("r0", owner=visitor), held, keep=0))
+    before = await within(store.stored_bytes("shop"))
+    fork = begun(held, 0, 1)
+    taken = replace(fork, messages=(*fork.messages, message(50)))
+    await within(store.begin_run(run("r1", "fork", owner=visitor), taken, keep=2, fork=Fork(fork, "t1", 1)))
+    assert await within(store.stored_bytes("shop")) - before == len(encode_message(message(50)))
 
 
 async def test_a_fork_that_cannot_be_made_leaves_no_run(store: Store) -> None:

@@ -149,6 +149,7 @@ def test_what_a_loop_needs_of_an_input_is_kept() -> None:
         parent_run_id="r0",
         unattended=True,
         names_calls=True,
+        forgets_pauses=True,
         wishes=RunWishes(GenerationOptions(temperature=0.5, stop=("x",)), instructions="Be brief.", tools=("pick",)),
     )
     assert restored_input(kept_input(given_input), "t", "r") == given_input
