@@ -203,6 +203,8 @@ REQUIRED = [
     "roles-nobody-knows",
     "openai-models",
     "openai-conversations",
+    "responses-stored",
+    "responses-background",
     "openai-errors",
     "openai-fuzz",
     "openai-no-retry",

@@ -11,6 +11,7 @@ responses_request.py   the body of `POST /v1/responses`; responses_items.py: its
 responses_resource.py  the Response object, and the form that a run's record keeps of it
 responses_renderer.py  a run as the events of a stream, or as that object; responses_output.py: its items
 responses_history.py   recognises what a client replays; reasoning_envelopes.py: signed reasoning, with the store's key
+responses_stored.py    responses once they have begun: read, followed, stopped, forgotten
 conversations.py threads as conversations, and what requests say of them; thread_items.py: what was said, as items
 response_view.py how a caller is shown runs as responses; run_events.py: what a run left on its thread, as events
 item_lists.py    parts of lists of items; metadata.py: what a client notes

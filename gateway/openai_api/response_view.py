@@ -30,8 +30,12 @@ class ResponseView:
     to_operator: bool
     encrypted: bool = False
 
-    def renderer(self, record: RunRecord, earlier: Sequence[EarlierCall] = ()) -> ResponsesRenderer:
-        """The renderer of a run. `earlier` are calls of earlier runs, where the run's own record names none."""
+    def renderer(
+        self, record: RunRecord, earlier: Sequence[EarlierCall] = (), *, dated: bool = False
+    ) -> ResponsesRenderer:
+        """The renderer of a run. `earlier` are calls of earlier runs, where the run's own record names none. `dated`:
+        it says when the run ended, which a stream never does.
+        """
         form = form_of(record)
         if record.origin != "responses":
             form = replace(form, backend_tools=self.settings.backend_tools, approvals=self.settings.approvals)
@@ -41,7 +45,7 @@ class ResponseView:
             to_operator=self.to_operator,
             seal=self.seal,
             shows_failure=True,
-            completed_at=record.finished_at,
+            completed_at=record.finished_at if dated else None,
         )
 
 

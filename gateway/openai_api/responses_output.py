@@ -101,7 +101,7 @@ class MessageItem(WordsItem):
         self._refusal = refusal
 
     def value(self) -> JsonObject:
-        content = [] if self.status == "in_progress" else [self._part(self.text)]
+        content = [self._part(self.text)] if self.parts or self.status != "in_progress" else []
         return {"id": self.id, "type": "message", "status": self.status, "role": "assistant", "content": [*content]}
 
     def opened(self) -> Iterator[Fact]:
@@ -135,12 +135,9 @@ class ReasoningItem(WordsItem):
         self._sealed: str | None = None
 
     def value(self) -> JsonObject:
-        item: JsonObject = {"id": self.id, "type": "reasoning", "status": self.status, "summary": []}
-        if self.status == "in_progress":
-            return item
-        if self.parts:
-            item["summary"] = [_summary(self.text)]
-        if self._seal is not None:
+        summary = [_summary(self.text)] if self.parts else []
+        item: JsonObject = {"id": self.id, "type": "reasoning", "status": self.status, "summary": [*summary]}
+        if self._seal is not None and self.status != "in_progress":
             if self._sealed is None:
                 self._sealed = self._seal(self.text, self.opaque)
             item["encrypted_content"] = self._sealed
@@ -188,7 +185,7 @@ class CallItem(OutputItem):
             "status": self.status,
             "call_id": self.call_id,
             "name": self.name,
-            "arguments": "" if self.status == "in_progress" else self.arguments,
+            "arguments": self.arguments if self.parts or self.status != "in_progress" else "",
         }
 
     def written(self) -> Iterator[Fact]:
@@ -235,7 +232,7 @@ class McpCallItem(CallItem):
             "status": self.status,
             "server_label": self._server,
             "name": self.name,
-            "arguments": "" if self.status == "in_progress" else self.arguments,
+            "arguments": self.arguments if self.parts or self.status != "in_progress" else "",
             "output": None if is_error else self._result,
             "error": {"type": "mcp_tool_execution_error", "content": [text]} if is_error else None,
             "approval_request_id": self._approval_request_id,

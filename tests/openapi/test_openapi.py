@@ -109,7 +109,11 @@ ENDPOINTS = {
     ("put", "/_plugins/_ml/memory/message/{messageId}"),
     ("get", "/_plugins/_ml/memory/message/{messageId}/traces"),
     ("post", "/v1/chat/completions"),
+    ("get", "/v1/chat/completions/{completionId}"),
     ("post", "/v1/responses"),
+    *((method, "/v1/responses/{responseId}") for method in ("get", "delete")),
+    ("post", "/v1/responses/{responseId}/cancel"),
+    ("get", "/v1/responses/{responseId}/input_items"),
     ("get", "/v1/models"),
     ("get", "/v1/models/{model}"),
     ("post", "/v1/conversations"),
@@ -177,6 +181,7 @@ def test_every_answer_carries_a_request_id_and_every_stream_is_one() -> None:
         "/_plugins/_ml/agents/{agentId}/_execute/stream",
         "/v1/chat/completions",
         "/v1/responses",
+        "/v1/responses/{responseId}",
     }
 
 
