@@ -20,6 +20,7 @@ from gateway.events import (
 )
 from gateway.messages import ToolCall
 from gateway.openai_api.ids import place_of
+from gateway.openai_api.responses_renderer import ResponseBody
 from gateway.openai_api.responses_resource import BackendTools, ResponseForm
 from tests.event_samples import batches, batches_of_a_run, seal
 from tests.responses_frames import FORM, check_open_responses, checked, fold, read_by_the_sdk, rendered
@@ -75,6 +76,9 @@ def test_every_stream_is_read_by_the_strict_helper_and_gives_the_body(
     assert shown[-1]["response"] == response
     assert fold(shown) or not response["output"]
     assert (completed is not None) == (response["status"] == "completed")
+    body = ResponseBody(form, seal=seal_words, shows_failure=True)
+    assert body.render(events, 1) == ()
+    assert body.final() == response
     assert rendered(events, form, seal=seal_words)[0] == frames, "frames do not depend on how events are cut"
 
 
