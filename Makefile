@@ -47,10 +47,10 @@ test: .venv/dev-stamp $(CLIENTS) $(PAGE)
 	@$(USE_NODE); cd web-demo && npm test
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
-# CopilotKit, assistant-ui and Microsoft's client; openai-agents, LangChain, litellm and the Vercel AI SDK: as people
-# install them (1.3 GB), before a real gateway
+# CopilotKit, assistant-ui and Microsoft's client; openai-agents, LangChain, litellm, the Vercel AI SDK and OpenAI's
+# client for JavaScript: as people install them (1.3 GB), before a real gateway
 clients: .venv/dev-stamp $(FRONT_ENDS) $(MICROSOFT) $(OPENAI_CLIENTS)
-	$(BIN)/python -m pytest tests/front_ends tests/openai_clients $(PYTEST_ARGS)
+	$(BIN)/python -m pytest tests/front_ends tests/openai_clients tests/docs/test_openai_page.py $(PYTEST_ARGS)
 
 # the HTTP tests of Open Responses' compliance suite, and its published schemas over every frame
 conformance: .venv/dev-stamp
