@@ -16,6 +16,7 @@ from gateway.wire.json_pointer import escaped
 Kind = TypeVar("Kind")
 
 _MOST = 2**31 - 1
+_MOST_PROBLEMS = 100  # an error of all would be larger than the body
 
 
 class Fields:
@@ -29,11 +30,15 @@ class Fields:
 
     def wrong(self, name: str, message: str) -> None:
         """Note that a member is wrong, or missing."""
-        self.problems.append(FieldProblem(self.pointer(name), message))
+        self._note(self.pointer(name), message)
 
     def wrong_at(self, place: str, message: str) -> None:
         """Note that something deeper in the object is wrong; `place` is its pointer below the object: `tools/0`."""
-        self.problems.append(FieldProblem(f"{self._at}/{place}", message))
+        self._note(f"{self._at}/{place}", message)
+
+    def _note(self, pointer: str, message: str) -> None:
+        if len(self.problems) < _MOST_PROBLEMS:
+            self.problems.append(FieldProblem(pointer, message))
 
     def below(self, place: str, value: JsonObject) -> Self:
         """The members of an object that stands deeper, see `wrong_at`."""

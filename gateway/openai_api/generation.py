@@ -33,6 +33,7 @@ def read_generation(body: OpenAIFields) -> GenerationOptions:
     return GenerationOptions(
         temperature=body.real("temperature", 0, 2),
         top_p=body.real("top_p", 0, 1),
+        top_k=_top_k(body),
         max_tokens=next((each for each in limits if each is not None), None),
         stop=_stop(body),
         seed=_seed(body),
@@ -43,6 +44,12 @@ def read_generation(body: OpenAIFields) -> GenerationOptions:
         reasoning_effort=_effort(body, reasoning),
         reasoning_summary=None if reasoning is None else _summary(reasoning),
     )
+
+
+def _top_k(body: OpenAIFields) -> int | None:
+    """OpenAI has none, but servers that speak its API do: there 0 and -1 stand for no limit."""
+    value = body.number("top_k", least=-1)
+    return value if value is not None and value > 0 else None
 
 
 def _stop(body: OpenAIFields) -> tuple[str, ...] | None:

@@ -182,6 +182,10 @@ def test_everything_that_is_wrong_is_named_at_once() -> None:
     assert problems["/messages/0/role"].startswith("messages[0].role is 'robot'; it must be one of system, developer,")
 
 
+def test_of_very_much_that_is_wrong_only_a_part_is_named() -> None:
+    assert len(wrong_fields({"model": "helper", "messages": [7] * 10_000})) == 100
+
+
 @pytest.mark.parametrize("messages", [None, [], "hello", {"role": "user"}])
 def test_messages_are_required(messages: JsonValue) -> None:
     assert set(wrong_fields({"messages": messages})) == {"/model", "/messages"}

@@ -24,6 +24,7 @@ def test_every_option_of_chat_completions_is_read() -> None:
     body: JsonObject = {
         "temperature": 0.5,
         "top_p": 1,
+        "top_k": 40,
         "max_completion_tokens": 7,
         "max_tokens": 9,
         "stop": ["END", "STOP"],
@@ -41,6 +42,7 @@ def test_every_option_of_chat_completions_is_read() -> None:
     assert read(body) == GenerationOptions(
         temperature=0.5,
         top_p=1,
+        top_k=40,
         max_tokens=7,
         stop=("END", "STOP"),
         seed=-3,
@@ -73,6 +75,8 @@ def test_every_option_of_responses_is_read() -> None:
         {},
         {"max_tokens": None, "stop": None, "temperature": None, "response_format": None, "reasoning": None},
         {"stop": "", "response_format": {"type": "text"}, "text": {"format": {"type": "text"}}},
+        {"top_k": 0},
+        {"top_k": -1},
         {"stop": [], "text": {}, "reasoning": {"effort": None, "summary": None}},
     ],
 )
@@ -98,6 +102,7 @@ def test_one_stop_is_a_text_and_a_json_object_needs_no_schema() -> None:
         ({"max_output_tokens": 2**31}, "/max_output_tokens"),
         ({"stop": 7}, "/stop"),
         ({"stop": ["a", 7]}, "/stop"),
+        ({"top_k": "a"}, "/top_k"),
         ({"seed": 1.5}, "/seed"),
         ({"seed": 2**63}, "/seed"),
         ({"presence_penalty": 3}, "/presence_penalty"),
