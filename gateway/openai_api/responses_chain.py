@@ -115,7 +115,9 @@ async def _behind(
     is_last = await environment.last_run_id(caller, record.thread_id) == record.run_id
     interrupts = await environment.interrupts(caller, record.thread_id) if is_last else ()
     messages: Sequence[Message] = ()
-    if interrupts or needs_messages:
+    if (interrupts or needs_messages) and is_last:
+        messages = (await environment.messages(caller, record.thread_id, limit=WHOLE_THREAD)).items
+    elif needs_messages:
         said = await environment.run_messages(caller, record.client_id)
         messages = (*said.before, *said.given, *said.produced)
     return Chain(thread, messages, interrupts, record, is_last=is_last, replays=replays)

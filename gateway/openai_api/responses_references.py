@@ -5,7 +5,7 @@ Below: responses_chain. Above: responses_start.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby, starmap
 from typing import Final, NamedTuple, TypeAlias
@@ -13,14 +13,34 @@ from typing import Final, NamedTuple, TypeAlias
 from gateway.access.callers import Caller
 from gateway.agent import InterruptAnswer
 from gateway.errors import NotFoundError
-from gateway.messages import ContentBlock, Message, ReasoningBlock, TextBlock, ToolCall, ToolResult, new_message_id
+from gateway.messages import (
+    AudioBlock,
+    ContentBlock,
+    DocumentBlock,
+    ImageBlock,
+    Message,
+    ReasoningBlock,
+    TextBlock,
+    ToolCall,
+    ToolResult,
+    VideoBlock,
+    new_message_id,
+)
 from gateway.openai_api.errors import wrong
-from gateway.openai_api.ids import place_of
-from gateway.openai_api.responses_chain import Chain, approval_gone
+from gateway.openai_api.ids import ItemPlace, place_of
+from gateway.openai_api.responses_chain import WHOLE_THREAD, Chain, approval_gone
 from gateway.openai_api.responses_items import ApprovalItem, InputItem, ReferenceItem, SaidItem
 from gateway.openai_api.run_events import blocks_in_order
+from gateway.openai_api.thread_items import noted_ids, noted_run
 from gateway.protocol import ProtocolEnvironment
 
+_KINDS: Final[Mapping[type[ContentBlock], Sequence[str]]] = {
+    TextBlock: ("msg",),
+    ReasoningBlock: ("rs",),
+    ToolCall: ("fc", "mcp"),
+    ToolResult: ("fco",),
+    **dict.fromkeys((ImageBlock, AudioBlock, VideoBlock, DocumentBlock), ("msg", "ig")),
+}
 _QUESTION: Final = '"mcp_approval_response"'  # stands in what asks a person by words alone
 
 
@@ -55,11 +75,16 @@ class StoredItems:
         return None
 
     async def _items(self, run_id: str) -> ItemsByNumber:
+        environment, caller = self._environment, self._caller
         try:
-            said = await self._environment.run_messages(self._caller, run_id)
+            if produced := (await environment.run_messages(caller, run_id)).produced:
+                return numbered(produced)
+            # some of its messages were deleted since, and the others note whose they are
+            record = await environment.run(caller, run_id)
+            page = await environment.messages(caller, record.thread_id, limit=WHOLE_THREAD)
         except NotFoundError:
             return {}
-        return numbered(said.produced)
+        return numbered([message for message in page.items if noted_run(message) == run_id])
 
 
 def numbered(produced: Sequence[Message]) -> ItemsByNumber:
@@ -69,7 +94,22 @@ def numbered(produced: Sequence[Message]) -> ItemsByNumber:
     items: list[StoredItem] = []
     for _, answer in groupby(produced, lambda message: (message.turn_id, message.role == "tool")):
         items += starmap(StoredItem, blocks_in_order([*answer]))
-    return dict(enumerate(items))
+    return dict(_numbers(items))
+
+
+def _numbers(items: Sequence[StoredItem]) -> Iterator[tuple[int, StoredItem]]:
+    """Each item with its number, which its message notes where others of the run were deleted."""
+    noted: dict[str, list[ItemPlace]] = {}
+    number = 0
+    for item in items:
+        message = item.message
+        if message.id not in noted:
+            noted[message.id] = [place for each in noted_ids(message) if (place := place_of(each)) is not None]
+        places = noted[message.id]
+        if places and places[0].kind in _KINDS[type(item.block)]:
+            number = places.pop(0).number
+        yield number, item
+        number += 1
 
 
 async def resolved(

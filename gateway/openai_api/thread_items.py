@@ -140,6 +140,16 @@ def _noted(message: Message) -> tuple[str, list[JsonValue]]:
     return run_id if isinstance(run_id, str) else "", [*ids] if isinstance(ids, list) else []
 
 
+def noted_run(message: Message) -> str:
+    """The run that the message notes; empty where it notes none."""
+    return _noted(message)[0]
+
+
+def noted_ids(message: Message) -> list[str]:
+    """The ids that the message notes of its items, in order; none where they can be counted."""
+    return [str(each) for each in _noted(message)[1]]
+
+
 def with_ids(message: Message, run_id: str, ids: Sequence[str]) -> Message:
     """The message that notes its run, and the ids of its items: where others of the run are gone, they cannot be
     counted any more.

@@ -10,6 +10,7 @@ import pytest
 from tests.responses_scene import (
     CAREFUL,
     WEATHER,
+    ResponsesGateway,
     kinds,
     output,
     responses_gateway,
@@ -115,6 +116,25 @@ async def test_a_message_of_a_conversation_can_be_referred_to(tmp_path: Path) ->
 
     assert said == [["one", "two", "Hello two."]] * 2
     assert unknown["param"] == "input"
+
+
+async def test_ids_lead_to_their_items_also_where_others_of_the_response_were_deleted(tmp_path: Path) -> None:
+    async with responses_gateway(tmp_path) as scene:
+        first = await scene.create(input="sum")
+        thought, *_, answer = first["output"]
+        await scene.sdk.conversations.items.delete(thought["id"], conversation_id=thread_of(first))
+        deleted = await scene.error(404, input=[{"id": thought["id"]}])
+        second = await scene.create(input=[user("one"), {"id": answer["id"]}, user("two")], store=False)
+        elsewhere = await scene.create(input=[{"id": answer["id"]}, user("two")], conversation=await new(scene))
+        said = [message["content"] for message in await scene.stored(thread_of(elsewhere))]
+
+    assert deleted["code"] == "item_not_found"
+    assert text_of(second) == "Hello two."
+    assert said == ["It is 5.0.", "two", "Hello two."]
+
+
+async def new(scene: ResponsesGateway) -> str:
+    return (await scene.sdk.conversations.create()).id
 
 
 async def test_what_a_response_wrote_for_something_else_is_not_taken_for_words(tmp_path: Path) -> None:
