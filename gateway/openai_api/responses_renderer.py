@@ -8,7 +8,8 @@ https://platform.openai.com/docs/api-reference/responses-streaming (November 202
 
 `sequence_number` counts the frames from 0, so a client goes on behind the last number that it has; the last frame is
 `[DONE]`, without one. Each item is added, grows and is done; `response.completed`, `.incomplete` or `.failed` has them
-all once more. Words are done at the event behind their end, which tells whether a failure or a cancel cut them off.
+all once more. Words are done behind their end, at the next event that is shown: only that tells whether a failure or a
+cancel cut them off.
 
 Words that are taken back stay in the deltas that were sent: there is no event that removes them. What replaces them
 stands in the item's done events where it follows the words directly, and in the Response at the end in any case.
@@ -40,7 +41,6 @@ from gateway.events import (
     RunFailed,
     RunFinished,
     RunStarted,
-    StepEnded,
     StopReason,
     TextDelta,
     TextEnded,
@@ -49,7 +49,6 @@ from gateway.events import (
     ToolCallEnded,
     ToolCallStarted,
     ToolReturned,
-    UsageReported,
 )
 from gateway.messages import Base64Source, ImageBlock, JsonObject, ToolCall
 from gateway.openai_api.errors import RunFailedError, failure_of
@@ -85,11 +84,11 @@ from gateway.wire import strict_json
 
 ItemT = TypeVar("ItemT", bound=OutputItem)
 
+_DELTA: Final = b'%b%b,"sequence_number":%d}\n\n'
 _DONE: Final = b"data: [DONE]\n\n"
 _UNKNOWN: Final = "unknown"
 _MANY: Final = 32  # events: fewer are written sooner one by one
-# Behind an item's end, what does not tell whether it is complete.
-_TELLS_NOTHING: Final = frozenset({TextEnded, ReasoningEnded, ToolCallEnded, StepEnded, UsageReported})
+_ENDS: Final = frozenset({TextEnded, ReasoningEnded, ToolCallEnded})
 _CUT_OFF: Final = frozenset({StopReason.MAX_TOKENS, StopReason.CONTENT_FILTER, StopReason.CONTEXT_OVERFLOW})
 
 
@@ -161,19 +160,16 @@ class ResponsesRenderer:
                 text = event.text  # type: ignore[union-attr]
                 parts.append(text)
                 try:
-                    frames.append(b'%b%b,"sequence_number":%d}\n\n' % (head, orjson.dumps(text), sequence))
+                    frames.append(_DELTA % (head, orjson.dumps(text), sequence))
                 except TypeError:  # half a surrogate pair
-                    frames.append(b'%b%b,"sequence_number":%d}\n\n' % (head, strict_json.dump(text), sequence))
+                    frames.append(_DELTA % (head, strict_json.dump(text), sequence))
                 sequence += 1
-            elif self._is_shown(kind):
+            elif kind in _SHOWN:
                 self._sequence = sequence
                 frames += self._rare(event)
                 head, words_id, parts, sequence = self._head, self._words_id, self._parts, self._sequence
         self._sequence = sequence
         return frames
-
-    def _is_shown(self, kind: type[Event]) -> bool:
-        return kind in _RULES or kind is MessageRetracted or bool(self._ended)
 
     def _texts(self, deltas: Sequence[TextDelta]) -> list[bytes]:
         """The frames of deltas; of many plain ones of one text in less time."""
@@ -218,7 +214,7 @@ class ResponsesRenderer:
             self._retract(event)
         kind = type(event)
         frames: list[bytes] = []
-        if self._ended and kind not in _TELLS_NOTHING:
+        if self._ended and kind not in _ENDS:
             ended, self._ended = self._ended, []
             status = _status_behind(event)
             frames += self._frames(fact for item in ended for fact in item.closed(status))
@@ -238,7 +234,7 @@ class ResponsesRenderer:
     def _delta_frame(self, head: bytes, text: str) -> bytes:
         sequence = self._sequence
         self._sequence = sequence + 1
-        return b'%b%b,"sequence_number":%d}\n\n' % (head, strict_json.dump(text), sequence)
+        return _DELTA % (head, strict_json.dump(text), sequence)
 
     def _snapshot(self, kind: str, response: bytes) -> bytes:
         name, sequence = kind.encode(), self._sequence
@@ -262,7 +258,7 @@ class ResponsesRenderer:
         return item
 
     def _end_item(self, item: OutputItem) -> None:
-        """It is done at the next event that tells more."""
+        """It is done at the next event that is shown."""
         self._ended.append(item)
         self._words_id = ""
 
@@ -476,7 +472,7 @@ class ResponseBody(ResponsesRenderer):
             kind = type(event)
             if (kind is TextDelta or kind is ReasoningDelta) and event.message_id == words_id:  # type: ignore[union-attr]
                 parts.append(event.text)  # type: ignore[union-attr]
-            elif self._is_shown(kind):
+            elif kind in _SHOWN:
                 self._rare(event)
                 words_id, parts = self._words_id, self._parts
         return ()
@@ -512,3 +508,4 @@ _RULES: Final[Mapping[type[Event], Callable[[ResponsesRenderer, Any], list[bytes
         RunFailed: ResponsesRenderer._end,
     }
 )
+_SHOWN: Final = frozenset({*_RULES, MessageRetracted, ModelCallEnded})

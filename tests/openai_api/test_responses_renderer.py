@@ -10,6 +10,7 @@ import pytest
 from gateway.events import (
     Cancelled,
     Completed,
+    Custom,
     Event,
     Incomplete,
     Interrupt,
@@ -18,6 +19,7 @@ from gateway.events import (
     MessageRetracted,
     ModelCallEnded,
     ModelCallStarted,
+    Raw,
     ReasoningDelta,
     ReasoningEnded,
     ReasoningStarted,
@@ -33,6 +35,7 @@ from gateway.events import (
     ToolCallStarted,
     ToolReturned,
     Usage,
+    UsageReported,
 )
 from gateway.messages import (
     AudioBlock,
@@ -325,7 +328,8 @@ def test_a_picture_is_an_item_and_other_media_are_links() -> None:
     ("reason", "said"), [(StopReason.MAX_TOKENS, "max_output_tokens"), (StopReason.CONTENT_FILTER, "content_filter")]
 )
 def test_an_answer_that_is_cut_off_is_incomplete_with_its_last_item(reason: StopReason, said: str) -> None:
-    types, response = shown(*THINKS, *SAYS, ModelCallEnded(reason), RunFinished(Incomplete(reason), USED))
+    between: list[Event] = [Raw({"trace": 1}), UsageReported(USED[0]), Custom("usage", 1)]
+    types, response = shown(*THINKS, *SAYS, *between, ModelCallEnded(reason), RunFinished(Incomplete(reason), USED))
     assert types[-1] == "incomplete"
     assert (response["status"], response["incomplete_details"]) == ("incomplete", {"reason": said})
     assert [item["status"] for item in response["output"]] == ["completed", "incomplete"]
