@@ -28,7 +28,7 @@ from gateway.messages import (
 )
 from gateway.openai_api.errors import wrong
 from gateway.openai_api.ids import ItemPlace, place_of
-from gateway.openai_api.responses_chain import WHOLE_THREAD, Chain, approval_gone
+from gateway.openai_api.responses_chain import WHOLE_THREAD, Chain, approval_gone, is_question
 from gateway.openai_api.responses_items import ApprovalItem, InputItem, ReferenceItem, SaidItem
 from gateway.openai_api.run_events import blocks_in_order
 from gateway.openai_api.thread_items import noted_ids, noted_run
@@ -198,14 +198,15 @@ async def _is_known(item: SaidItem, known: set[str], calls: set[str], stored: St
 async def answers_of(
     items: Sequence[SaidItem | ApprovalItem], chain: Chain | None, stored: StoredItems
 ) -> tuple[InterruptAnswer, ...]:
-    """A person's answers to the questions of the chain's thread.
+    """A person's answers to the questions of the chain's thread. An answer before something that the agent said is one
+    that a client sends again.
 
     Raises:
         InvalidRequestError: there is no such question.
         ConflictError: it is not open any more.
     """
     answers = []
-    for item in items:
+    for item in items[_end_of_said(items) :]:
         if isinstance(item, ApprovalItem):
             call_id = await _asked_call(item, chain, stored)
             asked = next((each for each in chain.interrupts if each.call_id == call_id), None) if chain else None
@@ -214,6 +215,17 @@ async def answers_of(
             answer = InterruptAnswer(asked.id, "resolved", approved=item.approve, reason=item.reason)
             answers.append(answer)
     return tuple(answers)
+
+
+def _end_of_said(items: Sequence[SaidItem | ApprovalItem]) -> int:
+    """Where the last item ends that the agent said, but for its questions."""
+    return max((place + 1 for place, item in enumerate(items) if _is_said_by_agent(item)), default=0)
+
+
+def _is_said_by_agent(item: SaidItem | ApprovalItem) -> bool:
+    if not isinstance(item, SaidItem) or is_question(item):
+        return False
+    return any(message.role == "assistant" for message in item.messages)
 
 
 async def _asked_call(item: ApprovalItem, chain: Chain | None, stored: StoredItems) -> str:

@@ -141,7 +141,7 @@ def _echoed(fields: OpenAIFields) -> JsonObject:
     if isinstance(user := body.get("user"), str):  # some clients send an object
         echoed["user"] = user
     if isinstance(tools := body.get("tools"), list):
-        echoed["tools"] = [_flat(tool) for tool in tools if isinstance(tool, dict)]
+        echoed["tools"] = [_flat(tool) for tool in tools if isinstance(tool, dict) and tool.get("type") == "function"]
     if (choice := body.get("tool_choice")) is not None:
         echoed["tool_choice"] = _flat(choice) if isinstance(choice, dict) else choice
     if isinstance(reasoning := body.get("reasoning"), dict):

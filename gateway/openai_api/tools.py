@@ -45,11 +45,21 @@ def read_tool_choice(body: OpenAIFields, specs: tuple[ToolSpec, ...]) -> tuple[t
 
 
 def _spec(tool: OpenAIFields) -> ToolSpec | None:
-    if not _is_function(tool):
+    if _names_own_tools(tool) or not _is_function(tool):
         return None
     function = _function(tool)
     name, schema = _name(function), function.object("parameters")
     return ToolSpec(name, function.text("description") or "", schema or {})
+
+
+def _names_own_tools(tool: OpenAIFields) -> bool:
+    """Whether it names tools that the agent has by itself: no server is to be asked for any.
+
+    openai-agents takes a question about a call of a backend tool only from an agent to which such a tool was given.
+    """
+    fields = tool.value
+    reached = fields.get("server_url") or fields.get("connector_id")
+    return fields.get("type") == "mcp" and isinstance(fields.get("server_label"), str) and not reached
 
 
 def _is_function(tool: OpenAIFields) -> bool:

@@ -118,3 +118,13 @@ def test_a_wrong_choice_is_named() -> None:
     assert wrong_fields({"tools": BOTH, "tool_choice": {"type": "mcp"}}) == ["/tool_choice/type"]
     assert wrong_fields({"tools": BOTH, "tool_choice": {"type": "function"}}) == ["/tool_choice/name"]
     assert wrong_fields({"tools": BOTH, "tool_choice": unknown}) == ["/tool_choice/allowed_tools/tools/0/function/name"]
+
+
+def test_an_mcp_tool_names_the_agents_own_tools_where_it_names_no_server() -> None:
+    """openai-agents sends one, so that it takes questions about the gateway's tools."""
+    own: JsonObject = {"type": "mcp", "server_label": "gateway", "require_approval": "always"}
+
+    assert read({"tools": [own, flat("clock")]}) == ((CLOCK,), "auto")
+    for reached in ({"server_url": "https://example.org/mcp"}, {"connector_id": "connector_dropbox"}):
+        assert wrong_fields({"tools": [{**own, **reached}]}) == ["/tools/0/type"]
+    assert wrong_fields({"tools": [{"type": "mcp"}]}) == ["/tools/0/type"]

@@ -217,6 +217,33 @@ async def test_an_approval_is_asked_for_and_answered(scene: OpenAIScene) -> None
     assert '"status":"refunded"' in agreed.output_text.replace(" ", "")
 
 
+@pytest.mark.parametrize("referenced", [False, True], ids=["whole", "referenced"])
+async def test_an_approval_is_answered_in_a_history_that_is_sent_again(scene: OpenAIScene, referenced: bool) -> None:
+    """The library's own session: each turn is sent whole, with the approvals of earlier ones in it."""
+    items: list[Any] = [{"role": "user", "content": "a refund, please"}]
+
+    def keep(answer: Response) -> None:
+        items.extend(
+            {"type": "item_reference", "id": item.id} if referenced else item.to_dict() for item in answer.output
+        )
+
+    asked = await scene.openai.responses.create(model="refunder", input=items)
+    keep(asked)
+    request_id = asked.output[0].id
+    items.append({"type": "mcp_approval_response", "approval_request_id": request_id, "approve": True})
+    agreed = await scene.openai.responses.create(model="refunder", input=items)
+    keep(agreed)
+    items.append({"role": "user", "content": "and another one"})
+    again = await scene.openai.responses.create(model="refunder", input=items)
+
+    assert "refunded" in agreed.output_text
+    assert kinds(again) == ["mcp_approval_request"]
+    thread = again.conversation
+    assert thread is not None
+    roles = [message["role"] for message in await scene.ag_ui_messages(thread.id)]
+    assert roles == ["user", "assistant", "tool", "assistant", "user", "assistant"]
+
+
 # --- what is kept
 
 
