@@ -9,6 +9,7 @@ from typing import Any
 
 from agents import (  # type: ignore[import-not-found,unused-ignore]
     Agent,
+    HostedMCPTool,
     OpenAIChatCompletionsModel,
     OpenAIConversationsSession,
     OpenAIResponsesModel,
@@ -126,6 +127,20 @@ async def approved(base_url: str, model: Model) -> list[Any]:
     return [len(paused.interruptions), (await Runner.run(agent, state)).final_output]
 
 
+async def backend_approval(base_url: str, model: Model) -> list[Any]:
+    """A tool of the gateway that a person has to agree to; then the conversation goes on with all of its items."""
+    own = HostedMCPTool(tool_config={"type": "mcp", "server_label": "gateway", "require_approval": "always"})
+    agent = Agent(name="a", model=model(base_url, "refunder"), tools=[own])
+    session = SQLiteSession("three")
+    paused = await Runner.run(agent, "a refund, please", session=session)
+    state = paused.to_state()
+    for question in paused.interruptions:
+        state.approve(question)
+    agreed = await Runner.run(agent, state, session=session)
+    again = await Runner.run(agent, "and another one", session=session)
+    return [len(paused.interruptions), agreed.final_output, len(again.interruptions)]
+
+
 async def formed(base_url: str, model: Model) -> Any:
     agent = Agent(name="a", model=model(base_url, "formed"), output_type=Report)
     return (await Runner.run(agent, "the weather?")).final_output.model_dump()
@@ -135,6 +150,9 @@ BOTH = (
     words_and_backend_tools, streamed, client_tools, own_session, session_with_backend_tools, handoff, approved, formed,
 )  # fmt: skip
 play(
-    {f"responses {scene.__name__}": partial(scene, model=responses) for scene in (*BOTH, chained, conversation_session)}
+    {
+        f"responses {scene.__name__}": partial(scene, model=responses)
+        for scene in (*BOTH, chained, conversation_session, backend_approval)
+    }
     | {f"chat {scene.__name__}": partial(scene, model=chat) for scene in BOTH}
 )

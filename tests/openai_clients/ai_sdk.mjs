@@ -75,6 +75,21 @@ const scenes = {
     };
   },
 
+  // a tool of the gateway that a person has to agree to; then the conversation goes on with all of its items
+  async approval(model) {
+    const messages = [{ role: "user", content: "a refund, please" }];
+    const paused = await generateText({ ...once, model: model("refunder"), messages });
+    const asked = paused.content.filter((part) => part.type === "tool-approval-request");
+    const agreed = { type: "tool-approval-response", approved: true, providerExecuted: true };
+    messages.push(...paused.response.messages);
+    messages.push({ role: "tool", content: asked.map(({ approvalId }) => ({ ...agreed, approvalId })) });
+    const second = await generateText({ ...once, model: model("refunder"), messages });
+    messages.push(...second.response.messages, { role: "user", content: "and another one" });
+    const third = await generateText({ ...once, model: model("refunder"), messages });
+    const again = third.content.filter((part) => part.type === "tool-approval-request");
+    return { asked: asked.length, text: second.text, again: again.length };
+  },
+
   async object(model) {
     const schema = z.object({ city: z.string(), degrees: z.number() });
     const made = await generateObject({ ...once, model: model("formed"), schema, prompt: "the weather?" });
@@ -110,6 +125,7 @@ const told = {};
 for (const kind of ["chat", "responses"]) {
   told[kind] = {};
   for (const [name, scene] of Object.entries(scenes)) {
+    if (name === "approval" && kind === "chat") continue; // Chat Completions has no word for it
     try {
       told[kind][name] = await within(scene(gateway[kind]));
     } catch (error) {

@@ -49,6 +49,12 @@ def test_tools_of_the_gateway_are_never_its_own(told: dict[str, Any], api: str) 
     assert bool(answer["shown"]) is (api == "responses")
 
 
+def test_a_tool_of_the_gateway_waits_for_its_approval(told: dict[str, Any]) -> None:
+    answer = told["responses"]["approval"]
+    assert (answer["asked"], answer["again"]) == (1, 1)
+    assert '"status":"refunded"' in answer["text"]
+
+
 @every_api
 def test_an_object_has_its_form(told: dict[str, Any], api: str) -> None:
     assert told[api]["object"] == {"city": "Paris", "degrees": 21}

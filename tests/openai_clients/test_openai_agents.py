@@ -60,6 +60,12 @@ def test_a_tool_waits_for_its_approval(told: dict[str, Any], api: str) -> None:
     assert told[f"{api} approved"] == [1, "It is rainy in Paris."]
 
 
+def test_a_tool_of_the_gateway_waits_for_its_approval(told: dict[str, Any]) -> None:
+    asked, answer, asked_again = told["responses backend_approval"]
+    assert (asked, asked_again) == (1, 1)
+    assert '"status":"refunded"' in answer
+
+
 @every_api
 def test_an_output_type_is_kept(told: dict[str, Any], api: str) -> None:
     assert told[f"{api} formed"] == {"city": "Paris", "degrees": 21}
