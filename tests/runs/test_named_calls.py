@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
 
 from gateway.agent import InterruptAnswer
-from gateway.events import Interrupted, RunFinished, ToolCallStarted
+from gateway.events import (
+    Interrupted,
+    ModelCallAccepted,
+    ModelCallEnded,
+    ModelCallStarted,
+    RunFinished,
+    StopReason,
+    ToolCallEnded,
+    ToolCallStarted,
+    ToolReturned,
+)
+from gateway.loop import ResumedRun
+from gateway.loops.react import ReactLoop
 from gateway.messages import Message, TextBlock, ToolCall, ToolResult
 from tests.loop_runs import LoopRun, adder, user
 from tests.runner_scene import agent_of, end_of, question, read, runner_scene
@@ -39,6 +53,34 @@ async def test_a_number_that_the_thread_has_already_is_left_out() -> None:
     run = named(LoopRun(responses=[[ADD], [{"text": "done"}]], tools=[adder()], messages=earlier))
     await run.events()
     assert [each.call_id for each in run.all_of(ToolCallStarted)] == ["call_run_1"]
+
+
+async def test_a_try_that_failed_takes_no_number() -> None:
+    failing: dict[str, Any] = {"error": "overloaded", "times": 1}
+    run = named(LoopRun(responses=[[failing, ADD], [failing, ADD], [{"text": "done"}]], tools=[adder()]))
+    task = run.start()
+    while not task.done():
+        await asyncio.sleep(0)
+        await run.clock.advance(1)
+    assert len(run.requests) == 5
+    assert [each.call_id for each in run.all_of(ToolCallStarted)] == ["call_run_0", "call_run_1"]
+
+
+async def test_a_run_that_another_process_began_goes_on_counting() -> None:
+    opening = ModelCallStarted("turn-2", "scripted", "scripted")
+    before = (
+        ModelCallStarted("turn-1", "scripted", "scripted"),
+        ToolCallStarted("call_run_0", "add", "m1", 0),
+        ToolCallEnded("call_run_0"),
+        ModelCallEnded(StopReason.TOOL_CALLS),
+        ToolReturned("m2", "call_run_0", (TextBlock("3"),)),
+        opening,
+    )
+    run = named(LoopRun(responses=[[{"text": "not this one"}], [ADD], [{"text": "done"}]], tools=[adder()]))
+    run.context = replace(run.context, resumed=ResumedRun(before, (ModelCallAccepted("resp_1"),), "resp_1", {}))
+    async with aclosing(ReactLoop().run(run.context)) as batches:
+        events = [event async for batch in batches for event in batch]
+    assert [event.call_id for event in events if isinstance(event, ToolCallStarted)] == ["call_run_1"]
 
 
 async def test_what_nobody_wants_to_be_named_has_the_ids_that_it_always_had() -> None:
