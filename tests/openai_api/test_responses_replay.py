@@ -20,8 +20,8 @@ from gateway.runs.viewer import Viewer
 from gateway.sse import OpenStreams
 from tests.case_tools import PIXEL
 from tests.loop_runs import adder, tool_giving
-from tests.responses_frames import Frame, checked, fold, read_by_the_sdk, read_frame
-from tests.runner_scene import OWNER, Scene, agent_of, question, runner_scene
+from tests.responses_frames import Frame, checked, fold, read_by_the_sdk, read_frame, rendered
+from tests.runner_scene import OWNER, Scene, agent_of, question, read, runner_scene
 from tests.test_renderer import streamed
 
 FORM: Final = ResponseForm("r", "t", "a", 7)
@@ -77,6 +77,17 @@ async def test_a_stream_that_is_read_again_is_the_one_that_was_seen(script: str)
         assert len(late) == len(seen)
         if script != "retraction":
             assert late == seen
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+async def test_a_stream_is_the_same_wherever_its_events_are_cut(script: str) -> None:
+    async with runner_scene(acting(script)) as scene:
+        await read(await scene.start("a", question(tools=(PICK,))))
+        events = await read(await attached(scene))
+    frames, _ = rendered(events, FORM)
+    assert rendered(events, FORM, cuts=range(len(events)))[0] == frames
+    for cut in range(1, len(events)):
+        assert rendered(events, FORM, cuts=[cut])[0] == frames
 
 
 @pytest.mark.parametrize("script", ["tools", "approval"])
