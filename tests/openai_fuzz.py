@@ -77,6 +77,7 @@ _RESPONSES: Final = (
 _ONE, _CONVERSATION = "/responses/{resp}", "/conversations/{conv}"
 ROUTES: Final[dict[tuple[str, str], tuple[Any, ...]]] = {
     ("POST", "/chat/completions"): _CHATS,
+    ("GET", "/chat/completions/{resp}"): (None,),
     ("GET", "/models"): (None,),
     ("GET", "/models/{agent}"): (None,),
     ("POST", "/responses"): _RESPONSES,

@@ -23,11 +23,13 @@ SEED = int(os.environ.get("FUZZ_SEED", "14"))
 SENDERS = 4
 MOST_COMPLAINTS = 20
 WEATHER = {"when": {"last_user_contains": "weather", "turn": 0}, "response": [{"tool": "weather", "arguments": {}}]}
-SEARCH = [{"tool": "ListIndexTool", "arguments": {}}]
+SEARCH = {"when": {"turn": 0}, "response": [{"tool": "ListIndexTool", "arguments": {}}]}
+DONE = {"when": {}, "response": [{"reasoning": "hm"}, {"text": "done"}]}
+TOOL = {"type": "ListIndexTool"}
 AGENTS = [
-    agent("answers", scripted([{"reasoning": "hm"}, {"text": "from the file"}], [{"text": "so"}], rules=[WEATHER])),
-    agent("tools", scripted(SEARCH, [{"text": "done"}]), tools=[{"type": "ListIndexTool"}]),
-    agent("asks", scripted(SEARCH, [{"text": "done"}]), tools=[{"type": "ListIndexTool", "approval": "always"}]),
+    agent("answers", scripted(rules=[WEATHER, DONE])),
+    agent("tools", scripted(rules=[WEATHER, SEARCH, DONE]), tools=[TOOL]),
+    agent("asks", scripted(rules=[SEARCH, DONE]), tools=[{**TOOL, "approval": "always"}]),
 ]
 LEAKS = ("Traceback", " object at 0x", "internal_error", "pydantic", "sqlite3", "KeyError", "TypeError(")
 
