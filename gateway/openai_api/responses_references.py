@@ -143,7 +143,12 @@ async def _referred(item: ReferenceItem, known: set[str], stored: StoredItems) -
     items = await stored.of(place.run_id)
     if (there := items.get(place.number)) is None:
         raise _no_item(item.item_id)
-    return [] if there.message.id in known else [SaidItem(item.at, tuple(_alone(there, items)), item.item_id)]
+    if there.message.id in known:
+        return []
+    messages = _alone(there, items)
+    # a question, and a call whose result is not there yet, say nothing to a model
+    says = place.kind != "mcpr" and (place.kind != "mcp" or len(messages) > 1)
+    return [SaidItem(item.at, tuple(messages) if says else (), item.item_id)]
 
 
 def _no_item(item_id: str) -> NotFoundError:

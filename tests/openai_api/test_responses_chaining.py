@@ -153,7 +153,7 @@ def approval(question: str, *, approve: bool = True) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("approve", [True, False])
-@pytest.mark.parametrize("how", ["previous", "conversation", "alone", "replayed"])
+@pytest.mark.parametrize("how", ["previous", "conversation", "alone", "replayed", "referred"])
 async def test_a_persons_answer_goes_on_with_the_call(tmp_path: Path, approve: bool, how: str) -> None:
     async with responses_gateway(tmp_path) as scene:
         response, question = await waiting(scene)
@@ -165,6 +165,9 @@ async def test_a_persons_answer_goes_on_with_the_call(tmp_path: Path, approve: b
         more: dict[str, Any] = named.get(how, {})
         if how == "replayed":
             given = [user("sum"), *response["output"], *given]
+        if how == "referred":
+            references = [{"type": "item_reference", "id": item["id"]} for item in response["output"]]
+            given = [user("sum"), *references, *given]
         second = await scene.create(model="careful", input=given, **more)
         said = await scene.stored(thread_of(response))
         late = await scene.error(409, model="careful", input=[approval(question)], **more)
